@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compiled function takes and gives: the record that travels beside the code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from .diagnostics import UNKNOWN, Location
+
+#: Element types by their MLIR spelling -> size in bytes as stored in memory (i1 is one byte: 0 or 1).
+ITEM_BYTES = {
+    "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
+    "ui8": 1, "ui16": 2, "ui32": 4, "ui64": 8,
+    "f16": 2, "bf16": 2, "f32": 4, "f64": 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One array: C-contiguous, `shape` in elements, `dtype` in MLIR spelling (`f32`, `i64`, `i1` ...)."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    location: Location = UNKNOWN
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * ITEM_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Arguments and results of one entry point.
+
+    `tied` maps a result to the argument that it overwrites: the two share one buffer, so state is updated
+    in place. `arena_bytes` is the planned peak of temporaries; the arena is aligned to 64 bytes.
+    """
+
+    name: str
+    arguments: tuple[Parameter, ...]
+    results: tuple[Parameter, ...]
+    tied: tuple[tuple[int, int], ...] = ()  # (result index, argument index)
+    arena_bytes: int = 0
+
+    def tied_argument(self, result: int) -> int | None:
+        """The argument that `result` overwrites, or None if it has a buffer of its own."""
+        return dict(self.tied).get(result)
