@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads `dialects/*.ngd`. The grammar is on one page in dialects/README.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..ir.definition import CONTAINERS, ELEMENTS, Constraint
+from ..support.diagnostics import Location, UserError
+
+KINDS = ("i64", "i64s", "bool", "bools", "str", "symbol", "type", "unit", "axes", "number", "literal", "any")
+_HEAD = re.compile(r"op\s+(?P<name>\w+)\s*\((?P<operands>[^)]*(?:\([^)]*\)[^)]*)*)\)\s*(?:->\s*(?P<results>.+))?$")
+_ATTRIBUTE = re.compile(r"(?P<name>\w+):\s*(?P<kind>enum\([^)]*\)|\w+)(?P<optional>\?)?\s*(?:=\s*(?P<default>.+))?$")
+
+
+@dataclass
+class OperandText:
+    name: str
+    constraint: Constraint
+    variable: str = ""
+    variadic: bool = False
+
+
+@dataclass
+class AttributeText:
+    name: str
+    kind: str
+    default: str | None = None
+    optional: bool = False
+
+
+@dataclass
+class OpText:
+    """One `op` entry as written."""
+
+    dialect: str
+    name: str
+    location: Location
+    operands: list[OperandText] = field(default_factory=list)
+    results: list[OperandText] = field(default_factory=list)
+    attributes: list[AttributeText] = field(default_factory=list)
+    regions: list[str] = field(default_factory=list)
+    traits: list[str] = field(default_factory=list)
+    rule: str = ""
+    form: list[str] = field(default_factory=list)
+    doc: str = ""
+    example: str = ""
+
+
+@dataclass
+class DialectText:
+    name: str
+    doc: str
+    ops: list[OpText]
+
+
+def read_dialect(path: Path) -> DialectText:
+    """The dialect in a file; UserError with file and line on anything out of the grammar."""
+    name, doc, ops = "", "", list[OpText]()
+    variables: dict[str, Constraint] = {}
+    for entry in _entries(path):
+        where, text = entry
+        if text.startswith("dialect "):
+            found = re.match(r'dialect\s+(\w+)\s+"([^"]*)"$', text)
+            if found is None:
+                raise UserError('expected: dialect name "sentence"', where)
+            name, doc = found.groups()
+        elif text.startswith("op "):
+            ops.append(_head(name, text, where))
+            variables = {}
+        elif not ops:
+            raise UserError("expected 'dialect' or 'op'", where)
+        else:
+            _line(ops[-1], text, where, variables)
+            if text.startswith("where "):
+                _bind(ops[-1], variables, where)
+    for op in ops:
+        _finish(op)
+    return DialectText(name, doc, ops)
+
+
+def _entries(path: Path) -> Iterator[tuple[Location, str]]:
+    """Lines without comments; a line indented by four or more continues the one above it."""
+    pending: tuple[Location, str] | None = None
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.strip()
+        if not text or text.startswith("# "):
+            continue
+        if line.startswith("    ") and pending is not None:
+            keep = "\n" + line[4:] if pending[1].startswith("example") else " " + text
+            pending = (pending[0], pending[1] + keep)
+            continue
+        if pending is not None:
+            yield pending
+        pending = (Location(str(path), number, len(line) - len(line.lstrip()) + 1), text)
+    if pending is not None:
+        yield pending
+
+
+def _head(dialect: str, text: str, where: Location) -> OpText:
+    found = _HEAD.match(text)
+    if found is None:
+        raise UserError("expected: op name(operand: constraint, ...) -> result", where)
+    op = OpText(dialect, found["name"], where)
+    op.operands = [_operand(p, where, "operand") for p in _split(found["operands"])]
+    results = (found["results"] or "").strip()
+    if results.startswith("(") and results.endswith(")"):
+        results = results[1:-1]
+    parts = _split(results)
+    for i, part in enumerate(parts):
+        named = part if ":" in part else f"result{i if len(parts) > 1 else ''}: {part}"
+        op.results.append(_operand(named, where, "result"))
+    return op
+
+
+def _split(text: str) -> list[str]:
+    """Splits at commas outside parentheses."""
+    parts, depth, current = [], 0, ""
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append(current.strip())
+            current = ""
+        else:
+            current += character
+    return [*parts, current.strip()] if current.strip() else parts
+
+
+def _operand(text: str, where: Location, what: str) -> OperandText:
+    name, colon, constraint = (p.strip() for p in text.partition(":"))
+    if not colon:
+        raise UserError(f"expected '{what} name: constraint', found '{text}'", where)
+    variadic = constraint.endswith("...")
+    constraint = constraint.removesuffix("...").strip()
+    if re.fullmatch(r"[A-Z]\w*", constraint):
+        return OperandText(name, Constraint("any"), constraint, variadic)
+    return OperandText(name, _constraint(constraint, where), "", variadic)
+
+
+def _constraint(text: str, where: Location) -> Constraint:
+    found = re.fullmatch(r"(\w+)(?:\((\w+)\))?", text)
+    if found is None or found[1] not in CONTAINERS or (found[2] and found[2] not in ELEMENTS):
+        raise UserError(
+            f"unknown constraint '{text}'",
+            where,
+            hint=f"container({', '.join(ELEMENTS)}) with a container of {', '.join(CONTAINERS)}",
+        )
+    return Constraint(text, found[1], found[2] or "")
+
+
+def _line(op: OpText, text: str, where: Location, variables: dict[str, Constraint]) -> None:
+    word, _, rest = text.partition(" ")
+    rest = rest.strip() if word != "example" else rest.lstrip(" ")
+    match word:
+        case "where":
+            for part in _split(rest):
+                name, _, constraint = (p.strip() for p in part.partition(":"))
+                variables[name] = _constraint(constraint, where)
+        case "attr":
+            op.attributes.append(_attribute(rest, where))
+        case "region":
+            op.regions += rest.split()
+        case "traits":
+            op.traits += rest.split()
+        case "rule":
+            op.rule = rest
+        case "form":
+            op.form = rest.split()
+        case "doc":
+            op.doc = rest
+        case "example":
+            op.example = rest
+        case _:
+            raise UserError(
+                f"unknown word '{word}'", where, hint="where, attr, region, traits, rule, form, doc, example"
+            )
+
+
+def _attribute(text: str, where: Location) -> AttributeText:
+    found = _ATTRIBUTE.match(text)
+    if found is None or (found["kind"] not in KINDS and not found["kind"].startswith("enum(")):
+        raise UserError("expected: attr name: kind [?] [= default]", where, hint="kinds: " + ", ".join(KINDS))
+    return AttributeText(found["name"], found["kind"], found["default"], bool(found["optional"]))
+
+
+def _bind(op: OpText, variables: dict[str, Constraint], where: Location) -> None:
+    for item in op.operands + op.results:
+        if item.variable in variables:
+            item.constraint = variables[item.variable]
+    used = {i.variable for i in op.operands + op.results}
+    for name in variables:
+        if name not in used:
+            raise UserError(f"type variable {name} is not used in the signature", where)
+
+
+def _finish(op: OpText) -> None:
+    for item in op.operands + op.results:
+        if item.variable and item.constraint.text == "any":
+            raise UserError(f"type variable {item.variable} has no 'where' line", op.location)
+    if not op.doc:
+        raise UserError(f"op {op.name} has no 'doc' line", op.location)
+    if not op.example:
+        raise UserError(f"op {op.name} has no 'example' line", op.location)
+    if not op.form:
+        for operand in op.operands:
+            op.form += [",", f"${operand.name}"] if op.form else [f"${operand.name}"]
+    known = {o.name for o in op.operands} | {a.name for a in op.attributes}
+    for part in op.form:
+        if part.startswith("$") and part[1:] not in known:
+            raise UserError(f"the form names {part}, which is neither operand nor attribute", op.location)

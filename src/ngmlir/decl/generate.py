@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dialect text to Python: op classes, and the verbs that build ops. `python -m ngmlir.decl.generate` writes
+the files, `--check` says when they are stale.
+"""
+
+from __future__ import annotations
+
+import keyword
+import sys
+from pathlib import Path
+
+from .dialect_text import AttributeText, DialectText, OperandText, OpText, read_dialect
+from .home import folder
+
+DIALECTS = ("func", "ng", "tile")
+_PYTHON = {
+    "i64": "int", "i64s": "Sequence[int]", "bools": "Sequence[bool]", "bool": "bool", "str": "str", "symbol": "str",
+    "type": "Type", "unit": "bool", "axes": "Sequence[str]", "number": "Attribute", "literal": "Attribute", "any": "Attribute",
+}  # fmt: skip
+_GETTERS = {
+    "i64": "int", "i64s": "tuple[int, ...]", "bools": "tuple[bool, ...]", "bool": "bool", "str": "str", "symbol": "str",
+    "type": "Type", "unit": "bool", "axes": "tuple[str, ...]", "number": "Attribute", "literal": "Attribute", "any": "Attribute",
+}  # fmt: skip
+
+
+def class_name(op: str) -> str:
+    """`not_equal` -> `NotEqualOp`."""
+    return "".join(part.capitalize() for part in op.split("_")) + "Op"
+
+
+def python_name(name: str) -> str:
+    """`if` -> `if_`."""
+    return name + "_" if keyword.iskeyword(name) else name
+
+
+def _python_type(kind: str, table: dict[str, str]) -> str:
+    if kind.startswith("enum("):
+        return "Literal[" + ", ".join(f'"{v}"' for v in kind[5:-1].split("|")) + "]"
+    return table[kind]
+
+
+def module_text(dialect: DialectText) -> str:
+    """The Python module of one dialect."""
+    values = [op for op in dialect.ops if _is_value(op)]
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        f"# Generated from dialects/{dialect.name}.ngd by `python -m ngmlir.decl.generate`; do not edit.",
+        f'"""The {dialect.name} dialect. {dialect.doc}"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from collections.abc import Sequence",
+        "from typing import Generic, Literal, TypeVar",
+        "",
+        "from ..ir.attributes import Attribute",
+        "from ..ir.core import Op, Region, Value",
+        "from ..ir.definition import AttributeField, Constraint, OpDefinition, Operand",
+        "from ..ir.types import Type",
+        "from . import fields, rules",
+        "",
+        'V = TypeVar("V")',
+    ]
+    for op in dialect.ops:
+        lines += _class(op)
+    lines += ["", "", "#: Op name -> class.", "OPS: dict[str, type[Op]] = {"]
+    lines += [f'    "{op.dialect}.{op.name}": {class_name(op.name)},' for op in dialect.ops]
+    lines += ["}"]
+    if values:
+        lines += _verbs(dialect, values)
+    return "\n".join(lines) + "\n"
+
+
+def _is_value(op: OpText) -> bool:
+    return "function" not in op.traits and "terminator" not in op.traits
+
+
+def _constraint(item: OperandText) -> str:
+    c = item.constraint
+    return f'Constraint("{c.text}", "{c.container}", "{c.element}")'
+
+
+def _operand(item: OperandText) -> str:
+    extra = f', "{item.variable}"' if item.variable else (', ""' if item.variadic else "")
+    return f'Operand("{item.name}", {_constraint(item)}{extra}{", True" if item.variadic else ""})'
+
+
+def _field(item: AttributeText) -> str:
+    default = "None" if item.default is None else f'fields.default("{item.kind}", {item.default!r})'
+    return f'AttributeField("{item.name}", "{item.kind}", {default}, {item.optional})'
+
+
+def _tuple(parts: list[str], indent: str) -> str:
+    if not parts:
+        return "()"
+    return "(\n" + "".join(f"{indent}    {p},\n" for p in parts) + f"{indent})"
+
+
+def _class(op: OpText) -> list[str]:
+    lines = ["", "", f"class {class_name(op.name)}(Op):", f'    """{op.doc}"""', "", "    __slots__ = ()"]
+    lines += [f'    name = "{op.dialect}.{op.name}"', "    definition = OpDefinition(", "        name,"]
+    lines += [f"        operands={_tuple([_operand(o) for o in op.operands], '        ')},"]
+    lines += [f"        results={_tuple([_operand(o) for o in op.results], '        ')},"]
+    if op.attributes:
+        lines += [f"        attributes={_tuple([_field(a) for a in op.attributes], '        ')},"]
+    if op.regions:
+        lines += [f"        regions={tuple(op.regions)!r},"]
+    lines += [f"        traits=frozenset({sorted(op.traits)!r}),"]
+    if op.rule:
+        lines += [f"        rule=rules.{op.rule},"]
+    lines += [f"        form={tuple(op.form)!r},", f"        doc={op.doc!r},", f"        example={op.example!r},", "    )"]
+    lines += _accessors(op)
+    return lines
+
+
+def _accessors(op: OpText) -> list[str]:
+    lines: list[str] = []
+    variadic = next((i for i, o in enumerate(op.operands) if o.variadic), None)
+    for i, operand in enumerate(op.operands):
+        type, where = "Value", str(i)
+        if operand.variadic:
+            after = len(op.operands) - 1 - i
+            type, where = "tuple[Value, ...]", f"{i}:{-after}" if after else f"{i}:"
+        elif variadic is not None and i > variadic:
+            where = str(i - len(op.operands))
+        lines += _property(python_name(operand.name), type, f"self.operands[{where}]")
+    for item in op.attributes:
+        type = _python_type(item.kind, _GETTERS)
+        if item.optional:
+            type += " | None"
+        getter = "enum" if item.kind.startswith("enum(") else item.kind
+        ignore = "  # pyright: ignore" if item.optional or getter == "enum" else ""
+        lines += _property(python_name(item.name), type, f'fields.get_{getter}(self, "{item.name}"){ignore}')
+    for i, region in enumerate(op.regions):
+        lines += _property(python_name(region), "Region", f"self.regions[{i}]")
+    return lines
+
+
+def _property(name: str, type: str, value: str) -> list[str]:
+    return ["", "    @property", f"    def {name}(self) -> {type}:", f"        return {value}"]
+
+
+def _verbs(dialect: DialectText, ops: list[OpText]) -> list[str]:
+    title = dialect.name.capitalize()
+    lines = [
+        "", "", f"class {title}Verbs(fields.Verbs[V], Generic[V]):",
+        f'    """One method per {dialect.name} op. What `V` is (an IR value, a graph node, an array) is up to `build`."""',
+    ]  # fmt: skip
+    for op in ops:
+        lines += _verb(op)
+    return lines
+
+
+def _verb(op: OpText) -> list[str]:
+    cls = class_name(op.name)
+    required = [a for a in op.attributes if a.default is None and not a.optional]
+    rest = [a for a in op.attributes if a not in required]
+    single = len(op.results) == 1 and not op.results[0].variadic
+    parameters = [f"{python_name(o.name)}: {'Sequence[V]' if o.variadic else 'V'}" for o in op.operands]
+    keywords = [f"{python_name(a.name)}: {_python_type(a.kind, _PYTHON)}" for a in required]
+    keywords += [f"{python_name(a.name)}: {_python_type(a.kind, _PYTHON)} | None = None" for a in rest]
+    free = _free_result(op)
+    if free == "one":
+        keywords.insert(0, "type: Type")
+    elif free == "many":
+        keywords.insert(0, "types: Sequence[Type]")
+    if op.regions:
+        keywords.append("regions: Sequence[Region]")
+    head = ", ".join(["self", *parameters, *(["*", *keywords] if keywords else [])])
+    operands = ", ".join(f"*{python_name(o.name)}" if o.variadic else python_name(o.name) for o in op.operands)
+    operands = f"[{operands}]"
+    attributes = "{" + ", ".join(f'"{a.name}": {python_name(a.name)}' for a in op.attributes) + "}"
+    call = f"{cls}, {operands}, {attributes}"
+    if free == "one":
+        call += ", types=[type]"
+    elif free == "many":
+        call += ", types=types"
+    if op.regions:
+        call += ", regions=regions"
+    result = "V" if single else "Sequence[V]"
+    return [
+        "",
+        f"    def {python_name(op.name)}({head}) -> {result}:",
+        f'        """{op.doc}"""',
+        f"        return self.build({call}){'[0]' if single else ''}",
+    ]  # fmt: skip
+
+
+def _free_result(op: OpText) -> str:
+    """'one' or 'many' where the caller states the result types, '' where they are inferred."""
+    if not op.results or "inferred" in op.traits:
+        return ""
+    if "stated" in op.traits:
+        return "many" if any(r.variadic for r in op.results) else "one"
+    variables = {o.variable for o in op.operands if o.variable}
+    if op.rule or all(r.variable in variables for r in op.results):
+        return ""
+    return "many" if len(op.results) > 1 or op.results[0].variadic else "one"
+
+
+def generated() -> dict[Path, str]:
+    """Path -> wanted text of every generated file."""
+    ops = Path(__file__).parents[1] / "ops"
+    return {ops / f"{name}.py": module_text(read_dialect(folder("dialects") / f"{name}.ngd")) for name in DIALECTS}
+
+
+def main(arguments: list[str]) -> int:
+    stale = []
+    for path, text in generated().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path)
+            if "--check" not in arguments:
+                path.write_text(text, encoding="utf-8")
+    for path in stale:
+        print(f"{'stale' if '--check' in arguments else 'written'}: {path}")
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

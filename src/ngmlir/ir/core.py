@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values, ops, blocks, regions, modules: MLIR's model, as immutable nodes.
+
+An op never changes once it stands in a block: a pass makes new ops where something differs and shares the
+rest. So nothing points upwards, an op may stand in two modules at once, and what the verifier found out
+about an op stays true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, TypeVar
+
+from ..support.diagnostics import UNKNOWN, Location
+from .attributes import Attribute, StringAttr, SymbolRefAttr
+from .definition import OpDefinition
+from .types import FunctionType, Type
+
+O = TypeVar("O", bound="Op")  # noqa: E741
+
+
+class Value:
+    """Result `index` of an op, or argument `index` of a block. Compared by identity; `name` is what text shows."""
+
+    __slots__ = ("index", "name", "owner", "type")
+
+    def __init__(self, type: Type, owner: Op | Block | None = None, index: int = 0, name: str = ""):
+        self.type = type
+        self.owner = owner
+        self.index = index
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<%{self.name or '_'} : {self.type}>"
+
+
+class Op:
+    """One operation. Subclasses (one per defined op) add names for operands and attributes, nothing else."""
+
+    __slots__ = ("attributes", "location", "operands", "regions", "results", "successors", "verified")
+
+    name: ClassVar[str] = ""
+    definition: ClassVar[OpDefinition | None] = None
+
+    def __init__(
+        self,
+        operands: Sequence[Value] = (),
+        types: Sequence[Type] = (),
+        attributes: Mapping[str, Attribute] | None = None,
+        regions: Sequence[Region] = (),
+        location: Location = UNKNOWN,
+        successors: Sequence[Block] = (),
+        names: Sequence[str] = (),
+    ):
+        self.operands: tuple[Value, ...] = tuple(operands)
+        self.attributes: Mapping[str, Attribute] = attributes if attributes is not None else {}
+        self.regions: tuple[Region, ...] = tuple(regions)
+        self.successors: tuple[Block, ...] = tuple(successors)
+        self.location = location
+        self.verified = False  # set by the verifier: what it checked of this op alone holds for ever
+        if len(types) == 1:
+            self.results: tuple[Value, ...] = (Value(types[0], self, 0, names[0] if names else ""),)
+        else:
+            self.results = tuple(
+                Value(t, self, i, names[i] if i < len(names) else "") for i, t in enumerate(types)
+            )
+
+    @property
+    def result(self) -> Value:
+        """The one result of an op that has one."""
+        (result,) = self.results
+        return result
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """What is always true of this kind of op (`pure`, `elementwise`, `terminator` ...)."""
+        return self.definition.traits if self.definition is not None else frozenset()
+
+    @property
+    def body(self) -> Block:
+        """The one block of the one region."""
+        return self.regions[0].blocks[0]
+
+    @property
+    def symbol(self) -> str:
+        """The symbol that this op defines, or ''."""
+        attribute = self.attributes.get("sym_name")
+        return attribute.value if isinstance(attribute, StringAttr) else ""
+
+    def rebuilt(
+        self: O,
+        operands: Sequence[Value] | None = None,
+        regions: Sequence[Region] | None = None,
+        *,
+        attributes: Mapping[str, Attribute] | None = None,
+        types: Sequence[Type] | None = None,
+        successors: Sequence[Block] | None = None,
+    ) -> O:
+        """A copy with some parts replaced; its results are new values."""
+        op = object.__new__(self.__class__)
+        op.operands = self.operands if operands is None else tuple(operands)
+        op.attributes = self.attributes if attributes is None else attributes
+        op.regions = self.regions if regions is None else tuple(regions)
+        op.successors = self.successors if successors is None else tuple(successors)
+        op.location = self.location
+        op.verified = False
+        old = self.results
+        if types is None:
+            if len(old) == 1:
+                op.results = (Value(old[0].type, op, 0, old[0].name),)
+            else:
+                op.results = tuple([Value(v.type, op, v.index, v.name) for v in old])
+        else:
+            names = [v.name for v in old]
+            op.results = tuple(Value(t, op, i, names[i] if i < len(names) else "") for i, t in enumerate(types))
+        if isinstance(op, UnregisteredOp):
+            op.full_name = self.full_name  # type: ignore[attr-defined]
+        return op
+
+    def walk(self) -> Iterator[Op]:
+        """This op and all ops in its regions, in text order."""
+        yield self
+        for region in self.regions:
+            for block in region.blocks:
+                for op in block.ops:
+                    if op.regions:
+                        yield from op.walk()
+                    else:
+                        yield op
+
+    def __repr__(self) -> str:
+        return f"<{op_name(self)} at {self.location}>"
+
+
+class UnregisteredOp(Op):
+    """An op of a dialect that is not loaded: kept and printed, never understood."""
+
+    __slots__ = ("full_name",)
+    full_name: str
+
+
+def op_name(op: Op) -> str:
+    """`dialect.name`, also for unregistered ops."""
+    return op.full_name if isinstance(op, UnregisteredOp) else op.name
+
+
+class Block:
+    """Arguments and ops. Filled once, by whoever makes it."""
+
+    __slots__ = ("args", "label", "ops")
+
+    def __init__(self, types: Iterable[Type] = (), names: Sequence[str] = (), ops: Iterable[Op] = ()):
+        self.args: tuple[Value, ...] = tuple(
+            Value(t, self, i, names[i] if i < len(names) else "") for i, t in enumerate(types)
+        )
+        self.ops: list[Op] = list(ops)
+        self.label = ""
+
+    @property
+    def terminator(self) -> Op | None:
+        return self.ops[-1] if self.ops and "terminator" in self.ops[-1].traits else None
+
+
+class Region:
+    """One or more blocks; the first is entered first."""
+
+    __slots__ = ("blocks",)
+
+    def __init__(self, *blocks: Block):
+        self.blocks: tuple[Block, ...] = blocks
+
+    @property
+    def block(self) -> Block:
+        """The one block of a structured region."""
+        (block,) = self.blocks
+        return block
+
+
+class ModuleOp(Op):
+    """`module { ... }`: the whole program. A pass takes one and gives one."""
+
+    __slots__ = ()
+    name = "builtin.module"
+    definition = OpDefinition("builtin.module", traits=frozenset({"isolated", "symbol_table", "single_block"}), regions=("body",))
+
+    @property
+    def ops(self) -> list[Op]:
+        return self.body.ops
+
+    def lookup(self, symbol: str) -> Op | None:
+        """The op that defines `symbol` at the top level."""
+        for op in self.ops:
+            if op.symbol == symbol:
+                return op
+        return None
+
+    def with_ops(self, ops: Sequence[Op]) -> ModuleOp:
+        """The same module with other top-level ops; itself if nothing changed."""
+        old = self.ops
+        if len(ops) == len(old) and all(a is b for a, b in zip(ops, old, strict=True)):
+            return self
+        return self.rebuilt(regions=(Region(Block(ops=ops)),))
+
+
+Module = ModuleOp
+
+
+def module(ops: Iterable[Op] = (), name: str = "", location: Location = UNKNOWN) -> ModuleOp:
+    """A module of top-level ops."""
+    attributes: dict[str, Attribute] = {"sym_name": StringAttr(name)} if name else {}
+    return ModuleOp((), (), attributes, (Region(Block(ops=ops)),), location)
+
+
+def callee(op: Op) -> str:
+    """The symbol named by a call-like op's `callee` attribute, or ''."""
+    attribute = op.attributes.get("callee")
+    return attribute.name if isinstance(attribute, SymbolRefAttr) else ""
+
+
+def map_functions(of: Module, change: Callable[[Op], Op], kind: str = "func.func") -> Module:
+    """The module with `change` applied to each top-level op called `kind`."""
+    return of.with_ops([change(op) if op.name == kind else op for op in of.ops])
+
+
+def count_uses(block: Block) -> dict[Value, int]:
+    """How often each value is used in a block and the regions below it."""
+    uses: dict[Value, int] = {}
+    for top in block.ops:
+        for op in top.walk():
+            for value in op.operands:
+                uses[value] = uses.get(value, 0) + 1
+    return uses
+
+
+def function_type(block: Block, results: Sequence[Type]) -> FunctionType:
+    return FunctionType(tuple(a.type for a in block.args), tuple(results))

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a dialect file says about one op. The values come from `dialects/`; here is only their shape.
+
+An op's text, its checks and its result types all follow from this record, so nothing about an op has a
+second home. `rule` is a function of the room that knows what the op means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from .types import (
+    FloatType,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    TensorType,
+    Type,
+    VectorType,
+    element_type,
+    i1,
+)
+
+if TYPE_CHECKING:
+    from .attributes import Attribute
+
+
+class Typing(NamedTuple):
+    """What a rule judges. `results` are the stated types (empty while inferring); `regions` holds, for each
+    region, the types of its arguments and the types that it yields."""
+
+    operands: tuple[Type, ...]
+    attributes: Mapping[str, Attribute]
+    results: tuple[Type, ...] = ()
+    regions: tuple[tuple[tuple[Type, ...], tuple[Type, ...]], ...] = ()
+
+
+#: Gives the result types; raises UserError (without a place: the caller knows it) where the op is ill-typed.
+#: The rule of an op whose result type is a free choice (a reshape) checks the stated types and gives them back.
+Rule = Callable[[Typing], Sequence[Type]]
+
+CONTAINERS: dict[str, Callable[[Type], bool]] = {
+    "tensor": lambda t: isinstance(t, TensorType),
+    "vector": lambda t: isinstance(t, VectorType),
+    "memref": lambda t: isinstance(t, MemRefType),
+    "scalar": lambda t: isinstance(t, (FloatType, IntegerType, IndexType)),
+    "tile": lambda t: isinstance(t, (VectorType, FloatType, IntegerType, IndexType)),
+    "value": lambda t: isinstance(t, (TensorType, VectorType, FloatType, IntegerType, IndexType)),
+    "any": lambda t: True,
+}
+COMPUTED_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+COMPUTED_WIDTHS = frozenset({8, 16, 32, 64})
+
+
+def _computed_integer(t: Type) -> bool:
+    return isinstance(t, IntegerType) and t.width in COMPUTED_WIDTHS and t.sign in ("", "u")
+
+
+ELEMENTS: dict[str, Callable[[Type], bool]] = {
+    "float": lambda t: t.text in COMPUTED_FLOATS,
+    "integer": lambda t: _computed_integer(t) or isinstance(t, IndexType),
+    "signed": lambda t: t.text in COMPUTED_FLOATS or (_computed_integer(t) and not t.unsigned) or isinstance(t, IndexType),  # type: ignore[attr-defined]
+    "bits": lambda t: t is i1 or _computed_integer(t) or isinstance(t, IndexType),
+    "bool": lambda t: t is i1,
+    "numeric": lambda t: t.text in COMPUTED_FLOATS or _computed_integer(t) or isinstance(t, IndexType),
+    "index": lambda t: isinstance(t, IndexType),
+    "token": lambda t: t.text == "!tile.token",
+    "element": lambda t: t is i1 or t.text in COMPUTED_FLOATS or _computed_integer(t) or isinstance(t, IndexType),
+}
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """`tensor(float)`: what kind of type, holding what elements. `text` is its spelling in the dialect file."""
+
+    text: str
+    container: str = "any"
+    element: str = ""
+
+    def accepts(self, type: Type) -> bool:
+        if not CONTAINERS[self.container](type):
+            return False
+        return not self.element or ELEMENTS[self.element](element_type(type))
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand or result: `variable` names a type shared with the others that carry the same name."""
+
+    name: str
+    constraint: Constraint
+    variable: str = ""
+    variadic: bool = False
+
+
+@dataclass(frozen=True)
+class AttributeField:
+    """An attribute: its kind (`i64`, `i64s`, `bool`, `str`, `symbol`, `type`, `number`, `literal`, `axes`,
+    `enum(a|b)`, `bools`, `any`) and its default (None = required, written as in the dialect file)."""
+
+    name: str
+    kind: str
+    default: Attribute | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class OpDefinition:
+    """Everything that a dialect file says about one op."""
+
+    name: str
+    operands: tuple[Operand, ...] = ()
+    results: tuple[Operand, ...] = ()
+    attributes: tuple[AttributeField, ...] = ()
+    regions: tuple[str, ...] = ()
+    traits: frozenset[str] = frozenset()
+    rule: Rule | None = None  # gives the result types; None = they follow from the signature
+    form: tuple[str, ...] = ()  # the printed form between the op's name and its types
+    doc: str = ""
+    example: str = ""
+
+    @property
+    def dialect(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def mnemonic(self) -> str:
+        return self.name.partition(".")[2]
+
+    def attribute_field(self, name: str) -> AttributeField | None:
+        for item in self.attributes:
+            if item.name == name:
+                return item
+        return None
+
+    def operand_groups(self, count: int) -> list[tuple[Operand, int, int]] | None:
+        """Each operand with the range [start, stop) of actual operands it takes; None if `count` does not fit.
+
+        At most one operand of an op is variadic, so the count decides.
+        """
+        spare = count - sum(not o.variadic for o in self.operands)
+        variadic = any(o.variadic for o in self.operands)
+        if spare < 0 or (spare and not variadic):
+            return None
+        groups, at = [], 0
+        for operand in self.operands:
+            width = spare if operand.variadic else 1
+            groups.append((operand, at, at + width))
+            at += width
+        return groups
+
+    def infer(self, typing: Typing) -> Sequence[Type]:
+        """Result types from operands, attributes and regions; UserError where the op is ill-typed.
+
+        An op whose result types do not follow from these needs them stated in `typing.results`.
+        """
+        if self.rule is not None:
+            return self.rule(typing)
+        groups = self.operand_groups(len(typing.operands)) or []
+        bound = {o.variable: typing.operands[start] for o, start, stop in groups if o.variable and stop > start}
+        out = [bound[r.variable] for r in self.results if r.variable in bound]
+        return out if len(out) == len(self.results) else typing.results

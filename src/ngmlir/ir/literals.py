@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers as bits. A literal is an element type and its bit pattern: -0.0 is not 0.0 and every NaN keeps its payload."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from .types import FloatType, IndexType, IntegerType, Type, element_type
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_FORMATS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
+
+
+def item_bytes(element: Type) -> int:
+    """Bytes of one element in memory (i1 takes one byte)."""
+    if isinstance(element, FloatType):
+        return element.width // 8
+    if isinstance(element, IntegerType):
+        return max(1, (element.width + 7) // 8)
+    if isinstance(element, IndexType):
+        return 8
+    raise TypeError(f"{element} has no size")
+
+
+def dtype_of(type: Type) -> np.dtype[Any]:
+    """The NumPy dtype of a type's elements (`bf16` by ml_dtypes)."""
+    import numpy as np
+
+    element = element_type(type)
+    if element.text == "bf16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    if isinstance(element, FloatType):
+        return np.dtype({16: np.float16, 32: np.float32, 64: np.float64}[element.width])
+    if isinstance(element, IntegerType):
+        return np.dtype(bool) if element.width == 1 else np.dtype(f"{'u' if element.unsigned else 'i'}{element.width // 8}")
+    if isinstance(element, IndexType):
+        return np.dtype(np.int64)
+    raise TypeError(f"{type} has no NumPy dtype")
+
+
+def type_of_dtype(dtype: Any) -> Type:
+    """The element type of a NumPy dtype."""
+    import numpy as np
+
+    dtype = np.dtype(dtype)
+    if dtype.name == "bfloat16":
+        return FloatType("bf16")
+    if dtype.kind == "b":
+        return IntegerType(1)
+    if dtype.kind in "iu" and dtype.itemsize in (1, 2, 4, 8):
+        return IntegerType(dtype.itemsize * 8, "u" if dtype.kind == "u" else "")
+    if dtype.kind == "f" and dtype.itemsize in (2, 4, 8):
+        return FloatType(f"f{dtype.itemsize * 8}")
+    raise TypeError(f"no element type for NumPy dtype {dtype}")
+
+
+def float_bits(value: float, element: Type) -> int:
+    """The bits of `value` rounded to nearest even in `element`."""
+    if element.text == "bf16":
+        bits = float_bits(value, FloatType("f32"))
+        if bits & 0x7FFFFFFF > 0x7F800000:
+            return (bits >> 16) | 0x40
+        # Two roundings (to f32, then here) would differ from one only on ties that f32 cannot hold; f64 decides those.
+        low, kept = bits & 0xFFFF, bits >> 16
+        exact = struct.unpack("<f", struct.pack("<I", bits))[0]
+        if low == 0x8000 and exact != value and value == value:
+            return kept + (1 if (abs(value) > abs(exact)) else 0)
+        return kept + (1 if low > 0x8000 or (low == 0x8000 and kept & 1) else 0)
+    pack, unpack = _FORMATS[element.text]
+    try:
+        return int(struct.unpack(unpack, struct.pack(pack, value))[0])
+    except OverflowError:  # finite, but rounds to infinity in this type
+        return int(struct.unpack(unpack, struct.pack(pack, float("inf") if value > 0 else float("-inf")))[0])
+
+
+def float_value(bits: int, element: Type) -> float:
+    """The number that `bits` stand for (exact: every element type fits in a double)."""
+    if element.text == "bf16":
+        return float(struct.unpack("<f", struct.pack("<I", bits << 16))[0])
+    pack, unpack = _FORMATS[element.text]
+    return float(struct.unpack(pack, struct.pack(unpack, bits))[0])
+
+
+def float_text(bits: int, element: Type) -> str:
+    """Shortest decimal that reads back to the same bits, else hexadecimal bits (infinities, NaN)."""
+    digits = item_bytes(element) * 2
+    hexadecimal = f"0x{bits:0{digits}X}"
+    value = float_value(bits, element)
+    if value != value or value in (float("inf"), float("-inf")):
+        return hexadecimal
+    for precision in (6, 8, 9, 17) if element.width > 16 else (4, 6):  # type: ignore[attr-defined]
+        text = f"{value:.{precision}g}"
+        if float_bits(float(text), element) == bits:
+            break
+    else:
+        return hexadecimal
+    mantissa, _, exponent = text.partition("e")
+    if "." not in mantissa:
+        mantissa += ".0"  # MLIR's grammar wants the point
+    return f"{mantissa}e{exponent}" if exponent else mantissa
+
+
+def integer_text(value: int, element: Type) -> str:
+    if isinstance(element, IntegerType) and element.width == 1:
+        return "true" if value else "false"
+    return str(value)
+
+
+def integer_fits(value: int, element: Type) -> bool:
+    """Whether `value` can be written as an `element` (signless types take both signed and unsigned spellings)."""
+    width = 64 if isinstance(element, IndexType) else element.width  # type: ignore[attr-defined]
+    low = 0 if getattr(element, "unsigned", False) else -(1 << (width - 1)) if width > 1 else -1
+    return low <= value < (1 << width)
+
+
+def wrap_integer(value: int, element: Type) -> int:
+    """`value` in the canonical range of `element`: signed for signless types, 0/1 for i1."""
+    width = 64 if isinstance(element, IndexType) else element.width  # type: ignore[attr-defined]
+    value &= (1 << width) - 1
+    if width > 1 and not getattr(element, "unsigned", False) and value >> (width - 1):
+        value -= 1 << width
+    return value

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Module to text: custom forms from the op definitions, or MLIR's generic form for other tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ..support.diagnostics import Location
+from .attributes import (
+    ArrayAttr,
+    Attribute,
+    DenseArrayAttr,
+    DictAttr,
+    ElementsAttr,
+    IntegerAttr,
+    StringAttr,
+    TypeAttr,
+    dictionary_text,
+    quote,
+    symbol_text,
+)
+from .core import Block, ModuleOp, Op, Region, Value, op_name
+from .definition import OpDefinition
+from .types import FunctionType
+
+_FREE_NAME = re.compile(r"[A-Za-z_$.\-][\w$.\-]*\Z")
+
+
+def to_text(op: Op, *, generic: bool = False, locations: bool = False) -> str:
+    """The text of a module (or of one op). `generic` is the form that stock mlir-opt reads without our dialects."""
+    printer = _Printer(generic, locations)
+    printer.op(op, "")
+    return "\n".join(printer.lines) + "\n"
+
+
+class _Printer:
+    def __init__(self, generic: bool, locations: bool):
+        self.generic = generic
+        self.locations = locations
+        self.lines: list[str] = []
+        self.names: dict[Value, str] = {}
+        self.taken: set[str] = set()
+        self.next_number = 0
+        self.labels: dict[Block, str] = {}
+
+    # -- names -------------------------------------------------------------------------------------------
+
+    def name(self, value: Value) -> str:
+        """`%name`, made unique in its isolated region; numbered where the value has no name."""
+        found = self.names.get(value)
+        if found is not None:
+            return found
+        wanted = value.name
+        if wanted and _FREE_NAME.match(wanted):
+            made, n = wanted, 0
+            while made in self.taken:
+                made, n = f"{wanted}_{n}", n + 1
+        else:
+            made = str(self.next_number)
+            self.next_number += 1
+        self.taken.add(made)
+        made = "%" + made
+        self.names[value] = made
+        return made
+
+    def label(self, block: Block) -> str:
+        return self.labels.setdefault(block, f"^bb{len(self.labels)}")
+
+    # -- ops ---------------------------------------------------------------------------------------------
+
+    def op(self, op: Op, indent: str) -> None:
+        name = self.names.get
+        operands = [name(o) or self.name(o) for o in op.operands]
+        results = op.results
+        if len(results) == 1:
+            head = f"{indent}{self.name(results[0])} = "
+        elif results:
+            head = f"{indent}{', '.join([self.name(r) for r in results])} = "
+        else:
+            head = indent
+        definition = op.definition
+        if self.generic or definition is None:
+            self.generic_op(op, head, operands, indent)
+        elif isinstance(op, ModuleOp):
+            self.module_op(op, indent)
+        elif "function" in definition.traits:
+            self.function_op(op, indent)
+        else:
+            text = head + op.name + self.form(op, definition, operands)
+            self.with_regions(text, op, indent)
+
+    def finish(self, text: str, location: Location) -> None:
+        if self.locations:
+            where = f"{quote(location.file)}:{location.line}:{location.column}" if location.known else "unknown"
+            text += f" loc({where})"
+        self.lines.append(text)
+
+    def types(self, op: Op) -> str:
+        """`: T` where one type says all, else `: (T, ...) -> T`."""
+        operands, results = op.operands, op.results
+        definition = op.definition
+        if not operands and not results:
+            # A variadic op still says that it has none, so that its text can be read back.
+            return " : () -> ()" if definition is not None and any(r.variadic for r in definition.results) else ""
+        fixed = definition is not None and not any(r.variadic for r in definition.results)
+        if fixed:
+            first = (operands[0] if operands else results[0]).type
+            if all(v.type is first for v in operands) and all(v.type is first for v in results):
+                return f" : {first.text}"
+        return f" : {FunctionType(tuple([o.type for o in operands]), tuple([r.type for r in results])).text}"
+
+    def form(self, op: Op, definition: OpDefinition, operands: list[str]) -> str:
+        """What stands between the op's name and its regions."""
+        attributes: Mapping[str, Attribute] = op.attributes
+        text = ""
+        shown: set[str] = set()
+        groups = None
+        for part in definition.form:
+            if part[0] != "$":
+                # Brackets stick to what they enclose; words stand apart.
+                text += part if part in ",)]" or part in "[(" else f" {part}"
+                continue
+            if len(definition.operands) == 1 == len(operands) and part[1:] == definition.operands[0].name:
+                piece = operands[0]
+            else:
+                groups = groups or definition.operand_groups(len(operands)) or []
+                piece = next((", ".join(operands[a:b]) for o, a, b in groups if o.name == part[1:]), None)  # type: ignore[assignment]
+                if piece is None:
+                    shown.add(part[1:])
+                    piece = _short(attributes.get(part[1:]))
+            text += piece if text.endswith(("[", "(")) else f" {piece}" if piece else ""
+        if attributes:
+            rest = [
+                (k, v)
+                for k, v in attributes.items()
+                if k not in shown and not _is_default(definition, k, v)
+            ]
+            if rest:
+                text += f" {dictionary_text(tuple(rest))}"
+        return text + self.types(op)
+
+    def generic_op(self, op: Op, head: str, operands: list[str], indent: str) -> None:
+        text = f'{head}"{op_name(op)}"({", ".join(operands)})'
+        if op.successors:
+            text += f"[{', '.join(self.label(b) for b in op.successors)}]"
+        if op.regions:
+            text += " ("
+            for i, region in enumerate(op.regions):
+                text += "{" if i == 0 else ", {"
+                self.lines.append(text)
+                self.region(region, indent, op, labelled=True)
+                text = f"{indent}}}"
+            text += ")"
+        if op.attributes:
+            text += f" {dictionary_text(tuple(op.attributes.items()))}"
+        inputs = ", ".join([o.type.text for o in op.operands])
+        results = ", ".join([r.type.text for r in op.results])
+        if len(op.results) != 1 or isinstance(op.results[0].type, FunctionType):
+            results = f"({results})"
+        self.finish(f"{text} : ({inputs}) -> {results}", op.location)
+
+    def with_regions(self, text: str, op: Op, indent: str) -> None:
+        for region in op.regions:
+            self.lines.append(text + " {")
+            self.region(region, indent, op)
+            text = f"{indent}}}"
+        self.finish(text, op.location)
+
+    def region(self, region: Region, indent: str, op: Op, *, labelled: bool = False, header: bool = False) -> None:
+        isolated = "isolated" in op.traits
+        saved = (self.taken, self.next_number) if isolated else None
+        if isolated and not header:
+            self.taken, self.next_number = set(), 0
+        for i, block in enumerate(region.blocks):
+            if (i or block.args or len(region.blocks) > 1) and not (header and i == 0):
+                args = ", ".join(f"{self.name(a)}: {a.type}" for a in block.args)
+                self.lines.append(f"{indent}{self.label(block)}{f'({args})' if args else ''}:")
+            inner = indent + "  "
+            for nested in block.ops:
+                self.op(nested, inner)
+        if saved is not None:
+            self.taken, self.next_number = saved
+
+    def module_op(self, op: Op, indent: str) -> None:
+        rest = {k: v for k, v in op.attributes.items() if k != "sym_name"}
+        text = f"{indent}module"
+        if op.symbol:
+            text += f" {symbol_text(op.symbol)}"
+        if rest:
+            text += f" attributes {dictionary_text(tuple(rest.items()))}"
+        self.with_regions(text, op, indent)
+
+    def function_op(self, op: Op, indent: str) -> None:
+        saved = self.taken, self.next_number
+        self.taken, self.next_number = set(), 0
+        type_attribute = op.attributes.get("function_type")
+        type = type_attribute.type if isinstance(type_attribute, TypeAttr) else FunctionType((), ())
+        assert isinstance(type, FunctionType)
+        body = op.regions[0] if op.regions and op.regions[0].blocks else None
+        names = [self.name(a) + ": " for a in body.blocks[0].args] if body else [""] * len(type.inputs)
+        details = _details(op, "arg_attrs", len(type.inputs))
+        arguments = ", ".join(n + t.text + d for n, t, d in zip(names, type.inputs, details, strict=True))
+        visibility = op.attributes.get("sym_visibility")
+        text = f"{indent}{op.name} "
+        if isinstance(visibility, StringAttr):
+            text += f"{visibility.value} "
+        text += f"{symbol_text(op.symbol)}({arguments})"
+        if type.results:
+            details = _details(op, "res_attrs", len(type.results))
+            results = ", ".join(t.text + d for t, d in zip(type.results, details, strict=True))
+            bare = len(type.results) == 1 and not details[0] and not isinstance(type.results[0], FunctionType)
+            text += f" -> {results}" if bare else f" -> ({results})"
+        rest = tuple((k, v) for k, v in op.attributes.items() if k not in _HEADER)
+        if rest:
+            text += f" attributes {dictionary_text(rest)}"
+        if body is not None:
+            self.lines.append(text + " {")
+            self.region(body, indent, op, header=True)
+            text = f"{indent}}}"
+        self.finish(text, op.location)
+        self.taken, self.next_number = saved
+
+
+_HEADER = frozenset({"sym_name", "function_type", "arg_attrs", "res_attrs", "sym_visibility"})
+
+
+def _details(op: Op, key: str, count: int) -> list[str]:
+    given = op.attributes.get(key)
+    if not isinstance(given, ArrayAttr):
+        return [""] * count
+    return [f" {d}" if isinstance(d, DictAttr) and d.items else "" for d in given.items]
+
+
+def _is_default(definition: OpDefinition, name: str, value: Attribute) -> bool:
+    field = definition.attribute_field(name)
+    return field is not None and field.default is value
+
+
+def _short(attribute: Attribute | None) -> str:
+    """The spelling of an attribute inside a form, where its kind is known."""
+    match attribute:
+        case None:
+            return ""
+        case DenseArrayAttr():
+            return f"[{', '.join(map(str, attribute.values))}]"
+        case ElementsAttr():
+            return attribute.literal
+        case IntegerAttr():
+            return attribute.text.partition(" :")[0]
+        case StringAttr() if attribute.value.isidentifier():
+            return attribute.value
+        case _:
+            return attribute.text.partition(" :")[0]

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types, as MLIR's builtin dialect has them. Interned: equal types are the same object, so `is` compares.
+
+A named tensor type carries its axes in the encoding slot: `tensor<4x3xf32, #ng.axes<N, C>>`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+#: A dimension that is known only when the program runs; printed `?`.
+DYNAMIC = -1
+
+_INTERNED: dict[tuple[Any, ...], Any] = {}
+
+
+class Interned(type):
+    """Gives the one existing object for equal arguments. Arguments hold no floats (0.0 and -0.0 are equal keys)."""
+
+    def __call__(cls, *args: Any) -> Any:
+        # Booleans equal integers as keys; the class of each argument keeps them apart.
+        key = (cls, args, tuple(map(type, args)))
+        found = _INTERNED.get(key)
+        if found is None:
+            found = _INTERNED[key] = super().__call__(*args)
+        return found
+
+
+class Type(metaclass=Interned):
+    """Base of all types. `str(type)` is its MLIR spelling."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> Any:
+        raise TypeError("types are interned; send their text instead")
+
+
+class IntegerType(Type):
+    """`i32` (signless: signed arithmetic unless the op says otherwise), `ui8` (unsigned), `si8`."""
+
+    __slots__ = ("sign", "width")
+
+    def __init__(self, width: int, sign: str = ""):
+        self.width, self.sign = width, sign
+        self.text = f"{sign}i{width}"
+
+    @property
+    def unsigned(self) -> bool:
+        return self.sign == "u"
+
+
+class FloatType(Type):
+    """`f16 bf16 f32 f64`; other names are kept and printed but nothing computes with them."""
+
+    __slots__ = ("width",)
+    WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 19, "f80": 80, "f128": 128}
+
+    def __init__(self, name: str):
+        self.text, self.width = name, self.WIDTHS.get(name, 8)
+
+
+class IndexType(Type):
+    """`index`: positions and sizes; 64 bits wide on every target of ours."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.text = "index"
+
+
+class NoneType(Type):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.text = "none"
+
+
+def _dims(shape: tuple[int, ...]) -> str:
+    return "".join("?x" if d == DYNAMIC else f"{d}x" for d in shape)
+
+
+class ShapedType(Type):
+    """What tensor, vector and memref share."""
+
+    __slots__ = ("element", "shape")
+    shape: tuple[int, ...]
+    element: Type
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def static(self) -> bool:
+        return DYNAMIC not in self.shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements; only for static shapes."""
+        return prod(self.shape)
+
+
+class TensorType(ShapedType):
+    """A value with shape and, where named, one axis name per dimension."""
+
+    __slots__ = ("encoding",)
+
+    def __init__(self, shape: tuple[int, ...], element: Type, encoding: Any = None):
+        self.shape, self.element, self.encoding = shape, element, encoding
+        self.text = f"tensor<{_dims(shape)}{element}{f', {encoding}' if encoding is not None else ''}>"
+
+    @property
+    def axes(self) -> tuple[str, ...] | None:
+        """Axis names, or None for a tensor without names."""
+        return getattr(self.encoding, "names", None)
+
+
+class VectorType(ShapedType):
+    """A tile: a small array that a kernel holds in registers; always static."""
+
+    __slots__ = ()
+
+    def __init__(self, shape: tuple[int, ...], element: Type):
+        self.shape, self.element = shape, element
+        self.text = f"vector<{_dims(shape)}{element}>"
+
+
+class MemRefType(ShapedType):
+    """A buffer. `strides` in elements (None = row-major contiguous); `space`: 0 global, 3 shared by a block, 5 private."""
+
+    __slots__ = ("offset", "space", "strides")
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        element: Type,
+        strides: tuple[int, ...] | None = None,
+        offset: int = 0,
+        space: int = 0,
+    ):
+        self.shape, self.element, self.strides, self.offset, self.space = shape, element, strides, offset, space
+        layout = ""
+        if strides is not None:
+            marks = ", ".join("?" if s == DYNAMIC else str(s) for s in strides)
+            at = f", offset: {'?' if offset == DYNAMIC else offset}" if offset else ""
+            layout = f", strided<[{marks}]{at}>"
+        self.text = f"memref<{_dims(shape)}{element}{layout}{f', {space}' if space else ''}>"
+
+    @property
+    def row_strides(self) -> tuple[int, ...]:
+        """Strides in elements, also where the type leaves them implicit."""
+        if self.strides is not None:
+            return self.strides
+        strides, step = [], 1
+        for d in reversed(self.shape):
+            strides.append(step)
+            step *= d
+        return tuple(reversed(strides))
+
+
+class FunctionType(Type):
+    __slots__ = ("inputs", "results")
+
+    def __init__(self, inputs: tuple[Type, ...], results: tuple[Type, ...]):
+        self.inputs, self.results = inputs, results
+        one = len(results) == 1 and not isinstance(results[0], FunctionType)
+        out = str(results[0]) if one else f"({', '.join(map(str, results))})"
+        self.text = f"({', '.join(map(str, inputs))}) -> {out}"
+
+
+class DialectType(Type):
+    """A type of a dialect, `!tile.token`; `text` is the whole spelling."""
+
+    __slots__ = ()
+
+    def __init__(self, text: str):
+        self.text = text
+
+
+i1, i8, i16, i32, i64 = (IntegerType(w) for w in (1, 8, 16, 32, 64))
+ui8, ui16, ui32, ui64 = (IntegerType(w, "u") for w in (8, 16, 32, 64))
+f16, bf16, f32, f64 = (FloatType(n) for n in ("f16", "bf16", "f32", "f64"))
+index = IndexType()
+none = NoneType()
+token = DialectType("!tile.token")
+
+
+def element_type(type: Type) -> Type:
+    """The type of one element; of a scalar type, itself."""
+    return type.element if isinstance(type, ShapedType) else type
+
+
+def shape_of(type: Type) -> tuple[int, ...]:
+    """The shape; `()` for a scalar type."""
+    return type.shape if isinstance(type, ShapedType) else ()
+
+
+def with_element(type: Type, element: Type) -> Type:
+    """The same container (shape, axes) of another element type; of a scalar type, `element`."""
+    match type:
+        case TensorType():
+            return TensorType(type.shape, element, type.encoding)
+        case VectorType():
+            return VectorType(type.shape, element)
+        case MemRefType():
+            return MemRefType(type.shape, element, type.strides, type.offset, type.space)
+        case _:
+            return element

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a module obeys the rules. All violations are found, not only the first.
+
+Structure   an op has the operands, results, attributes and regions that its definition asks for; a block of a
+            structured region ends with one terminator and has none before its end; module-level ops only
+            where a symbol table is.
+Types       operands and results satisfy their constraints; shared type variables agree; the result types are
+            those that the op's rule gives (shapes, axes, element types).
+Dominance   an operand is defined before its use: earlier in its block, in an enclosing block before the op,
+            or in a block that dominates; nothing is seen through an isolated op.
+Symbols     names in a symbol table are unique; called functions exist and their types fit.
+Yields      what a region yields fits the op around it (part of the op's rule, or of its function type).
+
+Not yet checked: attributes that no definition names; ops of unregistered dialects (structure only).
+
+What depends only on an op's own types and attributes is checked once per distinct (op, types, attributes);
+what depends on an isolated op alone is checked once per op. So verifying after every pass costs what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..support.diagnostics import Diagnostic, UserError
+from .attributes import (
+    AxesAttr,
+    DenseArrayAttr,
+    ElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    TypeAttr,
+    UnitAttr,
+)
+from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, callee, op_name
+from .definition import AttributeField, OpDefinition, Operand, Typing
+from .dominance import reachable_dominators
+from .types import FunctionType, Type, i1, i64
+
+_JUDGED: dict[tuple[Any, ...], tuple[str, ...]] = {}
+
+
+def verify(module: Op) -> tuple[Diagnostic, ...]:
+    """All violations in source order; () for a good module."""
+    checker = _Verifier()
+    checker.isolated(module)
+    return tuple(checker.found)
+
+
+def check(module: Op, after: str = "") -> None:
+    """Raises UserError with all violations; `after` names the pass that made the module."""
+    found = verify(module)
+    if found:
+        if after:
+            found = (Diagnostic(f"the module is not valid after {after}", severity="error"), *found)
+        raise UserError(found)
+
+
+class _Verifier:
+    def __init__(self) -> None:
+        self.found: list[Diagnostic] = []
+        self.symbols: list[dict[str, Op]] = []
+
+    def say(self, op: Op, message: str) -> None:
+        self.found.append(Diagnostic(f"'{op_name(op)}' {message}", op.location))
+
+    def isolated(self, op: Op) -> None:
+        """An op that sees nothing of its surroundings, with all that is below it."""
+        if op.verified:
+            return
+        before = len(self.found)
+        is_table = "symbol_table" in op.traits
+        if is_table:
+            self.symbols.append(self.table(op))
+        self.alone(op)
+        for region in op.regions:
+            self.region(op, region, set())
+        if is_table:
+            self.symbols.pop()
+        # Calls look outside, so only ops without any keep the verdict when they move to another module.
+        if len(self.found) == before and not is_table and not _looks_outside(op):
+            op.verified = True
+
+    def table(self, op: Op) -> dict[str, Op]:
+        names: dict[str, Op] = {}
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    name = inner.symbol
+                    if name and name in names:
+                        self.say(inner, f"defines @{name}, which is already defined at {names[name].location}")
+                    elif name:
+                        names[name] = inner
+        return names
+
+    def alone(self, op: Op) -> None:
+        for message in _judge(op):
+            self.say(op, message)
+
+    def region(self, op: Op, region: Region, visible: set[Value]) -> None:
+        """`visible` is as before afterwards: what a region defines is not seen outside."""
+        if len(region.blocks) > 1:
+            self.graph_of_blocks(op, region, visible)
+        else:
+            for block in region.blocks:
+                visible.difference_update(self.block(op, block, visible))
+
+    def graph_of_blocks(self, op: Op, region: Region, visible: set[Value]) -> None:
+        if "single_block" in op.traits:
+            self.say(op, "takes one block in its region")
+        seen_at_end: dict[Block, set[Value]] = {}
+        for block, parent in reachable_dominators(region):  # parents first
+            seen = set(visible if parent is None else seen_at_end[parent])
+            self.block(op, block, seen)
+            seen_at_end[block] = seen
+
+    def block(self, parent: Op, block: Block, visible: set[Value]) -> list[Value]:
+        """Checks the ops of one block. Adds what it defines to `visible`, and gives it."""
+        defined = list(block.args)
+        visible.update(defined)
+        last = len(block.ops) - 1
+        for at, op in enumerate(block.ops):
+            for i, operand in enumerate(op.operands):
+                if operand not in visible:
+                    self.undominated(op, i, operand)
+            if op.regions:
+                self.with_regions(op, visible)
+            elif not op.verified:
+                before = len(self.found)
+                self.alone(op)
+                op.verified = len(self.found) == before
+            if at != last and "terminator" in op.traits:
+                self.say(op, "ends its block but is not the last op in it")
+            if "callee" in op.attributes:
+                self.call(op)
+            visible.update(op.results)
+            defined += op.results
+        self.terminator(parent, block)
+        return defined
+
+    def undominated(self, op: Op, i: int, operand: Value) -> None:
+        name = f"%{operand.name}" if operand.name else f"#{i}"
+        notes: tuple[Diagnostic, ...] = ()
+        owner = operand.owner
+        if isinstance(owner, Op) and owner.location.known:
+            notes = (Diagnostic(f"{name} is defined here", owner.location, "note"),)
+        message = f"'{op_name(op)}' uses operand {name} which does not dominate this use"
+        self.found.append(Diagnostic(message, op.location, notes=notes))
+
+    def with_regions(self, op: Op, visible: set[Value]) -> None:
+        if "isolated" in op.traits:
+            self.isolated(op)
+            return
+        self.alone(op)
+        for region in op.regions:
+            self.region(op, region, visible)
+
+    def terminator(self, parent: Op, block: Block) -> None:
+        traits = parent.traits
+        if parent.definition is None or "symbol_table" in traits:
+            return
+        end = block.ops[-1] if block.ops else None
+        if end is None or (end.definition is not None and "terminator" not in end.traits):
+            at = end or parent
+            self.found.append(
+                Diagnostic(f"a block of '{op_name(parent)}' does not end with a terminator", at.location)
+            )
+        elif "function" in traits:
+            self.returned(parent, end)
+
+    def returned(self, function: Op, end: Op) -> None:
+        attribute = function.attributes.get("function_type")
+        if not isinstance(attribute, TypeAttr) or not isinstance(attribute.type, FunctionType):
+            return
+        given = tuple(o.type for o in end.operands)
+        if given != attribute.type.results:
+            self.say(
+                end, f"returns ({_list(given)}), but @{function.symbol} gives ({_list(attribute.type.results)})"
+            )
+
+    def call(self, op: Op) -> None:
+        name = callee(op)
+        target = next((t[name] for t in reversed(self.symbols) if name in t), None)
+        if not self.symbols:
+            return
+        if target is None:
+            self.say(op, f"calls @{name}, which is not defined in this module")
+            return
+        attribute = target.attributes.get("function_type")
+        if op.name != "func.call" or not isinstance(attribute, TypeAttr):
+            return
+        function = attribute.type
+        assert isinstance(function, FunctionType)
+        inputs = tuple(o.type for o in op.operands)
+        results = tuple(r.type for r in op.results)
+        if (inputs, results) != (function.inputs, function.results):
+            self.say(op, f"calls @{name} as {FunctionType(inputs, results)}, but it is {function}")
+
+
+def _looks_outside(op: Op) -> bool:
+    return any("callee" in inner.attributes for inner in op.walk())
+
+
+def _judge(op: Op) -> tuple[str, ...]:
+    """What is wrong with an op's own operands, attributes and result types (not where it stands)."""
+    definition = op.definition
+    if definition is None or isinstance(op, (UnregisteredOp, ModuleOp)):
+        return ()
+    yields = tuple(_yielded(r) for r in op.regions)
+    key = (
+        definition.name,
+        tuple([o.type for o in op.operands]),
+        tuple([r.type for r in op.results]),
+        tuple(op.attributes.items()),
+        yields,
+    )
+    verdict = _JUDGED.get(key)
+    if verdict is None:
+        verdict = _JUDGED[key] = tuple(_violations(op, definition, yields))
+    return verdict
+
+
+def _yielded(region: Region) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
+    """Types of a region's arguments and of what its last block yields."""
+    if not region.blocks:
+        return (), ()
+    first, last = region.blocks[0], region.blocks[-1]
+    end = last.ops[-1] if last.ops else None
+    return tuple(a.type for a in first.args), tuple(o.type for o in end.operands) if end else ()
+
+
+def _violations(op: Op, definition: OpDefinition, yields: tuple[tuple[tuple[Type, ...], tuple[Type, ...]], ...]) -> list[str]:
+    bad: list[str] = []
+    types = [o.type for o in op.operands]
+    if definition.regions and len(op.regions) != len(definition.regions):
+        bad.append(f"takes {len(definition.regions)} regions, not {len(op.regions)}")
+    if not definition.regions and op.regions:
+        bad.append("takes no regions")
+    groups = definition.operand_groups(len(types))
+    if groups is None:
+        return [*bad, f"takes {len(definition.operands)} operands, not {len(types)}"]
+    bound: dict[str, Type] = {}
+    for operand, start, stop in groups:
+        for type in types[start:stop]:
+            bad += _constrained(operand, type, bound, "operand")
+    bad += _attributes(op, definition)
+    if bad or "function" in definition.traits:
+        return bad
+    results = [r.type for r in op.results]
+    variadic = any(r.variadic for r in definition.results)
+    if not variadic and len(results) != len(definition.results):
+        return [f"gives {len(definition.results)} results, not {len(results)}"]
+    if not variadic:
+        for result, type in zip(definition.results, results, strict=True):
+            bad += _constrained(result, type, bound, "result")
+    if definition.rule is not None and not bad:
+        try:
+            expected = definition.rule(Typing(tuple(types), op.attributes, tuple(results), yields))
+        except UserError as error:
+            return [error.diagnostics[0].message]
+        if tuple(expected) != tuple(results):
+            bad.append(f"gives ({_list(expected)}), but ({_list(results)}) is stated")
+    return bad
+
+
+def _constrained(operand: Operand, type: Type, bound: dict[str, Type], what: str) -> list[str]:
+    if not operand.constraint.accepts(type):
+        return [f"{what} '{operand.name}' must be {operand.constraint.text}, not {type}"]
+    if operand.variable:
+        known = bound.setdefault(operand.variable, type)
+        if known is not type:
+            return [f"{what} '{operand.name}' must be {known}, not {type}"]
+    return []
+
+
+def _attributes(op: Op, definition: OpDefinition) -> list[str]:
+    bad = []
+    for field in definition.attributes:
+        value = op.attributes.get(field.name)
+        if value is None:
+            if field.default is None and not field.optional:
+                bad.append(f"needs the attribute '{field.name}' ({field.kind})")
+        elif not _is_kind(field, value):
+            bad.append(f"attribute '{field.name}' must be {field.kind}, not {value}")
+    return bad
+
+
+def _is_kind(field: AttributeField, value: Attribute) -> bool:
+    match field.kind:
+        case "i64":
+            return isinstance(value, IntegerAttr) and value.type is i64
+        case "i64s":
+            return isinstance(value, DenseArrayAttr) and value.type is i64
+        case "bools":
+            return isinstance(value, DenseArrayAttr) and value.type is i1
+        case "bool":
+            return isinstance(value, IntegerAttr) and value.type is i1
+        case "str":
+            return isinstance(value, StringAttr)
+        case "symbol":
+            return isinstance(value, SymbolRefAttr)
+        case "type":
+            return isinstance(value, TypeAttr)
+        case "unit":
+            return isinstance(value, UnitAttr)
+        case "axes":
+            return isinstance(value, AxesAttr)
+        case "number":
+            return isinstance(value, (FloatAttr, IntegerAttr))
+        case "literal":
+            return isinstance(value, (FloatAttr, IntegerAttr, ElementsAttr))
+        case kind if kind.startswith("enum("):
+            return isinstance(value, StringAttr) and value.value in kind[5:-1].split("|")
+        case _:
+            return True
+
+
+def _list(types: Sequence[Type]) -> str:
+    return ", ".join(map(str, types))
+

@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One method per straight-line instruction or intrinsic: each appends a line and returns the value it defines.
+
+Operands are `Value`s; beside a `Value` a Python number means the constant of the same type. Fast-math and wrap
+flags are never implied: `flags="contract"` where the caller can answer for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .types import (
+    Operand,
+    Type,
+    Value,
+    constant,
+    element_of,
+    i1,
+    i8,
+    i32,
+    i64,
+    lanes_of,
+    mangled,
+    poison,
+    ptr,
+    vector,
+    with_element,
+)
+
+if TYPE_CHECKING:
+    from .text import Module
+
+
+class Instructions:
+    """The straight-line half of a function builder."""
+
+    __slots__ = ("_count", "_intrinsics", "lines", "module")
+
+    def __init__(self, module: Module):
+        self.module = module
+        self.lines: list[str] = []
+        self._count = 0
+        self._intrinsics: dict[tuple[str, tuple[Type, ...]], str] = {}
+
+    # The two ways a line is written
+
+    def emit(self, type: Type, instruction: str) -> Value:
+        """Appends an instruction with a result and names it."""
+        self._count = count = self._count + 1
+        name = f"%v{count}"
+        self.lines.append(f"  {name} = {instruction}")
+        return Value(type, name)
+
+    def effect(self, instruction: str) -> None:
+        """Appends an instruction without a result."""
+        self.lines.append("  " + instruction)
+
+    def comment(self, text: str) -> None:
+        """Appends a remark for the reader of the IR."""
+        self.lines.extend(f"  ; {line}" for line in text.splitlines())
+
+    def _binary(self, opcode: str, x: Operand, y: Operand, flags: str) -> Value:
+        if type(y) is not Value:
+            y = constant(x.type, y)  # type: ignore[union-attr]
+        elif type(x) is not Value:
+            x = constant(y.type, x)  # type: ignore[arg-type]
+        x_type, x_name = x  # type: ignore[misc]
+        if flags:
+            opcode = f"{opcode} {flags}"
+        self._count = count = self._count + 1
+        name = f"%v{count}"
+        self.lines.append(f"  {name} = {opcode} {x_type} {x_name}, {y[1]}")
+        return Value(x_type, name)
+
+    # Integers
+
+    def add(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("add", x, y, flags)
+
+    def sub(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("sub", x, y, flags)
+
+    def mul(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("mul", x, y, flags)
+
+    def sdiv(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("sdiv", x, y, flags)
+
+    def udiv(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("udiv", x, y, flags)
+
+    def srem(self, x: Operand, y: Operand) -> Value:
+        return self._binary("srem", x, y, "")
+
+    def urem(self, x: Operand, y: Operand) -> Value:
+        return self._binary("urem", x, y, "")
+
+    def and_(self, x: Operand, y: Operand) -> Value:
+        return self._binary("and", x, y, "")
+
+    def or_(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("or", x, y, flags)
+
+    def xor(self, x: Operand, y: Operand) -> Value:
+        return self._binary("xor", x, y, "")
+
+    def not_(self, x: Value) -> Value:
+        return self._binary("xor", x, -1, "")
+
+    def shl(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("shl", x, y, flags)
+
+    def lshr(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("lshr", x, y, flags)
+
+    def ashr(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("ashr", x, y, flags)
+
+    def smin(self, x: Value, y: Operand) -> Value:
+        return self._like_first("llvm.smin", x, y)
+
+    def smax(self, x: Value, y: Operand) -> Value:
+        return self._like_first("llvm.smax", x, y)
+
+    def umin(self, x: Value, y: Operand) -> Value:
+        return self._like_first("llvm.umin", x, y)
+
+    def umax(self, x: Value, y: Operand) -> Value:
+        return self._like_first("llvm.umax", x, y)
+
+    def abs(self, x: Value) -> Value:
+        """Integer absolute value; the smallest number stays itself."""
+        return self.intrinsic("llvm.abs", x.type, x, constant(i1, 0))
+
+    # Floating point
+
+    def fadd(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("fadd", x, y, flags)
+
+    def fsub(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("fsub", x, y, flags)
+
+    def fmul(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("fmul", x, y, flags)
+
+    def fdiv(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("fdiv", x, y, flags)
+
+    def frem(self, x: Operand, y: Operand, flags: str = "") -> Value:
+        return self._binary("frem", x, y, flags)
+
+    def fneg(self, x: Value) -> Value:
+        return self.emit(x.type, f"fneg {x.type} {x.name}")
+
+    def fma(self, x: Value, y: Operand, z: Operand, flags: str = "") -> Value:
+        """`x * y + z` rounded once."""
+        return self._like_first("llvm.fma", x, y, z, flags=flags)
+
+    def fabs(self, x: Value) -> Value:
+        return self._like_first("llvm.fabs", x)
+
+    def sqrt(self, x: Value) -> Value:
+        return self._like_first("llvm.sqrt", x)
+
+    def floor(self, x: Value) -> Value:
+        return self._like_first("llvm.floor", x)
+
+    def ceil(self, x: Value) -> Value:
+        return self._like_first("llvm.ceil", x)
+
+    def ftrunc(self, x: Value) -> Value:
+        """Rounds to an integral value towards zero."""
+        return self._like_first("llvm.trunc", x)
+
+    def roundeven(self, x: Value) -> Value:
+        return self._like_first("llvm.roundeven", x)
+
+    def copysign(self, magnitude: Value, sign: Operand) -> Value:
+        return self._like_first("llvm.copysign", magnitude, sign)
+
+    def minimum(self, x: Value, y: Operand) -> Value:
+        """The smaller number; NaN if either is NaN; -0.0 below +0.0."""
+        return self._like_first("llvm.minimum", x, y)
+
+    def maximum(self, x: Value, y: Operand) -> Value:
+        """The larger number; NaN if either is NaN; -0.0 below +0.0."""
+        return self._like_first("llvm.maximum", x, y)
+
+    def minnum(self, x: Value, y: Operand) -> Value:
+        """The smaller number; NaN only if both are NaN."""
+        return self._like_first("llvm.minnum", x, y)
+
+    def maxnum(self, x: Value, y: Operand) -> Value:
+        """The larger number; NaN only if both are NaN."""
+        return self._like_first("llvm.maxnum", x, y)
+
+    # Comparison, choice, conversion
+
+    def icmp(self, predicate: str, x: Operand, y: Operand) -> Value:
+        return self._compare("icmp", predicate, x, y)
+
+    def fcmp(self, predicate: str, x: Operand, y: Operand) -> Value:
+        return self._compare("fcmp", predicate, x, y)
+
+    def _compare(self, opcode: str, predicate: str, x: Operand, y: Operand) -> Value:
+        result = self._binary(opcode, x, y, predicate)
+        return Value(with_element(result.type, i1), result.name)
+
+    def select(self, condition: Value, x: Operand, y: Operand) -> Value:
+        if type(y) is not Value:
+            y = constant(x.type, y)  # type: ignore[union-attr]
+        elif type(x) is not Value:
+            x = constant(y.type, x)  # type: ignore[arg-type]
+        return self.emit(y.type, f"select {condition}, {x}, {y}")  # type: ignore[union-attr]
+
+    def cast(self, opcode: str, x: Value, to: Type) -> Value:
+        """Any of LLVM's conversions: `sext`, `zext`, `trunc`, `fpext`, `sitofp`, `bitcast`, `ptrtoint` ..."""
+        return self.emit(to, f"{opcode} {x.type} {x.name} to {to}")
+
+    def sext(self, x: Value, to: Type) -> Value:
+        return self.cast("sext", x, to)
+
+    def zext(self, x: Value, to: Type) -> Value:
+        return self.cast("zext", x, to)
+
+    def trunc(self, x: Value, to: Type) -> Value:
+        return self.cast("trunc", x, to)
+
+    def fpext(self, x: Value, to: Type) -> Value:
+        return self.cast("fpext", x, to)
+
+    def fptrunc(self, x: Value, to: Type) -> Value:
+        return self.cast("fptrunc", x, to)
+
+    def sitofp(self, x: Value, to: Type) -> Value:
+        return self.cast("sitofp", x, to)
+
+    def uitofp(self, x: Value, to: Type) -> Value:
+        return self.cast("uitofp", x, to)
+
+    def fptosi(self, x: Value, to: Type) -> Value:
+        """Towards zero; poison when out of range (see `fptosi_sat`)."""
+        return self.cast("fptosi", x, to)
+
+    def fptoui(self, x: Value, to: Type) -> Value:
+        return self.cast("fptoui", x, to)
+
+    def fptosi_sat(self, x: Value, to: Type) -> Value:
+        """Towards zero; the nearest number when out of range, 0 for NaN."""
+        return self.intrinsic("llvm.fptosi.sat", to, x, overload=(to, x.type))
+
+    def fptoui_sat(self, x: Value, to: Type) -> Value:
+        return self.intrinsic("llvm.fptoui.sat", to, x, overload=(to, x.type))
+
+    def bitcast(self, x: Value, to: Type) -> Value:
+        return x if x.type == to else self.cast("bitcast", x, to)
+
+    def freeze(self, x: Value) -> Value:
+        return self.emit(x.type, f"freeze {x}")
+
+    # Memory
+
+    def getelementptr(self, element: Type, base: Value, *indices: Operand, flags: str = "") -> Value:
+        """The address `indices` elements from `base`; a vector of indices gives a vector of addresses."""
+        shape = base.type
+        text = f"getelementptr {flags + ' ' if flags else ''}{element}, {base.type} {base.name}"
+        for index in indices:
+            if type(index) is Value:
+                text += f", {index.type} {index.name}"
+                if index.type[0] == "<":
+                    shape = with_element(index.type, element_of(base.type))
+            else:
+                text += f", i64 {index}"
+        return self.emit(shape, text)
+
+    def load(self, type: Type, pointer: Value, *, align: int, attach: str = "") -> Value:
+        """`attach` is metadata from the module, such as `module.invariant` or one of `module.alias_scopes(n)`."""
+        end = f", {attach}" if attach else ""
+        return self.emit(type, f"load {type}, {pointer.type} {pointer.name}, align {align}{end}")
+
+    def store(self, value: Value, pointer: Value, *, align: int, attach: str = "") -> None:
+        end = f", {attach}" if attach else ""
+        line = f"  store {value.type} {value.name}, {pointer.type} {pointer.name}, align {align}{end}"
+        self.lines.append(line)
+
+    def alloca(self, type: Type, count: int = 1, *, align: int) -> Value:
+        """Stack memory of the whole function: to be called in the entry block only."""
+        return self.emit(ptr, f"alloca {type}, i64 {count}, align {align}")
+
+    def masked_load(
+        self, type: Type, pointer: Value, mask: Value, otherwise: Value | None = None, *, align: int
+    ) -> Value:
+        """Lanes with a false mask are not touched in memory and read as `otherwise`."""
+        address = Value(f"{pointer.type} align {align}", pointer.name)
+        fill = otherwise or poison(type)
+        overload = (type, pointer.type)
+        return self.intrinsic("llvm.masked.load", type, address, mask, fill, overload=overload)
+
+    def masked_store(self, value: Value, pointer: Value, mask: Value, *, align: int) -> None:
+        address = Value(f"{pointer.type} align {align}", pointer.name)
+        overload = (value.type, pointer.type)
+        self.intrinsic("llvm.masked.store", "void", value, address, mask, overload=overload)
+
+    def gather(
+        self, type: Type, pointers: Value, mask: Value, otherwise: Value | None = None, *, align: int
+    ) -> Value:
+        addresses = Value(f"{pointers.type} align {align}", pointers.name)
+        fill = otherwise or poison(type)
+        overload = (type, pointers.type)
+        return self.intrinsic("llvm.masked.gather", type, addresses, mask, fill, overload=overload)
+
+    def scatter(self, value: Value, pointers: Value, mask: Value, *, align: int) -> None:
+        addresses = Value(f"{pointers.type} align {align}", pointers.name)
+        overload = (value.type, pointers.type)
+        self.intrinsic("llvm.masked.scatter", "void", value, addresses, mask, overload=overload)
+
+    def memcpy(self, to: Value, source: Value, count: Operand) -> None:
+        self._memory("llvm.memcpy", to, source, count, (to.type, source.type, i64))
+
+    def memset(self, to: Value, byte: Operand, count: Operand) -> None:
+        fill = byte if type(byte) is Value else constant(i8, byte)  # type: ignore[arg-type]
+        self._memory("llvm.memset", to, fill, count, (to.type, i64))
+
+    def _memory(self, name: str, to: Value, second: Value, count: Operand, overload: tuple[Type, ...]) -> None:
+        size = count if type(count) is Value else constant(i64, count)  # type: ignore[arg-type]
+        self.intrinsic(name, "void", to, second, size, constant(i1, 0), overload=overload)
+
+    def prefetch(self, pointer: Value, *, write: bool = False, locality: int = 3) -> None:
+        hints = (constant(i32, write), constant(i32, locality), constant(i32, 1))
+        self.intrinsic("llvm.prefetch", "void", pointer, *hints, overload=(pointer.type,))
+
+    # Vectors
+
+    def splat(self, scalar: Value, lanes: int) -> Value:
+        """`scalar` in every lane; constants stay constants."""
+        wide = vector(lanes, scalar.type)
+        if wide == scalar.type:
+            return scalar
+        if scalar.name[0] != "%":
+            return Value(wide, f"splat ({scalar})")
+        first = self.emit(wide, f"insertelement {wide} poison, {scalar.type} {scalar.name}, i64 0")
+        mask = f"<{lanes} x i32> zeroinitializer"
+        return self.emit(wide, f"shufflevector {wide} {first.name}, {wide} poison, {mask}")
+
+    def shuffle(self, x: Value, y: Value | None, indices: Sequence[int]) -> Value:
+        """Lanes picked from `x` and `y` laid end to end; an index of -1 leaves the lane undecided."""
+        picked = ", ".join(f"i32 {index}" if index >= 0 else "i32 poison" for index in indices)
+        mask = f"<{len(indices)} x i32> <{picked}>"
+        other = y or poison(x.type)
+        return self.emit(f"<{len(indices)} x {element_of(x.type)}>", f"shufflevector {x}, {other}, {mask}")
+
+    def extract(self, x: Value, lane: Operand) -> Value:
+        """One lane; a scalar is its only lane."""
+        if x.type[0] != "<":
+            return x
+        index = lane if type(lane) is Value else constant(i64, lane)  # type: ignore[arg-type]
+        return self.emit(element_of(x.type), f"extractelement {x}, {index}")
+
+    def insert(self, x: Value, scalar: Operand, lane: Operand) -> Value:
+        item = scalar if type(scalar) is Value else constant(element_of(x.type), scalar)  # type: ignore[arg-type]
+        index = lane if type(lane) is Value else constant(i64, lane)  # type: ignore[arg-type]
+        return self.emit(x.type, f"insertelement {x}, {item}, {index}")
+
+    def reduce(self, operation: str, x: Value, start: Value | None = None, flags: str = "") -> Value:
+        """`llvm.vector.reduce.<operation>`; `fadd` and `fmul` take `start` and go in lane order unless `reassoc`."""
+        element = element_of(x.type)
+        arguments = (x,) if start is None else (start, x)
+        name = f"llvm.vector.reduce.{operation}"
+        return self.intrinsic(name, element, *arguments, overload=(x.type,), flags=flags)
+
+    def extract_value(self, aggregate: Value, index: int, type: Type) -> Value:
+        return self.emit(type, f"extractvalue {aggregate}, {index}")
+
+    def insert_value(self, aggregate: Value, item: Value, index: int) -> Value:
+        return self.emit(aggregate.type, f"insertvalue {aggregate}, {item}, {index}")
+
+    # Atomics
+
+    def atomic(self, operation: str, pointer: Value, value: Value, ordering: str = "monotonic") -> Value:
+        """`atomicrmw`: the value before."""
+        return self.emit(value.type, f"atomicrmw {operation} {pointer}, {value} {ordering}")
+
+    def compare_exchange(self, pointer: Value, expected: Value, desired: Value, ordering: str) -> Value:
+        """The old value and whether it was the expected one, as `{T, i1}`; `ordering` names success and failure."""
+        result = f"{{ {desired.type}, i1 }}"
+        return self.emit(result, f"cmpxchg {pointer}, {expected}, {desired} {ordering}")
+
+    # Calls
+
+    def call(
+        self, result: Type, callee: str | Value, *arguments: Value, flags: str = "", attributes: str = ""
+    ) -> Value:
+        """Calls a function by name (declared by this call if nobody defines it) or by pointer."""
+        if isinstance(callee, str):
+            kind = self.module.declared(callee, result, arguments)
+            target = f"@{callee}"
+        else:
+            kind, target = result, callee.name
+        passed = ", ".join([f"{a.type} {a.name}" for a in arguments])
+        head = f"call {flags} {kind}" if flags else f"call {kind}"
+        tail = f" {attributes}" if attributes else ""
+        text = f"{head} {target}({passed}){tail}"
+        if result != "void":
+            return self.emit(result, text)
+        self.lines.append("  " + text)
+        return poison(result)
+
+    def intrinsic(
+        self, name: str, result: Type, *arguments: Value, overload: tuple[Type, ...] | None = None, flags: str = ""
+    ) -> Value:
+        """Calls an intrinsic; `overload` lists the types its name is mangled with (the result's by default)."""
+        key = (name, (result,) if overload is None else overload)
+        full = self._intrinsics.get(key)
+        if full is None:
+            full = ".".join((name, *map(mangled, key[1])))
+            self.module.declared(full, result, arguments)
+            self._intrinsics[key] = full
+        passed = ", ".join([f"{a.type} {a.name}" for a in arguments])
+        text = f"call {flags} {result} @{full}({passed})" if flags else f"call {result} @{full}({passed})"
+        if result != "void":
+            return self.emit(result, text)
+        self.lines.append("  " + text)
+        return poison(result)
+
+    def _like_first(self, name: str, x: Value, *rest: Operand, flags: str = "") -> Value:
+        """An intrinsic whose operands and result all have one type."""
+        kind = x.type
+        key = (name, (kind,))
+        full = self._intrinsics.get(key)
+        operands = [y if type(y) is Value else constant(kind, y) for y in rest]  # type: ignore[arg-type]
+        if full is None:
+            return self.intrinsic(name, kind, x, *operands, flags=flags)
+        passed = "".join([f", {kind} {y[1]}" for y in operands])
+        head = f"call {flags} {kind}" if flags else f"call {kind}"
+        self._count = count = self._count + 1
+        result = f"%v{count}"
+        self.lines.append(f"  {result} = {head} @{full}({kind} {x[1]}{passed})")
+        return Value(kind, result)
+
+    def assembly(
+        self, result: Type, text: str, constraints: str, *arguments: Value, side_effects: bool = False
+    ) -> Value:
+        """Inline assembly of the target."""
+        quoted = text.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A")
+        kind = "asm sideeffect" if side_effects else "asm"
+        passed = ", ".join(map(str, arguments))
+        call = f'call {result} {kind} "{quoted}", "{constraints}"({passed})'
+        if result != "void":
+            return self.emit(result, call)
+        self.effect(call)
+        return poison(result)

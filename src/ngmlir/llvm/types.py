@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LLVM types as plain strings, values as (type, name) pairs, and constants by their exact bits."""
+
+from __future__ import annotations
+
+import math
+import struct
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+Type: TypeAlias = str
+
+void, ptr = "void", "ptr"
+i1, i8, i16, i32, i64 = "i1", "i8", "i16", "i32", "i64"
+f16, bf16, f32, f64 = "half", "bfloat", "float", "double"
+
+#: Element types by their MLIR spelling -> the LLVM type that computes with them (LLVM integers have no sign).
+OF_DTYPE: dict[str, Type] = {
+    "i1": i1, "i8": i8, "i16": i16, "i32": i32, "i64": i64,
+    "ui8": i8, "ui16": i16, "ui32": i32, "ui64": i64,
+    "f16": f16, "bf16": bf16, "f32": f32, "f64": f64,
+}  # fmt: skip
+
+#: Floating types -> (letters in intrinsic names, exponent bits, stored mantissa bits).
+_FLOATS = {f16: ("f16", 5, 10), bf16: ("bf16", 8, 7), f32: ("f32", 8, 23), f64: ("f64", 11, 52)}
+
+
+class Value(NamedTuple):
+    """An SSA name (`%x`), a global (`@f`) or a constant, with its type."""
+
+    type: Type
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}"
+
+
+Operand: TypeAlias = Value | int | float
+
+
+@lru_cache(maxsize=None)
+def vector(lanes: int, element: Type) -> Type:
+    """`<lanes x element>`; one lane is the bare element, so that width 1 writes scalar code."""
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+@lru_cache(maxsize=None)
+def lanes_of(type: Type) -> int:
+    """The number of lanes; 1 for a scalar."""
+    return int(type[1 : type.index(" ")]) if type[0] == "<" else 1
+
+
+@lru_cache(maxsize=None)
+def element_of(type: Type) -> Type:
+    """The type of one lane; a scalar is its own element."""
+    return type[type.index(" x ") + 3 : -1] if type[0] == "<" else type
+
+
+@lru_cache(maxsize=None)
+def with_element(type: Type, element: Type) -> Type:
+    """The shape of `type` (scalar or vector) with other elements."""
+    return vector(lanes_of(type), element)
+
+
+def is_float(type: Type) -> bool:
+    """Whether the elements are floating point numbers."""
+    return element_of(type) in _FLOATS
+
+
+@lru_cache(maxsize=None)
+def bits_of(type: Type) -> int:
+    """The width of one element in bits (pointers: 64)."""
+    element = element_of(type)
+    if element in _FLOATS:
+        return 1 + sum(_FLOATS[element][1:])
+    return 64 if element.startswith("ptr") else int(element[1:])
+
+
+@lru_cache(maxsize=None)
+def mangled(type: Type) -> str:
+    """The type as the name of an overloaded intrinsic spells it: `v16f32`, `i64`, `p0`."""
+    if type[0] == "<":
+        return f"v{lanes_of(type)}{mangled(element_of(type))}"
+    if type.startswith("ptr"):
+        space = type.partition("addrspace(")[2].rstrip(")")
+        return f"p{space or 0}"
+    return _FLOATS[type][0] if type in _FLOATS else type
+
+
+def float_bits(type: Type, value: float) -> int:
+    """The bits of `value` rounded once, to nearest even, to a floating type; NaN gives the quiet NaN."""
+    _, exponent_bits, mantissa_bits = _FLOATS[element_of(type)]
+    sign = int(math.copysign(1.0, value) < 0) << (exponent_bits + mantissa_bits)
+    infinity = ((1 << exponent_bits) - 1) << mantissa_bits
+    if math.isnan(value):
+        return sign | infinity | 1 << (mantissa_bits - 1)
+    if math.isinf(value):
+        return sign | infinity
+    if value == 0.0:
+        return sign
+    lowest = 2 - (1 << (exponent_bits - 1))  # exponent of the smallest normal number
+    exponent = max(math.frexp(value)[1] - 1, lowest)
+    steps = round(math.ldexp(abs(value), mantissa_bits - exponent))
+    # For normal numbers `steps` includes the hidden bit, which counts as one exponent; a carry goes there too.
+    return sign | min(((exponent - lowest) << mantissa_bits) + steps, infinity)
+
+
+@lru_cache(maxsize=4096)
+def from_bits(type: Type, bits: int) -> Value:
+    """The constant with exactly these bits in every lane."""
+    element = element_of(type)
+    text = _spelling(element, bits)
+    return Value(type, text if element == type else f"splat ({element} {text})")
+
+
+def _spelling(element: Type, bits: int) -> str:
+    if element == f16:
+        return f"0xH{bits:04X}"
+    if element == bf16:
+        return f"0xR{bits:04X}"
+    if element == f64:
+        return f"0x{bits:016X}"
+    if element == f32:
+        return f"0x{_widened(bits):016X}"
+    if element == i1:
+        return "true" if bits else "false"
+    return str(bits)
+
+
+def _widened(bits: int) -> int:
+    """f32 bits as the f64 bits that IR text wants; by hand for NaN, whose payload a conversion may change."""
+    if bits & 0x7F800000 == 0x7F800000:
+        return (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
+    (value,) = struct.unpack("<f", struct.pack("<I", bits))
+    return struct.unpack("<Q", struct.pack("<d", value))[0]
+
+
+def constant(type: Type, value: int | float) -> Value:
+    """`value` in every lane: floating types round it once, integer types take it as it is."""
+    element = element_of(type)
+    if element in _FLOATS:
+        return from_bits(type, float_bits(element, value))
+    return from_bits(type, int(value))
+
+
+def lanes(element: Type, values: list[int] | list[float] | tuple[int, ...] | tuple[float, ...]) -> Value:
+    """A vector constant, lane by lane."""
+    texts = ", ".join(str(constant(element, value)) for value in values)
+    return Value(vector(len(values), element), f"<{texts}>")
+
+
+def zero(type: Type) -> Value:
+    """Every bit zero, for any type: `+0.0`, 0, null."""
+    return Value(type, "zeroinitializer")
+
+
+def poison(type: Type) -> Value:
+    """The value nobody reads."""
+    return Value(type, "poison")
+
+
+null = Value(ptr, "null")

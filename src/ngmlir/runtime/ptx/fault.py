@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The error that a simulated kernel stops with."""
+
+from __future__ import annotations
+
+from ...support.diagnostics import Location, NgmlirError
+
+
+class SimulationFault(NgmlirError):
+    """What a GPU would do wrongly, silently or never end: `kind` names the rule that the kernel breaks.
+
+    Kinds: "out of bounds", "misaligned", "read-only", "race", "in flight", "not converged", "shuffle",
+    "barrier", "deadlock", "endless".
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        kernel: str,
+        line: int,
+        source: str,
+        block: tuple[int, int, int] | None = None,
+        thread: int | None = None,
+    ):
+        self.kind = kind
+        self.kernel = kernel
+        self.line = line
+        self.block = block
+        self.thread = thread
+        place = "" if block is None else f", block {block}"
+        place += "" if thread is None else f", thread {thread}"
+        super().__init__(
+            f"{kind}: {message} (kernel {kernel}{place})", Location("<ptx>", line, 1), source=source
+        )
