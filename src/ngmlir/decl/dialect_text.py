@@ -87,7 +87,7 @@ def _entries(path: Path) -> Iterator[tuple[Location, str]]:
     pending: tuple[Location, str] | None = None
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         text = line.strip()
-        if not text or text.startswith("# "):
+        if not text or text == "#" or text.startswith("# "):
             continue
         if line.startswith("    ") and pending is not None:
             keep = "\n" + line[4:] if pending[1].startswith("example") else " " + text

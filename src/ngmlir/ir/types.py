@@ -19,6 +19,11 @@ class Interned(type):
     """Gives the one existing object for equal arguments. Arguments hold no floats (0.0 and -0.0 are equal keys)."""
 
     def __call__(cls, *args: Any) -> Any:
+        defaults = cls.__init__.__defaults__
+        if defaults:
+            # `IntegerType(8)` and `IntegerType(8, "")` are the same type.
+            missing = cls.__init__.__code__.co_argcount - 1 - len(args)
+            args += defaults[len(defaults) - missing :] if missing else ()
         # Booleans equal integers as keys; the class of each argument keeps them apart.
         key = (cls, args, tuple(map(type, args)))
         found = _INTERNED.get(key)

@@ -22,6 +22,7 @@ from .types import (
     i64,
     lanes_of,
     mangled,
+    named,
     poison,
     ptr,
     vector,
@@ -50,7 +51,7 @@ class Instructions:
         self._count = count = self._count + 1
         name = f"%v{count}"
         self.lines.append(f"  {name} = {instruction}")
-        return Value(type, name)
+        return named((type, name))
 
     def effect(self, instruction: str) -> None:
         """Appends an instruction without a result."""
@@ -71,7 +72,7 @@ class Instructions:
         self._count = count = self._count + 1
         name = f"%v{count}"
         self.lines.append(f"  {name} = {opcode} {x_type} {x_name}, {y[1]}")
-        return Value(x_type, name)
+        return named((x_type, name))
 
     # Integers
 
@@ -204,15 +205,16 @@ class Instructions:
         return self._compare("fcmp", predicate, x, y)
 
     def _compare(self, opcode: str, predicate: str, x: Operand, y: Operand) -> Value:
-        result = self._binary(opcode, x, y, predicate)
-        return Value(with_element(result.type, i1), result.name)
+        kind, name = self._binary(opcode, x, y, predicate)
+        return named((with_element(kind, i1), name))
 
     def select(self, condition: Value, x: Operand, y: Operand) -> Value:
         if type(y) is not Value:
             y = constant(x.type, y)  # type: ignore[union-attr]
         elif type(x) is not Value:
             x = constant(y.type, x)  # type: ignore[arg-type]
-        return self.emit(y.type, f"select {condition}, {x}, {y}")  # type: ignore[union-attr]
+        kind, name = y  # type: ignore[misc]
+        return self.emit(kind, f"select {condition[0]} {condition[1]}, {kind} {x[1]}, {kind} {name}")  # type: ignore[index]
 
     def cast(self, opcode: str, x: Value, to: Type) -> Value:
         """Any of LLVM's conversions: `sext`, `zext`, `trunc`, `fpext`, `sitofp`, `bitcast`, `ptrtoint` ..."""
@@ -393,7 +395,7 @@ class Instructions:
     ) -> Value:
         """Calls a function by name (declared by this call if nobody defines it) or by pointer."""
         if isinstance(callee, str):
-            kind = self.module.declared(callee, result, arguments)
+            kind = self.module.declared(callee, result, [a.type for a in arguments])
             target = f"@{callee}"
         else:
             kind, target = result, callee.name
@@ -410,12 +412,10 @@ class Instructions:
         self, name: str, result: Type, *arguments: Value, overload: tuple[Type, ...] | None = None, flags: str = ""
     ) -> Value:
         """Calls an intrinsic; `overload` lists the types its name is mangled with (the result's by default)."""
-        key = (name, (result,) if overload is None else overload)
-        full = self._intrinsics.get(key)
+        over = (result,) if overload is None else overload
+        full = self._intrinsics.get((name, over))
         if full is None:
-            full = ".".join((name, *map(mangled, key[1])))
-            self.module.declared(full, result, arguments)
-            self._intrinsics[key] = full
+            full = self._declare(name, result, tuple(a.type for a in arguments), over)
         passed = ", ".join([f"{a.type} {a.name}" for a in arguments])
         text = f"call {flags} {result} @{full}({passed})" if flags else f"call {result} @{full}({passed})"
         if result != "void":
@@ -423,20 +423,27 @@ class Instructions:
         self.lines.append("  " + text)
         return poison(result)
 
+    def _declare(
+        self, name: str, result: Type, arguments: tuple[Type, ...], overload: tuple[Type, ...]
+    ) -> str:
+        """The mangled name of an intrinsic, declared."""
+        full = ".".join((name, *map(mangled, overload)))
+        self.module.declared(full, result, arguments)
+        self._intrinsics[name, overload] = full
+        return full
+
     def _like_first(self, name: str, x: Value, *rest: Operand, flags: str = "") -> Value:
         """An intrinsic whose operands and result all have one type."""
-        kind = x.type
-        key = (name, (kind,))
-        full = self._intrinsics.get(key)
-        operands = [y if type(y) is Value else constant(kind, y) for y in rest]  # type: ignore[arg-type]
+        kind = x[0]
+        operands = f"{kind} {x[1]}"
+        for y in rest:
+            if type(y) is not Value:
+                y = constant(kind, y)  # type: ignore[arg-type]
+            operands += f", {kind} {y[1]}"
+        full = self._intrinsics.get((name, (kind,)))
         if full is None:
-            return self.intrinsic(name, kind, x, *operands, flags=flags)
-        passed = "".join([f", {kind} {y[1]}" for y in operands])
-        head = f"call {flags} {kind}" if flags else f"call {kind}"
-        self._count = count = self._count + 1
-        result = f"%v{count}"
-        self.lines.append(f"  {result} = {head} @{full}({kind} {x[1]}{passed})")
-        return Value(kind, result)
+            full = self._declare(name, kind, (kind,) * (1 + len(rest)), (kind,))
+        return self.emit(kind, f"call {flags} {kind} @{full}({operands})" if flags else f"call {kind} @{full}({operands})")
 
     def assembly(
         self, result: Type, text: str, constraints: str, *arguments: Value, side_effects: bool = False

@@ -72,11 +72,11 @@ class Module:
         kind = f"{result} ({kinds})" if "..." in arguments else result
         self._declarations[name] = (kind, f"declare {result} @{name}({kinds}) {attributes}")
 
-    def declared(self, name: str, result: Type, arguments: Sequence[Value]) -> Type:
+    def declared(self, name: str, result: Type, arguments: Sequence[Type]) -> Type:
         """The type to call `name` with; declares it from these arguments if it is new."""
         if name not in self._declarations:
             # Only the type matters in a declaration; attributes of the call follow it, as in "ptr align 4".
-            kinds = [_bare(argument.type) for argument in arguments]
+            kinds = [_bare(argument) for argument in arguments]
             self.declare(name, result, kinds, "" if name.startswith("llvm.") else "nounwind")
         return self._declarations[name][0]
 

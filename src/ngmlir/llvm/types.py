@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import struct
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 Type: TypeAlias = str
@@ -36,6 +36,9 @@ class Value(NamedTuple):
 
 
 Operand: TypeAlias = Value | int | float
+
+#: `named((type, name))` is `Value(type, name)` in half the time; builders make one per instruction.
+named = partial(tuple.__new__, Value)
 
 
 @lru_cache(maxsize=None)
@@ -137,10 +140,17 @@ def _widened(bits: int) -> int:
 
 def constant(type: Type, value: int | float) -> Value:
     """`value` in every lane: floating types round it once, integer types take it as it is."""
-    element = element_of(type)
-    if element in _FLOATS:
-        return from_bits(type, float_bits(element, value))
-    return from_bits(type, int(value))
+    # 0.0 and -0.0 are equal, so that a cache would mix them up.
+    return _nonzero(type, value) if value else from_bits(type, _bits(type, value))
+
+
+@lru_cache(maxsize=4096)
+def _nonzero(type: Type, value: int | float) -> Value:
+    return from_bits(type, _bits(type, value))
+
+
+def _bits(type: Type, value: int | float) -> int:
+    return float_bits(type, value) if is_float(type) else int(value)
 
 
 def lanes(element: Type, values: list[int] | list[float] | tuple[int, ...] | tuple[float, ...]) -> Value:

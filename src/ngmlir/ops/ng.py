@@ -1,0 +1,3461 @@
+# SPDX-License-Identifier: Apache-2.0
+# Generated from dialects/ng.ngd by `python -m ngmlir.decl.generate`; do not edit.
+"""The ng dialect. Tensors with named axes. Every op is a value; nothing here has an effect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, Literal, TypeVar
+
+from ..ir.attributes import Attribute
+from ..ir.core import Op, Region, Value
+from ..ir.definition import AttributeField, Constraint, OpDefinition, Operand
+from ..ir.types import Type
+from . import fields, rules
+
+V = TypeVar("V")
+
+
+class ConstantOp(Op):
+    """A number or an array known while compiling; floats are bits, so -0.0 and every NaN keep theirs."""
+
+    __slots__ = ()
+    name = "ng.constant"
+    definition = OpDefinition(
+        name,
+        operands=(),
+        results=(
+            Operand("result", Constraint("value(element)", "value", "element")),
+        ),
+        attributes=(
+            AttributeField("value", "literal", None, False),
+        ),
+        traits=frozenset(['constant', 'pure', 'stated']),
+        rule=rules.constant,
+        form=('$value',),
+        doc='A number or an array known while compiling; floats are bits, so -0.0 and every NaN keep theirs.',
+        example='%c = ng.constant -0.0 : f32',
+    )
+
+    @property
+    def value(self) -> Attribute:
+        return fields.get_literal(self, "value")
+
+
+class IotaOp(Op):
+    """The position of each element along one dimension."""
+
+    __slots__ = ()
+    name = "ng.iota"
+    definition = OpDefinition(
+        name,
+        operands=(),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric")),
+        ),
+        attributes=(
+            AttributeField("dimension", "i64", None, False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=rules.iota,
+        form=(),
+        doc='The position of each element along one dimension.',
+        example='%i = ng.iota {dimension = 1 : i64} : tensor<4x3xi32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def dimension(self) -> int:
+        return fields.get_i64(self, "dimension")
+
+
+class NegativeOp(Op):
+    """The sign changed; of integers modulo their width."""
+
+    __slots__ = ()
+    name = "ng.negative"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(signed)", "value", "signed"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(signed)", "value", "signed"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='The sign changed; of integers modulo their width.',
+        example='%r = ng.negative %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class AbsoluteOp(Op):
+    """The magnitude; the smallest signed integer stays as it is."""
+
+    __slots__ = ()
+    name = "ng.absolute"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='The magnitude; the smallest signed integer stays as it is.',
+        example='%r = ng.absolute %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class SignOp(Op):
+    """-1, 0 or 1; of floats -0.0 and NaN stay as they are."""
+
+    __slots__ = ()
+    name = "ng.sign"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(signed)", "value", "signed"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(signed)", "value", "signed"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='-1, 0 or 1; of floats -0.0 and NaN stay as they are.',
+        example='%r = ng.sign %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class SquareOp(Op):
+    """The product with itself."""
+
+    __slots__ = ()
+    name = "ng.square"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='The product with itself.',
+        example='%r = ng.square %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class ReciprocalOp(Op):
+    """One divided by the operand."""
+
+    __slots__ = ()
+    name = "ng.reciprocal"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='One divided by the operand.',
+        example='%r = ng.reciprocal %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class SqrtOp(Op):
+    """The square root, correctly rounded; NaN below zero; sqrt(-0.0) = -0.0."""
+
+    __slots__ = ()
+    name = "ng.sqrt"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='The square root, correctly rounded; NaN below zero; sqrt(-0.0) = -0.0.',
+        example='%r = ng.sqrt %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class RsqrtOp(Op):
+    """One divided by the square root: reciprocal(sqrt(x)), two roundings."""
+
+    __slots__ = ()
+    name = "ng.rsqrt"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='One divided by the square root: reciprocal(sqrt(x)), two roundings.',
+        example='%r = ng.rsqrt %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class ExpOp(Op):
+    """e to the power of the operand."""
+
+    __slots__ = ()
+    name = "ng.exp"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='e to the power of the operand.',
+        example='%r = ng.exp %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class Exp2Op(Op):
+    """2 to the power of the operand."""
+
+    __slots__ = ()
+    name = "ng.exp2"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='2 to the power of the operand.',
+        example='%r = ng.exp2 %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class Expm1Op(Op):
+    """exp(x) - 1 without cancellation near 0."""
+
+    __slots__ = ()
+    name = "ng.expm1"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='exp(x) - 1 without cancellation near 0.',
+        example='%r = ng.expm1 %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class LogOp(Op):
+    """The natural logarithm; -inf at zero, NaN below."""
+
+    __slots__ = ()
+    name = "ng.log"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The natural logarithm; -inf at zero, NaN below.',
+        example='%r = ng.log %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class Log2Op(Op):
+    """The logarithm to base 2."""
+
+    __slots__ = ()
+    name = "ng.log2"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The logarithm to base 2.',
+        example='%r = ng.log2 %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class Log10Op(Op):
+    """The logarithm to base 10."""
+
+    __slots__ = ()
+    name = "ng.log10"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The logarithm to base 10.',
+        example='%r = ng.log10 %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class Log1pOp(Op):
+    """log(1 + x) without cancellation near 0."""
+
+    __slots__ = ()
+    name = "ng.log1p"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='log(1 + x) without cancellation near 0.',
+        example='%r = ng.log1p %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class SinOp(Op):
+    """The sine of radians; NaN at infinity."""
+
+    __slots__ = ()
+    name = "ng.sin"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The sine of radians; NaN at infinity.',
+        example='%r = ng.sin %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class CosOp(Op):
+    """The cosine of radians; NaN at infinity."""
+
+    __slots__ = ()
+    name = "ng.cos"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The cosine of radians; NaN at infinity.',
+        example='%r = ng.cos %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class TanOp(Op):
+    """The tangent of radians; NaN at infinity."""
+
+    __slots__ = ()
+    name = "ng.tan"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The tangent of radians; NaN at infinity.',
+        example='%r = ng.tan %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class AsinOp(Op):
+    """The arcsine; NaN outside [-1, 1]."""
+
+    __slots__ = ()
+    name = "ng.asin"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The arcsine; NaN outside [-1, 1].',
+        example='%r = ng.asin %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class AcosOp(Op):
+    """The arccosine; NaN outside [-1, 1]."""
+
+    __slots__ = ()
+    name = "ng.acos"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The arccosine; NaN outside [-1, 1].',
+        example='%r = ng.acos %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class AtanOp(Op):
+    """The arctangent."""
+
+    __slots__ = ()
+    name = "ng.atan"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The arctangent.',
+        example='%r = ng.atan %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class SinhOp(Op):
+    """The hyperbolic sine."""
+
+    __slots__ = ()
+    name = "ng.sinh"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The hyperbolic sine.',
+        example='%r = ng.sinh %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class CoshOp(Op):
+    """The hyperbolic cosine."""
+
+    __slots__ = ()
+    name = "ng.cosh"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The hyperbolic cosine.',
+        example='%r = ng.cosh %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class TanhOp(Op):
+    """The hyperbolic tangent."""
+
+    __slots__ = ()
+    name = "ng.tanh"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The hyperbolic tangent.',
+        example='%r = ng.tanh %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class AsinhOp(Op):
+    """The inverse hyperbolic sine."""
+
+    __slots__ = ()
+    name = "ng.asinh"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The inverse hyperbolic sine.',
+        example='%r = ng.asinh %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class AcoshOp(Op):
+    """The inverse hyperbolic cosine; NaN below 1."""
+
+    __slots__ = ()
+    name = "ng.acosh"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The inverse hyperbolic cosine; NaN below 1.',
+        example='%r = ng.acosh %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class AtanhOp(Op):
+    """The inverse hyperbolic tangent; NaN outside [-1, 1]."""
+
+    __slots__ = ()
+    name = "ng.atanh"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The inverse hyperbolic tangent; NaN outside [-1, 1].',
+        example='%r = ng.atanh %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class SigmoidOp(Op):
+    """The logistic function 1 / (1 + exp(-x))."""
+
+    __slots__ = ()
+    name = "ng.sigmoid"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The logistic function 1 / (1 + exp(-x)).',
+        example='%r = ng.sigmoid %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class ErfOp(Op):
+    """The error function."""
+
+    __slots__ = ()
+    name = "ng.erf"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$input',),
+        doc='The error function.',
+        example='%r = ng.erf %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class FloorOp(Op):
+    """The next integer below, as a float."""
+
+    __slots__ = ()
+    name = "ng.floor"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='The next integer below, as a float.',
+        example='%r = ng.floor %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class CeilOp(Op):
+    """The next integer above, as a float."""
+
+    __slots__ = ()
+    name = "ng.ceil"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='The next integer above, as a float.',
+        example='%r = ng.ceil %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class RoundOp(Op):
+    """The nearest integer, ties to even, as a float."""
+
+    __slots__ = ()
+    name = "ng.round"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='The nearest integer, ties to even, as a float.',
+        example='%r = ng.round %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class TruncOp(Op):
+    """The integer part, as a float."""
+
+    __slots__ = ()
+    name = "ng.trunc"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='The integer part, as a float.',
+        example='%r = ng.trunc %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class BitwiseNotOp(Op):
+    """Every bit changed; of i1 the logical not."""
+
+    __slots__ = ()
+    name = "ng.bitwise_not"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(bits)", "value", "bits"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(bits)", "value", "bits"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        doc='Every bit changed; of i1 the logical not.',
+        example='%r = ng.bitwise_not %a : tensor<4xi32>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class AddOp(Op):
+    """The sum; of integers modulo their width."""
+
+    __slots__ = ()
+    name = "ng.add"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='The sum; of integers modulo their width.',
+        example='%r = ng.add %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class SubtractOp(Op):
+    """The difference; of integers modulo their width."""
+
+    __slots__ = ()
+    name = "ng.subtract"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='The difference; of integers modulo their width.',
+        example='%r = ng.subtract %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class MultiplyOp(Op):
+    """The product; of integers modulo their width."""
+
+    __slots__ = ()
+    name = "ng.multiply"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='The product; of integers modulo their width.',
+        example='%r = ng.multiply %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class DivideOp(Op):
+    """The quotient, correctly rounded."""
+
+    __slots__ = ()
+    name = "ng.divide"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(float)", "value", "float"), "T"),
+            Operand("rhs", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='The quotient, correctly rounded.',
+        example='%r = ng.divide %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class FloorDivideOp(Op):
+    """The quotient rounded towards minus infinity; an integer divided by zero is 0."""
+
+    __slots__ = ()
+    name = "ng.floor_divide"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='The quotient rounded towards minus infinity; an integer divided by zero is 0.',
+        example='%r = ng.floor_divide %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class RemainderOp(Op):
+    """lhs - floor(lhs / rhs) * rhs, with the sign of rhs; of an integer by zero 0."""
+
+    __slots__ = ()
+    name = "ng.remainder"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='lhs - floor(lhs / rhs) * rhs, with the sign of rhs; of an integer by zero 0.',
+        example='%r = ng.remainder %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class PowerOp(Op):
+    """lhs to the power of rhs; an integer to a negative power is 0, or as 1 and -1 say."""
+
+    __slots__ = ()
+    name = "ng.power"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='lhs to the power of rhs; an integer to a negative power is 0, or as 1 and -1 say.',
+        example='%r = ng.power %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class MaximumOp(Op):
+    """The greater; NaN if either is NaN; +0.0 is greater than -0.0."""
+
+    __slots__ = ()
+    name = "ng.maximum"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='The greater; NaN if either is NaN; +0.0 is greater than -0.0.',
+        example='%r = ng.maximum %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class MinimumOp(Op):
+    """The lesser; NaN if either is NaN; -0.0 is less than +0.0."""
+
+    __slots__ = ()
+    name = "ng.minimum"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='The lesser; NaN if either is NaN; -0.0 is less than +0.0.',
+        example='%r = ng.minimum %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class Atan2Op(Op):
+    """The angle of the point (rhs, lhs)."""
+
+    __slots__ = ()
+    name = "ng.atan2"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(float)", "value", "float"), "T"),
+            Operand("rhs", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'math', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='The angle of the point (rhs, lhs).',
+        example='%r = ng.atan2 %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class CopysignOp(Op):
+    """The magnitude of lhs with the sign of rhs."""
+
+    __slots__ = ()
+    name = "ng.copysign"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(float)", "value", "float"), "T"),
+            Operand("rhs", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='The magnitude of lhs with the sign of rhs.',
+        example='%r = ng.copysign %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class BitwiseAndOp(Op):
+    """Bitwise and; of i1 the logical and."""
+
+    __slots__ = ()
+    name = "ng.bitwise_and"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(bits)", "value", "bits"), "T"),
+            Operand("rhs", Constraint("value(bits)", "value", "bits"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(bits)", "value", "bits"), "T"),
+        ),
+        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='Bitwise and; of i1 the logical and.',
+        example='%r = ng.bitwise_and %a, %b : tensor<4xi32>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class BitwiseOrOp(Op):
+    """Bitwise or; of i1 the logical or."""
+
+    __slots__ = ()
+    name = "ng.bitwise_or"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(bits)", "value", "bits"), "T"),
+            Operand("rhs", Constraint("value(bits)", "value", "bits"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(bits)", "value", "bits"), "T"),
+        ),
+        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='Bitwise or; of i1 the logical or.',
+        example='%r = ng.bitwise_or %a, %b : tensor<4xi32>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class BitwiseXorOp(Op):
+    """Bitwise xor; of i1 the logical xor."""
+
+    __slots__ = ()
+    name = "ng.bitwise_xor"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(bits)", "value", "bits"), "T"),
+            Operand("rhs", Constraint("value(bits)", "value", "bits"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(bits)", "value", "bits"), "T"),
+        ),
+        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='Bitwise xor; of i1 the logical xor.',
+        example='%r = ng.bitwise_xor %a, %b : tensor<4xi32>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class ShiftLeftOp(Op):
+    """Bits moved up, zeros in; by the width or more: 0."""
+
+    __slots__ = ()
+    name = "ng.shift_left"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(integer)", "value", "integer"), "T"),
+            Operand("rhs", Constraint("value(integer)", "value", "integer"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(integer)", "value", "integer"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='Bits moved up, zeros in; by the width or more: 0.',
+        example='%r = ng.shift_left %a, %b : tensor<4xi32>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class ShiftRightLogicalOp(Op):
+    """Bits moved down, zeros in; by the width or more: 0."""
+
+    __slots__ = ()
+    name = "ng.shift_right_logical"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(integer)", "value", "integer"), "T"),
+            Operand("rhs", Constraint("value(integer)", "value", "integer"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(integer)", "value", "integer"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='Bits moved down, zeros in; by the width or more: 0.',
+        example='%r = ng.shift_right_logical %a, %b : tensor<4xi32>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class ShiftRightArithmeticOp(Op):
+    """Bits moved down, copies of the sign in (of an unsigned type: zeros); by the width or more: all sign."""
+
+    __slots__ = ()
+    name = "ng.shift_right_arithmetic"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(integer)", "value", "integer"), "T"),
+            Operand("rhs", Constraint("value(integer)", "value", "integer"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(integer)", "value", "integer"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs'),
+        doc='Bits moved down, copies of the sign in (of an unsigned type: zeros); by the width or more: all sign.',
+        example='%r = ng.shift_right_arithmetic %a, %b : tensor<4xi32>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class EqualOp(Op):
+    """true where equal; NaN equals nothing."""
+
+    __slots__ = ()
+    name = "ng.equal"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(element)", "value", "element"), "T"),
+            Operand("rhs", Constraint("value(element)", "value", "element"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(bool)", "value", "bool")),
+        ),
+        traits=frozenset(['commutative', 'compare', 'elementwise', 'pure']),
+        rule=rules.compare,
+        form=('$lhs', ',', '$rhs'),
+        doc='true where equal; NaN equals nothing.',
+        example='%r = ng.equal %a, %b : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi1, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class NotEqualOp(Op):
+    """true where not equal; NaN differs from everything, itself too."""
+
+    __slots__ = ()
+    name = "ng.not_equal"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(element)", "value", "element"), "T"),
+            Operand("rhs", Constraint("value(element)", "value", "element"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(bool)", "value", "bool")),
+        ),
+        traits=frozenset(['commutative', 'compare', 'elementwise', 'pure']),
+        rule=rules.compare,
+        form=('$lhs', ',', '$rhs'),
+        doc='true where not equal; NaN differs from everything, itself too.',
+        example='%r = ng.not_equal %a, %b : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi1, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class LessOp(Op):
+    """true where lhs < rhs; false with NaN."""
+
+    __slots__ = ()
+    name = "ng.less"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(element)", "value", "element"), "T"),
+            Operand("rhs", Constraint("value(element)", "value", "element"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(bool)", "value", "bool")),
+        ),
+        traits=frozenset(['compare', 'elementwise', 'pure']),
+        rule=rules.compare,
+        form=('$lhs', ',', '$rhs'),
+        doc='true where lhs < rhs; false with NaN.',
+        example='%r = ng.less %a, %b : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi1, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class LessEqualOp(Op):
+    """true where lhs <= rhs; false with NaN."""
+
+    __slots__ = ()
+    name = "ng.less_equal"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(element)", "value", "element"), "T"),
+            Operand("rhs", Constraint("value(element)", "value", "element"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(bool)", "value", "bool")),
+        ),
+        traits=frozenset(['compare', 'elementwise', 'pure']),
+        rule=rules.compare,
+        form=('$lhs', ',', '$rhs'),
+        doc='true where lhs <= rhs; false with NaN.',
+        example='%r = ng.less_equal %a, %b : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi1, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class GreaterOp(Op):
+    """true where lhs > rhs; false with NaN."""
+
+    __slots__ = ()
+    name = "ng.greater"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(element)", "value", "element"), "T"),
+            Operand("rhs", Constraint("value(element)", "value", "element"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(bool)", "value", "bool")),
+        ),
+        traits=frozenset(['compare', 'elementwise', 'pure']),
+        rule=rules.compare,
+        form=('$lhs', ',', '$rhs'),
+        doc='true where lhs > rhs; false with NaN.',
+        example='%r = ng.greater %a, %b : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi1, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class GreaterEqualOp(Op):
+    """true where lhs >= rhs; false with NaN."""
+
+    __slots__ = ()
+    name = "ng.greater_equal"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(element)", "value", "element"), "T"),
+            Operand("rhs", Constraint("value(element)", "value", "element"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(bool)", "value", "bool")),
+        ),
+        traits=frozenset(['compare', 'elementwise', 'pure']),
+        rule=rules.compare,
+        form=('$lhs', ',', '$rhs'),
+        doc='true where lhs >= rhs; false with NaN.',
+        example='%r = ng.greater_equal %a, %b : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi1, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+
+class SelectOp(Op):
+    """lhs where the condition is true, else rhs."""
+
+    __slots__ = ()
+    name = "ng.select"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("condition", Constraint("value(bool)", "value", "bool")),
+            Operand("lhs", Constraint("value(element)", "value", "element"), "T"),
+            Operand("rhs", Constraint("value(element)", "value", "element"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(element)", "value", "element"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        rule=rules.select,
+        form=('$condition', ',', '$lhs', ',', '$rhs'),
+        doc='lhs where the condition is true, else rhs.',
+        example='%r = ng.select %c, %a, %b : (tensor<4x3xi1, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def condition(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[2]
+
+
+class FmaOp(Op):
+    """lhs * rhs + addend, rounded once."""
+
+    __slots__ = ()
+    name = "ng.fma"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("value(float)", "value", "float"), "T"),
+            Operand("rhs", Constraint("value(float)", "value", "float"), "T"),
+            Operand("addend", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$lhs', ',', '$rhs', ',', '$addend'),
+        doc='lhs * rhs + addend, rounded once.',
+        example='%r = ng.fma %a, %b, %c : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def addend(self) -> Value:
+        return self.operands[2]
+
+
+class CastOp(Op):
+    """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1. A float out of the integer's range gives some integer."""
+
+    __slots__ = ()
+    name = "ng.cast"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(element)", "value", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("value(element)", "value", "element")),
+        ),
+        traits=frozenset(['elementwise', 'pure', 'stated']),
+        rule=rules.cast,
+        form=('$input',),
+        doc="To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1. A float out of the integer's range gives some integer.",
+        example='%r = ng.cast %a : (tensor<4xf32>) -> tensor<4xi32>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class BitcastOp(Op):
+    """The same bits as another element type of the same width."""
+
+    __slots__ = ()
+    name = "ng.bitcast"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(element)", "value", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("value(element)", "value", "element")),
+        ),
+        traits=frozenset(['elementwise', 'pure', 'stated']),
+        rule=rules.bitcast,
+        form=('$input',),
+        doc='The same bits as another element type of the same width.',
+        example='%r = ng.bitcast %a : (tensor<4xf32>) -> tensor<4xi32>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class BroadcastOp(Op):
+    """Repeats along new dimensions; dimension i of the operand becomes dimension dimensions[i] of the result."""
+
+    __slots__ = ()
+    name = "ng.broadcast"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(element)", "value", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("value(element)", "value", "element")),
+        ),
+        attributes=(
+            AttributeField("dimensions", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'stated', 'view']),
+        rule=rules.broadcast,
+        form=('$input', 'dims', '$dimensions'),
+        doc='Repeats along new dimensions; dimension i of the operand becomes dimension dimensions[i] of the result.',
+        example='%r = ng.broadcast %a dims [1] : (tensor<3xf32, #ng.axes<C>>) -> tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "dimensions")
+
+
+class TransposeOp(Op):
+    """Dimension i of the result is dimension permutation[i] of the operand."""
+
+    __slots__ = ()
+    name = "ng.transpose"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(element)", "value", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("value(element)", "value", "element")),
+        ),
+        attributes=(
+            AttributeField("permutation", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'view']),
+        rule=rules.transpose,
+        form=('$input', 'perm', '$permutation'),
+        doc='Dimension i of the result is dimension permutation[i] of the operand.',
+        example='%r = ng.transpose %a perm [1, 0] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<3x4xf32, #ng.axes<C, N>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def permutation(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "permutation")
+
+
+class ReshapeOp(Op):
+    """The same elements, row by row, in another shape."""
+
+    __slots__ = ()
+    name = "ng.reshape"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(element)", "value", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("value(element)", "value", "element")),
+        ),
+        traits=frozenset(['pure', 'stated', 'view']),
+        rule=rules.reshape,
+        form=('$input',),
+        doc='The same elements, row by row, in another shape.',
+        example='%r = ng.reshape %a : (tensor<4x3xf32>) -> tensor<12xf32>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class CastAxesOp(Op):
+    """The same tensor with other axis names."""
+
+    __slots__ = ()
+    name = "ng.cast_axes"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        traits=frozenset(['pure', 'stated', 'view']),
+        rule=rules.cast_axes,
+        form=('$input',),
+        doc='The same tensor with other axis names.',
+        example='%r = ng.cast_axes %a : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xf32, #ng.axes<N, K>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
+class SliceOp(Op):
+    """Elements start, start + step, ... before limit of each dimension; with a negative step after limit, which may be -1."""
+
+    __slots__ = ()
+    name = "ng.slice"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(element)", "value", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("value(element)", "value", "element")),
+        ),
+        attributes=(
+            AttributeField("starts", "i64s", None, False),
+            AttributeField("limits", "i64s", None, False),
+            AttributeField("steps", "i64s", None, False),
+        ),
+        traits=frozenset(['pure']),
+        rule=rules.slice,
+        form=('$input', 'from', '$starts', 'to', '$limits', 'step', '$steps'),
+        doc='Elements start, start + step, ... before limit of each dimension; with a negative step after limit, which may be -1.',
+        example='%r = ng.slice %a from [0, 2] to [4, -1] step [2, -1] : (tensor<4x3xf32>) -> tensor<2x3xf32>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "starts")
+
+    @property
+    def limits(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "limits")
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "steps")
+
+
+class PadOp(Op):
+    """Adds elements of `value` (zero unless given) before and after each dimension."""
+
+    __slots__ = ()
+    name = "ng.pad"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        attributes=(
+            AttributeField("low", "i64s", None, False),
+            AttributeField("high", "i64s", None, False),
+            AttributeField("value", "number", None, True),
+        ),
+        traits=frozenset(['pure']),
+        rule=rules.pad,
+        form=('$input', 'low', '$low', 'high', '$high'),
+        doc='Adds elements of `value` (zero unless given) before and after each dimension.',
+        example='%r = ng.pad %a low [1, 0] high [1, 2] : (tensor<4x3xf32>) -> tensor<6x5xf32>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def low(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "low")
+
+    @property
+    def high(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "high")
+
+    @property
+    def value(self) -> Attribute | None:
+        return fields.get_number(self, "value")  # pyright: ignore
+
+
+class ConcatenateOp(Op):
+    """Joins tensors along one dimension."""
+
+    __slots__ = ()
+    name = "ng.concatenate"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("inputs", Constraint("tensor(element)", "tensor", "element"), "", True),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+        ),
+        traits=frozenset(['pure']),
+        rule=rules.concatenate,
+        form=('$inputs', 'axis', '$axis'),
+        doc='Joins tensors along one dimension.',
+        example='%r = ng.concatenate %a, %b axis 0 : (tensor<4x3xf32>, tensor<2x3xf32>) -> tensor<6x3xf32>',
+    )
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.operands[0:]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+
+class StackOp(Op):
+    """Joins tensors of one shape along a new dimension."""
+
+    __slots__ = ()
+    name = "ng.stack"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("inputs", Constraint("tensor(element)", "tensor", "element"), "", True),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=rules.stack,
+        form=('$inputs', 'axis', '$axis'),
+        doc='Joins tensors of one shape along a new dimension.',
+        example='%r = ng.stack %a, %b axis 0 : (tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>',
+    )
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.operands[0:]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+
+class GatherOp(Op):
+    """Slices of the operand by index along an axis; the index dimensions stand in the axis' place. A negative index counts from the end; then it is clamped to the axis."""
+
+    __slots__ = ()
+    name = "ng.gather"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(element)", "tensor", "element")),
+            Operand("indices", Constraint("tensor(integer)", "tensor", "integer")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+        ),
+        traits=frozenset(['pure']),
+        rule=rules.gather,
+        form=('$input', '[', '$indices', ']', 'axis', '$axis'),
+        doc="Slices of the operand by index along an axis; the index dimensions stand in the axis' place. A negative index counts from the end; then it is clamped to the axis.",
+        example='%r = ng.gather %a[%i] axis 0 : (tensor<10x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def indices(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+
+class GatherElementsOp(Op):
+    """One element per index, at the index along the axis and at its own place in the other dimensions. Indices as in gather."""
+
+    __slots__ = ()
+    name = "ng.gather_elements"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(element)", "tensor", "element")),
+            Operand("indices", Constraint("tensor(integer)", "tensor", "integer")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+        ),
+        traits=frozenset(['pure']),
+        rule=rules.gather_elements,
+        form=('$input', '[', '$indices', ']', 'axis', '$axis'),
+        doc='One element per index, at the index along the axis and at its own place in the other dimensions. Indices as in gather.',
+        example='%r = ng.gather_elements %a[%i] axis 1 : (tensor<4x3xf32>, tensor<4x2xi32>) -> tensor<4x2xf32>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def indices(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+
+class ScatterOp(Op):
+    """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing."""
+
+    __slots__ = ()
+    name = "ng.scatter"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(element)", "tensor", "element"), "T"),
+            Operand("indices", Constraint("tensor(integer)", "tensor", "integer")),
+            Operand("updates", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(element)", "tensor", "element"), "T"),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+            AttributeField("combine", "enum(set|add|max|min)", fields.default("enum(set|add|max|min)", 'set'), False),
+        ),
+        traits=frozenset(['pure']),
+        rule=rules.scatter,
+        form=('$input', '[', '$indices', ']', ',', '$updates', 'axis', '$axis'),
+        doc='The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing.',
+        example='%r = ng.scatter %a[%i], %u axis 0 {combine = "add"} : (tensor<10x3xf32>, tensor<4xi32>, tensor<4x3xf32>) -> tensor<10x3xf32>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def indices(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def updates(self) -> Value:
+        return self.operands[2]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+    @property
+    def combine(self) -> Literal["set", "add", "max", "min"]:
+        return fields.get_enum(self, "combine")  # pyright: ignore
+
+
+class OneHotOp(Op):
+    """A new axis with 1 at the index and 0 elsewhere; all 0 for an index out of range."""
+
+    __slots__ = ()
+    name = "ng.one_hot"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("indices", Constraint("tensor(integer)", "tensor", "integer")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=rules.one_hot,
+        form=('$indices', 'axis', '$axis'),
+        doc='A new axis with 1 at the index and 0 elsewhere; all 0 for an index out of range.',
+        example='%r = ng.one_hot %i axis 1 : (tensor<4xi32, #ng.axes<N>>) -> tensor<4x10xf32, #ng.axes<N, Y>>',
+    )
+
+    @property
+    def indices(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+
+class LookupOp(Op):
+    """An embedding: gather whose gradient leaves row `pad` of the table alone."""
+
+    __slots__ = ()
+    name = "ng.lookup"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("table", Constraint("tensor(element)", "tensor", "element")),
+            Operand("indices", Constraint("tensor(integer)", "tensor", "integer")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", fields.default("i64", '0'), False),
+            AttributeField("pad", "i64", None, True),
+        ),
+        traits=frozenset(['pure']),
+        rule=rules.gather,
+        form=('$table', '[', '$indices', ']'),
+        doc='An embedding: gather whose gradient leaves row `pad` of the table alone.',
+        example='%r = ng.lookup %a[%i] : (tensor<10x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>',
+    )
+
+    @property
+    def table(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def indices(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+    @property
+    def pad(self) -> int | None:
+        return fields.get_i64(self, "pad")  # pyright: ignore
+
+
+class SumOp(Op):
+    """The sum over some dimensions; 0 over none. f16 and bf16 are summed in f32. The order is fixed, so the bits are the same on every run and thread count."""
+
+    __slots__ = ()
+    name = "ng.sum"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(numeric)", "value", "numeric")),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'reduction']),
+        rule=rules.reduce,
+        form=('$input', 'axes', '$axes'),
+        doc='The sum over some dimensions; 0 over none. f16 and bf16 are summed in f32. The order is fixed, so the bits are the same on every run and thread count.',
+        example='%r = ng.sum %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class ProductOp(Op):
+    """The product over some dimensions; 1 over none."""
+
+    __slots__ = ()
+    name = "ng.product"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(numeric)", "value", "numeric")),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'reduction']),
+        rule=rules.reduce,
+        form=('$input', 'axes', '$axes'),
+        doc='The product over some dimensions; 1 over none.',
+        example='%r = ng.product %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class MaxOp(Op):
+    """The greatest; NaN if any is NaN; of nothing -inf or the smallest integer."""
+
+    __slots__ = ()
+    name = "ng.max"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(numeric)", "value", "numeric")),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'reduction']),
+        rule=rules.reduce,
+        form=('$input', 'axes', '$axes'),
+        doc='The greatest; NaN if any is NaN; of nothing -inf or the smallest integer.',
+        example='%r = ng.max %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class MinOp(Op):
+    """The least; NaN if any is NaN; of nothing +inf or the greatest integer."""
+
+    __slots__ = ()
+    name = "ng.min"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(numeric)", "value", "numeric")),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'reduction']),
+        rule=rules.reduce,
+        form=('$input', 'axes', '$axes'),
+        doc='The least; NaN if any is NaN; of nothing +inf or the greatest integer.',
+        example='%r = ng.min %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class MeanOp(Op):
+    """The sum divided by the number of elements."""
+
+    __slots__ = ()
+    name = "ng.mean"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float")),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'reduction']),
+        rule=rules.reduce,
+        form=('$input', 'axes', '$axes'),
+        doc='The sum divided by the number of elements.',
+        example='%r = ng.mean %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class AnyOp(Op):
+    """true if any is true."""
+
+    __slots__ = ()
+    name = "ng.any"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(bool)", "value", "bool")),
+        ),
+        results=(
+            Operand("result", Constraint("value(bool)", "value", "bool")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'reduction']),
+        rule=rules.reduce,
+        form=('$input', 'axes', '$axes'),
+        doc='true if any is true.',
+        example='%r = ng.any %a axes [1] : (tensor<4x3xi1>) -> tensor<4xi1>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class AllOp(Op):
+    """true if all are true."""
+
+    __slots__ = ()
+    name = "ng.all"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(bool)", "value", "bool")),
+        ),
+        results=(
+            Operand("result", Constraint("value(bool)", "value", "bool")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'reduction']),
+        rule=rules.reduce,
+        form=('$input', 'axes', '$axes'),
+        doc='true if all are true.',
+        example='%r = ng.all %a axes [1] : (tensor<4x3xi1>) -> tensor<4xi1>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class ArgmaxOp(Op):
+    """The position of the first greatest element (row by row over the axes); the first NaN wins."""
+
+    __slots__ = ()
+    name = "ng.argmax"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(integer)", "tensor", "integer")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=rules.arg_reduce,
+        form=('$input', 'axes', '$axes'),
+        doc='The position of the first greatest element (row by row over the axes); the first NaN wins.',
+        example='%r = ng.argmax %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xi32, #ng.axes<N>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class ArgminOp(Op):
+    """The position of the first least element (row by row over the axes); the first NaN wins."""
+
+    __slots__ = ()
+    name = "ng.argmin"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(integer)", "tensor", "integer")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=rules.arg_reduce,
+        form=('$input', 'axes', '$axes'),
+        doc='The position of the first least element (row by row over the axes); the first NaN wins.',
+        example='%r = ng.argmin %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xi32, #ng.axes<N>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class CumulativeSumOp(Op):
+    """The sum of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+
+    __slots__ = ()
+    name = "ng.cumulative_sum"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+            AttributeField("reverse", "bool", fields.default("bool", 'false'), False),
+            AttributeField("exclusive", "bool", fields.default("bool", 'false'), False),
+        ),
+        traits=frozenset(['cumulative', 'pure']),
+        form=('$input', 'axis', '$axis'),
+        doc='The sum of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself.',
+        example='%r = ng.cumulative_sum %a axis 1 : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+    @property
+    def reverse(self) -> bool:
+        return fields.get_bool(self, "reverse")
+
+    @property
+    def exclusive(self) -> bool:
+        return fields.get_bool(self, "exclusive")
+
+
+class CumulativeProductOp(Op):
+    """The product of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+
+    __slots__ = ()
+    name = "ng.cumulative_product"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+            AttributeField("reverse", "bool", fields.default("bool", 'false'), False),
+            AttributeField("exclusive", "bool", fields.default("bool", 'false'), False),
+        ),
+        traits=frozenset(['cumulative', 'pure']),
+        form=('$input', 'axis', '$axis'),
+        doc='The product of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself.',
+        example='%r = ng.cumulative_product %a axis 1 : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+    @property
+    def reverse(self) -> bool:
+        return fields.get_bool(self, "reverse")
+
+    @property
+    def exclusive(self) -> bool:
+        return fields.get_bool(self, "exclusive")
+
+
+class CumulativeMaxOp(Op):
+    """The greatest of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+
+    __slots__ = ()
+    name = "ng.cumulative_max"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+            AttributeField("reverse", "bool", fields.default("bool", 'false'), False),
+            AttributeField("exclusive", "bool", fields.default("bool", 'false'), False),
+        ),
+        traits=frozenset(['cumulative', 'pure']),
+        form=('$input', 'axis', '$axis'),
+        doc='The greatest of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself.',
+        example='%r = ng.cumulative_max %a axis 1 : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+    @property
+    def reverse(self) -> bool:
+        return fields.get_bool(self, "reverse")
+
+    @property
+    def exclusive(self) -> bool:
+        return fields.get_bool(self, "exclusive")
+
+
+class CumulativeMinOp(Op):
+    """The least of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+
+    __slots__ = ()
+    name = "ng.cumulative_min"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+            AttributeField("reverse", "bool", fields.default("bool", 'false'), False),
+            AttributeField("exclusive", "bool", fields.default("bool", 'false'), False),
+        ),
+        traits=frozenset(['cumulative', 'pure']),
+        form=('$input', 'axis', '$axis'),
+        doc='The least of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself.',
+        example='%r = ng.cumulative_min %a axis 1 : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+    @property
+    def reverse(self) -> bool:
+        return fields.get_bool(self, "reverse")
+
+    @property
+    def exclusive(self) -> bool:
+        return fields.get_bool(self, "exclusive")
+
+
+class DotOp(Op):
+    """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32."""
+
+    __slots__ = ()
+    name = "ng.dot"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("tensor(numeric)", "tensor", "numeric")),
+            Operand("rhs", Constraint("tensor(numeric)", "tensor", "numeric")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(numeric)", "tensor", "numeric")),
+        ),
+        attributes=(
+            AttributeField("lhs_contract", "i64s", None, False),
+            AttributeField("rhs_contract", "i64s", None, False),
+            AttributeField("lhs_batch", "i64s", fields.default("i64s", '[]'), False),
+            AttributeField("rhs_batch", "i64s", fields.default("i64s", '[]'), False),
+        ),
+        traits=frozenset(['pure']),
+        rule=rules.dot,
+        form=('$lhs', ',', '$rhs', 'contract', '$lhs_contract', 'x', '$rhs_contract'),
+        doc='Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32.',
+        example='%r = ng.dot %a, %b contract [1] x [0] : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<3x2xf32, #ng.axes<C, K>>) -> tensor<4x2xf32, #ng.axes<N, K>>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def lhs_contract(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "lhs_contract")
+
+    @property
+    def rhs_contract(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "rhs_contract")
+
+    @property
+    def lhs_batch(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "lhs_batch")
+
+    @property
+    def rhs_batch(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "rhs_batch")
+
+
+class RandomBitsOp(Op):
+    """Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4 of the stream key[1] under the seed key[0]. The same key gives the same bits on every target."""
+
+    __slots__ = ()
+    name = "ng.random_bits"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("key", Constraint("tensor(integer)", "tensor", "integer")),
+        ),
+        results=(
+            Operand("result", Constraint("value(integer)", "value", "integer")),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=rules.random_bits,
+        form=('$key',),
+        doc='Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4 of the stream key[1] under the seed key[0]. The same key gives the same bits on every target.',
+        example='%r = ng.random_bits %k : (tensor<2xui64>) -> tensor<4x3xui32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def key(self) -> Value:
+        return self.operands[0]
+
+
+class RandomUniformOp(Op):
+    """Uniform in [0, 1): the upper bits of random_bits, a multiple of 2^-24."""
+
+    __slots__ = ()
+    name = "ng.random_uniform"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("key", Constraint("tensor(integer)", "tensor", "integer")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(float)", "tensor", "float")),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=rules.random,
+        form=('$key',),
+        doc='Uniform in [0, 1): the upper bits of random_bits, a multiple of 2^-24.',
+        example='%r = ng.random_uniform %k : (tensor<2xui64>) -> tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def key(self) -> Value:
+        return self.operands[0]
+
+
+class RandomNormalOp(Op):
+    """Normal with mean 0 and deviation 1, by Box and Muller from two words of the stream per element."""
+
+    __slots__ = ()
+    name = "ng.random_normal"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("key", Constraint("tensor(integer)", "tensor", "integer")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(float)", "tensor", "float")),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=rules.random,
+        form=('$key',),
+        doc='Normal with mean 0 and deviation 1, by Box and Muller from two words of the stream per element.',
+        example='%r = ng.random_normal %k : (tensor<2xui64>) -> tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def key(self) -> Value:
+        return self.operands[0]
+
+
+class SoftmaxOp(Op):
+    """exp(x - max) over its sum along the axes."""
+
+    __slots__ = ()
+    name = "ng.softmax"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(float)", "tensor", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(float)", "tensor", "float"), "T"),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'row']),
+        form=('$input', 'axes', '$axes'),
+        doc='exp(x - max) over its sum along the axes.',
+        example='%r = ng.softmax %a axes [1] : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class LogSoftmaxOp(Op):
+    """x - max - log(sum(exp(x - max))) along the axes."""
+
+    __slots__ = ()
+    name = "ng.log_softmax"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(float)", "tensor", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(float)", "tensor", "float"), "T"),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'row']),
+        form=('$input', 'axes', '$axes'),
+        doc='x - max - log(sum(exp(x - max))) along the axes.',
+        example='%r = ng.log_softmax %a axes [1] : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class CrossEntropyOp(Op):
+    """-sum(targets * log_softmax(logits)) along the axes; finite for any finite logits."""
+
+    __slots__ = ()
+    name = "ng.cross_entropy"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("logits", Constraint("tensor(float)", "tensor", "float"), "T"),
+            Operand("targets", Constraint("tensor(float)", "tensor", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(float)", "tensor", "float")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure']),
+        rule=rules.cross_entropy,
+        form=('$logits', ',', '$targets', 'axes', '$axes'),
+        doc='-sum(targets * log_softmax(logits)) along the axes; finite for any finite logits.',
+        example='%r = ng.cross_entropy %a, %t axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
+    )
+
+    @property
+    def logits(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def targets(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class IfOp(Op):
+    """What the first region yields if the condition is true, else what the second yields; only one is computed."""
+
+    __slots__ = ()
+    name = "ng.if"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("condition", Constraint("value(bool)", "value", "bool")),
+        ),
+        results=(
+            Operand("results", Constraint("any", "any", ""), "", True),
+        ),
+        regions=('then', 'else'),
+        traits=frozenset(['control', 'stated']),
+        rule=rules.if_else,
+        form=('$condition',),
+        doc='What the first region yields if the condition is true, else what the second yields; only one is computed.',
+        example='%r = ng.if %c : (tensor<i1>) -> tensor<4xf32> {\n  ng.yield %a : tensor<4xf32>\n} {\n  ng.yield %b : tensor<4xf32>\n}',
+    )
+
+    @property
+    def condition(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def then(self) -> Region:
+        return self.regions[0]
+
+    @property
+    def else_(self) -> Region:
+        return self.regions[1]
+
+
+class WhileOp(Op):
+    """Repeats the body on its own results while the condition, computed from them, is true."""
+
+    __slots__ = ()
+    name = "ng.while"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("inits", Constraint("any", "any", ""), "", True),
+        ),
+        results=(
+            Operand("results", Constraint("any", "any", ""), "", True),
+        ),
+        regions=('condition', 'body'),
+        traits=frozenset(['control', 'stated']),
+        rule=rules.while_loop,
+        form=('$inits',),
+        doc='Repeats the body on its own results while the condition, computed from them, is true.',
+        example='%r = ng.while %a : (tensor<f32>) -> tensor<f32> {\n^bb0(%x: tensor<f32>):\n  %c = ng.less %x, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n  ng.yield %c : tensor<i1>\n} {\n^bb0(%x: tensor<f32>):\n  %y = ng.add %x, %x : tensor<f32>\n  ng.yield %y : tensor<f32>\n}',
+    )
+
+    @property
+    def inits(self) -> tuple[Value, ...]:
+        return self.operands[0:]
+
+    @property
+    def condition(self) -> Region:
+        return self.regions[0]
+
+    @property
+    def body(self) -> Region:
+        return self.regions[1]
+
+
+class ScanOp(Op):
+    """Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first."""
+
+    __slots__ = ()
+    name = "ng.scan"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("inputs", Constraint("any", "any", ""), "", True),
+        ),
+        results=(
+            Operand("results", Constraint("any", "any", ""), "", True),
+        ),
+        attributes=(
+            AttributeField("carried", "i64", None, False),
+            AttributeField("reverse", "bool", fields.default("bool", 'false'), False),
+        ),
+        regions=('body',),
+        traits=frozenset(['control', 'stated']),
+        rule=rules.scan,
+        form=('$inputs',),
+        doc='Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first.',
+        example='%s, %ys = ng.scan %a, %b {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> (tensor<3xf32>, tensor<5x3xf32>) {\n^bb0(%h: tensor<3xf32>, %x: tensor<3xf32>):\n  %n = ng.add %h, %x : tensor<3xf32>\n  ng.yield %n, %n : (tensor<3xf32>, tensor<3xf32>) -> ()\n}',
+    )
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.operands[0:]
+
+    @property
+    def carried(self) -> int:
+        return fields.get_i64(self, "carried")
+
+    @property
+    def reverse(self) -> bool:
+        return fields.get_bool(self, "reverse")
+
+    @property
+    def body(self) -> Region:
+        return self.regions[0]
+
+
+class YieldOp(Op):
+    """Ends a region with its results."""
+
+    __slots__ = ()
+    name = "ng.yield"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("inputs", Constraint("any", "any", ""), "", True),
+        ),
+        results=(),
+        traits=frozenset(['pure', 'terminator']),
+        form=('$inputs',),
+        doc='Ends a region with its results.',
+        example='ng.yield %a : tensor<4xf32>',
+    )
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.operands[0:]
+
+
+class FusionOp(Op):
+    """Ops that become one kernel. `kind` names the plan of the kernel."""
+
+    __slots__ = ()
+    name = "ng.fusion"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("inputs", Constraint("any", "any", ""), "", True),
+        ),
+        results=(
+            Operand("results", Constraint("any", "any", ""), "", True),
+        ),
+        attributes=(
+            AttributeField("kind", "str", None, False),
+        ),
+        regions=('body',),
+        traits=frozenset(['isolated', 'stated']),
+        rule=rules.fusion,
+        form=('$inputs',),
+        doc='Ops that become one kernel. `kind` names the plan of the kernel.',
+        example='%r = ng.fusion %a, %b {kind = "map"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {\n^bb0(%x: tensor<4xf32>, %y: tensor<4xf32>):\n  %s = ng.add %x, %y : tensor<4xf32>\n  ng.yield %s : tensor<4xf32>\n}',
+    )
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.operands[0:]
+
+    @property
+    def kind(self) -> str:
+        return fields.get_str(self, "kind")
+
+    @property
+    def body(self) -> Region:
+        return self.regions[0]
+
+
+#: Op name -> class.
+OPS: dict[str, type[Op]] = {
+    "ng.constant": ConstantOp,
+    "ng.iota": IotaOp,
+    "ng.negative": NegativeOp,
+    "ng.absolute": AbsoluteOp,
+    "ng.sign": SignOp,
+    "ng.square": SquareOp,
+    "ng.reciprocal": ReciprocalOp,
+    "ng.sqrt": SqrtOp,
+    "ng.rsqrt": RsqrtOp,
+    "ng.exp": ExpOp,
+    "ng.exp2": Exp2Op,
+    "ng.expm1": Expm1Op,
+    "ng.log": LogOp,
+    "ng.log2": Log2Op,
+    "ng.log10": Log10Op,
+    "ng.log1p": Log1pOp,
+    "ng.sin": SinOp,
+    "ng.cos": CosOp,
+    "ng.tan": TanOp,
+    "ng.asin": AsinOp,
+    "ng.acos": AcosOp,
+    "ng.atan": AtanOp,
+    "ng.sinh": SinhOp,
+    "ng.cosh": CoshOp,
+    "ng.tanh": TanhOp,
+    "ng.asinh": AsinhOp,
+    "ng.acosh": AcoshOp,
+    "ng.atanh": AtanhOp,
+    "ng.sigmoid": SigmoidOp,
+    "ng.erf": ErfOp,
+    "ng.floor": FloorOp,
+    "ng.ceil": CeilOp,
+    "ng.round": RoundOp,
+    "ng.trunc": TruncOp,
+    "ng.bitwise_not": BitwiseNotOp,
+    "ng.add": AddOp,
+    "ng.subtract": SubtractOp,
+    "ng.multiply": MultiplyOp,
+    "ng.divide": DivideOp,
+    "ng.floor_divide": FloorDivideOp,
+    "ng.remainder": RemainderOp,
+    "ng.power": PowerOp,
+    "ng.maximum": MaximumOp,
+    "ng.minimum": MinimumOp,
+    "ng.atan2": Atan2Op,
+    "ng.copysign": CopysignOp,
+    "ng.bitwise_and": BitwiseAndOp,
+    "ng.bitwise_or": BitwiseOrOp,
+    "ng.bitwise_xor": BitwiseXorOp,
+    "ng.shift_left": ShiftLeftOp,
+    "ng.shift_right_logical": ShiftRightLogicalOp,
+    "ng.shift_right_arithmetic": ShiftRightArithmeticOp,
+    "ng.equal": EqualOp,
+    "ng.not_equal": NotEqualOp,
+    "ng.less": LessOp,
+    "ng.less_equal": LessEqualOp,
+    "ng.greater": GreaterOp,
+    "ng.greater_equal": GreaterEqualOp,
+    "ng.select": SelectOp,
+    "ng.fma": FmaOp,
+    "ng.cast": CastOp,
+    "ng.bitcast": BitcastOp,
+    "ng.broadcast": BroadcastOp,
+    "ng.transpose": TransposeOp,
+    "ng.reshape": ReshapeOp,
+    "ng.cast_axes": CastAxesOp,
+    "ng.slice": SliceOp,
+    "ng.pad": PadOp,
+    "ng.concatenate": ConcatenateOp,
+    "ng.stack": StackOp,
+    "ng.gather": GatherOp,
+    "ng.gather_elements": GatherElementsOp,
+    "ng.scatter": ScatterOp,
+    "ng.one_hot": OneHotOp,
+    "ng.lookup": LookupOp,
+    "ng.sum": SumOp,
+    "ng.product": ProductOp,
+    "ng.max": MaxOp,
+    "ng.min": MinOp,
+    "ng.mean": MeanOp,
+    "ng.any": AnyOp,
+    "ng.all": AllOp,
+    "ng.argmax": ArgmaxOp,
+    "ng.argmin": ArgminOp,
+    "ng.cumulative_sum": CumulativeSumOp,
+    "ng.cumulative_product": CumulativeProductOp,
+    "ng.cumulative_max": CumulativeMaxOp,
+    "ng.cumulative_min": CumulativeMinOp,
+    "ng.dot": DotOp,
+    "ng.random_bits": RandomBitsOp,
+    "ng.random_uniform": RandomUniformOp,
+    "ng.random_normal": RandomNormalOp,
+    "ng.softmax": SoftmaxOp,
+    "ng.log_softmax": LogSoftmaxOp,
+    "ng.cross_entropy": CrossEntropyOp,
+    "ng.if": IfOp,
+    "ng.while": WhileOp,
+    "ng.scan": ScanOp,
+    "ng.yield": YieldOp,
+    "ng.fusion": FusionOp,
+}
+
+
+class NgVerbs(fields.Verbs[V], Generic[V]):
+    """One method per ng op. What `V` is (an IR value, a graph node, an array) is up to `build`."""
+
+    def constant(self, *, type: Type, value: Attribute) -> V:
+        """A number or an array known while compiling; floats are bits, so -0.0 and every NaN keep theirs."""
+        return self.build(ConstantOp, [], {"value": value}, types=[type])[0]
+
+    def iota(self, *, type: Type, dimension: int) -> V:
+        """The position of each element along one dimension."""
+        return self.build(IotaOp, [], {"dimension": dimension}, types=[type])[0]
+
+    def negative(self, input: V) -> V:
+        """The sign changed; of integers modulo their width."""
+        return self.build(NegativeOp, [input], {})[0]
+
+    def absolute(self, input: V) -> V:
+        """The magnitude; the smallest signed integer stays as it is."""
+        return self.build(AbsoluteOp, [input], {})[0]
+
+    def sign(self, input: V) -> V:
+        """-1, 0 or 1; of floats -0.0 and NaN stay as they are."""
+        return self.build(SignOp, [input], {})[0]
+
+    def square(self, input: V) -> V:
+        """The product with itself."""
+        return self.build(SquareOp, [input], {})[0]
+
+    def reciprocal(self, input: V) -> V:
+        """One divided by the operand."""
+        return self.build(ReciprocalOp, [input], {})[0]
+
+    def sqrt(self, input: V) -> V:
+        """The square root, correctly rounded; NaN below zero; sqrt(-0.0) = -0.0."""
+        return self.build(SqrtOp, [input], {})[0]
+
+    def rsqrt(self, input: V) -> V:
+        """One divided by the square root: reciprocal(sqrt(x)), two roundings."""
+        return self.build(RsqrtOp, [input], {})[0]
+
+    def exp(self, input: V) -> V:
+        """e to the power of the operand."""
+        return self.build(ExpOp, [input], {})[0]
+
+    def exp2(self, input: V) -> V:
+        """2 to the power of the operand."""
+        return self.build(Exp2Op, [input], {})[0]
+
+    def expm1(self, input: V) -> V:
+        """exp(x) - 1 without cancellation near 0."""
+        return self.build(Expm1Op, [input], {})[0]
+
+    def log(self, input: V) -> V:
+        """The natural logarithm; -inf at zero, NaN below."""
+        return self.build(LogOp, [input], {})[0]
+
+    def log2(self, input: V) -> V:
+        """The logarithm to base 2."""
+        return self.build(Log2Op, [input], {})[0]
+
+    def log10(self, input: V) -> V:
+        """The logarithm to base 10."""
+        return self.build(Log10Op, [input], {})[0]
+
+    def log1p(self, input: V) -> V:
+        """log(1 + x) without cancellation near 0."""
+        return self.build(Log1pOp, [input], {})[0]
+
+    def sin(self, input: V) -> V:
+        """The sine of radians; NaN at infinity."""
+        return self.build(SinOp, [input], {})[0]
+
+    def cos(self, input: V) -> V:
+        """The cosine of radians; NaN at infinity."""
+        return self.build(CosOp, [input], {})[0]
+
+    def tan(self, input: V) -> V:
+        """The tangent of radians; NaN at infinity."""
+        return self.build(TanOp, [input], {})[0]
+
+    def asin(self, input: V) -> V:
+        """The arcsine; NaN outside [-1, 1]."""
+        return self.build(AsinOp, [input], {})[0]
+
+    def acos(self, input: V) -> V:
+        """The arccosine; NaN outside [-1, 1]."""
+        return self.build(AcosOp, [input], {})[0]
+
+    def atan(self, input: V) -> V:
+        """The arctangent."""
+        return self.build(AtanOp, [input], {})[0]
+
+    def sinh(self, input: V) -> V:
+        """The hyperbolic sine."""
+        return self.build(SinhOp, [input], {})[0]
+
+    def cosh(self, input: V) -> V:
+        """The hyperbolic cosine."""
+        return self.build(CoshOp, [input], {})[0]
+
+    def tanh(self, input: V) -> V:
+        """The hyperbolic tangent."""
+        return self.build(TanhOp, [input], {})[0]
+
+    def asinh(self, input: V) -> V:
+        """The inverse hyperbolic sine."""
+        return self.build(AsinhOp, [input], {})[0]
+
+    def acosh(self, input: V) -> V:
+        """The inverse hyperbolic cosine; NaN below 1."""
+        return self.build(AcoshOp, [input], {})[0]
+
+    def atanh(self, input: V) -> V:
+        """The inverse hyperbolic tangent; NaN outside [-1, 1]."""
+        return self.build(AtanhOp, [input], {})[0]
+
+    def sigmoid(self, input: V) -> V:
+        """The logistic function 1 / (1 + exp(-x))."""
+        return self.build(SigmoidOp, [input], {})[0]
+
+    def erf(self, input: V) -> V:
+        """The error function."""
+        return self.build(ErfOp, [input], {})[0]
+
+    def floor(self, input: V) -> V:
+        """The next integer below, as a float."""
+        return self.build(FloorOp, [input], {})[0]
+
+    def ceil(self, input: V) -> V:
+        """The next integer above, as a float."""
+        return self.build(CeilOp, [input], {})[0]
+
+    def round(self, input: V) -> V:
+        """The nearest integer, ties to even, as a float."""
+        return self.build(RoundOp, [input], {})[0]
+
+    def trunc(self, input: V) -> V:
+        """The integer part, as a float."""
+        return self.build(TruncOp, [input], {})[0]
+
+    def bitwise_not(self, input: V) -> V:
+        """Every bit changed; of i1 the logical not."""
+        return self.build(BitwiseNotOp, [input], {})[0]
+
+    def add(self, lhs: V, rhs: V) -> V:
+        """The sum; of integers modulo their width."""
+        return self.build(AddOp, [lhs, rhs], {})[0]
+
+    def subtract(self, lhs: V, rhs: V) -> V:
+        """The difference; of integers modulo their width."""
+        return self.build(SubtractOp, [lhs, rhs], {})[0]
+
+    def multiply(self, lhs: V, rhs: V) -> V:
+        """The product; of integers modulo their width."""
+        return self.build(MultiplyOp, [lhs, rhs], {})[0]
+
+    def divide(self, lhs: V, rhs: V) -> V:
+        """The quotient, correctly rounded."""
+        return self.build(DivideOp, [lhs, rhs], {})[0]
+
+    def floor_divide(self, lhs: V, rhs: V) -> V:
+        """The quotient rounded towards minus infinity; an integer divided by zero is 0."""
+        return self.build(FloorDivideOp, [lhs, rhs], {})[0]
+
+    def remainder(self, lhs: V, rhs: V) -> V:
+        """lhs - floor(lhs / rhs) * rhs, with the sign of rhs; of an integer by zero 0."""
+        return self.build(RemainderOp, [lhs, rhs], {})[0]
+
+    def power(self, lhs: V, rhs: V) -> V:
+        """lhs to the power of rhs; an integer to a negative power is 0, or as 1 and -1 say."""
+        return self.build(PowerOp, [lhs, rhs], {})[0]
+
+    def maximum(self, lhs: V, rhs: V) -> V:
+        """The greater; NaN if either is NaN; +0.0 is greater than -0.0."""
+        return self.build(MaximumOp, [lhs, rhs], {})[0]
+
+    def minimum(self, lhs: V, rhs: V) -> V:
+        """The lesser; NaN if either is NaN; -0.0 is less than +0.0."""
+        return self.build(MinimumOp, [lhs, rhs], {})[0]
+
+    def atan2(self, lhs: V, rhs: V) -> V:
+        """The angle of the point (rhs, lhs)."""
+        return self.build(Atan2Op, [lhs, rhs], {})[0]
+
+    def copysign(self, lhs: V, rhs: V) -> V:
+        """The magnitude of lhs with the sign of rhs."""
+        return self.build(CopysignOp, [lhs, rhs], {})[0]
+
+    def bitwise_and(self, lhs: V, rhs: V) -> V:
+        """Bitwise and; of i1 the logical and."""
+        return self.build(BitwiseAndOp, [lhs, rhs], {})[0]
+
+    def bitwise_or(self, lhs: V, rhs: V) -> V:
+        """Bitwise or; of i1 the logical or."""
+        return self.build(BitwiseOrOp, [lhs, rhs], {})[0]
+
+    def bitwise_xor(self, lhs: V, rhs: V) -> V:
+        """Bitwise xor; of i1 the logical xor."""
+        return self.build(BitwiseXorOp, [lhs, rhs], {})[0]
+
+    def shift_left(self, lhs: V, rhs: V) -> V:
+        """Bits moved up, zeros in; by the width or more: 0."""
+        return self.build(ShiftLeftOp, [lhs, rhs], {})[0]
+
+    def shift_right_logical(self, lhs: V, rhs: V) -> V:
+        """Bits moved down, zeros in; by the width or more: 0."""
+        return self.build(ShiftRightLogicalOp, [lhs, rhs], {})[0]
+
+    def shift_right_arithmetic(self, lhs: V, rhs: V) -> V:
+        """Bits moved down, copies of the sign in (of an unsigned type: zeros); by the width or more: all sign."""
+        return self.build(ShiftRightArithmeticOp, [lhs, rhs], {})[0]
+
+    def equal(self, lhs: V, rhs: V) -> V:
+        """true where equal; NaN equals nothing."""
+        return self.build(EqualOp, [lhs, rhs], {})[0]
+
+    def not_equal(self, lhs: V, rhs: V) -> V:
+        """true where not equal; NaN differs from everything, itself too."""
+        return self.build(NotEqualOp, [lhs, rhs], {})[0]
+
+    def less(self, lhs: V, rhs: V) -> V:
+        """true where lhs < rhs; false with NaN."""
+        return self.build(LessOp, [lhs, rhs], {})[0]
+
+    def less_equal(self, lhs: V, rhs: V) -> V:
+        """true where lhs <= rhs; false with NaN."""
+        return self.build(LessEqualOp, [lhs, rhs], {})[0]
+
+    def greater(self, lhs: V, rhs: V) -> V:
+        """true where lhs > rhs; false with NaN."""
+        return self.build(GreaterOp, [lhs, rhs], {})[0]
+
+    def greater_equal(self, lhs: V, rhs: V) -> V:
+        """true where lhs >= rhs; false with NaN."""
+        return self.build(GreaterEqualOp, [lhs, rhs], {})[0]
+
+    def select(self, condition: V, lhs: V, rhs: V) -> V:
+        """lhs where the condition is true, else rhs."""
+        return self.build(SelectOp, [condition, lhs, rhs], {})[0]
+
+    def fma(self, lhs: V, rhs: V, addend: V) -> V:
+        """lhs * rhs + addend, rounded once."""
+        return self.build(FmaOp, [lhs, rhs, addend], {})[0]
+
+    def cast(self, input: V, *, type: Type) -> V:
+        """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1. A float out of the integer's range gives some integer."""
+        return self.build(CastOp, [input], {}, types=[type])[0]
+
+    def bitcast(self, input: V, *, type: Type) -> V:
+        """The same bits as another element type of the same width."""
+        return self.build(BitcastOp, [input], {}, types=[type])[0]
+
+    def broadcast(self, input: V, *, type: Type, dimensions: Sequence[int]) -> V:
+        """Repeats along new dimensions; dimension i of the operand becomes dimension dimensions[i] of the result."""
+        return self.build(BroadcastOp, [input], {"dimensions": dimensions}, types=[type])[0]
+
+    def transpose(self, input: V, *, permutation: Sequence[int]) -> V:
+        """Dimension i of the result is dimension permutation[i] of the operand."""
+        return self.build(TransposeOp, [input], {"permutation": permutation})[0]
+
+    def reshape(self, input: V, *, type: Type) -> V:
+        """The same elements, row by row, in another shape."""
+        return self.build(ReshapeOp, [input], {}, types=[type])[0]
+
+    def cast_axes(self, input: V, *, type: Type) -> V:
+        """The same tensor with other axis names."""
+        return self.build(CastAxesOp, [input], {}, types=[type])[0]
+
+    def slice(self, input: V, *, starts: Sequence[int], limits: Sequence[int], steps: Sequence[int]) -> V:
+        """Elements start, start + step, ... before limit of each dimension; with a negative step after limit, which may be -1."""
+        return self.build(SliceOp, [input], {"starts": starts, "limits": limits, "steps": steps})[0]
+
+    def pad(self, input: V, *, low: Sequence[int], high: Sequence[int], value: Attribute | None = None) -> V:
+        """Adds elements of `value` (zero unless given) before and after each dimension."""
+        return self.build(PadOp, [input], {"low": low, "high": high, "value": value})[0]
+
+    def concatenate(self, inputs: Sequence[V], *, axis: int) -> V:
+        """Joins tensors along one dimension."""
+        return self.build(ConcatenateOp, [*inputs], {"axis": axis})[0]
+
+    def stack(self, inputs: Sequence[V], *, type: Type, axis: int) -> V:
+        """Joins tensors of one shape along a new dimension."""
+        return self.build(StackOp, [*inputs], {"axis": axis}, types=[type])[0]
+
+    def gather(self, input: V, indices: V, *, axis: int) -> V:
+        """Slices of the operand by index along an axis; the index dimensions stand in the axis' place. A negative index counts from the end; then it is clamped to the axis."""
+        return self.build(GatherOp, [input, indices], {"axis": axis})[0]
+
+    def gather_elements(self, input: V, indices: V, *, axis: int) -> V:
+        """One element per index, at the index along the axis and at its own place in the other dimensions. Indices as in gather."""
+        return self.build(GatherElementsOp, [input, indices], {"axis": axis})[0]
+
+    def scatter(self, input: V, indices: V, updates: V, *, axis: int, combine: Literal["set", "add", "max", "min"] | None = None) -> V:
+        """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing."""
+        return self.build(ScatterOp, [input, indices, updates], {"axis": axis, "combine": combine})[0]
+
+    def one_hot(self, indices: V, *, type: Type, axis: int) -> V:
+        """A new axis with 1 at the index and 0 elsewhere; all 0 for an index out of range."""
+        return self.build(OneHotOp, [indices], {"axis": axis}, types=[type])[0]
+
+    def lookup(self, table: V, indices: V, *, axis: int | None = None, pad: int | None = None) -> V:
+        """An embedding: gather whose gradient leaves row `pad` of the table alone."""
+        return self.build(LookupOp, [table, indices], {"axis": axis, "pad": pad})[0]
+
+    def sum(self, input: V, *, axes: Sequence[int]) -> V:
+        """The sum over some dimensions; 0 over none. f16 and bf16 are summed in f32. The order is fixed, so the bits are the same on every run and thread count."""
+        return self.build(SumOp, [input], {"axes": axes})[0]
+
+    def product(self, input: V, *, axes: Sequence[int]) -> V:
+        """The product over some dimensions; 1 over none."""
+        return self.build(ProductOp, [input], {"axes": axes})[0]
+
+    def max(self, input: V, *, axes: Sequence[int]) -> V:
+        """The greatest; NaN if any is NaN; of nothing -inf or the smallest integer."""
+        return self.build(MaxOp, [input], {"axes": axes})[0]
+
+    def min(self, input: V, *, axes: Sequence[int]) -> V:
+        """The least; NaN if any is NaN; of nothing +inf or the greatest integer."""
+        return self.build(MinOp, [input], {"axes": axes})[0]
+
+    def mean(self, input: V, *, axes: Sequence[int]) -> V:
+        """The sum divided by the number of elements."""
+        return self.build(MeanOp, [input], {"axes": axes})[0]
+
+    def any(self, input: V, *, axes: Sequence[int]) -> V:
+        """true if any is true."""
+        return self.build(AnyOp, [input], {"axes": axes})[0]
+
+    def all(self, input: V, *, axes: Sequence[int]) -> V:
+        """true if all are true."""
+        return self.build(AllOp, [input], {"axes": axes})[0]
+
+    def argmax(self, input: V, *, type: Type, axes: Sequence[int]) -> V:
+        """The position of the first greatest element (row by row over the axes); the first NaN wins."""
+        return self.build(ArgmaxOp, [input], {"axes": axes}, types=[type])[0]
+
+    def argmin(self, input: V, *, type: Type, axes: Sequence[int]) -> V:
+        """The position of the first least element (row by row over the axes); the first NaN wins."""
+        return self.build(ArgminOp, [input], {"axes": axes}, types=[type])[0]
+
+    def cumulative_sum(self, input: V, *, axis: int, reverse: bool | None = None, exclusive: bool | None = None) -> V:
+        """The sum of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+        return self.build(CumulativeSumOp, [input], {"axis": axis, "reverse": reverse, "exclusive": exclusive})[0]
+
+    def cumulative_product(self, input: V, *, axis: int, reverse: bool | None = None, exclusive: bool | None = None) -> V:
+        """The product of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+        return self.build(CumulativeProductOp, [input], {"axis": axis, "reverse": reverse, "exclusive": exclusive})[0]
+
+    def cumulative_max(self, input: V, *, axis: int, reverse: bool | None = None, exclusive: bool | None = None) -> V:
+        """The greatest of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+        return self.build(CumulativeMaxOp, [input], {"axis": axis, "reverse": reverse, "exclusive": exclusive})[0]
+
+    def cumulative_min(self, input: V, *, axis: int, reverse: bool | None = None, exclusive: bool | None = None) -> V:
+        """The least of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+        return self.build(CumulativeMinOp, [input], {"axis": axis, "reverse": reverse, "exclusive": exclusive})[0]
+
+    def dot(self, lhs: V, rhs: V, *, lhs_contract: Sequence[int], rhs_contract: Sequence[int], lhs_batch: Sequence[int] | None = None, rhs_batch: Sequence[int] | None = None) -> V:
+        """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32."""
+        return self.build(DotOp, [lhs, rhs], {"lhs_contract": lhs_contract, "rhs_contract": rhs_contract, "lhs_batch": lhs_batch, "rhs_batch": rhs_batch})[0]
+
+    def random_bits(self, key: V, *, type: Type) -> V:
+        """Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4 of the stream key[1] under the seed key[0]. The same key gives the same bits on every target."""
+        return self.build(RandomBitsOp, [key], {}, types=[type])[0]
+
+    def random_uniform(self, key: V, *, type: Type) -> V:
+        """Uniform in [0, 1): the upper bits of random_bits, a multiple of 2^-24."""
+        return self.build(RandomUniformOp, [key], {}, types=[type])[0]
+
+    def random_normal(self, key: V, *, type: Type) -> V:
+        """Normal with mean 0 and deviation 1, by Box and Muller from two words of the stream per element."""
+        return self.build(RandomNormalOp, [key], {}, types=[type])[0]
+
+    def softmax(self, input: V, *, axes: Sequence[int]) -> V:
+        """exp(x - max) over its sum along the axes."""
+        return self.build(SoftmaxOp, [input], {"axes": axes})[0]
+
+    def log_softmax(self, input: V, *, axes: Sequence[int]) -> V:
+        """x - max - log(sum(exp(x - max))) along the axes."""
+        return self.build(LogSoftmaxOp, [input], {"axes": axes})[0]
+
+    def cross_entropy(self, logits: V, targets: V, *, axes: Sequence[int]) -> V:
+        """-sum(targets * log_softmax(logits)) along the axes; finite for any finite logits."""
+        return self.build(CrossEntropyOp, [logits, targets], {"axes": axes})[0]
+
+    def if_(self, condition: V, *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
+        """What the first region yields if the condition is true, else what the second yields; only one is computed."""
+        return self.build(IfOp, [condition], {}, types=types, regions=regions)
+
+    def while_(self, inits: Sequence[V], *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
+        """Repeats the body on its own results while the condition, computed from them, is true."""
+        return self.build(WhileOp, [*inits], {}, types=types, regions=regions)
+
+    def scan(self, inputs: Sequence[V], *, types: Sequence[Type], carried: int, reverse: bool | None = None, regions: Sequence[Region]) -> Sequence[V]:
+        """Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first."""
+        return self.build(ScanOp, [*inputs], {"carried": carried, "reverse": reverse}, types=types, regions=regions)
+
+    def fusion(self, inputs: Sequence[V], *, types: Sequence[Type], kind: str, regions: Sequence[Region]) -> Sequence[V]:
+        """Ops that become one kernel. `kind` names the plan of the kernel."""
+        return self.build(FusionOp, [*inputs], {"kind": kind}, types=types, regions=regions)

@@ -1,0 +1,653 @@
+# SPDX-License-Identifier: Apache-2.0
+# Generated from dialects/tile.ngd by `python -m ngmlir.decl.generate`; do not edit.
+"""The tile dialect. Kernels: programs over tiles, between buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, Literal, TypeVar
+
+from ..ir.attributes import Attribute
+from ..ir.core import Op, Region, Value
+from ..ir.definition import AttributeField, Constraint, OpDefinition, Operand
+from ..ir.types import Type
+from . import fields, rules
+
+V = TypeVar("V")
+
+
+class KernelOp(Op):
+    """A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension."""
+
+    __slots__ = ()
+    name = "tile.kernel"
+    definition = OpDefinition(
+        name,
+        operands=(),
+        results=(),
+        attributes=(
+            AttributeField("sym_name", "str", None, False),
+            AttributeField("function_type", "type", None, False),
+            AttributeField("grid", "i64s", None, False),
+            AttributeField("outputs", "i64", fields.default("i64", '1'), False),
+        ),
+        regions=('body',),
+        traits=frozenset(['function', 'isolated', 'symbol']),
+        form=(),
+        doc='A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension.',
+        example='tile.kernel @double(%x: memref<128xf32>, %y: memref<128xf32>, %i: index) attributes {grid = array<i64: 2>} {\n  %c64 = ng.constant 64 : index\n  %at = ng.multiply %i, %c64 : index\n  %v = tile.load %x[%at] : (memref<128xf32>, index) -> vector<64xf32>\n  %w = ng.add %v, %v : vector<64xf32>\n  tile.store %w, %y[%at] : (vector<64xf32>, memref<128xf32>, index) -> ()\n  tile.return\n}',
+    )
+
+    @property
+    def sym_name(self) -> str:
+        return fields.get_str(self, "sym_name")
+
+    @property
+    def function_type(self) -> Type:
+        return fields.get_type(self, "function_type")
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "grid")
+
+    @property
+    def outputs(self) -> int:
+        return fields.get_i64(self, "outputs")
+
+    @property
+    def body(self) -> Region:
+        return self.regions[0]
+
+
+class ReturnOp(Op):
+    """Ends a kernel."""
+
+    __slots__ = ()
+    name = "tile.return"
+    definition = OpDefinition(
+        name,
+        operands=(),
+        results=(),
+        traits=frozenset(['terminator']),
+        form=(),
+        doc='Ends a kernel.',
+        example='tile.return',
+    )
+
+
+class CallOp(Op):
+    """Runs a kernel on values: the inputs are its read buffers, the results its written ones."""
+
+    __slots__ = ()
+    name = "tile.call"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("inputs", Constraint("tensor(element)", "tensor", "element"), "", True),
+        ),
+        results=(
+            Operand("results", Constraint("tensor(element)", "tensor", "element"), "", True),
+        ),
+        attributes=(
+            AttributeField("callee", "symbol", None, False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        form=('$callee', '(', '$inputs', ')'),
+        doc='Runs a kernel on values: the inputs are its read buffers, the results its written ones.',
+        example='%r = tile.call @k(%a) : (tensor<4xf32>) -> tensor<4xf32>',
+    )
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.operands[0:]
+
+    @property
+    def callee(self) -> str:
+        return fields.get_symbol(self, "callee")
+
+
+class LaunchOp(Op):
+    """Runs a kernel on buffers. Made by the memory plan."""
+
+    __slots__ = ()
+    name = "tile.launch"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("buffers", Constraint("memref(element)", "memref", "element"), "", True),
+        ),
+        results=(),
+        attributes=(
+            AttributeField("callee", "symbol", None, False),
+        ),
+        traits=frozenset([]),
+        form=('$callee', '(', '$buffers', ')'),
+        doc='Runs a kernel on buffers. Made by the memory plan.',
+        example='tile.launch @k(%a, %b) : (memref<4xf32>, memref<4xf32>) -> ()',
+    )
+
+    @property
+    def buffers(self) -> tuple[Value, ...]:
+        return self.operands[0:]
+
+    @property
+    def callee(self) -> str:
+        return fields.get_symbol(self, "callee")
+
+
+class ViewOp(Op):
+    """A buffer inside the arena, `offset` bytes from its start. Made by the memory plan."""
+
+    __slots__ = ()
+    name = "tile.view"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("arena", Constraint("memref(element)", "memref", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("memref(element)", "memref", "element")),
+        ),
+        attributes=(
+            AttributeField("offset", "i64", None, False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        form=('$arena', 'at', '$offset'),
+        doc='A buffer inside the arena, `offset` bytes from its start. Made by the memory plan.',
+        example='%b = tile.view %a at 256 : (memref<1024xi8>) -> memref<4xf32>',
+    )
+
+    @property
+    def arena(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def offset(self) -> int:
+        return fields.get_i64(self, "offset")
+
+
+class AllocOp(Op):
+    """Scratch of one program: memory space 3 is shared by the threads of a block, uninitialised."""
+
+    __slots__ = ()
+    name = "tile.alloc"
+    definition = OpDefinition(
+        name,
+        operands=(),
+        results=(
+            Operand("result", Constraint("memref(element)", "memref", "element")),
+        ),
+        traits=frozenset(['stated']),
+        form=(),
+        doc='Scratch of one program: memory space 3 is shared by the threads of a block, uninitialised.',
+        example='%s = tile.alloc : memref<32x64xf32, 3>',
+    )
+
+
+class SubviewOp(Op):
+    """A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed."""
+
+    __slots__ = ()
+    name = "tile.subview"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("buffer", Constraint("memref(element)", "memref", "element")),
+            Operand("indices", Constraint("scalar(index)", "scalar", "index"), "", True),
+        ),
+        results=(
+            Operand("result", Constraint("memref(element)", "memref", "element")),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=rules.subview,
+        form=('$buffer', '[', '$indices', ']'),
+        doc='A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed.',
+        example='%s = tile.subview %a[%i, %j] : (memref<8x64xf32>, index, index) -> memref<64xf32, strided<[1], offset: ?>>',
+    )
+
+    @property
+    def buffer(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def indices(self) -> tuple[Value, ...]:
+        return self.operands[1:]
+
+
+class LoadOp(Op):
+    """A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` names the buffer dimension of each tile dimension (default: the last ones), `steps` the distance between neighbours (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); without, there must be none."""
+
+    __slots__ = ()
+    name = "tile.load"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("buffer", Constraint("memref(element)", "memref", "element")),
+            Operand("indices", Constraint("scalar(index)", "scalar", "index"), "", True),
+        ),
+        results=(
+            Operand("result", Constraint("tile(element)", "tile", "element")),
+        ),
+        attributes=(
+            AttributeField("dims", "i64s", None, True),
+            AttributeField("steps", "i64s", None, True),
+            AttributeField("masked", "unit", None, True),
+            AttributeField("pad", "number", None, True),
+        ),
+        traits=frozenset(['stated']),
+        rule=rules.load,
+        form=('$buffer', '[', '$indices', ']'),
+        doc='A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` names the buffer dimension of each tile dimension (default: the last ones), `steps` the distance between neighbours (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); without, there must be none.',
+        example='%v = tile.load %a[%i, %j] {masked} : (memref<8x100xf32>, index, index) -> vector<4x64xf32>',
+    )
+
+    @property
+    def buffer(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def indices(self) -> tuple[Value, ...]:
+        return self.operands[1:]
+
+    @property
+    def dims(self) -> tuple[int, ...] | None:
+        return fields.get_i64s(self, "dims")  # pyright: ignore
+
+    @property
+    def steps(self) -> tuple[int, ...] | None:
+        return fields.get_i64s(self, "steps")  # pyright: ignore
+
+    @property
+    def masked(self) -> bool | None:
+        return fields.get_unit(self, "masked")  # pyright: ignore
+
+    @property
+    def pad(self) -> Attribute | None:
+        return fields.get_number(self, "pad")  # pyright: ignore
+
+
+class StoreOp(Op):
+    """Writes a tile into a buffer, placed as by load. With `masked`, elements outside the buffer are dropped."""
+
+    __slots__ = ()
+    name = "tile.store"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("value", Constraint("tile(element)", "tile", "element")),
+            Operand("buffer", Constraint("memref(element)", "memref", "element")),
+            Operand("indices", Constraint("scalar(index)", "scalar", "index"), "", True),
+        ),
+        results=(),
+        attributes=(
+            AttributeField("dims", "i64s", None, True),
+            AttributeField("steps", "i64s", None, True),
+            AttributeField("masked", "unit", None, True),
+        ),
+        traits=frozenset([]),
+        rule=rules.store,
+        form=('$value', ',', '$buffer', '[', '$indices', ']'),
+        doc='Writes a tile into a buffer, placed as by load. With `masked`, elements outside the buffer are dropped.',
+        example='tile.store %v, %a[%i, %j] {masked} : (vector<4x64xf32>, memref<8x100xf32>, index, index) -> ()',
+    )
+
+    @property
+    def value(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def buffer(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def indices(self) -> tuple[Value, ...]:
+        return self.operands[2:]
+
+    @property
+    def dims(self) -> tuple[int, ...] | None:
+        return fields.get_i64s(self, "dims")  # pyright: ignore
+
+    @property
+    def steps(self) -> tuple[int, ...] | None:
+        return fields.get_i64s(self, "steps")  # pyright: ignore
+
+    @property
+    def masked(self) -> bool | None:
+        return fields.get_unit(self, "masked")  # pyright: ignore
+
+
+class GatherOp(Op):
+    """One element per position of the index tiles (scalars count for every position). Every index must lie inside the buffer."""
+
+    __slots__ = ()
+    name = "tile.gather"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("buffer", Constraint("memref(element)", "memref", "element")),
+            Operand("indices", Constraint("tile(integer)", "tile", "integer"), "", True),
+        ),
+        results=(
+            Operand("result", Constraint("tile(element)", "tile", "element")),
+        ),
+        traits=frozenset(['stated']),
+        rule=rules.gather_tile,
+        form=('$buffer', '[', '$indices', ']'),
+        doc='One element per position of the index tiles (scalars count for every position). Every index must lie inside the buffer.',
+        example='%v = tile.gather %a[%i, %j] : (memref<8x100xf32>, index, vector<64xi32>) -> vector<64xf32>',
+    )
+
+    @property
+    def buffer(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def indices(self) -> tuple[Value, ...]:
+        return self.operands[1:]
+
+
+class ScatterOp(Op):
+    """Combines one element per position where the mask is true, in row order of the tile."""
+
+    __slots__ = ()
+    name = "tile.scatter"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("value", Constraint("tile(element)", "tile", "element")),
+            Operand("mask", Constraint("tile(bool)", "tile", "bool")),
+            Operand("buffer", Constraint("memref(element)", "memref", "element")),
+            Operand("indices", Constraint("tile(integer)", "tile", "integer"), "", True),
+        ),
+        results=(),
+        attributes=(
+            AttributeField("combine", "enum(set|add|max|min)", fields.default("enum(set|add|max|min)", 'set'), False),
+        ),
+        traits=frozenset([]),
+        rule=rules.scatter_tile,
+        form=('$value', ',', '$mask', ',', '$buffer', '[', '$indices', ']'),
+        doc='Combines one element per position where the mask is true, in row order of the tile.',
+        example='tile.scatter %v, %m, %a[%i] : (vector<64xf32>, vector<64xi1>, memref<100xf32>, vector<64xi32>) -> ()',
+    )
+
+    @property
+    def value(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def mask(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def buffer(self) -> Value:
+        return self.operands[2]
+
+    @property
+    def indices(self) -> tuple[Value, ...]:
+        return self.operands[3:]
+
+    @property
+    def combine(self) -> Literal["set", "add", "max", "min"]:
+        return fields.get_enum(self, "combine")  # pyright: ignore
+
+
+class DotOp(Op):
+    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated by fma in the accumulator's type, k ascending."""
+
+    __slots__ = ()
+    name = "tile.dot"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lhs", Constraint("vector(numeric)", "vector", "numeric")),
+            Operand("rhs", Constraint("vector(numeric)", "vector", "numeric")),
+            Operand("accumulator", Constraint("vector(numeric)", "vector", "numeric"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("vector(numeric)", "vector", "numeric"), "T"),
+        ),
+        traits=frozenset(['pure']),
+        rule=rules.dot_tile,
+        form=('$lhs', ',', '$rhs', ',', '$accumulator'),
+        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated by fma in the accumulator's type, k ascending.",
+        example='%c = tile.dot %a, %b, %acc : (vector<6x4xf32>, vector<4x64xf32>, vector<6x64xf32>) -> vector<6x64xf32>',
+    )
+
+    @property
+    def lhs(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def rhs(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def accumulator(self) -> Value:
+        return self.operands[2]
+
+
+class ForOp(Op):
+    """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew."""
+
+    __slots__ = ()
+    name = "tile.for"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("lower", Constraint("scalar(index)", "scalar", "index")),
+            Operand("upper", Constraint("scalar(index)", "scalar", "index")),
+            Operand("step", Constraint("scalar(index)", "scalar", "index")),
+            Operand("inits", Constraint("any", "any", ""), "", True),
+        ),
+        results=(
+            Operand("results", Constraint("any", "any", ""), "", True),
+        ),
+        regions=('body',),
+        traits=frozenset(['control', 'stated']),
+        rule=rules.for_loop,
+        form=('$lower', 'to', '$upper', 'step', '$step', 'iter', '(', '$inits', ')'),
+        doc='Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew.',
+        example='%r = tile.for %a to %b step %c iter(%init) : (index, index, index, vector<64xf32>) -> vector<64xf32> {\n^bb0(%i: index, %acc: vector<64xf32>):\n  %n = ng.add %acc, %acc : vector<64xf32>\n  ng.yield %n : vector<64xf32>\n}',
+    )
+
+    @property
+    def lower(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def upper(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def step(self) -> Value:
+        return self.operands[2]
+
+    @property
+    def inits(self) -> tuple[Value, ...]:
+        return self.operands[3:]
+
+    @property
+    def body(self) -> Region:
+        return self.regions[0]
+
+
+class CopyOp(Op):
+    """Copies all elements; shapes and element types agree, strides may differ."""
+
+    __slots__ = ()
+    name = "tile.copy"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("source", Constraint("memref(element)", "memref", "element")),
+            Operand("target", Constraint("memref(element)", "memref", "element")),
+        ),
+        results=(),
+        traits=frozenset([]),
+        rule=rules.copy,
+        form=('$source', ',', '$target'),
+        doc='Copies all elements; shapes and element types agree, strides may differ.',
+        example='tile.copy %a, %b : (memref<4xf32>, memref<4xf32>) -> ()',
+    )
+
+    @property
+    def source(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def target(self) -> Value:
+        return self.operands[1]
+
+
+class CopyAsyncOp(Op):
+    """Starts a copy; the target must not be read, nor the source written, before the token is waited for."""
+
+    __slots__ = ()
+    name = "tile.copy_async"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("source", Constraint("memref(element)", "memref", "element")),
+            Operand("target", Constraint("memref(element)", "memref", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("any(token)", "any", "token")),
+        ),
+        traits=frozenset(['stated']),
+        rule=rules.copy_async,
+        form=('$source', ',', '$target'),
+        doc='Starts a copy; the target must not be read, nor the source written, before the token is waited for.',
+        example='%t = tile.copy_async %a, %b : (memref<4xf32>, memref<4xf32, 3>) -> !tile.token',
+    )
+
+    @property
+    def source(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def target(self) -> Value:
+        return self.operands[1]
+
+
+class WaitOp(Op):
+    """Waits until the copies of these tokens are done and visible to the whole block."""
+
+    __slots__ = ()
+    name = "tile.wait"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("tokens", Constraint("any(token)", "any", "token"), "", True),
+        ),
+        results=(),
+        traits=frozenset([]),
+        form=('$tokens',),
+        doc='Waits until the copies of these tokens are done and visible to the whole block.',
+        example='tile.wait %t : (!tile.token) -> ()',
+    )
+
+    @property
+    def tokens(self) -> tuple[Value, ...]:
+        return self.operands[0:]
+
+
+class BarrierOp(Op):
+    """Waits until all threads of the block are here; what they stored in shared memory is then visible."""
+
+    __slots__ = ()
+    name = "tile.barrier"
+    definition = OpDefinition(
+        name,
+        operands=(),
+        results=(),
+        traits=frozenset([]),
+        form=(),
+        doc='Waits until all threads of the block are here; what they stored in shared memory is then visible.',
+        example='tile.barrier',
+    )
+
+
+#: Op name -> class.
+OPS: dict[str, type[Op]] = {
+    "tile.kernel": KernelOp,
+    "tile.return": ReturnOp,
+    "tile.call": CallOp,
+    "tile.launch": LaunchOp,
+    "tile.view": ViewOp,
+    "tile.alloc": AllocOp,
+    "tile.subview": SubviewOp,
+    "tile.load": LoadOp,
+    "tile.store": StoreOp,
+    "tile.gather": GatherOp,
+    "tile.scatter": ScatterOp,
+    "tile.dot": DotOp,
+    "tile.for": ForOp,
+    "tile.copy": CopyOp,
+    "tile.copy_async": CopyAsyncOp,
+    "tile.wait": WaitOp,
+    "tile.barrier": BarrierOp,
+}
+
+
+class TileVerbs(fields.Verbs[V], Generic[V]):
+    """One method per tile op. What `V` is (an IR value, a graph node, an array) is up to `build`."""
+
+    def call(self, inputs: Sequence[V], *, types: Sequence[Type], callee: str) -> Sequence[V]:
+        """Runs a kernel on values: the inputs are its read buffers, the results its written ones."""
+        return self.build(CallOp, [*inputs], {"callee": callee}, types=types)
+
+    def launch(self, buffers: Sequence[V], *, callee: str) -> Sequence[V]:
+        """Runs a kernel on buffers. Made by the memory plan."""
+        return self.build(LaunchOp, [*buffers], {"callee": callee})
+
+    def view(self, arena: V, *, type: Type, offset: int) -> V:
+        """A buffer inside the arena, `offset` bytes from its start. Made by the memory plan."""
+        return self.build(ViewOp, [arena], {"offset": offset}, types=[type])[0]
+
+    def alloc(self, *, type: Type) -> V:
+        """Scratch of one program: memory space 3 is shared by the threads of a block, uninitialised."""
+        return self.build(AllocOp, [], {}, types=[type])[0]
+
+    def subview(self, buffer: V, indices: Sequence[V], *, type: Type) -> V:
+        """A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed."""
+        return self.build(SubviewOp, [buffer, *indices], {}, types=[type])[0]
+
+    def load(self, buffer: V, indices: Sequence[V], *, type: Type, dims: Sequence[int] | None = None, steps: Sequence[int] | None = None, masked: bool | None = None, pad: Attribute | None = None) -> V:
+        """A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` names the buffer dimension of each tile dimension (default: the last ones), `steps` the distance between neighbours (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); without, there must be none."""
+        return self.build(LoadOp, [buffer, *indices], {"dims": dims, "steps": steps, "masked": masked, "pad": pad}, types=[type])[0]
+
+    def store(self, value: V, buffer: V, indices: Sequence[V], *, dims: Sequence[int] | None = None, steps: Sequence[int] | None = None, masked: bool | None = None) -> Sequence[V]:
+        """Writes a tile into a buffer, placed as by load. With `masked`, elements outside the buffer are dropped."""
+        return self.build(StoreOp, [value, buffer, *indices], {"dims": dims, "steps": steps, "masked": masked})
+
+    def gather(self, buffer: V, indices: Sequence[V], *, type: Type) -> V:
+        """One element per position of the index tiles (scalars count for every position). Every index must lie inside the buffer."""
+        return self.build(GatherOp, [buffer, *indices], {}, types=[type])[0]
+
+    def scatter(self, value: V, mask: V, buffer: V, indices: Sequence[V], *, combine: Literal["set", "add", "max", "min"] | None = None) -> Sequence[V]:
+        """Combines one element per position where the mask is true, in row order of the tile."""
+        return self.build(ScatterOp, [value, mask, buffer, *indices], {"combine": combine})
+
+    def dot(self, lhs: V, rhs: V, accumulator: V) -> V:
+        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated by fma in the accumulator's type, k ascending."""
+        return self.build(DotOp, [lhs, rhs, accumulator], {})[0]
+
+    def for_(self, lower: V, upper: V, step: V, inits: Sequence[V], *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
+        """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew."""
+        return self.build(ForOp, [lower, upper, step, *inits], {}, types=types, regions=regions)
+
+    def copy(self, source: V, target: V) -> Sequence[V]:
+        """Copies all elements; shapes and element types agree, strides may differ."""
+        return self.build(CopyOp, [source, target], {})
+
+    def copy_async(self, source: V, target: V, *, type: Type) -> V:
+        """Starts a copy; the target must not be read, nor the source written, before the token is waited for."""
+        return self.build(CopyAsyncOp, [source, target], {}, types=[type])[0]
+
+    def wait(self, tokens: Sequence[V]) -> Sequence[V]:
+        """Waits until the copies of these tokens are done and visible to the whole block."""
+        return self.build(WaitOp, [*tokens], {})
+
+    def barrier(self) -> Sequence[V]:
+        """Waits until all threads of the block are here; what they stored in shared memory is then visible."""
+        return self.build(BarrierOp, [], {})

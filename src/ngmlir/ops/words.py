@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole dictionary in one hand: text to verified module and back."""
+
+from __future__ import annotations
+
+from ..ir.core import Module, ModuleOp, Op
+from ..ir.parser import parse
+from ..ir.printer import to_text
+from ..ir.verifier import check
+from . import func, ng, tile
+
+#: Op name -> class, of every dialect.
+WORDS: dict[str, type[Op]] = {"builtin.module": ModuleOp, **func.OPS, **ng.OPS, **tile.OPS}
+
+__all__ = ["WORDS", "from_text", "to_text"]
+
+
+def from_text(text: str, *, file: str = "<text>", verify: bool = True, unregistered: bool = False) -> Module:
+    """The module that `text` spells, verified unless told otherwise; UserError with file:line:col if it is none."""
+    module = parse(text, WORDS, file=file, unregistered=unregistered)
+    if verify:
+        check(module)
+    return module

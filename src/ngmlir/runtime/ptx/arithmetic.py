@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer and floating-point arithmetic, comparisons, selection and moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .decoding import Step, decodes, reader, writer
+from .formats import FORMATS, STORAGE, UNSIGNED, Format, flush, fma, saturate
+from .frame import Frame
+from .program import Instruction, Pair, Register, Vector
+from .registers import Slots, Threads
+
+Array = np.ndarray
+
+
+def simple(slots: Slots, instruction: Instruction, kind: str, operation: Callable[..., Array]) -> Step:
+    """A step for `d = operation(a, b, ...)`, all of type `kind`; results are written in place where that is cheap."""
+    out = slots.write(instruction, instruction.operands[0], kind)
+    negated = any(isinstance(o, Register) and o.negated for o in instruction.operands)
+    if isinstance(operation, np.ufunc) and out is not None and not negated:
+        sources = [slots.read(instruction, o, kind) for o in instruction.operands[1:]]
+
+        def step(frame: Frame, threads: Threads) -> None:
+            views = frame.views
+            if threads is ...:
+                operation(*[views[source] for source in sources], out=views[out], casting="unsafe")
+            else:
+                views[out][threads] = operation(*[views[source][threads] for source in sources])
+
+        return step
+    reads = [reader(slots, instruction, o, kind) for o in instruction.operands[1:]]
+    write = writer(slots, instruction, instruction.operands[0], kind)
+    return lambda frame, threads: write(frame, threads, operation(*[read(frame, threads) for read in reads]))
+
+
+def _is_float(kind: str) -> bool:
+    return kind in FORMATS
+
+
+def floating(slots: Slots, instruction: Instruction, operation: Callable[..., Array]) -> Step:
+    """A step for a float operation that NumPy computes in the format's compute type."""
+    target = FORMATS[instruction.type]
+    modifiers = instruction.modifiers
+    ftz, sat = "ftz" in modifiers, "sat" in modifiers
+    if target.direct and not ftz and not sat:
+        return simple(slots, instruction, instruction.type, operation)
+
+    def whole(*operands: Array) -> Array:
+        values = [target.decode(v) for v in operands]
+        if ftz:
+            values = [flush(v) for v in values]
+        result = operation(*values)
+        if ftz:
+            result = flush(result)
+        return target.encode(saturate(result) if sat else result)
+
+    return simple(slots, instruction, instruction.type, whole)
+
+
+def _rounds_to_nearest(slots: Slots, instruction: Instruction) -> None:
+    if {"rz", "rm", "rp"} & set(instruction.modifiers):
+        raise slots.limit(instruction, "only rounding to nearest is simulated in arithmetic")
+
+
+_INTEGER = {"add": np.add, "sub": np.subtract}
+_FLOAT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+
+
+@decodes("add", "sub")
+def _add(slots: Slots, instruction: Instruction) -> Step:
+    if _is_float(instruction.type):
+        _rounds_to_nearest(slots, instruction)
+        return floating(slots, instruction, _FLOAT[instruction.head])
+    if "cc" in instruction.modifiers:
+        raise slots.limit(instruction)
+    operation = _INTEGER[instruction.head]
+    if "sat" in instruction.modifiers:
+        return simple(slots, instruction, "s32", lambda a, b: _clip(operation(a.astype(np.int64), b), np.int32))
+    return simple(slots, instruction, instruction.type, operation)
+
+
+def _clip(value: Array, dtype: type[np.integer]) -> Array:
+    info = np.iinfo(dtype)
+    return np.clip(value, info.min, info.max).astype(dtype)
+
+
+@decodes("mul")
+def _mul(slots: Slots, instruction: Instruction) -> Step:
+    if _is_float(instruction.type):
+        _rounds_to_nearest(slots, instruction)
+        return floating(slots, instruction, np.multiply)
+    return _product(slots, instruction, accumulate=False)
+
+
+@decodes("mad", "fma")
+def _mad(slots: Slots, instruction: Instruction) -> Step:
+    if not _is_float(instruction.type):
+        return _product(slots, instruction, accumulate=True)
+    _rounds_to_nearest(slots, instruction)
+    target = FORMATS[instruction.type]
+    modifiers = instruction.modifiers
+    ftz, sat, relu = ("ftz" in modifiers), ("sat" in modifiers), ("relu" in modifiers)
+
+    def operation(*operands: Array) -> Array:
+        values = [target.decode(v) for v in operands]
+        if ftz:
+            values = [flush(v) for v in values]
+        result = fma(*values, target)
+        if ftz or sat or relu:
+            value = target.decode(result)
+            value = flush(value) if ftz else value
+            value = saturate(value) if sat else value
+            result = target.encode(np.maximum(value, 0).astype(value.dtype) if relu else value)
+        return result
+
+    return simple(slots, instruction, instruction.type, operation)
+
+
+def _product(slots: Slots, instruction: Instruction, accumulate: bool) -> Step:
+    """mul and mad of integers: .lo, .hi or .wide."""
+    kind = instruction.type
+    size = STORAGE[kind][0].itemsize
+    modifiers = instruction.modifiers
+    if "wide" in modifiers:
+        result = f"{kind[0]}{16 * size}"
+        wide = STORAGE[result][0]
+        product: Callable[[Array, Array], Array] = lambda a, b: a.astype(wide) * b.astype(wide)
+    elif "hi" in modifiers:
+        result, product = kind, _high_product
+    else:
+        result, product = kind, np.multiply
+    if "sat" in modifiers:
+        raise slots.limit(instruction)
+    reads = [reader(slots, instruction, o, kind) for o in instruction.operands[1:3]]
+    write = writer(slots, instruction, instruction.operands[0], result)
+    if not accumulate:
+        if product is np.multiply:
+            return simple(slots, instruction, kind, np.multiply)
+        return lambda frame, threads: write(frame, threads, product(*[read(frame, threads) for read in reads]))
+    third = reader(slots, instruction, instruction.operands[3], result)
+    return lambda frame, threads: write(
+        frame, threads, product(*[read(frame, threads) for read in reads]) + third(frame, threads)
+    )
+
+
+def _high_product(a: Array, b: Array) -> Array:
+    bits = 8 * a.dtype.itemsize
+    if bits < 64:
+        wide = np.int64 if a.dtype.kind == "i" else np.uint64
+        return ((a.astype(wide) * b.astype(wide)) >> wide(bits)).astype(a.dtype)
+    ua, ub = a.astype(np.uint64), b.astype(np.uint64)
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a0, a1, b0, b1 = ua & low, ua >> half, ub & low, ub >> half
+    middle = a1 * b0 + ((a0 * b0) >> half)
+    high = a1 * b1 + (middle >> half) + ((a0 * b1 + (middle & low)) >> half)
+    if a.dtype.kind == "i":
+        high = high - np.where(a < 0, ub, np.uint64(0)) - np.where(b < 0, ua, np.uint64(0))
+    return high.astype(a.dtype)
+
+
+@decodes("div")
+def _div(slots: Slots, instruction: Instruction) -> Step:
+    if _is_float(instruction.type):
+        _rounds_to_nearest(slots, instruction)
+        return floating(slots, instruction, np.divide)
+    return simple(slots, instruction, instruction.type, lambda a, b: _quotient(a, b)[0])
+
+
+@decodes("rem")
+def _rem(slots: Slots, instruction: Instruction) -> Step:
+    return simple(slots, instruction, instruction.type, lambda a, b: _quotient(a, b)[1])
+
+
+def _quotient(a: Array, b: Array) -> tuple[Array, Array]:
+    """Truncating division. By zero the result is not defined; the hardware's is all ones, the remainder `a`."""
+    unsigned = UNSIGNED[a.dtype.itemsize]
+    signed = a.dtype.kind == "i"
+    ua = np.where(a < 0, -a, a).view(unsigned) if signed else a
+    ub = np.where(b < 0, -b, b).view(unsigned) if signed else b
+    zero = ub == 0
+    quotient = ua // np.where(zero, unsigned.type(1), ub)
+    remainder = ua - quotient * ub
+    if signed:
+        quotient, remainder = quotient.view(a.dtype), remainder.view(a.dtype)
+        quotient = np.where((a < 0) != (b < 0), -quotient, quotient)
+        remainder = np.where(a < 0, -remainder, remainder)
+    everything = np.array(-1, np.int64).astype(a.dtype)
+    return np.where(zero, everything, quotient), np.where(zero, a, remainder)
+
+
+@decodes("min", "max")
+def _extreme(slots: Slots, instruction: Instruction) -> Step:
+    least = instruction.head == "min"
+    if not _is_float(instruction.type):
+        return simple(slots, instruction, instruction.type, np.minimum if least else np.maximum)
+    if "abs" in instruction.modifiers or len(instruction.operands) > 3:
+        raise slots.limit(instruction)
+    propagate = "NaN" in instruction.modifiers
+    pick = (np.minimum if least else np.maximum) if propagate else (np.fmin if least else np.fmax)
+
+    def operation(a: Array, b: Array) -> Array:
+        result = pick(a, b)
+        zeros = (a == 0) & (b == 0)
+        if zeros.any():  # -0.0 is less than +0.0
+            negative = np.signbit(a) | np.signbit(b) if least else np.signbit(a) & np.signbit(b)
+            zero = np.where(negative, -0.0, 0.0).astype(result.dtype)
+            result = np.where(zeros, zero, result)
+        return result
+
+    return floating(slots, instruction, operation)
+
+
+@decodes("neg")
+def _neg(slots: Slots, instruction: Instruction) -> Step:
+    if _is_float(instruction.type):
+        return _sign(slots, instruction, lambda bits, sign: bits ^ sign)
+    return simple(slots, instruction, instruction.type, np.negative)
+
+
+@decodes("abs")
+def _abs(slots: Slots, instruction: Instruction) -> Step:
+    if _is_float(instruction.type):
+        return _sign(slots, instruction, lambda bits, sign: bits & ~sign)
+    return simple(slots, instruction, instruction.type, lambda a: np.where(a < 0, -a, a))
+
+
+@decodes("copysign")
+def _copysign(slots: Slots, instruction: Instruction) -> Step:
+    return _sign(slots, instruction, lambda a, b, sign: (a & sign) | (b & ~sign))
+
+
+def _sign(slots: Slots, instruction: Instruction, operation: Callable[..., Array]) -> Step:
+    """Operations on the sign bit alone: exact for NaNs too."""
+    size = STORAGE[instruction.type][0].itemsize
+    bits = f"b{8 * size * STORAGE[instruction.type][1]}"
+    sign = UNSIGNED[STORAGE[bits][0].itemsize].type(1 << (8 * size - 1))
+    if STORAGE[instruction.type][1] == 2:
+        sign = np.uint32(0x80008000)
+    if "ftz" in instruction.modifiers:
+        raise slots.limit(instruction)
+    return simple(slots, instruction, bits, lambda *operands: operation(*operands, sign))
+
+
+def _inverse(value: Array) -> Array:
+    return np.divide(value.dtype.type(1), value)
+
+
+def _tanh(value: Array) -> Array:
+    return np.tanh(value.astype(np.float64)).astype(value.dtype)
+
+
+def _through_double(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    return lambda value: function(value.astype(np.float64)).astype(value.dtype)
+
+
+_UNARY: dict[str, Callable[[Array], Array]] = {
+    "sqrt": np.sqrt,
+    "rcp": _inverse,
+    "rsqrt": _through_double(lambda v: 1.0 / np.sqrt(v)),
+    "ex2": _through_double(np.exp2),
+    "lg2": _through_double(np.log2),
+    "sin": _through_double(np.sin),
+    "cos": _through_double(np.cos),
+    "tanh": _tanh,
+}
+
+
+@decodes(*_UNARY)
+def _unary(slots: Slots, instruction: Instruction) -> Step:
+    """Approximate instructions are computed to nearest: the simulator models what they mean, not their error."""
+    _rounds_to_nearest(slots, instruction)
+    return floating(slots, instruction, _UNARY[instruction.head])
+
+
+# ---- comparisons and selection
+
+_COMPARE: dict[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
+}  # fmt: skip
+_UNORDERED = {"equ": "ne", "neu": "eq", "ltu": "ge", "leu": "gt", "gtu": "le", "geu": "lt"}
+_COMBINE = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+
+
+def _comparison(name: str, target: Format | None) -> Callable[[Array, Array], Array] | None:
+    if target is None:
+        return _COMPARE.get(name)
+    if name == "nan":
+        return lambda a, b: np.isnan(a) | np.isnan(b)
+    if name == "num":
+        return lambda a, b: ~(np.isnan(a) | np.isnan(b))
+    if name == "ne":  # ordered
+        return lambda a, b: (a < b) | (a > b)
+    if name == "neu":
+        return np.not_equal
+    if name in _UNORDERED:
+        opposite = _COMPARE[_UNORDERED[name]]
+        if name == "equ":
+            return lambda a, b: ~((a < b) | (a > b))
+        return lambda a, b: ~opposite(a, b)
+    return _COMPARE.get(name)
+
+
+def _compare_step(slots: Slots, instruction: Instruction, kind: str) -> Callable[[Frame, Threads], Array]:
+    """The comparison of set and setp, the boolean operation with a third operand included."""
+    modifiers = instruction.modifiers
+    target = FORMATS.get(kind)
+    compare = _comparison(modifiers[0], target)
+    if compare is None:
+        raise slots.limit(instruction)
+    first, second = (reader(slots, instruction, o, kind) for o in instruction.operands[1:3])
+    combine = next((_COMBINE[m] for m in modifiers[1:] if m in _COMBINE), None)
+    third = reader(slots, instruction, instruction.operands[3], "pred") if combine else None
+    ftz = "ftz" in modifiers
+    decode = None if target is None or target.direct else target.decode
+
+    def run(frame: Frame, threads: Threads) -> Array:
+        a, b = first(frame, threads), second(frame, threads)
+        if decode is not None:
+            a, b = decode(a), decode(b)
+        if ftz:
+            a, b = flush(a), flush(b)
+        result = compare(a, b)
+        if combine is not None and third is not None:
+            result = combine(result, third(frame, threads))
+        return result
+
+    return run
+
+
+@decodes("setp")
+def _setp(slots: Slots, instruction: Instruction) -> Step:
+    kind = instruction.type
+    compare = _compare_step(slots, instruction, kind)
+    result = instruction.operands[0]
+    if STORAGE[kind][1] == 2:
+        if not isinstance(result, Pair):
+            raise slots.wrong(instruction, "a packed comparison needs two predicates")
+        low = writer(slots, instruction, result.first, "pred")
+        high = writer(slots, instruction, result.second, "pred")
+
+        def packed(frame: Frame, threads: Threads) -> None:
+            value = compare(frame, threads)
+            low(frame, threads, value[:, 0])
+            high(frame, threads, value[:, 1])
+
+        return packed
+    if isinstance(result, Pair):
+        raise slots.limit(instruction)
+    write = writer(slots, instruction, result, "pred")
+    return lambda frame, threads: write(frame, threads, compare(frame, threads))
+
+
+@decodes("set")
+def _set(slots: Slots, instruction: Instruction) -> Step:
+    result, kind = instruction.modifiers[-2:]
+    if STORAGE[kind][1] == 2:
+        raise slots.limit(instruction)
+    compare = _compare_step(slots, instruction, kind)
+    write = writer(slots, instruction, instruction.operands[0], result)
+    dtype, _ = STORAGE[result]
+    true = 1.0 if result == "f32" else np.array(-1).astype(dtype)
+    return lambda frame, threads: write(frame, threads, np.where(compare(frame, threads), true, 0).astype(dtype))
+
+
+@decodes("selp")
+def _selp(slots: Slots, instruction: Instruction) -> Step:
+    bits = f"b{8 * STORAGE[instruction.type][0].itemsize}"
+    first, second = (reader(slots, instruction, o, bits) for o in instruction.operands[1:3])
+    choose = reader(slots, instruction, instruction.operands[3], "pred")
+    write = writer(slots, instruction, instruction.operands[0], bits)
+    return lambda frame, threads: write(
+        frame, threads, np.where(choose(frame, threads), first(frame, threads), second(frame, threads))
+    )
+
+
+@decodes("testp")
+def _testp(slots: Slots, instruction: Instruction) -> Step:
+    least = np.finfo(STORAGE[instruction.type][0]).tiny
+    tests: dict[str, Callable[[Array], Array]] = {
+        "finite": np.isfinite,
+        "infinite": np.isinf,
+        "number": lambda v: ~np.isnan(v),
+        "notanumber": np.isnan,
+        "normal": lambda v: np.isfinite(v) & (np.abs(v) >= least),
+        "subnormal": lambda v: (np.abs(v) < least) & (v != 0),
+    }
+    test = tests[instruction.modifiers[0]]
+    read = reader(slots, instruction, instruction.operands[1], instruction.type)
+    write = writer(slots, instruction, instruction.operands[0], "pred")
+    return lambda frame, threads: write(frame, threads, test(read(frame, threads)))
+
+
+# ---- moves
+
+@decodes("mov")
+def _mov(slots: Slots, instruction: Instruction) -> Step:
+    result, source = instruction.operands
+    kind = instruction.type
+    if isinstance(source, Vector):
+        return _pack(slots, instruction, source)
+    if isinstance(result, Vector):
+        return _unpack(slots, instruction, result)
+    if kind != "pred":
+        kind = f"b{8 * STORAGE[kind][0].itemsize}"
+    read = reader(slots, instruction, source, kind)
+    write = writer(slots, instruction, result, kind)
+    return lambda frame, threads: write(frame, threads, read(frame, threads))
+
+
+def _pack(slots: Slots, instruction: Instruction, source: Vector) -> Step:
+    """{low, ..., high} -> one wider register."""
+    size = STORAGE[instruction.type][0].itemsize // len(source.items)
+    part = f"b{8 * size}"
+    whole = f"b{8 * size * len(source.items)}"
+    reads = [reader(slots, instruction, item, part) for item in source.items]
+    write = writer(slots, instruction, instruction.operands[0], whole)
+    dtype = STORAGE[whole][0]
+
+    def step(frame: Frame, threads: Threads) -> None:
+        parts = np.stack([read(frame, threads) for read in reads], axis=-1)
+        write(frame, threads, parts.view(dtype).reshape(-1))
+
+    return step
+
+
+def _unpack(slots: Slots, instruction: Instruction, result: Vector) -> Step:
+    size = STORAGE[instruction.type][0].itemsize // len(result.items)
+    part = f"b{8 * size}"
+    read = reader(slots, instruction, instruction.operands[1], f"b{8 * size * len(result.items)}")
+    writes = [writer(slots, instruction, item, part) for item in result.items]
+    dtype, count = STORAGE[part][0], len(result.items)
+
+    def step(frame: Frame, threads: Threads) -> None:
+        parts = np.ascontiguousarray(read(frame, threads)).view(dtype).reshape(-1, count)
+        for index, write in enumerate(writes):
+            write(frame, threads, parts[:, index])
+
+    return step

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table from opcode heads to decoders, and the operand helpers that decoders share.
+
+A decoder looks at one instruction once and returns a step: a function of the frame and the running threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .frame import Frame
+from .program import Address, Instruction, Operand, Register, Symbol
+from .registers import Slots, Threads
+
+Step = Callable[[Frame, Threads], None]
+Decoder = Callable[[Slots, Instruction], Step]
+Reader = Callable[[Frame, Threads], np.ndarray]
+Writer = Callable[[Frame, Threads, np.ndarray], None]
+
+DECODERS: dict[str, Decoder] = {}
+
+
+def decodes(*heads: str) -> Callable[[Decoder], Decoder]:
+    """Enters a decoder for the opcodes that begin with one of `heads`."""
+
+    def enter(decoder: Decoder) -> Decoder:
+        for head in heads:
+            DECODERS[head] = decoder
+        return decoder
+
+    return enter
+
+
+def reader(slots: Slots, instruction: Instruction, operand: Operand, kind: str) -> Reader:
+    slot = slots.read(instruction, operand, kind)
+    if isinstance(operand, Register) and operand.negated:
+        return lambda frame, threads: ~frame.views[slot][threads]
+    return lambda frame, threads: frame.views[slot][threads]
+
+
+def writer(slots: Slots, instruction: Instruction, operand: Operand, kind: str) -> Writer:
+    slot = slots.write(instruction, operand, kind)
+    if slot is None:
+        return lambda frame, threads, value: None
+
+    def write(frame: Frame, threads: Threads, value: np.ndarray) -> None:
+        frame.views[slot][threads] = value
+
+    return write
+
+
+def address(slots: Slots, instruction: Instruction, operand: Operand) -> Reader:
+    """The address that `[base+offset]` names, as 64-bit integers."""
+    if not isinstance(operand, Address):
+        raise slots.wrong(instruction, "expected an address in brackets")
+    base, offset = operand.base, operand.offset
+    if isinstance(base, Symbol):
+        base, offset = Symbol(base.name, base.offset + offset), 0
+    narrow = slots.width(base) == 4
+    read = reader(slots, instruction, base, "u32" if narrow else "s64")
+    if narrow:
+        return lambda frame, threads: read(frame, threads).astype(np.int64) + offset
+    if offset:
+        return lambda frame, threads: read(frame, threads) + offset
+    return read
