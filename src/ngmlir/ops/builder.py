@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes IR: the verbs of both dialects on IR values, appended to a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..ir.attributes import Attribute, ElementsAttr, TypeAttr, StringAttr, numeric_literal
+from ..ir.core import Block, Op, Region, Value
+from ..ir.definition import Typing
+from ..ir.literals import item_bytes
+from ..ir.types import FunctionType, ShapedType, Type, element_type, index
+from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
+from . import func, ng, tile
+from .fields import attributes_of
+
+
+def yielded(region: Region) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
+    """Types of a region's arguments and of what it yields."""
+    if not region.blocks:
+        return (), ()
+    end = region.blocks[-1].ops[-1] if region.blocks[-1].ops else None
+    return tuple(a.type for a in region.blocks[0].args), tuple(o.type for o in end.operands) if end else ()
+
+
+def build_op(
+    op: type[Op],
+    operands: Sequence[Value],
+    values: Mapping[str, Any],
+    *,
+    types: Sequence[Type] | None = None,
+    regions: Sequence[Region] = (),
+    location: Location = UNKNOWN,
+    names: Sequence[str] = (),
+) -> Op:
+    """One op with inferred (or stated) result types; UserError at `location` where it is ill-typed."""
+    definition = op.definition
+    assert definition is not None
+    attributes = attributes_of(op, values)
+    typing = Typing(
+        tuple([o.type for o in operands]), attributes, tuple(types or ()), tuple([yielded(r) for r in regions])
+    )
+    try:
+        results = definition.infer(typing)
+    except UserError as error:
+        what = error.diagnostics[0]
+        raise UserError(Diagnostic(f"{op.name}: {what.message}", location, hint=what.hint)) from None
+    return op(operands, results, attributes, regions, location, names=names)
+
+
+class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
+    """Appends to `block`. New ops stand at `location` (that of the op being replaced, or of the user's call)."""
+
+    def __init__(self, block: Block, location: Location = UNKNOWN):
+        self.block = block
+        self.location = location
+
+    def build(
+        self,
+        op: type[Op],
+        operands: Sequence[Value],
+        attributes: Mapping[str, Any],
+        *,
+        types: Sequence[Type] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Sequence[Value]:
+        made = build_op(op, operands, attributes, types=types, regions=regions, location=self.location)
+        self.block.ops.append(made)
+        return made.results
+
+    def add_op(self, op: Op) -> Op:
+        """Appends an op that already stands."""
+        self.block.ops.append(op)
+        return op
+
+    def number(self, value: float | int | bool | Attribute, type: Type) -> Value:
+        """A constant of `type`, the same in every element."""
+        literal = value if isinstance(value, Attribute) else numeric_literal(value, element_type(type))
+        if isinstance(type, ShapedType):
+            bits = literal.bits if hasattr(literal, "bits") else literal.value  # type: ignore[attr-defined]
+            size = item_bytes(type.element)
+            data = (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little") if type.size else b""
+            literal = ElementsAttr(data, type)
+        return self.constant(type=type, value=literal)
+
+    def index(self, value: int) -> Value:
+        """A constant position."""
+        return self.number(value, index)
+
+    def end(self, op: type[Op], *values: Value) -> None:
+        """Ends the block with a terminator: `ng.YieldOp`, `func.ReturnOp`, `tile.ReturnOp`."""
+        self.block.ops.append(op(values, (), {}, (), self.location))
+
+    @contextmanager
+    def region(self, *types: Type, names: Sequence[str] = ()) -> Iterator[tuple[Region, tuple[Value, ...]]]:
+        """A new region of one block; ops built inside the `with` go there."""
+        block = Block(types, names)
+        outer, self.block = self.block, block
+        try:
+            yield Region(block), block.args
+        finally:
+            self.block = outer
+
+    def loop(self, lower: int | Value, upper: int | Value, step: int | Value, carried: Sequence[Value], body: Any) -> Sequence[Value]:
+        """`tile.for`; `body(index, carried values)` builds the body and gives the next carried values."""
+        bounds = [self.index(b) if isinstance(b, int) else b for b in (lower, upper, step)]
+        with self.region(index, *[c.type for c in carried]) as (region, (position, *values)):
+            self.end(ng.YieldOp, *body(position, values))
+        return self.for_(*bounds, carried, types=[c.type for c in carried], regions=[region])
+
+
+def function(
+    name: str,
+    block: Block,
+    attributes: Mapping[str, Attribute] | None = None,
+    *,
+    kind: type[Op] = func.FuncOp,
+    location: Location = UNKNOWN,
+) -> Op:
+    """A function or kernel around a finished block; its type follows from the arguments and the terminator."""
+    end = block.ops[-1]
+    type = FunctionType(tuple(a.type for a in block.args), tuple(o.type for o in end.operands))
+    given: dict[str, Attribute] = {**(attributes or {}), "sym_name": StringAttr(name), "function_type": TypeAttr(type)}
+    return kind((), (), given, (Region(block),), location)
