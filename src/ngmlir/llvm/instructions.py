@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One method per straight-line instruction or intrinsic: each appends a line and returns the value it defines.
+"""One method per straight-line instruction or intrinsic: each appends a line and returns the value.
 
-Operands are `Value`s; beside a `Value` a Python number means the constant of the same type. Fast-math and wrap
-flags are never implied: `flags="contract"` where the caller can answer for them.
+Operands are `Value`s; beside a `Value` a Python number means the constant of the same type. Fast-math and
+wrap flags are never implied: `flags="contract"` where the caller can answer for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from .types import (
     i8,
     i32,
     i64,
-    lanes_of,
     mangled,
     named,
     poison,
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
 class Instructions:
     """The straight-line half of a function builder."""
-
-    __slots__ = ("_count", "_intrinsics", "lines", "module")
 
     def __init__(self, module: Module):
         self.module = module
@@ -62,17 +59,19 @@ class Instructions:
         self.lines.extend(f"  ; {line}" for line in text.splitlines())
 
     def _binary(self, opcode: str, x: Operand, y: Operand, flags: str) -> Value:
-        if type(y) is not Value:
-            y = constant(x.type, y)  # type: ignore[union-attr]
-        elif type(x) is not Value:
-            x = constant(y.type, x)  # type: ignore[arg-type]
-        x_type, x_name = x  # type: ignore[misc]
+        if isinstance(x, Value):
+            kind, first = x
+            second = y[1] if isinstance(y, Value) else constant(kind, y)[1]
+        else:
+            assert isinstance(y, Value), "one of two operands must be a value"
+            kind, second = y
+            first = constant(kind, x)[1]
         if flags:
             opcode = f"{opcode} {flags}"
         self._count = count = self._count + 1
         name = f"%v{count}"
-        self.lines.append(f"  {name} = {opcode} {x_type} {x_name}, {y[1]}")
-        return named((x_type, name))
+        self.lines.append(f"  {name} = {opcode} {kind} {first}, {second}")
+        return named((kind, name))
 
     # Integers
 
@@ -208,13 +207,11 @@ class Instructions:
         kind, name = self._binary(opcode, x, y, predicate)
         return named((with_element(kind, i1), name))
 
-    def select(self, condition: Value, x: Operand, y: Operand) -> Value:
-        if type(y) is not Value:
-            y = constant(x.type, y)  # type: ignore[union-attr]
-        elif type(x) is not Value:
-            x = constant(y.type, x)  # type: ignore[arg-type]
-        kind, name = y  # type: ignore[misc]
-        return self.emit(kind, f"select {condition[0]} {condition[1]}, {kind} {x[1]}, {kind} {name}")  # type: ignore[index]
+    def select(self, condition: Value, x: Value, y: Operand) -> Value:
+        """`x` where the condition holds, else `y`; the condition may be one `i1` for all lanes."""
+        kind, name = x
+        other = y[1] if isinstance(y, Value) else constant(kind, y)[1]
+        return self.emit(kind, f"select {condition[0]} {condition[1]}, {kind} {name}, {kind} {other}")
 
     def cast(self, opcode: str, x: Value, to: Type) -> Value:
         """Any of LLVM's conversions: `sext`, `zext`, `trunc`, `fpext`, `sitofp`, `bitcast`, `ptrtoint` ..."""
@@ -268,7 +265,7 @@ class Instructions:
         shape = base.type
         text = f"getelementptr {flags + ' ' if flags else ''}{element}, {base.type} {base.name}"
         for index in indices:
-            if type(index) is Value:
+            if isinstance(index, Value):
                 text += f", {index.type} {index.name}"
                 if index.type[0] == "<":
                     shape = with_element(index.type, element_of(base.type))
@@ -277,7 +274,7 @@ class Instructions:
         return self.emit(shape, text)
 
     def load(self, type: Type, pointer: Value, *, align: int, attach: str = "") -> Value:
-        """`attach` is metadata from the module, such as `module.invariant` or one of `module.alias_scopes(n)`."""
+        """`attach` is metadata, such as `module.invariant` or one of `module.alias_scopes(n)`."""
         end = f", {attach}" if attach else ""
         return self.emit(type, f"load {type}, {pointer.type} {pointer.name}, align {align}{end}")
 
@@ -318,15 +315,12 @@ class Instructions:
         self.intrinsic("llvm.masked.scatter", "void", value, addresses, mask, overload=overload)
 
     def memcpy(self, to: Value, source: Value, count: Operand) -> None:
-        self._memory("llvm.memcpy", to, source, count, (to.type, source.type, i64))
+        arguments = (to, source, _value(i64, count), constant(i1, 0))
+        self.intrinsic("llvm.memcpy", "void", *arguments, overload=(to.type, source.type, i64))
 
     def memset(self, to: Value, byte: Operand, count: Operand) -> None:
-        fill = byte if type(byte) is Value else constant(i8, byte)  # type: ignore[arg-type]
-        self._memory("llvm.memset", to, fill, count, (to.type, i64))
-
-    def _memory(self, name: str, to: Value, second: Value, count: Operand, overload: tuple[Type, ...]) -> None:
-        size = count if type(count) is Value else constant(i64, count)  # type: ignore[arg-type]
-        self.intrinsic(name, "void", to, second, size, constant(i1, 0), overload=overload)
+        arguments = (to, _value(i8, byte), _value(i64, count), constant(i1, 0))
+        self.intrinsic("llvm.memset", "void", *arguments, overload=(to.type, i64))
 
     def prefetch(self, pointer: Value, *, write: bool = False, locality: int = 3) -> None:
         hints = (constant(i32, write), constant(i32, locality), constant(i32, 1))
@@ -356,16 +350,17 @@ class Instructions:
         """One lane; a scalar is its only lane."""
         if x.type[0] != "<":
             return x
-        index = lane if type(lane) is Value else constant(i64, lane)  # type: ignore[arg-type]
-        return self.emit(element_of(x.type), f"extractelement {x}, {index}")
+        return self.emit(element_of(x.type), f"extractelement {x}, {_value(i64, lane)}")
 
     def insert(self, x: Value, scalar: Operand, lane: Operand) -> Value:
-        item = scalar if type(scalar) is Value else constant(element_of(x.type), scalar)  # type: ignore[arg-type]
-        index = lane if type(lane) is Value else constant(i64, lane)  # type: ignore[arg-type]
-        return self.emit(x.type, f"insertelement {x}, {item}, {index}")
+        item = _value(element_of(x.type), scalar)
+        return self.emit(x.type, f"insertelement {x}, {item}, {_value(i64, lane)}")
 
     def reduce(self, operation: str, x: Value, start: Value | None = None, flags: str = "") -> Value:
-        """`llvm.vector.reduce.<operation>`; `fadd` and `fmul` take `start` and go in lane order unless `reassoc`."""
+        """All lanes to one: `add`, `smax`, `fmaximum` ...; `fadd` and `fmul` need a `start`.
+
+        Those two go in lane order unless the flag `reassoc` lets them form a tree.
+        """
         element = element_of(x.type)
         arguments = (x,) if start is None else (start, x)
         name = f"llvm.vector.reduce.{operation}"
@@ -384,7 +379,7 @@ class Instructions:
         return self.emit(value.type, f"atomicrmw {operation} {pointer}, {value} {ordering}")
 
     def compare_exchange(self, pointer: Value, expected: Value, desired: Value, ordering: str) -> Value:
-        """The old value and whether it was the expected one, as `{T, i1}`; `ordering` names success and failure."""
+        """The old value and whether it was `expected`, as `{ T, i1 }`; two orderings: success and failure."""
         result = f"{{ {desired.type}, i1 }}"
         return self.emit(result, f"cmpxchg {pointer}, {expected}, {desired} {ordering}")
 
@@ -409,9 +404,14 @@ class Instructions:
         return poison(result)
 
     def intrinsic(
-        self, name: str, result: Type, *arguments: Value, overload: tuple[Type, ...] | None = None, flags: str = ""
+        self,
+        name: str,
+        result: Type,
+        *arguments: Value,
+        overload: tuple[Type, ...] | None = None,
+        flags: str = "",
     ) -> Value:
-        """Calls an intrinsic; `overload` lists the types its name is mangled with (the result's by default)."""
+        """Calls an intrinsic; `overload` lists the types in its mangled name (the result's by default)."""
         over = (result,) if overload is None else overload
         full = self._intrinsics.get((name, over))
         if full is None:
@@ -429,7 +429,7 @@ class Instructions:
         """The mangled name of an intrinsic, declared."""
         full = ".".join((name, *map(mangled, overload)))
         self.module.declared(full, result, arguments)
-        self._intrinsics[name, overload] = full
+        self._intrinsics[(name, overload)] = full
         return full
 
     def _like_first(self, name: str, x: Value, *rest: Operand, flags: str = "") -> Value:
@@ -437,13 +437,12 @@ class Instructions:
         kind = x[0]
         operands = f"{kind} {x[1]}"
         for y in rest:
-            if type(y) is not Value:
-                y = constant(kind, y)  # type: ignore[arg-type]
-            operands += f", {kind} {y[1]}"
+            operands += f", {kind} {(y if isinstance(y, Value) else constant(kind, y))[1]}"
         full = self._intrinsics.get((name, (kind,)))
         if full is None:
             full = self._declare(name, kind, (kind,) * (1 + len(rest)), (kind,))
-        return self.emit(kind, f"call {flags} {kind} @{full}({operands})" if flags else f"call {kind} @{full}({operands})")
+        head = f"call {flags} {kind}" if flags else f"call {kind}"
+        return self.emit(kind, f"{head} @{full}({operands})")
 
     def assembly(
         self, result: Type, text: str, constraints: str, *arguments: Value, side_effects: bool = False
@@ -457,3 +456,7 @@ class Instructions:
             return self.emit(result, call)
         self.effect(call)
         return poison(result)
+
+
+def _value(type: Type, operand: Operand) -> Value:
+    return operand if isinstance(operand, Value) else constant(type, operand)

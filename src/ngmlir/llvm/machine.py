@@ -112,14 +112,16 @@ def _bug(message: str, text: str) -> Bug:
 
 # Targets
 
+_RISCV = "+m,+a,+f,+d,+c,+v"
 _NAMED = {
-    "x86-64-v3": Target("x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", vector_bytes=32, vector_registers=16),
-    "x86-64-v4": Target("x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", vector_bytes=64, vector_registers=32),
-    "aarch64": Target("aarch64", "aarch64-unknown-linux-gnu", "neoverse-v2", vector_bytes=16, vector_registers=32),
-    "riscv64": Target(
-        "riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v", vector_bytes=16
-    ),
-}  # fmt: skip
+    target.name: target
+    for target in (
+        Target("x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", vector_bytes=32, vector_registers=16),
+        Target("x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", vector_bytes=64),
+        Target("aarch64", "aarch64-unknown-linux-gnu", "neoverse-v2", vector_bytes=16),
+        Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", _RISCV, vector_bytes=16),
+    )
+}
 
 #: First feature found -> bytes of a vector register, number of registers.
 _VECTORS = (("avx512f", 64, 32), ("avx2", 32, 16), ("neon", 16, 32), ("v", 16, 32))
@@ -128,7 +130,7 @@ _VECTORS = (("avx512f", 64, 32), ("avx2", 32, 16), ("neon", 16, 32), ("v", 16, 3
 def cpu_target(name: str) -> Target:
     """A CPU to cross-compile for: `x86-64-v3`, `x86-64-v4`, `aarch64` or `riscv64`."""
     if name not in _NAMED:
-        raise UserError(f"there is no CPU target '{name}'", hint=f"choose one of {', '.join(_NAMED)} or 'cpu'")
+        raise UserError(f"there is no CPU target '{name}'", hint=f"choose one of {', '.join(_NAMED)}")
     return _NAMED[name]
 
 

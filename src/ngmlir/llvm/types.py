@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import struct
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 Type: TypeAlias = str
@@ -41,25 +41,25 @@ Operand: TypeAlias = Value | int | float
 named = partial(tuple.__new__, Value)
 
 
-@lru_cache(maxsize=None)
+@cache
 def vector(lanes: int, element: Type) -> Type:
     """`<lanes x element>`; one lane is the bare element, so that width 1 writes scalar code."""
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
-@lru_cache(maxsize=None)
+@cache
 def lanes_of(type: Type) -> int:
     """The number of lanes; 1 for a scalar."""
     return int(type[1 : type.index(" ")]) if type[0] == "<" else 1
 
 
-@lru_cache(maxsize=None)
+@cache
 def element_of(type: Type) -> Type:
     """The type of one lane; a scalar is its own element."""
     return type[type.index(" x ") + 3 : -1] if type[0] == "<" else type
 
 
-@lru_cache(maxsize=None)
+@cache
 def with_element(type: Type, element: Type) -> Type:
     """The shape of `type` (scalar or vector) with other elements."""
     return vector(lanes_of(type), element)
@@ -70,7 +70,7 @@ def is_float(type: Type) -> bool:
     return element_of(type) in _FLOATS
 
 
-@lru_cache(maxsize=None)
+@cache
 def bits_of(type: Type) -> int:
     """The width of one element in bits (pointers: 64)."""
     element = element_of(type)
@@ -79,7 +79,7 @@ def bits_of(type: Type) -> int:
     return 64 if element.startswith("ptr") else int(element[1:])
 
 
-@lru_cache(maxsize=None)
+@cache
 def mangled(type: Type) -> str:
     """The type as the name of an overloaded intrinsic spells it: `v16f32`, `i64`, `p0`."""
     if type[0] == "<":
@@ -104,7 +104,7 @@ def float_bits(type: Type, value: float) -> int:
     lowest = 2 - (1 << (exponent_bits - 1))  # exponent of the smallest normal number
     exponent = max(math.frexp(value)[1] - 1, lowest)
     steps = round(math.ldexp(abs(value), mantissa_bits - exponent))
-    # For normal numbers `steps` includes the hidden bit, which counts as one exponent; a carry goes there too.
+    # For normal numbers `steps` includes the hidden bit, which counts as one exponent, as does a carry.
     return sign | min(((exponent - lowest) << mantissa_bits) + steps, infinity)
 
 
