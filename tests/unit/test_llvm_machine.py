@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets, and LLVM behind them: objects, assembler text, PTX, and errors that say where."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from ngmlir.llvm.machine import (
+    assemble,
+    assembly,
+    available_cores,
+    cpu_target,
+    host_target,
+    nvptx_target,
+    optimised,
+    version,
+)
+from ngmlir.llvm.text import Argument, Module
+from ngmlir.llvm.types import constant, f32, i64, ptr, vector
+from ngmlir.support.diagnostics import Bug, UserError
+from ngmlir.support.target import Target
+
+CPUS = ["x86-64-v3", "x86-64-v4", "aarch64", "riscv64"]
+
+
+def scaled(lanes: int = 16, linkage: str = "") -> str:
+    module = Module()
+    arguments = [Argument(ptr, "x", "noalias readonly"), Argument(ptr, "y", "noalias"), Argument(i64, "n")]
+    b = module.function("scaled", "void", arguments, linkage=linkage)
+    x, y, n = b.arguments
+    kind = vector(lanes, f32)
+    with b.loop(0, n, lanes) as loop:
+        v = b.load(kind, b.getelementptr(f32, x, loop.index), align=4)
+        b.store(b.fma(v, v, constant(kind, 0.1)), b.getelementptr(f32, y, loop.index), align=4)
+    b.ret()
+    return module.text()
+
+
+def test_the_host_is_described():
+    target = host_target()
+    assert target.triple and target.cpu
+    assert target.vector_bytes in (16, 32, 64)
+    assert target.cores == available_cores() == len(os.sched_getaffinity(0))
+    assert 8 * 1024 <= target.l1_bytes <= target.l2_bytes
+
+
+@pytest.mark.parametrize("name", CPUS)
+def test_every_cpu_assembles_without_library_calls(name: str):
+    target = cpu_target(name)
+    assert target.name == name
+    text = assembly(scaled(), target)
+    assert "scaled:" in text
+    assert not re.search(r"\b(call\w*|bl)\s+\w", text)
+    assert assemble(scaled(), target)[:4] == b"\x7fELF"
+
+
+def test_vectors_fill_the_registers_of_the_target():
+    assert "%zmm" in assembly(scaled(), cpu_target("x86-64-v4"))
+    assert "%zmm" not in assembly(scaled(), cpu_target("x86-64-v3"))
+    assert "%ymm" in assembly(scaled(), cpu_target("x86-64-v3"))
+    assert "fmla" in assembly(scaled(), cpu_target("aarch64"))
+    assert re.search(r"vfmadd|vfmacc", assembly(scaled(), cpu_target("riscv64")))
+
+
+def test_riscv_passes_floats_in_float_registers():
+    module = Module()
+    b = module.function("f", f32, [Argument(f32, "x")])
+    b.ret(b.fadd(b.arguments[0], b.arguments[0]))
+    assert "fadd.s\tfa0, fa0, fa0" in assembly(module.text(), cpu_target("riscv64"))
+
+
+@pytest.mark.parametrize("sm", ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"])
+def test_ptx(sm: str):
+    target = nvptx_target(sm)
+    assert (target.execution, target.shared_bytes) == ("warps", 48 * 1024)
+    text = assembly(scaled(1, "ptx_kernel"), target)
+    assert ".visible .entry scaled" in text
+    assert f".target {sm}" in text
+    assert "fma.rn.f32" in text
+
+
+@pytest.mark.parametrize("name", ["exp.f32", "log.f64", "pow.f32", "sin.f32", "exp2.f64", "tanh.f16"])
+def test_library_calls_on_the_gpu_are_caught_before_llvm_ends_the_process(name: str):
+    kind = {"f16": "half", "f32": "float", "f64": "double"}[name[-3:]]
+    text = f"declare {kind} @llvm.{name}({kind})\n"
+    with pytest.raises(Bug, match=rf"no GPU code exists(.|\n)*@llvm\.{name}"):
+        assembly(text, nvptx_target())
+    assembly(text, host_target())
+
+
+def test_the_gpu_has_some_functions_of_its_own():
+    text = """
+declare float @llvm.exp2.f32(float)
+define float @f(float %x) {
+  %y = call float @llvm.exp2.f32(float %x)
+  ret float %y
+}"""
+    assert "ex2.approx" in assembly(text, nvptx_target())
+
+
+def test_unknown_targets():
+    with pytest.raises(UserError, match=r"there is no CPU target 'z80'\nhint: choose one of x86-64-v3"):
+        cpu_target("z80")
+    with pytest.raises(UserError, match="not a compute capability"):
+        nvptx_target("volta")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "%x = add i32 1, 2.0\n ret void",
+            r"floating point constant invalid for type\n\s+%x = add i32 1, 2.0",
+        ),
+        ("call void @nobody()\n ret void", r"undefined value '@nobody'"),
+        ("br label %nowhere", r"undefined value '%nowhere'"),
+    ],
+)
+def test_bad_text_is_a_bug_with_a_reproducer(body: str, message: str):
+    text = f"define void @f() {{\n {body}\n}}"
+    with pytest.raises(Bug, match=message) as caught:
+        assemble(text, host_target())
+    path = Path(str(caught.value).partition("hint: the code is in ")[2])
+    assert path.read_text() == text
+    path.unlink()
+
+
+def test_what_the_verifier_objects_to_is_a_bug():
+    text = """
+define i32 @f(i1 %c) {
+  br i1 %c, label %a, label %b
+a:
+  %x = add i32 1, 2
+  br label %b
+b:
+  ret i32 %x
+}"""
+    with pytest.raises(Bug, match="does not dominate all uses"):
+        assemble(text, host_target())
+
+
+def test_cleanup_tidies_and_never_vectorises():
+    text = """
+define void @f(ptr noalias %x, i64 %n) {
+entry:
+  %unused = mul i64 %n, 8
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %p = getelementptr float, ptr %x, i64 %i
+  %v = load float, ptr %p, align 4
+  %w = fadd float %v, 1.0
+  store float %w, ptr %p, align 4
+  %next = add nsw i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}"""
+    clean = optimised(text, host_target())
+    assert "unused" not in clean and " x float>" not in clean
+    assert " x float>" in optimised(text, host_target(), "speed")
+    assert "unused" in optimised(text, host_target(), "none")
+
+
+def test_the_same_text_gives_the_same_object():
+    assert assemble(scaled(), host_target()) == assemble(scaled(), host_target())
+
+
+def test_targets_differ_in_their_key():
+    targets: list[Target] = [host_target(), *map(cpu_target, CPUS), nvptx_target(), nvptx_target("sm_80")]
+    assert len({target.key for target in targets}) == len(targets)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", version())
