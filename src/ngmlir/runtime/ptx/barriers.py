@@ -1,112 +1,149 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Barriers of a block (bar, barrier) and mbarriers: arrival, waiting and release."""
+"""The numbered barriers of a block (bar, barrier): who has arrived, who waits, when they may go on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from .decoding import Step, address, decodes, reader, writer
-from .frame import AT_BARRIER, AT_MBARRIER, DONE, READY, WARP, Frame
-from .program import Instruction, Sink
+from .decoding import Step, decodes, reader, writer
+from .frame import AT_BARRIER, READY, WARP, Frame
+from .program import Instruction
 from .registers import Slots, Threads
 
 Array = np.ndarray
+Finish = Callable[[Frame, Array], None]
 
 
-# ---- barriers of a block
+@dataclass
+class Barrier:
+    """One barrier of one block that some but not all of its threads have reached; `count` 0: all threads."""
+
+    count: int
+    arrived: int = 0
+    members: list[Array] = field(default_factory=list)
+    waiting: list[tuple[Array, Finish | None]] = field(default_factory=list)
 
 
-def barrier_kind(instruction: Instruction) -> str | None:
-    """"sync", "arrive" or "red" of the block's barriers; None for other instructions, `bar.warp.sync` included."""
-    if instruction.head not in ("bar", "barrier") or "warp" in instruction.modifiers:
-        return None
-    return next((m for m in instruction.modifiers if m in ("sync", "arrive", "red")), None)
+def is_block_barrier(instruction: Instruction) -> bool:
+    return instruction.head in ("bar", "barrier") and "warp" not in instruction.modifiers
 
 
 @decodes("bar", "barrier")
 def _barrier(slots: Slots, instruction: Instruction) -> Step:
-    kind = barrier_kind(instruction)
-    if instruction.opcode.startswith("bar.warp.sync"):
-        return lambda frame, threads: None
+    if not is_block_barrier(instruction):
+        return lambda frame, threads: None  # bar.warp.sync: the scheduler has brought the lanes together
+    kind = next((m for m in instruction.modifiers if m in ("sync", "arrive", "red")), None)
     if kind is None:
         raise slots.limit(instruction)
     operands = list(instruction.operands)
-    result = operands.pop(0) if kind == "red" else None
-    vote_operand = operands.pop() if kind == "red" else None
+    finish = None
+    if kind == "red":
+        finish = _reduction(slots, instruction)
+        operands = operands[1:-1]
     number = reader(slots, instruction, operands[0], "u32")
     count = reader(slots, instruction, operands[1], "u32") if len(operands) > 1 else None
-    finish = None
-    if result is not None and vote_operand is not None:
-        operation = next(m for m in instruction.modifiers if m in ("popc", "and", "or"))
-        vote = reader(slots, instruction, vote_operand, "pred")
-        write = writer(slots, instruction, result, "b32" if operation == "popc" else "pred")
-
-        def finish(frame: Frame, members: Array) -> None:
-            votes = vote(frame, members)
-            if operation == "popc":
-                write(frame, members, np.uint32(votes.sum()))
-            else:
-                write(frame, members, votes.all() if operation == "and" else votes.any())
 
     def step(frame: Frame, threads: Threads) -> None:
         running = frame.threads(threads)
-        numbers = np.broadcast_to(number(frame, threads), running.shape)
-        counts = np.zeros(running.shape, np.int64) if count is None else count(frame, threads).astype(np.int64)
+        numbers = number(frame, threads)
         if (numbers > 15).any():
             frame.fault("barrier", "a block has barriers 0 to 15", instruction, int(running[numbers > 15][0]))
-        bad = counts % WARP != 0
-        if bad.any():
-            message = f"the thread count {int(counts[bad][0])} is not a multiple of the warp size"
-            frame.fault("barrier", message, instruction, int(running[bad][0]))
-        _arrive(frame, running, numbers.astype(np.int64), counts, kind != "arrive", instruction)
+        counts = np.zeros(len(running), np.uint32) if count is None else count(frame, threads)
+        if threads is ... and frame.alive == frame.count and not frame.barriers and not counts.any():
+            _everyone(frame, finish)
+            return
+        keys = (frame.block_of[running] * 16 + numbers).astype(np.int64)
+        if kind != "arrive":
+            frame.status[running] = AT_BARRIER
+        for key in np.unique(keys):
+            chosen = keys == key
+            required = np.unique(counts[chosen])
+            members = running[chosen]
+            if len(required) > 1 or required[0] % WARP:
+                message = f"thread counts {required.tolist()}: one multiple of the warp size is needed"
+                frame.fault("barrier", message, instruction, int(members[0]))
+            _arrive(frame, int(key), int(required[0]), members, kind != "arrive", finish, instruction)
 
-    if finish is not None:
-        _FINISH[instruction] = finish
     return step
 
 
-#: What a `bar.red` does for the threads that it releases.
-_FINISH: dict[Instruction, Callable[[Frame, Array], None]] = {}
+def _everyone(frame: Frame, finish: Finish | None) -> None:
+    """All threads of all blocks are here at once: nobody has to wait."""
+    if frame.shadow is not None:
+        frame.shadow.join_blocks(np.arange(frame.blocks))
+    if finish is not None:
+        for members in frame.thread.reshape(frame.blocks, -1):
+            finish(frame, members)
+
+
+def _reduction(slots: Slots, instruction: Instruction) -> Finish:
+    operation = next((m for m in instruction.modifiers if m in ("popc", "and", "or")), None)
+    if operation is None:
+        raise slots.limit(instruction)
+    vote = reader(slots, instruction, instruction.operands[-1], "pred")
+    write = writer(slots, instruction, instruction.operands[0], "b32" if operation == "popc" else "pred")
+
+    def finish(frame: Frame, members: Array) -> None:
+        votes = vote(frame, members)
+        outcome = {"popc": np.sum, "and": np.all, "or": np.any}[operation](votes)
+        write(frame, members, np.asarray(outcome))
+
+    return finish
 
 
 def _arrive(
-    frame: Frame, running: Array, numbers: Array, counts: Array, waits: bool, instruction: Instruction
+    frame: Frame,
+    key: int,
+    count: int,
+    members: Array,
+    waits: bool,
+    finish: Finish | None,
+    instruction: Instruction,
 ) -> None:
-    blocks = frame.block_of[running]
-    expected = frame.expected[blocks, numbers]
-    mismatch = (expected >= 0) & (expected != counts)
-    if not mismatch.any():
-        frame.expected[blocks, numbers] = counts
-        mismatch = frame.expected[blocks, numbers] != counts
-    if mismatch.any():
-        first = int(np.flatnonzero(mismatch)[0])
-        message = (
-            f"barrier {int(numbers[first])} is used with {_people(int(counts[first]))} and, before it was "
-            f"complete, with {_people(int(frame.expected[blocks[first], numbers[first]]))}"
-        )
-        frame.fault("barrier", message, instruction, int(running[first]))
-    np.add.at(frame.arrived, (blocks, numbers), 1)
+    barrier = frame.barriers.setdefault(key, Barrier(count))
+    if barrier.count != count:
+        message = f"barrier {key % 16} is used with {_people(count)} while {_people(barrier.count)} are awaited"
+        frame.fault("barrier", message, instruction, int(members[0]))
+    barrier.arrived += len(members)
+    barrier.members.append(members)
     if waits:
-        frame.status[running] = AT_BARRIER
-        frame.barrier[running] = numbers
-        frame.barrier_line[running] = instruction.line
-    frame.arrivals.append((running, numbers, instruction))
-    release(frame)
+        barrier.waiting.append((members, finish))
+    if count and barrier.arrived > count:
+        message = f"{barrier.arrived} threads arrive at barrier {key % 16}, which awaits {count}"
+        frame.fault("barrier", message, instruction, int(members[0]))
+    _release(frame, key, barrier)
 
 
 def _people(count: int) -> str:
-    return f"{count} threads" if count else "all threads"
+    return f"{count} threads" if count else "all threads of the block"
 
 
-def release(frame: Frame) -> None:
-    """Lets the threads of each complete barrier go on."""
-    exited = np.bincount(frame.block_of[frame.status == DONE], minlength=frame.blocks)
-    needed = np.where(frame.expected == 0, frame.shape.block_threads - exited[:, None], frame.expected)
-    open_ = frame.expected >= 0
-    complete = open_ & (frame.arrived >= needed)
-    if not complete.any():
+def _release(frame: Frame, key: int, barrier: Barrier) -> None:
+    """Lets the waiting threads go on if everybody has arrived; threads that have exited are not awaited."""
+    block = key // 16
+    if barrier.arrived < (barrier.count or int(frame.alive_in_block[block])):
         return
-    raise NotImplementedError
+    del frame.barriers[key]
+    members = np.concatenate(barrier.members)
+    waiting = [threads for threads, _ in barrier.waiting]
+    if waiting:
+        everyone = np.sort(np.concatenate(waiting))
+        for finish in {finish for _, finish in barrier.waiting if finish is not None}:
+            finish(frame, everyone)
+        frame.status[everyone] = READY
+        frame.pc[everyone] += 1
+    if frame.shadow is not None:
+        if barrier.count:
+            frame.shadow.join(np.unique(frame.warp_of[members]))
+        else:
+            frame.shadow.join_blocks(np.array([block]))
+
+
+def release_after_exit(frame: Frame, blocks: Array) -> None:
+    """Barriers that awaited nobody but threads that have just exited are complete now."""
+    for key, barrier in list(frame.barriers.items()):
+        if key // 16 in blocks:
+            _release(frame, key, barrier)

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -15,6 +14,11 @@ from .memory import DeviceMemory
 from .program import Instruction
 from .races import Shadow
 from .registers import Slot, Threads, fill
+
+if TYPE_CHECKING:
+    from .barriers import Barrier
+    from .copies import Copy
+    from .mbarriers import MBarrier
 
 WARP = 32
 
@@ -81,24 +85,22 @@ class Frame:
         self.pc = np.zeros(count, np.int32)
         self.status = np.full(count, READY, np.int8)
         self.alive = count
+        self.alive_in_block = np.full(blocks, per_block)
         # 0xFF is NaN in every float format: reading what nobody wrote shows in the result.
         self.shared = np.full(blocks * shape.shared_span, 0xFF, np.uint8)
         self.shared_base = self.block_of * shape.shared_span
         self.local = np.full(count * shape.local_bytes, 0xFF, np.uint8)
         self.shadow = Shadow(self) if shape.check_races and shape.shared_bytes else None
-        self.cluster_rank = 0
-        self._special = {}
+        self._special: dict[str, np.ndarray] = {}
         self.views = fill(slots, registers, count, self._special_register)
-        # Barriers: per block and barrier number.
-        self.arrived = np.zeros((blocks, 16), np.int64)
-        self.expected = np.full((blocks, 16), -1, np.int64)  # -1: idle, 0: all threads of the block
-        self.barrier = np.full(count, -1, np.int8)
-        self.mbarriers: dict[tuple[int, int], object] = {}
-        self.waiting_on: dict[int, tuple[int, int]] = {}
-        # Asynchronous copies: of each thread, in groups; and those that land by themselves.
+        # Block number * 16 + barrier number -> the barrier that some have reached; offset -> the mbarrier.
+        self.barriers: dict[int, Barrier] = {}
+        self.mbarriers: dict[int, MBarrier] = {}
+        # Asynchronous copies: of each thread, in groups; and what happens by itself at some later moment.
         self.copy_group = np.zeros(count, np.int64)
-        self.pending: list[object] = []
-        self.events: deque[Callable[[], None]] = deque()
+        self.copies: list[Copy] = []
+        self.issued = 0
+        self.events: list[Callable[[], None]] = []
 
     def threads(self, threads: Threads) -> np.ndarray:
         """The numbers of the running threads."""
@@ -141,9 +143,6 @@ class Frame:
             "cluster_nctaid": lambda: 1,
         }
         return np.asarray(table.get(name, lambda: 0)()).astype(np.uint32)
-
-    def local_words(self, item: int) -> np.ndarray:
-        return self.local.view(f"u{item}")
 
     def fault(self, kind: str, message: str, instruction: Instruction, thread: int | None = None) -> NoReturn:
         """Stops the simulation, naming the line and the thread."""

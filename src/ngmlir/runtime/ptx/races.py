@@ -116,6 +116,21 @@ class Shadow:
             "race", f"no barrier orders this access of warp {warp} after {peer}", instruction, thread
         )
 
+    # ---- asynchronous copies
+
+    def issued(self, offset: np.ndarray, size: int) -> None:
+        for granule in self._granules(offset, size):
+            self.busy[granule] = True
+
+    def landed(self, threads: np.ndarray, offset: np.ndarray, size: int) -> None:
+        """The issuing thread has waited: from now on this is a write of its own."""
+        self.now += 1
+        within = self.frame.warp_of[threads] % self.warps
+        for granule in self._granules(offset, size):
+            self.busy[granule] = False
+            self.written_at[granule] = self.now
+            self.written_by[granule] = within
+
     # ---- order
 
     def join(self, warps: np.ndarray) -> None:

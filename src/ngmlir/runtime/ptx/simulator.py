@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs PTX kernels in NumPy: the GPU of every machine that has none.
+
+A `Module` places the variables of a program in device memory and decodes its kernels; `launch` runs one over
+a grid, as many blocks at a time as is good for speed. What a GPU would do wrongly in silence (accesses out of
+bounds, races, reads of copies in flight, shuffles of lanes that are elsewhere, deadlocks) is a
+`SimulationFault` here. Not modelled: proxy fences and relaxed memory order, clusters, the error of
+approximate instructions, time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ...support.diagnostics import Location, UserError
+from . import access, arithmetic, bits, conversion, copies, matrix, warp
+from .barriers import is_block_barrier
+from .decoding import DECODERS, reader
+from .formats import STORAGE
+from .frame import WARP, Frame, Shape
+from .inline import expand_calls
+from .mbarriers import decode_wait
+from .memory import DeviceMemory
+from .program import Function, Instruction, Integer, Program, Symbol, Variable
+from .reader import read
+from .registers import Slots
+from .schedule import Code, Operation, run
+from .warp import member_mask_operand
+
+#: The modules whose import fills the table of decoders.
+OPERATIONS = (access, arithmetic, bits, conversion, copies, matrix, warp)
+
+#: Threads of one batch: enough to hide NumPy's cost per call, few enough to stay in the cache.
+BATCH_THREADS = 1 << 15
+#: Shared memory of one batch, all blocks together.
+BATCH_SHARED_BYTES = 1 << 25
+
+_ALIGNED_WARP = {"mma", "ldmatrix", "stmatrix", "movmatrix"}
+
+
+@dataclass
+class Kernel:
+    """A decoded entry function."""
+
+    function: Function
+    code: Code
+    slots: Slots
+    parameters: tuple[tuple[int, int], ...]  # (offset, bytes)
+    parameter_bytes: int
+    static_shared: int
+    local_bytes: int
+    granule: int
+
+
+class Module:
+    """A PTX program loaded into `memory`."""
+
+    def __init__(self, source: str, memory: DeviceMemory):
+        self.program: Program = read(source)
+        self.memory = memory
+        self.addresses: dict[str, int] = {}
+        self._kernels: dict[str, Kernel] = {}
+        self._place_variables()
+
+    def _place_variables(self) -> None:
+        variables = [v for v in self.program.variables.values() if v.space in ("global", "const")]
+        for variable in variables:
+            self.addresses[variable.name] = self.memory.allocate(variable.bytes, variable.space == "global")
+        for variable in variables:
+            data = np.zeros(variable.bytes, np.uint8)
+            data[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
+            for offset, name, addend in variable.relocations:
+                value = self.addresses.get(name, 0) + addend
+                data[offset : offset + 8] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)
+            self.memory.bytes_at(self.addresses[variable.name], variable.bytes)[:] = data
+
+    def unload(self) -> None:
+        for address in self.addresses.values():
+            self.memory.free(address)
+        self.addresses.clear()
+
+    def kernel(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            function = self.program.entries.get(name)
+            if function is None:
+                known = ", ".join(sorted(self.program.entries)) or "none"
+                raise UserError(f"the PTX has no kernel {name!r}", hint=f"its kernels: {known}")
+            self._kernels[name] = self._decode(function)
+        return self._kernels[name]
+
+    def launch(
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        threads: int | tuple[int, int, int],
+        arguments: Sequence[int | bytes | np.generic],
+        shared_bytes: int = 0,
+        *,
+        seed: int | None = None,
+        check_races: bool = True,
+        batch_threads: int = BATCH_THREADS,
+        step_limit: int = 5_000_000,
+    ) -> None:
+        """Runs kernel `name` to its end. A `seed` lets warps and asynchronous copies run in a random order."""
+        kernel = self.kernel(name)
+        shape_of_block = (threads, 1, 1) if isinstance(threads, int) else threads
+        self._check_launch(kernel, grid, shape_of_block, arguments)
+        shape = Shape(
+            name,
+            self.program.source,
+            grid,
+            shape_of_block,
+            kernel.static_shared + shared_bytes,
+            kernel.local_bytes,
+            kernel.granule,
+            check_races,
+        )
+        parameters = self._pack(kernel, arguments)
+        total = prod(grid)
+        batch = max(1, batch_threads // shape.block_threads)
+        batch = max(1, min(batch, BATCH_SHARED_BYTES // shape.shared_span, total))
+        random = np.random.default_rng(seed) if seed is not None else None
+        with np.errstate(all="ignore"):
+            for first in range(0, total, batch):
+                blocks = min(batch, total - first)
+                frame = Frame(
+                    shape,
+                    kernel.slots.table,
+                    kernel.function.registers,
+                    self.memory,
+                    parameters,
+                    first,
+                    blocks,
+                    random,
+                )
+                run(frame, kernel.code, step_limit)
+
+    def _check_launch(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        threads: tuple[int, int, int],
+        arguments: Sequence[int | bytes | np.generic],
+    ) -> None:
+        function = kernel.function
+        count = prod(threads)
+        if not 1 <= count <= 1024 or min(grid) < 1:
+            raise UserError(f"kernel {function.name!r} cannot run {grid} blocks of {threads} threads")
+        required = prod(function.directives.get("reqntid", (count,)))
+        if required != count:
+            raise UserError(
+                f"kernel {function.name!r} is launched with {count} threads",
+                Location("<ptx>", function.line, 1),
+                hint=f"it is compiled for exactly {required}",
+            )
+        most = prod(function.directives.get("maxntid", (count,)))
+        if count > most:
+            raise UserError(f"kernel {function.name!r} is launched with {count} threads, at most {most} are allowed")
+        if len(arguments) != len(kernel.parameters):
+            raise UserError(
+                f"kernel {function.name!r} takes {len(kernel.parameters)} arguments, {len(arguments)} were given"
+            )
+
+    def _pack(self, kernel: Kernel, arguments: Sequence[int | bytes | np.generic]) -> np.ndarray:
+        data = np.zeros(-(-max(kernel.parameter_bytes, 1) // 16) * 16, np.uint8)
+        for (offset, size), argument in zip(kernel.parameters, arguments, strict=True):
+            if isinstance(argument, int):
+                raw = (argument & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+            else:
+                raw = argument if isinstance(argument, bytes) else argument.tobytes()
+            if len(raw) != size:
+                raise UserError(f"kernel {kernel.function.name!r}: an argument of {len(raw)} bytes, not {size}")
+            data[offset : offset + size] = np.frombuffer(raw, np.uint8)
+        return data
+
+    # ---- decoding
+
+    def _decode(self, entry: Function) -> Kernel:
+        function = expand_calls(self.program, entry)
+        symbols = dict(self.addresses)
+        local_bytes = _lay_out([v for v in function.variables.values() if v.space == "local"], symbols)
+        shared = [v for v in self.program.variables.values() if v.space == "shared"]
+        shared += [v for v in function.variables.values() if v.space == "shared"]
+        static_shared = _lay_out([v for v in shared if v.bytes], symbols)
+        for variable in shared:  # dynamic shared memory follows the static; all its names are one place
+            if not variable.bytes:
+                static_shared = -(-static_shared // variable.alignment) * variable.alignment
+        symbols |= {v.name: static_shared for v in shared if not v.bytes}
+        parameter_bytes = _lay_out(function.parameters, symbols)
+        slots = Slots(function, symbols, self.program.source)
+        operations = [self._operation(slots, function, instruction) for instruction in function.instructions]
+        return Kernel(
+            function,
+            Code(operations, set(function.labels.values())),
+            slots,
+            tuple((symbols[p.name], p.bytes) for p in function.parameters),
+            parameter_bytes,
+            static_shared,
+            -(-local_bytes // 16) * 16,
+            _granule(function.instructions),
+        )
+
+    def _operation(self, slots: Slots, function: Function, instruction: Instruction) -> Operation:
+        guard = None if instruction.guard is None else reader(slots, instruction, instruction.guard, "pred")
+        head = instruction.head
+        if head in ("bra", "brx"):
+            return self._branch(slots, function, instruction, guard)
+        if head in ("ret", "exit"):
+            return Operation(instruction, "exit", guard=guard)
+        decoder = DECODERS.get(head)
+        if decoder is None:
+            raise slots.limit(instruction)
+        operation = Operation(instruction, "step", decoder(slots, instruction), guard)
+        if is_block_barrier(instruction):
+            operation.kind = "barrier"
+            aligned = head == "bar" or "aligned" in instruction.modifiers
+            operation.group = WARP if aligned else 0
+        elif instruction.opcode.startswith("mbarrier.try_wait"):
+            if guard is not None:
+                raise slots.limit(instruction, "a guarded wait is not simulated")
+            operation.kind, operation.ready = "wait", decode_wait(slots, instruction)
+        elif head == "wgmma":
+            operation.group = 4 * WARP
+        elif head in _ALIGNED_WARP or "aligned" in instruction.modifiers:
+            operation.group = WARP
+        members = member_mask_operand(instruction)
+        if members is not None:
+            operation.group = WARP
+            operation.members = reader(slots, instruction, members, "u32")
+        return operation
+
+    def _branch(self, slots: Slots, function: Function, instruction: Instruction, guard) -> Operation:
+        names: tuple[str, ...]
+        target = instruction.operands[-1]
+        if not isinstance(target, Symbol):
+            raise slots.limit(instruction, "an indirect branch is not simulated")
+        table = instruction.head == "brx"
+        names = function.branch_tables.get(target.name, ()) if table else (target.name,)
+        missing = [name for name in names if name not in function.labels]
+        if missing or not names:
+            raise slots.wrong(instruction, f"label {(missing or [target.name])[0]!r} is not defined")
+        targets = tuple(function.labels[name] for name in names)
+        if table:
+            if guard is not None:
+                raise slots.limit(instruction)
+            choose = reader(slots, instruction, instruction.operands[0], "u32")
+            return Operation(instruction, "table", targets=targets, choose=choose)
+        return Operation(instruction, "branch", guard=guard, targets=targets)
+
+
+def _lay_out(variables: Sequence[Variable], symbols: dict[str, int]) -> int:
+    """Gives each variable an offset, enters it in `symbols` and returns the bytes of all."""
+    end = 0
+    for variable in variables:
+        start = -(-end // variable.alignment) * variable.alignment
+        symbols[variable.name] = start
+        end = start + variable.bytes
+    return end
+
+
+def _granule(instructions: Sequence[Instruction]) -> int:
+    """The narrowest access of shared memory: neighbours of that size may belong to different warps."""
+    granule = 16
+    for instruction in instructions:
+        modifiers = {m.partition("::")[0] for m in instruction.modifiers}
+        if instruction.head in ("ld", "st", "atom", "red"):
+            generic = not modifiers & {"global", "const", "param", "local"}
+            if "shared" in modifiers or generic:
+                dtype, lanes = STORAGE[instruction.type]
+                granule = min(granule, dtype.itemsize * lanes)
+        elif instruction.head == "cp" and len(instruction.operands) > 2:
+            size = instruction.operands[2]
+            granule = min(granule, size.value if isinstance(size, Integer) else granule)
+    return granule
