@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the elementwise ops of `ng` mean in LLVM instructions, on scalars and on vectors, for every target.
+
+The ops with trait `math` are not here: the pass expand-math has written them in terms of these. Floating
+point stays as the op says (no flag that lets LLVM fuse or reorder), so all targets give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..ir.core import Op
+from ..ir.types import FloatType, IndexType, IntegerType, Type, element_type
+from ..llvm.instructions import Instructions
+from ..llvm.types import OF_DTYPE, Value, constant, f32, from_bits, with_element
+from ..llvm.types import Type as LlvmType
+from ..support.diagnostics import Limit
+
+#: One op on LLVM values; `element` is the element type of the first operand (integers have a sign there).
+Rule = Callable[..., Value]
+
+#: Reduction or cumulative op -> the elementwise op that joins two elements.
+JOINS = {
+    "sum": "add",
+    "product": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+    "any": "bitwise_or",
+    "all": "bitwise_and",
+    "cumulative_sum": "add",
+    "cumulative_product": "multiply",
+    "cumulative_max": "maximum",
+    "cumulative_min": "minimum",
+}
+
+
+def llvm_element(element: Type) -> LlvmType:
+    """The LLVM type that computes with an element type."""
+    return "i64" if isinstance(element, IndexType) else OF_DTYPE[element.text]
+
+
+def lower(b: Instructions, op: Op, operands: Sequence[Value]) -> Value:
+    """The instructions of one elementwise op on operands of one shape, all scalars or all vectors."""
+    name = op.name.partition(".")[2]
+    source = element_type(op.operands[0].type)
+    if name == "cast":
+        return cast(b, operands[0], source, element_type(op.result.type))
+    if name == "bitcast":
+        target = llvm_element(element_type(op.result.type))
+        return b.bitcast(operands[0], with_element(operands[0].type, target))
+    if name == "select":
+        return b.select(*operands)
+    if name not in _RULES:
+        raise Limit(f"{op.name} has no machine code of its own", op.location, hint="run expand-math first")
+    return apply(b, name, source, *operands)
+
+
+def apply(b: Instructions, name: str, element: Type, *operands: Value) -> Value:
+    """`apply(b, "maximum", f32, x, y)`: an op by its name; casts and select have functions of their own."""
+    return _RULES[name](b, element, *operands)
+
+
+def identity(name: str, element: Type) -> int | float:
+    """What changes nothing when joined by `add`, `multiply`, `maximum`, `minimum`, `bitwise_or/and`."""
+    match name:
+        case "add":
+            # x + -0.0 is x for every x; 0.0 would turn -0.0 into 0.0.
+            return -0.0 if isinstance(element, FloatType) else 0
+        case "multiply":
+            return 1
+        case "bitwise_or":
+            return 0
+        case "bitwise_and":
+            return 1 if _width(element) == 1 else -1
+        case "maximum" | "minimum":
+            return _extreme(element, highest=name == "minimum")
+    raise KeyError(name)
+
+
+def cast(b: Instructions, x: Value, source: Type, target: Type) -> Value:
+    """`ng.cast`: see its doc line for the rounding."""
+    to = with_element(x.type, llvm_element(target))
+    if source is target:
+        return x
+    if isinstance(source, FloatType):
+        if isinstance(target, FloatType):
+            return _between_floats(b, x, source, target, to)
+        if _width(target) == 1:
+            return b.fcmp("une", x, 0.0)
+        # Out of range LLVM gives poison; frozen it is some integer, the same for every use.
+        return b.freeze(b.fptoui(x, to) if _unsigned(target) else b.fptosi(x, to))
+    if isinstance(target, FloatType):
+        return b.uitofp(x, to) if _unsigned(source) else b.sitofp(x, to)
+    if _width(target) == 1:
+        return b.icmp("ne", x, 0)
+    if _width(target) < _width(source):
+        return b.trunc(x, to)
+    if _width(target) > _width(source):
+        return b.zext(x, to) if _unsigned(source) else b.sext(x, to)
+    return x
+
+
+def _between_floats(b: Instructions, x: Value, source: FloatType, target: FloatType, to: LlvmType) -> Value:
+    if source.width == target.width:  # f16 and bf16: no instruction, and f32 holds both exactly
+        return b.fptrunc(b.fpext(x, with_element(x.type, f32)), to)
+    return b.fpext(x, to) if source.width < target.width else b.fptrunc(x, to)
+
+
+def _width(element: Type) -> int:
+    return 64 if isinstance(element, IndexType) else element.width  # type: ignore[attr-defined]
+
+
+def _unsigned(element: Type) -> bool:
+    return isinstance(element, IntegerType) and (element.unsigned or element.width == 1)
+
+
+def _float(element: Type) -> bool:
+    return isinstance(element, FloatType)
+
+
+def _extreme(element: Type, *, highest: bool) -> int | float:
+    if _float(element):
+        return float("inf") if highest else float("-inf")
+    if _unsigned(element):
+        return (1 << _width(element)) - 1 if highest else 0
+    return (1 << (_width(element) - 1)) - 1 if highest else -(1 << (_width(element) - 1))
+
+
+# One operand
+
+
+def _negative(b: Instructions, element: Type, x: Value) -> Value:
+    return b.fneg(x) if _float(element) else b.sub(0, x)
+
+
+def _absolute(b: Instructions, element: Type, x: Value) -> Value:
+    if _float(element):
+        return b.fabs(x)
+    return x if _unsigned(element) else b.abs(x)
+
+
+def _sign(b: Instructions, element: Type, x: Value) -> Value:
+    if _float(element):
+        below = b.select(b.fcmp("olt", x, 0.0), constant(x.type, -1.0), x)
+        return b.select(b.fcmp("ogt", x, 0.0), constant(x.type, 1.0), below)
+    return b.smax(b.smin(x, 1), -1)
+
+
+def _reciprocal(b: Instructions, element: Type, x: Value) -> Value:
+    return b.fdiv(1.0, x)
+
+
+# Two operands
+
+
+def _arithmetic(float_name: str, integer_name: str) -> Rule:
+    def rule(b: Instructions, element: Type, x: Value, y: Value) -> Value:
+        return getattr(b, float_name if _float(element) else integer_name)(x, y)
+
+    return rule
+
+
+def _extremum(float_name: str, signed: str, unsigned: str) -> Rule:
+    def rule(b: Instructions, element: Type, x: Value, y: Value) -> Value:
+        name = float_name if _float(element) else unsigned if _unsigned(element) else signed
+        return getattr(b, name)(x, y)
+
+    return rule
+
+
+def _comparison(float_name: str, integer_name: str) -> Rule:
+    def rule(b: Instructions, element: Type, x: Value, y: Value) -> Value:
+        if _float(element):
+            return b.fcmp(float_name, x, y)
+        prefix = "" if integer_name in ("eq", "ne") else "u" if _unsigned(element) else "s"
+        return b.icmp(prefix + integer_name, x, y)
+
+    return rule
+
+
+def _divided(b: Instructions, element: Type, x: Value, y: Value) -> tuple[Value, Value]:
+    """Quotient towards minus infinity and remainder of integers, both 0 where the divisor is 0."""
+    is_zero = b.icmp("eq", y, 0)
+    if _unsigned(element):
+        divisor = b.select(is_zero, constant(y.type, 1), y)
+        quotient = b.udiv(x, divisor)
+        remainder = b.sub(x, b.mul(quotient, divisor))
+        return b.select(is_zero, constant(x.type, 0), quotient), remainder
+    # The smallest integer divided by -1 overflows, which LLVM leaves undefined; the negation does not.
+    is_minus_one = b.icmp("eq", y, -1)
+    divisor = b.select(b.or_(is_zero, is_minus_one), constant(y.type, 1), y)
+    quotient = b.sdiv(x, divisor)
+    remainder = b.sub(x, b.mul(quotient, divisor))
+    opposite = b.icmp("slt", b.xor(remainder, divisor), 0)
+    round_down = b.and_(b.icmp("ne", remainder, 0), opposite)
+    quotient = b.add(quotient, b.sext(round_down, x.type))
+    remainder = b.select(round_down, b.add(remainder, divisor), remainder)
+    quotient = b.select(is_minus_one, b.sub(0, x), quotient)
+    return b.select(is_zero, constant(x.type, 0), quotient), remainder
+
+
+def _floor_divide(b: Instructions, element: Type, x: Value, y: Value) -> Value:
+    return b.floor(b.fdiv(x, y)) if _float(element) else _divided(b, element, x, y)[0]
+
+
+def _remainder(b: Instructions, element: Type, x: Value, y: Value) -> Value:
+    if _float(element):
+        return b.fsub(x, b.fmul(b.floor(b.fdiv(x, y)), y))
+    return _divided(b, element, x, y)[1]
+
+
+def _shift(name: str) -> Rule:
+    def rule(b: Instructions, element: Type, x: Value, y: Value) -> Value:
+        width = _width(element)
+        shifted = getattr(b, name)(x, b.umin(y, width - 1))
+        return b.select(b.icmp("ult", y, width), shifted, constant(x.type, 0))
+
+    return rule
+
+
+def _shift_right_arithmetic(b: Instructions, element: Type, x: Value, y: Value) -> Value:
+    if _unsigned(element):
+        return _RULES["shift_right_logical"](b, element, x, y)
+    return b.ashr(x, b.umin(y, _width(element) - 1))
+
+
+def _plain(method: Callable[..., Value]) -> Rule:
+    def rule(b: Instructions, element: Type, *operands: Value) -> Value:
+        return method(b, *operands)
+
+    return rule
+
+
+def _bitwise_not(b: Instructions, element: Type, x: Value) -> Value:
+    return b.xor(x, from_bits(x.type, 1) if _width(element) == 1 else constant(x.type, -1))
+
+
+_multiply = _arithmetic("fmul", "mul")
+
+_RULES: dict[str, Rule] = {
+    "negative": _negative,
+    "absolute": _absolute,
+    "sign": _sign,
+    "square": lambda b, element, x: _multiply(b, element, x, x),
+    "reciprocal": _reciprocal,
+    "sqrt": _plain(Instructions.sqrt),
+    "rsqrt": lambda b, element, x: b.fdiv(1.0, b.sqrt(x)),
+    "floor": _plain(Instructions.floor),
+    "ceil": _plain(Instructions.ceil),
+    "round": _plain(Instructions.roundeven),
+    "trunc": _plain(Instructions.ftrunc),
+    "bitwise_not": _bitwise_not,
+    "add": _arithmetic("fadd", "add"),
+    "subtract": _arithmetic("fsub", "sub"),
+    "multiply": _multiply,
+    "divide": _plain(Instructions.fdiv),
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "maximum": _extremum("maximum", "smax", "umax"),
+    "minimum": _extremum("minimum", "smin", "umin"),
+    "copysign": _plain(Instructions.copysign),
+    "bitwise_and": _plain(Instructions.and_),
+    "bitwise_or": _plain(Instructions.or_),
+    "bitwise_xor": _plain(Instructions.xor),
+    "shift_left": _shift("shl"),
+    "shift_right_logical": _shift("lshr"),
+    "shift_right_arithmetic": _shift_right_arithmetic,
+    "equal": _comparison("oeq", "eq"),
+    "not_equal": _comparison("une", "ne"),
+    "less": _comparison("olt", "lt"),
+    "less_equal": _comparison("ole", "le"),
+    "greater": _comparison("ogt", "gt"),
+    "greater_equal": _comparison("oge", "ge"),
+    "fma": _plain(Instructions.fma),
+}
