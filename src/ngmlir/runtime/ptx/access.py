@@ -79,7 +79,9 @@ def local_space(
     _misaligned(frame, threads, where, size, "local", at)
     if int(where.min()) < 0 or int(where.max()) + size > extent:
         first = int(np.flatnonzero((where < 0) | (where + size > extent))[0])
-        frame.fault("out of bounds", f"local address {int(where[first]):#x}", at, int(frame.threads(threads)[first]))
+        frame.fault(
+            "out of bounds", f"local address {int(where[first]):#x}", at, int(frame.threads(threads)[first])
+        )
     return frame.local.view(f"u{item}"), (where + frame.threads(threads) * extent) // item
 
 
@@ -212,7 +214,12 @@ def _atomic(slots: Slots, instruction: Instruction) -> Step:
         operands.insert(0, Sink())
     name = next((m for m in instruction.modifiers if m in _OPERATIONS), None)
     kind = instruction.type
-    if name is None or isinstance(operands[0], Vector) or "noftz" not in instruction.modifiers and kind in ("f16", "bf16"):
+    if (
+        name is None
+        or isinstance(operands[0], Vector)
+        or "noftz" not in instruction.modifiers
+        and kind in ("f16", "bf16")
+    ):
         raise slots.limit(instruction)
     dtype, lanes = STORAGE[kind]
     item = dtype.itemsize * lanes
@@ -268,5 +275,3 @@ def _hint(slots: Slots, instruction: Instruction) -> Step:
 def _order(slots: Slots, instruction: Instruction) -> Step:
     """Memory is sequentially consistent here: fences order nothing more. A missing one is not found."""
     return lambda frame, threads: None
-
-

@@ -78,7 +78,9 @@ def _add(slots: Slots, instruction: Instruction) -> Step:
         raise slots.limit(instruction)
     operation = _INTEGER[instruction.head]
     if "sat" in instruction.modifiers:
-        return simple(slots, instruction, "s32", lambda a, b: _clip(operation(a.astype(np.int64), b), np.int32))
+        return simple(
+            slots, instruction, "s32", lambda a, b: _clip(operation(a.astype(np.int64), b), np.int32)
+        )
     return simple(slots, instruction, instruction.type, operation)
 
 
@@ -139,7 +141,9 @@ def _product(slots: Slots, instruction: Instruction, accumulate: bool) -> Step:
     if not accumulate:
         if product is np.multiply:
             return simple(slots, instruction, kind, np.multiply)
-        return lambda frame, threads: write(frame, threads, product(*[read(frame, threads) for read in reads]))
+        return lambda frame, threads: write(
+            frame, threads, product(*[read(frame, threads) for read in reads])
+        )
     third = reader(slots, instruction, instruction.operands[3], result)
     return lambda frame, threads: write(
         frame, threads, product(*[read(frame, threads) for read in reads]) + third(frame, threads)
@@ -363,7 +367,9 @@ def _set(slots: Slots, instruction: Instruction) -> Step:
     write = writer(slots, instruction, instruction.operands[0], result)
     dtype, _ = STORAGE[result]
     true = 1.0 if result == "f32" else np.array(-1).astype(dtype)
-    return lambda frame, threads: write(frame, threads, np.where(compare(frame, threads), true, 0).astype(dtype))
+    return lambda frame, threads: write(
+        frame, threads, np.where(compare(frame, threads), true, 0).astype(dtype)
+    )
 
 
 @decodes("selp")
@@ -395,6 +401,7 @@ def _testp(slots: Slots, instruction: Instruction) -> Step:
 
 
 # ---- moves
+
 
 @decodes("mov")
 def _mov(slots: Slots, instruction: Instruction) -> Step:

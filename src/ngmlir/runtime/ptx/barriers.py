@@ -105,7 +105,9 @@ def _arrive(
 ) -> None:
     barrier = frame.barriers.setdefault(key, Barrier(count))
     if barrier.count != count:
-        message = f"barrier {key % 16} is used with {_people(count)} while {_people(barrier.count)} are awaited"
+        message = (
+            f"barrier {key % 16} is used with {_people(count)} while {_people(barrier.count)} are awaited"
+        )
         frame.fault("barrier", message, instruction, int(members[0]))
     barrier.arrived += len(members)
     barrier.members.append(members)

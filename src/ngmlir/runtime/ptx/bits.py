@@ -42,7 +42,11 @@ def _lop3(slots: Slots, instruction: Instruction) -> Step:
 
 
 def _operate(
-    slots: Slots, instruction: Instruction, kinds: tuple[str, ...], result: str, operation: Callable[..., Array]
+    slots: Slots,
+    instruction: Instruction,
+    kinds: tuple[str, ...],
+    result: str,
+    operation: Callable[..., Array],
 ) -> Step:
     """A step whose operands have types of their own."""
     sources = instruction.operands[1:]
@@ -114,7 +118,9 @@ def _insert(slots: Slots, instruction: Instruction) -> Step:
     def operation(field: Array, into: Array, position: Array, length: Array) -> Array:
         position = np.minimum(position & np.uint32(0xFF), bits).astype(np.uint64)
         length = np.minimum(length & np.uint32(0xFF), bits).astype(np.uint64)
-        mask = np.where(length == 64, np.uint64(2**64 - 1), (np.uint64(1) << length) - np.uint64(1)) << position
+        mask = (
+            np.where(length == 64, np.uint64(2**64 - 1), (np.uint64(1) << length) - np.uint64(1)) << position
+        )
         return ((into & ~mask) | ((field.astype(np.uint64) << position) & mask)).astype(dtype)
 
     return _operate(slots, instruction, (kind, kind, "u32", "u32"), kind, operation)
@@ -122,7 +128,9 @@ def _insert(slots: Slots, instruction: Instruction) -> Step:
 
 @decodes("popc")
 def _popc(slots: Slots, instruction: Instruction) -> Step:
-    return _operate(slots, instruction, (instruction.type,), "u32", lambda v: np.bitwise_count(v).astype(np.uint32))
+    return _operate(
+        slots, instruction, (instruction.type,), "u32", lambda v: np.bitwise_count(v).astype(np.uint32)
+    )
 
 
 def _leading_zeros(value: Array) -> Array:
@@ -166,7 +174,9 @@ def _brev(slots: Slots, instruction: Instruction) -> Step:
     dtype = STORAGE[instruction.type][0]
 
     def operation(value: Array) -> Array:
-        table = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), axis=1)
+        table = np.packbits(
+            np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), axis=1
+        )
         octets = np.ascontiguousarray(value).view(np.uint8).reshape(-1, dtype.itemsize)
         return table[octets[:, ::-1], 0].copy().view(dtype).reshape(value.shape)
 

@@ -125,7 +125,9 @@ def _float_to_integer(
     wide = dtype.itemsize == 8
     # PTX: NaN becomes zero, except where f64 or a 64-bit integer takes part.
     special = wide or source == "f64"
-    not_a_number = np.array(1 << (8 * dtype.itemsize - 1), np.uint64).astype(dtype) if special else dtype.type(0)
+    not_a_number = (
+        np.array(1 << (8 * dtype.itemsize - 1), np.uint64).astype(dtype) if special else dtype.type(0)
+    )
     ftz = "ftz" in instruction.modifiers and source == "f32"
 
     def convert(bits: Array) -> Array:

@@ -166,7 +166,9 @@ def _arrive_when_landed(slots: Slots, instruction: Instruction) -> Step:
     return step
 
 
-def _arrival(frame: Frame, thread: int, key: int, issued: int, instruction: Instruction) -> Callable[[], None]:
+def _arrival(
+    frame: Frame, thread: int, key: int, issued: int, instruction: Instruction
+) -> Callable[[], None]:
     def event() -> None:
         land(frame, lambda copy: (copy.threads == thread) & (copy.order <= issued))
         arrive(frame, key, thread, 1, instruction)

@@ -11,7 +11,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...support.diagnostics import Limit, Location, UserError
-from .program import Address, Function, Instruction, Operand, Pair, Program, Register, Symbol, Variable, Vector
+from .program import (
+    Address,
+    Function,
+    Instruction,
+    Operand,
+    Pair,
+    Program,
+    Register,
+    Symbol,
+    Variable,
+    Vector,
+)
 
 
 def expand_calls(program: Program, entry: Function) -> Function:
@@ -36,7 +47,9 @@ class _Expansion:
         for name, variable in function.variables.items():
             names[name] = name + suffix
             space = "local" if variable.space == "param" else variable.space
-            result.variables[name + suffix] = Variable(name + suffix, space, variable.bytes, variable.alignment)
+            result.variables[name + suffix] = Variable(
+                name + suffix, space, variable.bytes, variable.alignment
+            )
         for name, labels in function.branch_tables.items():
             names[name] = name + suffix
             result.branch_tables[name + suffix] = tuple(label + suffix for label in labels)
@@ -108,7 +121,9 @@ class _Expansion:
         names: dict[str, str] = {}
         for formal, actual in zip(callee.results + callee.parameters, results + arguments, strict=True):
             if not isinstance(actual, Symbol):
-                raise Limit("arguments of a call must be .param variables", location, source=self.program.source)
+                raise Limit(
+                    "arguments of a call must be .param variables", location, source=self.program.source
+                )
             names[formal.name] = actual.name
         self.copies += 1
         suffix = f"@{self.copies}"

@@ -132,7 +132,9 @@ def _arrival(slots: Slots, instruction: Instruction, result: Operand, rest: tupl
     return act
 
 
-def _transaction(slots: Slots, instruction: Instruction, result: Operand, rest: tuple[Operand, ...]) -> Action:
+def _transaction(
+    slots: Slots, instruction: Instruction, result: Operand, rest: tuple[Operand, ...]
+) -> Action:
     """expect_tx and complete_tx without an arrival."""
     sign = 1 if "expect_tx" in instruction.modifiers else -1
     amount = reader(slots, instruction, rest[0], "u32")
@@ -174,7 +176,10 @@ def _finished(
     def finished(frame: Frame, threads: Threads, keys: Array) -> Array:
         running = frame.threads(threads)
         phases = np.array(
-            [find(frame, key, instruction, thread).phase for key, thread in zip(keys.tolist(), running.tolist())],
+            [
+                find(frame, key, instruction, thread).phase
+                for key, thread in zip(keys.tolist(), running.tolist())
+            ],
             np.int64,
         )
         asked = wanted(frame, threads).astype(np.int64)

@@ -51,7 +51,12 @@ class Shadow:
             self.read_at[within, granule] = self.now
 
     def write(
-        self, threads: np.ndarray, offset: np.ndarray, size: int, instruction: Instruction, atomic: bool = False
+        self,
+        threads: np.ndarray,
+        offset: np.ndarray,
+        size: int,
+        instruction: Instruction,
+        atomic: bool = False,
     ) -> None:
         frame = self.frame
         warp = frame.warp_of[threads]

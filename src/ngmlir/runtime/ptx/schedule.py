@@ -287,7 +287,9 @@ class _Scheduler:
         present = np.bincount(group, bit.astype(np.float64), warps).astype(np.uint64)
         alive = np.flatnonzero(frame.status != DONE)
         living = np.bincount(
-            frame.warp_of[alive], (np.uint64(1) << frame.lane[alive].astype(np.uint64)).astype(np.float64), warps
+            frame.warp_of[alive],
+            (np.uint64(1) << frame.lane[alive].astype(np.uint64)).astype(np.float64),
+            warps,
         ).astype(np.uint64)
         needed = living[group]
         if operation.members is not None:
@@ -373,5 +375,7 @@ def _ranges(numbers: Array) -> str:
     """`0-15, 20` for sorted numbers."""
     cuts = np.flatnonzero(np.diff(numbers) > 1)
     starts, ends = np.r_[0, cuts + 1], np.r_[cuts, len(numbers) - 1]
-    pieces = [f"{numbers[a]}-{numbers[b]}" if a != b else f"{numbers[a]}" for a, b in zip(starts, ends, strict=True)]
+    pieces = [
+        f"{numbers[a]}-{numbers[b]}" if a != b else f"{numbers[a]}" for a, b in zip(starts, ends, strict=True)
+    ]
     return ", ".join(pieces[:8]) + (", ..." if len(pieces) > 8 else "")

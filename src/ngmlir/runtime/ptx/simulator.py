@@ -159,7 +159,9 @@ class Module:
             )
         most = prod(function.directives.get("maxntid", (count,)))
         if count > most:
-            raise UserError(f"kernel {function.name!r} is launched with {count} threads, at most {most} are allowed")
+            raise UserError(
+                f"kernel {function.name!r} is launched with {count} threads, at most {most} are allowed"
+            )
         if len(arguments) != len(kernel.parameters):
             raise UserError(
                 f"kernel {function.name!r} takes {len(kernel.parameters)} arguments, {len(arguments)} were given"
@@ -173,7 +175,9 @@ class Module:
             else:
                 raw = argument if isinstance(argument, bytes) else argument.tobytes()
             if len(raw) != size:
-                raise UserError(f"kernel {kernel.function.name!r}: an argument of {len(raw)} bytes, not {size}")
+                raise UserError(
+                    f"kernel {kernel.function.name!r}: an argument of {len(raw)} bytes, not {size}"
+                )
             data[offset : offset + size] = np.frombuffer(raw, np.uint8)
         return data
 

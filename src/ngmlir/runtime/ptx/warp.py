@@ -117,7 +117,9 @@ def _activemask(slots: Slots, instruction: Instruction) -> Step:
 
     def step(frame: Frame, threads: Threads) -> None:
         running = frame.threads(threads)
-        bits = _table(frame, running, np.ones(len(running), np.uint64) << frame.lane[running].astype(np.uint64))
+        bits = _table(
+            frame, running, np.ones(len(running), np.uint64) << frame.lane[running].astype(np.uint64)
+        )
         write(frame, threads, bits.sum(axis=1)[frame.warp_of[running]].astype(np.uint32))
 
     return step

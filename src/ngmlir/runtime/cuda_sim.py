@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device `cuda-sim`: a GPU for machines without one. It runs the final PTX in NumPy, with checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .gpu import GpuFacts
+from .ptx.memory import DeviceMemory
+from .ptx.simulator import Module
+
+
+class CudaSimDevice:
+    """One simulated GPU.
+
+    With a `seed`, warps and asynchronous copies run in a random order: a correct program computes the same.
+    `check_races` watches shared memory for accesses that no barrier orders.
+    """
+
+    def __init__(
+        self, *, seed: int | None = None, check_races: bool = True, capability: tuple[int, int] = (9, 0)
+    ):
+        self.seed = seed
+        self.check_races = check_races
+        self.capability = capability
+        self.memory = DeviceMemory()
+        self._modules: dict[str, Module] = {}
+
+    def allocate(self, size: int) -> int:
+        return self.memory.allocate(size)
+
+    def free(self, address: int) -> None:
+        self.memory.free(address)
+
+    def copy_in(self, address: int, array: np.ndarray) -> None:
+        self.memory.bytes_at(address, array.nbytes)[:] = (
+            np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        )
+
+    def copy_out(self, address: int, array: np.ndarray) -> None:
+        array.reshape(-1).view(np.uint8)[:] = self.memory.bytes_at(address, array.nbytes)
+
+    def load(self, ptx: str) -> Module:
+        if ptx not in self._modules:
+            self._modules[ptx] = Module(ptx, self.memory)
+        return self._modules[ptx]
+
+    def bind(
+        self,
+        module: Module,
+        kernel: str,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        arguments: Sequence[int],
+    ) -> Callable[[], None]:
+        held = list(arguments)
+        return lambda: self.launch(module, kernel, grid, threads, shared_bytes, held)
+
+    def launch(
+        self,
+        module: Module,
+        kernel: str,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        arguments: Sequence[int],
+    ) -> None:
+        module.launch(
+            kernel, grid, threads, arguments, shared_bytes, seed=self.seed, check_races=self.check_races
+        )
+
+    def synchronize(self) -> None:
+        """Launches return when they are done."""
+
+    def describe(self) -> GpuFacts:
+        return GpuFacts("PTX simulator", self.capability, 1, 227 * 1024, 1 << 34)

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Artifacts of kind "ptx" on a GPU, real or simulated: buffers on the device, and the executable that runs there."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from threading import Lock
+from typing import Any, Protocol
+
+import ml_dtypes
+import numpy as np
+
+from ..support.artifact import Artifact, Place
+from ..support.diagnostics import UserError
+from ..support.signature import ITEM_BYTES, Parameter
+
+_NUMPY = {
+    name: np.dtype(kind)
+    for name, kind in {
+        "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+        "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64,
+        "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+    }.items()
+}  # fmt: skip
+
+#: Bindings of buffers whose launches are kept ready; a training loop needs one.
+_BINDINGS = 16
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """What a device says about itself."""
+
+    name: str
+    capability: tuple[int, int]  # (9, 0): sm_90
+    multiprocessors: int
+    shared_bytes: int  # per block, at most
+    memory_bytes: int
+
+
+class GpuDevice(Protocol):
+    """The little that the runtime needs from a GPU; `CudaDevice` and `CudaSimDevice` offer it."""
+
+    def allocate(self, size: int) -> int:
+        """The address of `size` bytes, aligned to 256; also for a size of 0."""
+        ...
+
+    def free(self, address: int) -> None: ...
+
+    def copy_in(self, address: int, array: np.ndarray) -> None:
+        """Writes a C-contiguous array to the device; the array may change after the return."""
+        ...
+
+    def copy_out(self, address: int, array: np.ndarray) -> None:
+        """Fills a C-contiguous array from the device, after all work asked for before."""
+        ...
+
+    def load(self, ptx: str) -> Any:
+        """A module of kernels."""
+        ...
+
+    def bind(
+        self,
+        module: Any,
+        kernel: str,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        arguments: Sequence[int],
+    ) -> Callable[[], None]:
+        """A launch with all that it needs ready; `arguments` are device addresses. Call it as often as wanted."""
+        ...
+
+    def launch(
+        self,
+        module: Any,
+        kernel: str,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        arguments: Sequence[int],
+    ) -> None:
+        """Runs a kernel once."""
+        ...
+
+    def synchronize(self) -> None:
+        """Waits for all work asked for so far."""
+        ...
+
+    def describe(self) -> GpuFacts: ...
+
+
+class DeviceBuffer:
+    """An array that lives on a device, freed with its last reference."""
+
+    def __init__(self, device: GpuDevice, dtype: str, shape: tuple[int, ...]):
+        self.device = device
+        self.dtype = dtype
+        self.shape = shape
+        self.bytes = prod(shape) * ITEM_BYTES[dtype]
+        self.address = device.allocate(self.bytes)
+        weakref.finalize(self, device.free, self.address)
+
+    def write(self, array: np.ndarray) -> None:
+        """Copies `array`, converted to this buffer's type, to the device."""
+        host = np.ascontiguousarray(array, _NUMPY[self.dtype])
+        if host.shape != self.shape and not (host.size == 1 and prod(self.shape) == 1):
+            raise UserError(f"an array of shape {host.shape} is written to a buffer of shape {self.shape}")
+        if host.nbytes:
+            self.device.copy_in(self.address, host)
+
+    def read_into(self, array: np.ndarray) -> None:
+        """Fills `array`, which has this buffer's type and shape and is contiguous."""
+        if array.nbytes:
+            self.device.copy_out(self.address, array)
+
+    def numpy(self) -> np.ndarray:
+        """A copy on the host."""
+        array = np.empty(self.shape, _NUMPY[self.dtype])
+        self.read_into(array)
+        return array
+
+
+def to_device(device: GpuDevice, array: np.ndarray, dtype: str) -> DeviceBuffer:
+    """`array` as a new buffer of element type `dtype` (MLIR spelling)."""
+    buffer = DeviceBuffer(device, dtype, tuple(array.shape))
+    buffer.write(array)
+    return buffer
+
+
+class GpuExecutable:
+    """A loaded artifact. Arguments and results may stay on the device from call to call."""
+
+    def __init__(self, artifact: Artifact, device: GpuDevice):
+        if artifact.kind != "ptx":
+            raise UserError(f"an artifact of kind {artifact.kind!r} does not run on a GPU")
+        self.signature = artifact.signature
+        self.device = device
+        self._launches = artifact.launches
+        self._module = device.load(artifact.code.decode())
+        self._arena = DeviceBuffer(device, "ui8", (self.signature.arena_bytes,))
+        self._constants = DeviceBuffer(device, "ui8", (len(artifact.constants),))
+        self._constants.write(np.frombuffer(artifact.constants, np.uint8))
+        self._staging: dict[tuple[str, int], DeviceBuffer] = {}
+        self._bound: OrderedDict[tuple[int, ...], list[Callable[[], None]]] = OrderedDict()
+        self._lock = Lock()  # the arena serves one call at a time
+
+    def run(
+        self,
+        arguments: Sequence[np.ndarray | DeviceBuffer],
+        results: Sequence[DeviceBuffer | None] | None = None,
+    ) -> list[np.ndarray | DeviceBuffer]:
+        """Runs all kernels in order.
+
+        An argument on the device is used where it lies; an array is copied there first. A result tied to an
+        argument overwrites it and is returned as that same buffer or array. Other results are written to the
+        buffers in `results` and returned as they are, or, without one, as new arrays.
+        """
+        signature = self.signature
+        if len(arguments) != len(signature.arguments):
+            raise UserError(
+                f"{signature.name} takes {len(signature.arguments)} arguments, {len(arguments)} were given"
+            )
+        if results is not None and len(results) != len(signature.results):
+            raise UserError(
+                f"{signature.name} has {len(signature.results)} results, {len(results)} were given"
+            )
+        with self._lock:
+            inputs = [self._argument(i, given) for i, given in enumerate(arguments)]
+            wanted = results or [None] * len(signature.results)
+            outputs = [self._result(i, buffer, inputs) for i, buffer in enumerate(wanted)]
+            for launch in self._bind(inputs, outputs):
+                launch()
+            return [self._hand_over(i, arguments, wanted[i], buffer) for i, buffer in enumerate(outputs)]
+
+    __call__ = run
+
+    def _argument(self, index: int, given: np.ndarray | DeviceBuffer) -> DeviceBuffer:
+        parameter = self.signature.arguments[index]
+        if isinstance(given, DeviceBuffer):
+            self._check(parameter, given)
+            return given
+        if given.shape != parameter.shape:
+            raise UserError(
+                f"argument {parameter.name!r} has shape {given.shape}, not {parameter.shape}",
+                parameter.location,
+            )
+        if given.dtype != _NUMPY[parameter.dtype]:
+            raise UserError(
+                f"argument {parameter.name!r} has type {given.dtype}, not {parameter.dtype}",
+                parameter.location,
+            )
+        buffer = self._stage("argument", index, parameter)
+        buffer.write(given)
+        return buffer
+
+    def _result(self, index: int, given: DeviceBuffer | None, inputs: Sequence[DeviceBuffer]) -> DeviceBuffer:
+        parameter = self.signature.results[index]
+        tied = self.signature.tied_argument(index)
+        if tied is not None:
+            if given is not None and given is not inputs[tied]:
+                raise UserError(
+                    f"result {parameter.name!r} overwrites argument {self.signature.arguments[tied].name!r} "
+                    "and cannot go to another buffer",
+                    parameter.location,
+                )
+            return inputs[tied]
+        if given is None:
+            return self._stage("result", index, parameter)
+        self._check(parameter, given)
+        return given
+
+    def _check(self, parameter: Parameter, buffer: DeviceBuffer) -> None:
+        if buffer.device is not self.device:
+            raise UserError(f"the buffer for {parameter.name!r} lies on another device", parameter.location)
+        if (buffer.dtype, buffer.shape) != (parameter.dtype, parameter.shape):
+            raise UserError(
+                f"the buffer for {parameter.name!r} holds {buffer.shape} {buffer.dtype}, "
+                f"not {parameter.shape} {parameter.dtype}",
+                parameter.location,
+            )
+
+    def _stage(self, role: str, index: int, parameter: Parameter) -> DeviceBuffer:
+        """The executable's own buffer, for callers whose arrays are on the host."""
+        buffer = self._staging.get((role, index))
+        if buffer is None:
+            buffer = DeviceBuffer(self.device, parameter.dtype, parameter.shape)
+            self._staging[role, index] = buffer
+        return buffer
+
+    def _bind(
+        self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]
+    ) -> list[Callable[[], None]]:
+        key = tuple(buffer.address for buffer in (*inputs, *outputs))
+        bound = self._bound.get(key)
+        if bound is None:
+            bound = [
+                self.device.bind(
+                    self._module,
+                    launch.kernel,
+                    launch.grid,
+                    launch.threads,
+                    launch.shared_bytes,
+                    [self._address(place, inputs, outputs) for place in launch.buffers],
+                )
+                for launch in self._launches
+                if prod(launch.grid)  # an empty grid has nothing to do, and no GPU accepts one
+            ]
+            self._bound[key] = bound
+            if len(self._bound) > _BINDINGS:
+                self._bound.popitem(last=False)
+        self._bound.move_to_end(key)
+        return bound
+
+    def _address(self, place: Place, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> int:
+        base = {
+            "argument": lambda: inputs[place.index],
+            "result": lambda: outputs[place.index],
+            "arena": lambda: self._arena,
+            "constant": lambda: self._constants,
+        }[place.space]()
+        return base.address + place.offset
+
+    def _hand_over(
+        self,
+        index: int,
+        arguments: Sequence[np.ndarray | DeviceBuffer],
+        wanted: DeviceBuffer | None,
+        buffer: DeviceBuffer,
+    ) -> np.ndarray | DeviceBuffer:
+        tied = self.signature.tied_argument(index)
+        if tied is not None:
+            owner = arguments[tied]
+            if isinstance(owner, np.ndarray):
+                owner[...] = buffer.numpy()
+            return owner
+        return buffer.numpy() if wanted is None else wanted
+
+
+def load(artifact: Artifact, device: GpuDevice) -> GpuExecutable:
+    """Makes `artifact` callable on `device`."""
+    return GpuExecutable(artifact, device)
