@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All passes by name: what `ngopt --list-passes` shows and lowering/pipelines may name."""
+
+from __future__ import annotations
+
+from ..rewrite.pipeline import Pass, name_of
+from .common_subexpressions import common_subexpressions
+from .dead_code import dead_code
+from .shape import shape
+
+PASSES: dict[str, Pass] = {
+    name_of(p): p
+    for p in (
+        shape,
+        common_subexpressions,
+        dead_code,
+    )
+}

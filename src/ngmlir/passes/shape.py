@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensor shaping: fewer dimensions, no axis names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.attributes import Attribute, ElementsAttr, TypeAttr, integers
+from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.types import DYNAMIC, FunctionType, TensorType, Type
+from ..ops import ng
+from ..ops.builder import Builder
+from ..support.target import Target
+
+
+def shape(module: Module, target: Target) -> Module:
+    """Drops axis names and merges dimensions: elementwise ops become 1-D, reductions 2-D, products matrices.
+
+    Names have done their work when the graph is built; loops only need sizes. Merged dimensions make kernels
+    that differ only in shape the same kernel. A reshape is free: it says that the same elements are read
+    under other dimensions, and stands only where two ops look at a value differently.
+
+    Before:
+        func.func @main(%x: tensor<2x3x4xf32, #ng.axes<N, H, W>>) -> tensor<2xf32, #ng.axes<N>> {
+          %y = ng.exp %x : tensor<2x3x4xf32, #ng.axes<N, H, W>>
+          %z = ng.sum %y axes [1, 2] : (tensor<2x3x4xf32, #ng.axes<N, H, W>>) -> tensor<2xf32, #ng.axes<N>>
+          return %z : tensor<2xf32, #ng.axes<N>>
+        }
+    After:
+        func.func @main(%x: tensor<2x3x4xf32>) -> tensor<2xf32> {
+          %0 = ng.reshape %x : (tensor<2x3x4xf32>) -> tensor<24xf32>
+          %y = ng.exp %0 : tensor<24xf32>
+          %1 = ng.reshape %y : (tensor<24xf32>) -> tensor<2x12xf32>
+          %z = ng.sum %1 axes [1] : (tensor<2x12xf32>) -> tensor<2xf32>
+          func.return %z : tensor<2xf32>
+        }
+    """
+    return module.with_ops([_function(op) if op.name == "func.func" else op for op in module.ops])
+
+
+def plain(type: Type) -> Type:
+    """A tensor type without axis names."""
+    if isinstance(type, TensorType) and type.encoding is not None:
+        return TensorType(type.shape, type.element)
+    return type
+
+
+def _function(function: Op) -> Op:
+    if not function.regions[0].blocks:
+        return function
+    type = function.attributes["function_type"]
+    assert isinstance(type, TypeAttr) and isinstance(type.type, FunctionType)
+    inputs, results = type.type.inputs, type.type.results
+    plain_type = FunctionType(tuple(map(plain, inputs)), tuple(map(plain, results)))
+    body = _Shaping({}).region(function.regions[0])
+    return function.rebuilt(
+        regions=[body], attributes={**function.attributes, "function_type": TypeAttr(plain_type)}
+    )
+
+
+class _Shaping:
+    """Rebuilds blocks. `base` gives for each old value a new one with the same elements in some shape."""
+
+    def __init__(self, base: dict[Value, Value]):
+        self.base = base
+        self.views: dict[tuple[Value, tuple[int, ...]], Value] = {}
+        self.builder = Builder(Block())
+
+    def region(self, region: Region) -> Region:
+        blocks = []
+        for block in region.blocks:
+            made = Block([plain(a.type) for a in block.args], [a.name for a in block.args])
+            self.base.update(zip(block.args, made.args, strict=True))
+            outer, self.builder = self.builder, Builder(made)
+            outer_views, self.views = self.views, dict(self.views)
+            for op in block.ops:
+                self.builder.location = op.location
+                self.op(op)
+            self.builder, self.views = outer, outer_views
+            blocks.append(made)
+        return Region(*blocks)
+
+    def view(self, old: Value, shape: Sequence[int] | None = None) -> Value:
+        """The new value of `old` in a shape (default: its own)."""
+        base = self.base[old]
+        type = base.type
+        if not isinstance(type, TensorType):
+            return base
+        wanted = tuple(shape) if shape is not None else old.type.shape  # type: ignore[attr-defined]
+        if type.shape == wanted:
+            return base
+        key = (base, wanted)
+        if key not in self.views:
+            self.views[key] = self.builder.reshape(base, type=TensorType(wanted, type.element))
+        return self.views[key]
+
+    def op(self, op: Op) -> None:
+        traits = op.traits
+        type = op.results[0].type if op.results else None
+        if "elementwise" in traits and isinstance(type, TensorType) and type.static:
+            self.elementwise(op, type)
+        elif op.name == "ng.cast_axes" or (op.name == "ng.reshape" and isinstance(type, TensorType) and type.static):
+            self.base[op.results[0]] = self.base[op.operands[0]]
+        elif "reduction" in traits and isinstance(type, TensorType) and _static(op):
+            self.reduction(op)
+        elif op.name == "ng.broadcast" and isinstance(type, TensorType) and _static(op):
+            self.broadcast(op, type)
+        elif op.name == "ng.dot" and _static(op):
+            self.dot(op)
+        else:
+            self.other(op)
+
+    def set(self, op: Op, *values: Value) -> None:
+        for old, new in zip(op.results, values, strict=True):
+            self.base[old] = new
+            new.name = new.name or old.name
+
+    def elementwise(self, op: Op, type: TensorType) -> None:
+        shape = (type.size,) if type.rank > 0 else ()
+        operands = [self.view(o, shape) for o in op.operands]
+        results = [TensorType(shape, r.type.element) for r in op.results]  # type: ignore[attr-defined]
+        new = op.rebuilt(operands, types=results)
+        self.builder.add_op(new)
+        self.set(op, *new.results)
+
+    def reduction(self, op: Op) -> None:
+        """Merges runs of dimensions that are reduced together or kept together."""
+        source: TensorType = op.operands[0].type  # type: ignore[assignment]
+        axes = set(op.attributes["axes"].values)  # type: ignore[attr-defined]
+        shape: list[int] = []
+        reduced: list[bool] = []
+        for d, size in enumerate(source.shape):
+            if reduced and reduced[-1] == (d in axes):
+                shape[-1] *= size
+            elif size != 1:
+                shape.append(size)
+                reduced.append(d in axes)
+        kept = [s for s, r in zip(shape, reduced, strict=True) if not r]
+        element = op.results[0].type.element  # type: ignore[attr-defined]
+        new = op.rebuilt(
+            [self.view(op.operands[0], shape)],
+            types=[TensorType(tuple(kept), element)],
+            attributes={**op.attributes, "axes": integers(i for i, r in enumerate(reduced) if r)},
+        )
+        self.builder.add_op(new)
+        self.set(op, new.results[0])
+
+    def broadcast(self, op: Op, type: TensorType) -> None:
+        """Merges runs of dimensions that are copied together or come from the operand together."""
+        dims: tuple[int, ...] = op.attributes["dimensions"].values  # type: ignore[attr-defined]
+        shape: list[int] = []
+        given: list[bool] = []
+        for d, size in enumerate(type.shape):
+            if given and given[-1] == (d in dims):
+                shape[-1] *= size
+            elif size != 1:
+                shape.append(size)
+                given.append(d in dims)
+        if all(given) and type.size:
+            self.base[op.results[0]] = self.base[op.operands[0]]  # nothing is repeated
+            return
+        source = [s for s, g in zip(shape, given, strict=True) if g]
+        made = self.builder.broadcast(
+            self.view(op.operands[0], source),
+            type=TensorType(tuple(shape), type.element),
+            dimensions=[i for i, g in enumerate(given) if g],
+        )
+        self.set(op, made)
+
+    def dot(self, op: Op) -> None:
+        """To [batch,] rows x depth times depth x columns, or the transposed forms where no data must move."""
+        sides = []
+        for side, operand in (("lhs", op.operands[0]), ("rhs", op.operands[1])):
+            contract = op.attributes[f"{side}_contract"].values  # type: ignore[attr-defined]
+            batch = op.attributes[f"{side}_batch"].values  # type: ignore[attr-defined]
+            sides.append(self.matrix(operand, batch, contract, side == "lhs"))
+        (lhs, lhs_depth), (rhs, rhs_depth) = sides
+        first = int(bool(op.attributes["lhs_batch"].values))  # type: ignore[attr-defined]
+        made = self.builder.dot(
+            lhs,
+            rhs,
+            lhs_contract=[first + lhs_depth],
+            rhs_contract=[first + rhs_depth],
+            lhs_batch=range(first),
+            rhs_batch=range(first),
+        )
+        self.set(op, made)
+
+    def matrix(self, value: Value, batch: Sequence[int], contract: Sequence[int], left: bool) -> tuple[Value, int]:
+        """One operand as [batch,] matrix and the place (0 or 1) of its contracted dimension."""
+        type: TensorType = value.type  # type: ignore[assignment]
+        free = [d for d in range(type.rank) if d not in batch and d not in contract]
+
+        def size(dims: Sequence[int]) -> int:
+            product = 1
+            for d in dims:
+                product *= type.shape[d]
+            return product
+
+        # Without moving data the contracted dimensions may stand before or after the free ones.
+        for order, depth in (([*batch, *free, *contract], 1), ([*batch, *contract, *free], 0)):
+            if [d for d in order if type.shape[d] != 1] == sorted(d for d in order if type.shape[d] != 1):
+                break
+        else:
+            order, depth = ([*batch, *free, *contract], 1) if left else ([*batch, *contract, *free], 0)
+            value = self.transposed(value, order)
+            rows = [size(batch)] if batch else []
+            rest = (size(free), size(contract)) if depth else (size(contract), size(free))
+            return self.reshaped(value, [*rows, *rest]), depth
+        rows = [size(batch)] if batch else []
+        rest = (size(free), size(contract)) if depth else (size(contract), size(free))
+        return self.view(value, [*rows, *rest]), depth
+
+    def transposed(self, value: Value, order: Sequence[int]) -> Value:
+        return self.builder.transpose(self.view(value), permutation=order)
+
+    def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
+        type: TensorType = value.type  # type: ignore[assignment]
+        return value if type.shape == tuple(shape) else self.builder.reshape(value, type=TensorType(tuple(shape), type.element))
+
+    def other(self, op: Op) -> None:
+        """Any other op keeps its dimensions and loses its names."""
+        operands = [self.view(o) for o in op.operands]
+        regions = [self.region(r) for r in op.regions]
+        attributes = {k: _plain_attribute(v) for k, v in op.attributes.items()}
+        new = op.rebuilt(operands, regions, attributes=attributes, types=[plain(r.type) for r in op.results])
+        self.builder.add_op(new)
+        self.set(op, *new.results)
+
+
+def _plain_attribute(attribute: Attribute) -> Attribute:
+    if isinstance(attribute, ElementsAttr):
+        return ElementsAttr(attribute.data, plain(attribute.type))  # type: ignore[arg-type]
+    return attribute
+
+
+def _static(op: Op) -> bool:
+    return all(DYNAMIC not in getattr(v.type, "shape", ()) for v in (*op.operands, *op.results))
