@@ -51,11 +51,17 @@ def optimised(text: str, target: Target, optimise: Optimise = "cleanup") -> str:
     return str(_prepare(text, target, optimise)[0])
 
 
-@lru_cache(maxsize=16)
-def _machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
+@cache
+def prepare_llvm() -> None:
+    """Registers LLVM's targets, once per process."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()
+
+
+@lru_cache(maxsize=16)
+def _machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
+    prepare_llvm()
     # Hard-float calls must be asked for on RISC-V, whose default keeps floats in integer registers.
     convention = "lp64d" if triple.startswith("riscv64") else ""
     return llvm.Target.from_triple(triple).create_target_machine(

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cache of compiled code on disk: whatever happens to it, the worst is that code is compiled again.
+
+Each entry is one file, written under another name and renamed, so readers see all of it or nothing. A
+checksum guards against damage; the folder belongs to this user alone, since its contents are executed.
+`NGMLIR_CACHE_DIR` moves the cache, `NGMLIR_CACHE=0` turns it off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import platformdirs
+
+from ..llvm.machine import Optimise, assemble, version
+from ..support.target import Target
+
+_MAGIC = b"ngmlir-cache-1\n"
+_ENDING = ".entry"
+_TEMPORARY_SECONDS = 3600  # a file still under its temporary name after this long was left by a crash
+
+
+class Entry(NamedTuple):
+    """What is stored: a few facts, and the code."""
+
+    header: dict[str, Any]
+    code: bytes
+
+
+def key_of(*parts: str) -> str:
+    """The name of an entry: everything that decides what the code is, and the version of ngmlir."""
+    digest = sha256(_own_version().encode())
+    for part in parts:
+        data = part.encode()
+        # The lengths keep ("ab", "c") and ("a", "bc") apart.
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+class Cache:
+    """A folder of entries, the oldest of which go when it grows past `limit_bytes`."""
+
+    def __init__(self, folder: Path, limit_bytes: int = 512 * 1024 * 1024):
+        self.folder = folder
+        self.limit_bytes = limit_bytes
+        self._writes = 0
+
+    def read(self, key: str) -> Entry | None:
+        """The entry, or None if there is none that can be trusted."""
+        path = self.folder / f"{key}{_ENDING}"
+        try:
+            if not _private(self.folder):
+                return None
+            data = path.read_bytes()
+            entry = _decoded(data)
+        except OSError:
+            return None
+        if entry is None:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # "oldest" means longest unused
+        return entry
+
+    def write(self, key: str, code: bytes, header: Mapping[str, Any] | None = None) -> None:
+        """Stores an entry if that is possible; says nothing if it is not."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _private(self.folder):
+                return
+            self._replace(self.folder / f"{key}{_ENDING}", _encoded(header or {}, code))
+            self._writes += 1
+            if self._writes % 64 == 1:
+                self.evict()
+        except OSError:
+            return
+
+    def _replace(self, path: Path, data: bytes) -> None:
+        descriptor, name = tempfile.mkstemp(suffix=".tmp", dir=self.folder)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+    def evict(self) -> None:
+        """Removes the longest unused entries until the rest fits the limit."""
+        entries: list[tuple[float, int, Path]] = []
+        for path in self.folder.iterdir():
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                if path.suffix == ".tmp" and time.time() - status.st_mtime > _TEMPORARY_SECONDS:
+                    path.unlink()
+                elif path.suffix == _ENDING:
+                    entries.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self.limit_bytes:
+                return
+            with contextlib.suppress(OSError):
+                path.unlink()
+            total -= size
+
+
+def default_cache() -> Cache | None:
+    """The cache that the environment asks for, or None if it is turned off."""
+    if os.environ.get("NGMLIR_CACHE", "1").lower() in ("0", "off", "false", "no"):
+        return None
+    return _cache_in(os.environ.get("NGMLIR_CACHE_DIR") or platformdirs.user_cache_dir("ngmlir"))
+
+
+def assembled(text: str, target: Target, optimise: Optimise = "cleanup") -> bytes:
+    """`llvm.machine.assemble`, by way of the cache."""
+    store = default_cache()
+    if store is None:
+        return assemble(text, target, optimise)
+    key = key_of("object", version(), target.key, optimise, text)
+    if (entry := store.read(key)) is not None:
+        return entry.code
+    code = assemble(text, target, optimise)
+    store.write(key, code, {"kind": "object", "target": target.key})
+    return code
+
+
+@cache
+def _cache_in(folder: str) -> Cache:
+    return Cache(Path(folder))
+
+
+@cache
+def _own_version() -> str:
+    try:
+        return metadata.version("ngmlir")
+    except metadata.PackageNotFoundError:
+        return "source"
+
+
+def _private(folder: Path) -> bool:
+    """Whether nobody else could have put code here."""
+    if not hasattr(os, "getuid"):
+        return folder.is_dir()
+    status = os.stat(folder)
+    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _encoded(header: Mapping[str, Any], code: bytes) -> bytes:
+    described = json.dumps({**header, "bytes": len(code)}, sort_keys=True).encode() + b"\n" + code
+    return _MAGIC + sha256(described).digest() + described
+
+
+def _decoded(data: bytes) -> Entry | None:
+    """The entry in a file, or None if a single bit of it is wrong."""
+    start = len(_MAGIC) + 32
+    described = data[start:]
+    if not data.startswith(_MAGIC) or sha256(described).digest() != data[len(_MAGIC) : start]:
+        return None
+    header, _, code = described.partition(b"\n")
+    return Entry(json.loads(header), code)

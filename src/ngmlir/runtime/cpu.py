@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads object code and calls it: `load(artifact)(x, y)` gives fresh arrays.
+
+Two ways lead to the same code. The fast one is a builtin made for the signature (see `entry`); whatever that
+does not accept as it is (lists, other element types, arrays with strides) goes through `Call`, which converts
+or explains.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..support.artifact import Artifact
+from ..support.diagnostics import Bug, UserError
+from .buffers import aligned_copy, empty_bytes, empty_like
+from .context import Context, invoke
+from .executable import as_array, check_count, in_place
+from .library import Library
+from .pool import default_pool
+
+#: Calls that touch fewer bytes take about as long as handing the interpreter lock over and back.
+_LARGE_BYTES = 64 * 1024
+
+
+class Program:
+    """Linked code with its constants and its arena; keeps all of them in memory."""
+
+    def __init__(self, artifact: Artifact):
+        if artifact.kind != "object":
+            raise Bug(f"'{artifact.signature.name}' is {artifact.kind} code, which the CPU cannot load")
+        self.signature = signature = artifact.signature
+        imports = {"ngmlir_parallel": default_pool().address}
+        self._library = Library(artifact.code, [signature.name], imports)
+        self._constants = aligned_copy(np.frombuffer(artifact.constants, np.uint8))
+        self._arena = empty_bytes(signature.arena_bytes)
+        self.context = Context(
+            self._library[signature.name],
+            self._arena.ctypes.data,
+            self._constants.ctypes.data,
+            signature.arena_bytes,
+            0,
+        )
+
+    def run(self, arrays: Sequence[np.ndarray]) -> None:
+        """One call on buffers that have been checked: the arguments, then the results."""
+        table = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        invoke(self.context, table)
+
+
+class Call:
+    """A program with some arguments bound; called with the others, which it converts as needed."""
+
+    def __init__(self, program: Program, bound: Mapping[int, np.ndarray]):
+        self.program = program
+        self.bound = dict(bound)
+        signature = program.signature
+        self.open = [i for i in range(len(signature.arguments)) if i not in self.bound]
+        self.parameters = [signature.arguments[i] for i in self.open]
+        self.overwritten = {argument for _, argument in signature.tied}
+        #: What the program changes in place: no other argument may lie there too.
+        self.states = [self.bound[i] for i in sorted(self.overwritten & self.bound.keys())]
+
+    def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
+        signature = self.program.signature
+        check_count(signature.name, self.parameters, values)
+        arguments = dict(self.bound)
+        for index, parameter, value in zip(self.open, self.parameters, values, strict=True):
+            array = as_array(parameter, value, copy=index in self.overwritten)
+            if any(np.may_share_memory(array, state) for state in self.states):
+                array = array.copy()
+            arguments[index] = array
+        results: list[np.ndarray] = []
+        returned: list[np.ndarray] = []
+        for index, parameter in enumerate(signature.results):
+            tied = signature.tied_argument(index)
+            results.append(empty_like(parameter) if tied is None else arguments[tied])
+            if tied not in self.bound:
+                returned.append(results[-1])
+        self.program.run([*(arguments[i] for i in range(len(arguments))), *results])
+        return tuple(returned)
+
+
+class CpuExecutable:
+    """A compiled function on the CPU."""
+
+    def __init__(self, artifact: Artifact, *, release_gil: bool | None = None):
+        self.program = Program(artifact)
+        self.signature = signature = artifact.signature
+        if release_gil is None:
+            parameters = (*signature.arguments, *signature.results)
+            moved = sum(parameter.bytes for parameter in parameters) + len(artifact.constants)
+            release_gil = moved + signature.arena_bytes >= _LARGE_BYTES
+        self.release_gil = release_gil
+
+    @cached_property
+    def call(self) -> Callable[..., tuple[np.ndarray, ...]]:
+        """What `__call__` calls; for those who count nanoseconds."""
+        return Call(self.program, {})
+
+    def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        """Fresh arrays, one per result; arguments are converted and copied as needed, and never changed."""
+        return self.call(*arrays)
+
+    def bind(self, arrays: Mapping[int, np.ndarray]) -> Callable[..., tuple[np.ndarray, ...]]:
+        """A call on the arguments that `arrays` leaves open, in their order.
+
+        Bound arrays are used where they lie. A result tied to one of them is written there and not returned.
+        """
+        signature = self.signature
+        overwritten = {argument for _, argument in signature.tied}
+        for index, array in arrays.items():
+            if index not in range(len(signature.arguments)):
+                count = len(signature.arguments)
+                raise UserError(
+                    f"{signature.name} has {count} arguments, so argument {index} cannot be bound"
+                )
+            in_place(signature.arguments[index], array, writable=index in overwritten)
+        for index in sorted(overwritten & arrays.keys()):
+            for other in sorted(arrays.keys() - {index}):
+                if np.may_share_memory(arrays[index], arrays[other]):
+                    state, reader = signature.arguments[index], signature.arguments[other]
+                    raise UserError(
+                        f"'{state.name}' changes, but '{reader.name}' is bound to the same memory",
+                        state.location,
+                        hint="bind a copy of one of them",
+                    )
+        return Call(self.program, arrays)
+
+
+def load(artifact: Artifact, *, release_gil: bool | None = None) -> CpuExecutable:
+    """Links the code; `release_gil` lets other Python threads run during a call (by default, a large one)."""
+    return CpuExecutable(artifact, release_gil=release_gil)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every executable does with the values it is called with, whatever device it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..support.diagnostics import UserError
+from ..support.signature import Parameter
+from .buffers import DTYPES
+
+
+def check_count(name: str, parameters: Sequence[Parameter], values: Sequence[Any]) -> None:
+    """As many values as parameters, or an error that names them."""
+    if len(values) != len(parameters):
+        names = ", ".join(parameter.name for parameter in parameters)
+        plural = "" if len(parameters) == 1 else "s"
+        raise UserError(
+            f"{name} takes {len(parameters)} argument{plural} ({names}), but {len(values)} were given",
+            hint="pass one array per argument, by position",
+        )
+
+
+def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndarray:
+    """`value` as the C-contiguous, aligned array that the parameter asks for.
+
+    Element types convert as in a NumPy assignment (`float64` to `float32` and so on); shapes never do.
+    `copy` asks for memory that nobody else holds.
+    """
+    dtype = DTYPES[parameter.dtype]
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise _refusal(parameter, f"this value is not an array: {error}") from error
+    if array.shape != parameter.shape:
+        raise _refusal(
+            parameter,
+            f"it has shape {array.shape}",
+            hint="reshape it, or compile for this shape",
+        )
+    ready = array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned
+    if ready and not copy:
+        return array
+    if array.dtype.kind in "OSUMmc" or (array.dtype.kind == "V" and array.dtype != DTYPES["bf16"]):
+        raise _refusal(parameter, f"its elements are {array.dtype}", hint=f"convert it to {dtype}")
+    result = np.empty(parameter.shape, dtype)
+    result[...] = array
+    return result
+
+
+def in_place(parameter: Parameter, array: Any, *, writable: bool) -> np.ndarray:
+    """Checks an array that a program is to use where it lies: nothing may be converted or copied."""
+    if not isinstance(array, np.ndarray):
+        raise _refusal(parameter, f"a {type(array).__name__} cannot be bound", hint="bind a NumPy array")
+    dtype = DTYPES[parameter.dtype]
+    if array.shape != parameter.shape or array.dtype != dtype:
+        raise _refusal(parameter, f"it is {array.dtype} of shape {array.shape}")
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        raise _refusal(parameter, "it is not contiguous in memory", hint="bind np.ascontiguousarray(...)")
+    if writable and not array.flags.writeable:
+        raise _refusal(parameter, "it is read-only, but the program changes it", hint="bind a writable array")
+    return array
+
+
+def _refusal(parameter: Parameter, problem: str, hint: str = "") -> UserError:
+    wanted = f"{DTYPES[parameter.dtype]} of shape {parameter.shape}"
+    message = f"argument '{parameter.name}' must be {wanted}, but {problem}"
+    return UserError(message, parameter.location, hint=hint)

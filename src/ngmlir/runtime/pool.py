@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The threads behind `ngmlir_parallel`: a fork-join pool of tickets, as LLVM IR.
+
+One 64-bit word, the ticket, holds `generation:16 | chunks:24 | next:24`. Everyone, the caller included,
+claims a chunk by raising `next` in a compare-and-exchange, so a worker that sleeps or is not scheduled costs
+nothing: its chunks go to the others. All three parts lie in one word, so a claim that succeeds is valid
+even if the worker slept through many calls. Nested calls, and callers that race for the pool, run their
+chunks themselves. Workers spin for a moment after each call and then sleep on a futex; they start with the
+first call that has more than one chunk, and once more in a forked child.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+
+from ..llvm.machine import available_cores, host_target
+from ..support.diagnostics import UserError
+from .cache import assembled
+from .library import Library
+
+#: Pauses before a worker sleeps: some 50 us, so that calls in a row find it awake.
+_SPIN = 1000
+
+_TEXT = """
+@ticket = internal global i64 0, align 64
+@done = internal global i64 0, align 64
+@generation = internal global i32 0, align 64     ; what workers sleep on
+@sleepers = internal global i32 0, align 64
+@busy = internal global i32 0, align 64           ; 1 while a call is under way
+@waiting = internal global i32 0, align 64        ; 1 while the caller sleeps on @done
+@function = internal global ptr null, align 64
+@data = internal global ptr null
+@first = internal global i64 0                    ; of the batch: chunks beyond 24 bits come in batches
+@rounding = internal global i64 0                 ; floating point control word of the caller
+@threads = internal global i32 1
+@spin = internal global i32 0
+@started = internal global i32 0
+
+declare i64 @syscall(i64, ...)
+declare i32 @sched_yield()
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(i64)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+
+{machine}
+
+define void @ngmlir_pool_reset(i32 %threads, i32 %spin) nounwind {{
+  store i64 0, ptr @ticket
+  store i64 0, ptr @done
+  store i32 0, ptr @sleepers
+  store i32 0, ptr @busy
+  store i32 0, ptr @waiting
+  store i32 0, ptr @started
+  store i32 %threads, ptr @threads
+  store i32 %spin, ptr @spin
+  ret void
+}}
+
+define internal void @sleep(ptr %word, i32 %seen) nounwind {{
+  %r = call i64 (i64, ...) @syscall(i64 {futex}, ptr %word, i32 128, i32 %seen, ptr null, ptr null, i32 0)
+  ret void
+}}
+
+define internal void @wake(ptr %word, i32 %count) nounwind {{
+  %r = call i64 (i64, ...) @syscall(i64 {futex}, ptr %word, i32 129, i32 %count, ptr null, ptr null, i32 0)
+  ret void
+}}
+
+; Runs chunks until none is left, in the rounding mode of the caller; %mode is the one this thread is in.
+define internal void @drain(i64 %mode) nounwind {{
+entry:
+  %t.0 = load atomic i64, ptr @ticket acquire, align 8
+  br label %look
+look:
+  %t = phi i64 [ %t.0, %entry ], [ %t.seen, %claim ], [ %t.after, %ran ]
+  %own = phi i64 [ %mode, %entry ], [ %own, %claim ], [ %word, %ran ]
+  %next = and i64 %t, 16777215
+  %t.high = lshr i64 %t, 24
+  %chunks = and i64 %t.high, 16777215
+  %left = icmp ult i64 %next, %chunks
+  br i1 %left, label %claim, label %out
+claim:
+  %t.claimed = add i64 %t, 1
+  %pair = cmpxchg ptr @ticket, i64 %t, i64 %t.claimed acq_rel acquire
+  %t.seen = extractvalue {{ i64, i1 }} %pair, 0
+  %won = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %won, label %mine, label %look
+mine:
+  ; The call cannot end before this chunk is done, so what it published stands still.
+  %word = load i64, ptr @rounding
+  %differs = icmp ne i64 %word, %own
+  br i1 %differs, label %adopt, label %run
+adopt:
+  call void @set_rounding(i64 %word)
+  br label %run
+run:
+  %f = load ptr, ptr @function
+  %d = load ptr, ptr @data
+  %base = load i64, ptr @first
+  %index = add i64 %base, %next
+  call void %f(ptr %d, i64 %index)
+  %before = atomicrmw add ptr @done, i64 1 seq_cst
+  %now = add i64 %before, 1
+  %last = icmp eq i64 %now, %chunks
+  br i1 %last, label %finish, label %ran
+finish:
+  %w = load atomic i32, ptr @waiting seq_cst, align 4
+  %asleep = icmp ne i32 %w, 0
+  br i1 %asleep, label %rouse, label %ran
+rouse:
+  call void @wake(ptr @done, i32 1)
+  br label %ran
+ran:
+  %t.after = load atomic i64, ptr @ticket acquire, align 8
+  br label %look
+out:
+  ret void
+}}
+
+define internal ptr @worker(ptr %unused) nounwind {{
+entry:
+  %spin = load i32, ptr @spin
+  br label %outer
+outer:
+  %seen = phi i32 [ 0, %entry ], [ %g, %work ]
+  br label %look
+look:
+  %spun = phi i32 [ 0, %outer ], [ %spun.next, %again ], [ 0, %nap ]
+  %g = load atomic i32, ptr @generation acquire, align 4
+  %changed = icmp ne i32 %g, %seen
+  br i1 %changed, label %work, label %idle
+idle:
+  %spun.next = add i32 %spun, 1
+  %enough = icmp ugt i32 %spun.next, %spin
+  br i1 %enough, label %nap, label %again
+again:
+  call void @pause()
+  br label %look
+nap:
+  %s.0 = atomicrmw add ptr @sleepers, i32 1 seq_cst
+  call void @sleep(ptr @generation, i32 %seen)
+  %s.1 = atomicrmw sub ptr @sleepers, i32 1 seq_cst
+  br label %look
+work:
+  call void @drain(i64 -1)
+  br label %outer
+}}
+
+; Signals are for the threads that Python knows, so workers are born with all of them blocked.
+define internal void @start() nounwind {{
+entry:
+  store i32 1, ptr @started
+  %all = alloca [128 x i8], align 8
+  %old = alloca [128 x i8], align 8
+  %id = alloca i64, align 8
+  call void @llvm.memset.p0.i64(ptr %all, i8 -1, i64 128, i1 false)
+  %blocked = call i32 @pthread_sigmask(i32 0, ptr %all, ptr %old)
+  %threads = load i32, ptr @threads
+  br label %look
+look:
+  %n = phi i32 [ 1, %entry ], [ %n.next, %born ]
+  %more = icmp slt i32 %n, %threads
+  br i1 %more, label %one, label %out
+one:
+  %error = call i32 @pthread_create(ptr %id, ptr null, ptr @worker, ptr null)
+  %failed = icmp ne i32 %error, 0
+  br i1 %failed, label %out, label %born
+born:
+  %thread = load i64, ptr %id
+  %detached = call i32 @pthread_detach(i64 %thread)
+  %n.next = add i32 %n, 1
+  br label %look
+out:
+  %restored = call i32 @pthread_sigmask(i32 2, ptr %old, ptr null)
+  ret void
+}}
+
+define internal void @batch(ptr %function, ptr %data, i64 %first, i64 %chunks) nounwind {{
+entry:
+  store ptr %function, ptr @function
+  store ptr %data, ptr @data
+  store i64 %first, ptr @first
+  %word = call i64 @get_rounding()
+  store i64 %word, ptr @rounding
+  store atomic i64 0, ptr @done monotonic, align 8
+  %g = load atomic i32, ptr @generation monotonic, align 4
+  %g.next = add i32 %g, 1
+  %g.wide = zext i32 %g.next to i64
+  %t.generation = shl i64 %g.wide, 48
+  %t.chunks = shl i64 %chunks, 24
+  %t = or i64 %t.generation, %t.chunks
+  store atomic i64 %t, ptr @ticket release, align 8
+  %g.old = atomicrmw add ptr @generation, i32 1 seq_cst
+  %s = load atomic i32, ptr @sleepers seq_cst, align 4
+  %asleep = icmp ne i32 %s, 0
+  br i1 %asleep, label %rouse, label %help
+rouse:
+  %others = trunc i64 %chunks to i32
+  %count = sub i32 %others, 1
+  call void @wake(ptr @generation, i32 %count)
+  br label %help
+help:
+  call void @drain(i64 %word)
+  br label %wait
+wait:
+  %spun = phi i32 [ 0, %help ], [ %spun.next, %again ], [ %spun.next, %yield ], [ 0, %nap ]
+  %d = load atomic i64, ptr @done acquire, align 8
+  %all = icmp eq i64 %d, %chunks
+  br i1 %all, label %out, label %idle
+idle:
+  %spun.next = add i32 %spun, 1
+  %hot = icmp ult i32 %spun, 500
+  br i1 %hot, label %again, label %warm
+again:
+  call void @pause()
+  br label %wait
+warm:
+  %patient = icmp ult i32 %spun, 600
+  br i1 %patient, label %yield, label %cold
+yield:
+  %yielded = call i32 @sched_yield()
+  br label %wait
+cold:
+  store atomic i32 1, ptr @waiting seq_cst, align 4
+  %d.again = load atomic i64, ptr @done seq_cst, align 8
+  %late = icmp eq i64 %d.again, %chunks
+  br i1 %late, label %awake, label %doze
+doze:
+  %d.low = trunc i64 %d.again to i32
+  call void @sleep(ptr @done, i32 %d.low)
+  br label %awake
+awake:
+  store atomic i32 0, ptr @waiting seq_cst, align 4
+  br label %nap
+nap:
+  br label %wait
+out:
+  ret void
+}}
+
+define internal void @alone(ptr %function, ptr %data, i64 %chunks) nounwind {{
+entry:
+  br label %one
+one:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %one ]
+  call void %function(ptr %data, i64 %i)
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %chunks
+  br i1 %more, label %one, label %out
+out:
+  ret void
+}}
+
+define void @ngmlir_parallel(ptr %function, ptr %data, i64 %chunks) nounwind {{
+entry:
+  %any = icmp sgt i64 %chunks, 0
+  br i1 %any, label %some, label %out
+some:
+  %threads = load i32, ptr @threads
+  %one.thread = icmp sle i32 %threads, 1
+  %one.chunk = icmp eq i64 %chunks, 1
+  %plain = or i1 %one.thread, %one.chunk
+  br i1 %plain, label %serial, label %try
+try:
+  %pair = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue {{ i32, i1 }} %pair, 1
+  br i1 %mine, label %check, label %serial
+serial:
+  call void @alone(ptr %function, ptr %data, i64 %chunks)
+  br label %out
+check:
+  %started = load i32, ptr @started
+  %cold = icmp eq i32 %started, 0
+  br i1 %cold, label %begin, label %batches
+begin:
+  call void @start()
+  br label %batches
+batches:
+  %first = phi i64 [ 0, %check ], [ 0, %begin ], [ %first.next, %batches ]
+  %left = sub i64 %chunks, %first
+  %count = call i64 @llvm.smin.i64(i64 %left, i64 16777215)
+  call void @batch(ptr %function, ptr %data, i64 %first, i64 %count)
+  %first.next = add i64 %first, %count
+  %more = icmp slt i64 %first.next, %chunks
+  br i1 %more, label %batches, label %end
+end:
+  store atomic i32 0, ptr @busy release, align 4
+  br label %out
+out:
+  ret void
+}}
+"""
+
+#: Where there is no futex, every call runs alone.
+_SERIAL_TEXT = """
+define void @ngmlir_pool_reset(i32 %threads, i32 %spin) nounwind {
+  ret void
+}
+
+define void @ngmlir_parallel(ptr %function, ptr %data, i64 %chunks) nounwind {
+entry:
+  %any = icmp sgt i64 %chunks, 0
+  br i1 %any, label %one, label %out
+one:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %one ]
+  call void %function(ptr %data, i64 %i)
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %chunks
+  br i1 %more, label %one, label %out
+out:
+  ret void
+}
+"""
+
+#: Of MXCSR only the modes are copied (mask 0xFFC0): the flags below them are each thread's own history.
+_X86 = """
+declare void @llvm.x86.sse2.pause()
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+define internal void @pause() nounwind {
+  call void @llvm.x86.sse2.pause()
+  ret void
+}
+define internal i64 @get_rounding() nounwind {
+  %place = alloca i32, align 4
+  call void @llvm.x86.sse.stmxcsr(ptr %place)
+  %word = load i32, ptr %place
+  %modes = and i32 %word, 65472
+  %wide = zext i32 %modes to i64
+  ret i64 %wide
+}
+define internal void @set_rounding(i64 %wide) nounwind {
+  %place = alloca i32, align 4
+  %word = trunc i64 %wide to i32
+  store i32 %word, ptr %place
+  call void @llvm.x86.sse.ldmxcsr(ptr %place)
+  ret void
+}
+"""
+
+_AARCH64 = """
+define internal void @pause() nounwind {
+  call void asm sideeffect "yield", ""()
+  ret void
+}
+define internal i64 @get_rounding() nounwind {
+  %word = call i64 asm sideeffect "mrs $0, fpcr", "=r"()
+  ret i64 %word
+}
+define internal void @set_rounding(i64 %word) nounwind {
+  call void asm sideeffect "msr fpcr, $0", "r"(i64 %word)
+  ret void
+}
+"""
+
+#: Architecture -> number of the futex system call, and what only machine instructions can do.
+_MACHINES = {"x86_64": (202, _X86), "aarch64": (98, _AARCH64)}
+
+
+def pool_text(triple: str) -> str:
+    """The pool for a machine, or the one that runs everything alone where no better one is known."""
+    machine = _MACHINES.get(triple.partition("-")[0])
+    if machine is None or "linux" not in triple:
+        return _SERIAL_TEXT
+    number, own = machine
+    return _TEXT.format(futex=number, machine=own)
+
+
+class Pool:
+    """`threads` threads, the caller counted. They live as long as the process, and so does their code."""
+
+    def __init__(self, threads: int):
+        self.threads = threads
+        target = host_target()
+        library = Library(
+            assembled(pool_text(target.triple), target), ["ngmlir_parallel", "ngmlir_pool_reset"]
+        )
+        self.address = library["ngmlir_parallel"]
+        reset = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32)(library["ngmlir_pool_reset"])
+        # With more threads than cores, a thread that spins takes the core from one that works.
+        spin = _SPIN if threads <= available_cores() else 0
+
+        def begin() -> None:
+            _ = library  # a registered function is kept for ever, and this keeps the code
+            reset(threads, spin)
+
+        begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=begin)
+
+
+@cache
+def default_pool() -> Pool:
+    """The pool of this process."""
+    return Pool(thread_count())
+
+
+def thread_count() -> int:
+    """NGMLIR_NUM_THREADS, else OMP_NUM_THREADS, else the cores this process may use."""
+    own = os.environ.get("NGMLIR_NUM_THREADS", "").strip()
+    if own:
+        if own.isdigit() and int(own) > 0:
+            return int(own)
+        raise UserError(f"NGMLIR_NUM_THREADS is '{own}'", hint="set it to a whole number, 1 or more")
+    others = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(others) if others.isdigit() and int(others) > 0 else available_cores()
