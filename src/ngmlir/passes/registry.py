@@ -6,6 +6,7 @@ from __future__ import annotations
 from ..rewrite.pipeline import Pass, name_of
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
+from .fuse import fuse
 from .shape import shape
 
 PASSES: dict[str, Pass] = {
@@ -14,5 +15,6 @@ PASSES: dict[str, Pass] = {
         shape,
         common_subexpressions,
         dead_code,
+        fuse,
     )
 }

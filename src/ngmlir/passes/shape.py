@@ -136,6 +136,9 @@ class _Shaping:
                 shape.append(size)
                 reduced.append(d in axes)
         kept = [s for s, r in zip(shape, reduced, strict=True) if not r]
+        if not any(reduced):
+            self.base[op.results[0]] = self.base[op.operands[0]]
+            return
         element = op.results[0].type.element  # type: ignore[attr-defined]
         new = op.rebuilt(
             [self.view(op.operands[0], shape)],

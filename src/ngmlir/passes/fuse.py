@@ -1,0 +1,515 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fusion: which ops become one kernel."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+
+from ..ir.attributes import Attribute, StringAttr
+from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.types import ShapedType, TensorType, shape_of
+from ..ops import ng
+from ..support.target import Target
+from .space import Atoms, Space, relate
+
+#: Longer kernels gain nothing and compile slowly.
+MAX_OPS = 96
+#: Ops that cost no memory traffic of their own: repeated inside each kernel that reads them.
+FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota"})
+
+
+def fuse(module: Module, target: Target) -> Module:
+    """Groups ops into `ng.fusion`s, each of which will be one kernel.
+
+    Kinds: `map` (elementwise over one space), `rows` (reductions over the innermost loops, with what comes
+    before and after: softmax and normalisations are one kernel), `columns` (reductions over outer loops, with
+    prologue and epilogue), `dot` (a matrix product with its epilogue). An op joins the kernel of an operand
+    when it runs over the same loops and no value would have to leave the kernel and come back.
+
+    Before:
+        func.func @main(%x: tensor<8x4xf32>) -> tensor<8xf32> {
+          %0 = ng.exp %x : tensor<8x4xf32>
+          %1 = ng.sum %0 axes [1] : (tensor<8x4xf32>) -> tensor<8xf32>
+          %2 = ng.log %1 : tensor<8xf32>
+          return %2 : tensor<8xf32>
+        }
+    After:
+        func.func @main(%x: tensor<8x4xf32>) -> tensor<8xf32> {
+          %0 = ng.fusion %x {kind = "rows"} : (tensor<8x4xf32>) -> tensor<8xf32> {
+          ^bb0(%1: tensor<8x4xf32>):
+            %2 = ng.exp %1 : tensor<8x4xf32>
+            %3 = ng.sum %2 axes [1] : (tensor<8x4xf32>) -> tensor<8xf32>
+            %4 = ng.log %3 : tensor<8xf32>
+            ng.yield %4 : (tensor<8xf32>) -> ()
+          }
+          func.return %0 : tensor<8xf32>
+        }
+    """
+    return module.with_ops([_nested(op) if op.name == "func.func" else op for op in module.ops])
+
+
+def _nested(op: Op) -> Op:
+    """An op with the blocks of its regions fused."""
+    if not op.regions or op.name == "ng.fusion":
+        return op
+    new = op.rebuilt(regions=[Region(*[_Fusion(b).block() for b in r.blocks]) for r in op.regions])
+    new.results = op.results  # nothing refers to the old op any more
+    return new
+
+
+class _Kernel:
+    """Ops that will be one kernel."""
+
+    __slots__ = ("atoms", "before", "dependent", "domain", "kind", "number", "ops", "rank", "reduced")
+
+    def __init__(self, number: int, kind: str):
+        self.number = number
+        self.kind = kind
+        self.domain: Atoms | None = None  # the loops of the whole kernel; its first op decides them
+        self.reduced: frozenset[int] = frozenset()  # resolved atoms, of rows and columns
+        self.ops: dict[Op, None] = {}
+        self.atoms: dict[Value, Atoms] = {}
+        self.rank = 0  # of a dot: how many loops its result has
+        self.before = 0  # bit set: the kernels that must have run
+        self.dependent: set[Value] = set()  # values computed from a reduction of this kernel
+
+
+class _Fusion:
+    def __init__(self, block: Block):
+        self.source = block
+        self.space = Space()
+        self.kernels: list[_Kernel | None] = []
+        self.home: dict[Op, _Kernel] = {}
+        self.order = {op: i for i, op in enumerate(block.ops)}
+
+    def block(self) -> Block:
+        ops = [_nested(op) for op in self.source.ops]
+        self.order = {op: i for i, op in enumerate(ops)}
+        for op in ops:
+            if not self.free(op) and _fusible(op):
+                self.place(op)
+            elif not self.free(op):
+                self.alone(op)
+        self.materialise(ops)
+        return self.emit(ops)
+
+    def free(self, op: Op) -> bool:
+        return op.name in FREE and (op.name != "ng.constant" or _splat(op))
+
+    # -- choosing ----------------------------------------------------------------------------------------
+
+    def sources(self, values: Iterable[Value]) -> list[Value]:
+        """The values that must exist in memory, or in the same kernel, before these can be computed."""
+        out: dict[Value, None] = {}
+        stack = list(values)
+        while stack:
+            value = stack.pop()
+            owner = value.owner
+            if isinstance(owner, Op) and owner in self.order and self.free(owner) and owner not in self.home:
+                stack += owner.operands
+            else:
+                out[value] = None
+        return list(out)
+
+    def place(self, op: Op) -> None:
+        """Puts an op into the kernel of one of its operands, or into a new one; then merges what now fits."""
+        producers: dict[_Kernel, None] = {}
+        for value in self.sources(op.operands):
+            home = self.home.get(value.owner) if isinstance(value.owner, Op) else None
+            if home is not None:
+                producers[home] = None
+        if op.name != "ng.dot":
+            ranked = sorted(producers, key=lambda k: (-self.space.size(k.domain or ()), -k.number))
+            for kernel in ranked:
+                if self.join(op, kernel):
+                    for other in ranked:
+                        if other is not kernel:
+                            self.merge(kernel, other)
+                    return
+        self.open(op)
+
+    def open(self, op: Op) -> None:
+        kernel = self.new(_first_kind(op))
+        if op.name == "ng.dot":
+            kernel.atoms[op.results[0]] = kernel.domain = self.space.atoms(shape_of(op.results[0].type))
+            kernel.rank = len(self.space.resolve(kernel.domain))
+            kernel.ops[op] = None
+            self.settle(op, kernel)
+            return
+        if not self.add(op, kernel):
+            # The op contradicts its own free operands (a broadcast across uneven reshapes): these get kernels.
+            self.discard(kernel)
+            for value in op.operands:
+                if isinstance(value.owner, Op) and self.free(value.owner) and value.owner not in self.home:
+                    self.place_free(value.owner)
+            kernel = self.new(_first_kind(op))
+            assert self.add(op, kernel), f"{op} cannot stand in a kernel of its own"
+        self.settle(op, kernel)
+
+    def place_free(self, op: Op) -> None:
+        """A kernel for an op that is normally repeated by its readers; a reshape stays a view."""
+        if op.name in ("ng.reshape", "ng.constant"):
+            self.alone(op)
+            return
+        kernel = self.new("map")
+        if self.add(op, kernel):
+            self.settle(op, kernel)
+            return
+        self.discard(kernel)
+        for value in op.operands:
+            if isinstance(value.owner, Op) and self.free(value.owner) and value.owner not in self.home:
+                self.place_free(value.owner)
+        kernel = self.new("map")
+        assert self.add(op, kernel)
+        self.settle(op, kernel)
+
+    def new(self, kind: str) -> _Kernel:
+        kernel = _Kernel(len(self.kernels), kind)
+        self.kernels.append(kernel)
+        return kernel
+
+    def discard(self, kernel: _Kernel) -> None:
+        self.kernels[kernel.number] = None
+
+    def alone(self, op: Op) -> None:
+        """An op that is no kernel of the kinds above: it stays as it is, and its operands must be in memory."""
+        kernel = self.new("alone")
+        kernel.ops[op] = None
+        self.settle(op, kernel)
+
+    def settle(self, op: Op, kernel: _Kernel) -> None:
+        self.home[op] = kernel
+        self.follow(kernel, self.needs(op))
+
+    def needs(self, op: Op, inside: _Kernel | None = None) -> int:
+        """The kernels that an op's operands come from, with all that come before them.
+
+        What stands in `inside` (a free op repeated there) is computed there, wherever else it stands.
+        """
+        bits = 0
+        own = inside.ops if inside is not None else {}
+        for value in self.sources(v for v in _reads(op) if v.owner not in own):
+            home = self.home.get(value.owner) if isinstance(value.owner, Op) else None
+            if home is not None:
+                bits |= home.before | (1 << home.number)
+        return bits
+
+    def follow(self, kernel: _Kernel, bits: int) -> None:
+        """`kernel` now comes after `bits`; so does everything after it."""
+        bits &= ~(1 << kernel.number)
+        new = bits & ~kernel.before
+        if not new:
+            return
+        kernel.before |= bits
+        mark = 1 << kernel.number
+        for other in self.kernels:
+            if other is not None and other.before & mark:
+                other.before |= bits
+
+    # -- joining -----------------------------------------------------------------------------------------
+
+    def join(self, op: Op, kernel: _Kernel) -> bool:
+        if kernel.kind == "alone" or len(kernel.ops) >= MAX_OPS:
+            return False
+        if self.would_return(self.needs(op), kernel):
+            return False
+        if not self.add(op, kernel):
+            return False
+        self.settle(op, kernel)
+        return True
+
+    def would_return(self, needed: int, kernel: _Kernel) -> bool:
+        """Whether one of the needed kernels (other than `kernel`) itself needs `kernel`."""
+        mark = 1 << kernel.number
+        others = needed & ~mark
+        while others:
+            low = others & -others
+            other = self.kernels[low.bit_length() - 1]
+            if other is not None and other.before & mark:
+                return True
+            others ^= low
+        return False
+
+    def add(self, op: Op, kernel: _Kernel) -> bool:
+        """Adds an op with its free operands if the loops agree; leaves no trace if not."""
+        mark = self.space.mark()
+        before_domain, before_kind, before_reduced = kernel.domain, kernel.kind, kernel.reduced
+        added_ops: list[Op] = []
+        added_values: list[Value] = []
+        good = self.relate(op, kernel, added_ops, added_values) and self.allowed(op, kernel)
+        if good:
+            return True
+        self.space.undo(mark)
+        for value in added_values:
+            del kernel.atoms[value]
+        for added in added_ops:
+            del kernel.ops[added]
+        kernel.domain, kernel.kind, kernel.reduced = before_domain, before_kind, before_reduced
+        return False
+
+    def relate(self, op: Op, kernel: _Kernel, ops: list[Op], values: list[Value]) -> bool:
+        """Labels the op, and the free ops it reads, with the kernel's loops."""
+        pending = [op]
+        while pending:
+            current = pending.pop()
+            if current in kernel.ops:
+                continue
+            related = relate(self.space, current)
+            if related is None:
+                return False
+            kernel.ops[current] = None
+            ops.append(current)
+            result, sources = related
+            for value, atoms in ((current.results[0], result), *zip(current.operands, sources, strict=True)):
+                known = kernel.atoms.get(value)
+                if known is None:
+                    kernel.atoms[value] = atoms
+                    values.append(value)
+                elif not self.space.unify(known, atoms):
+                    return False
+            for value in current.operands:
+                owner = value.owner
+                if isinstance(owner, Op) and owner in self.order and self.free(owner) and owner not in self.home:
+                    pending.append(owner)
+        return True
+
+    def allowed(self, op: Op, kernel: _Kernel) -> bool:
+        """Whether an op, already labelled, suits the kernel's kind; may turn a map into rows or columns."""
+        space = self.space
+        result = space.resolve(kernel.atoms[op.results[0]])
+        reduction = "reduction" in op.traits
+        extent = space.resolve(kernel.atoms[op.operands[0]]) if reduction else result
+        if kernel.domain is None:
+            kernel.domain = extent
+        domain = space.resolve(kernel.domain)
+        if len(set(domain)) != len(domain):
+            return False  # two different loops were found to be one: a diagonal, not this space
+        if kernel.kind == "dot" and len(domain) != kernel.rank:
+            return False  # the product's own loops must stay whole
+        inside = set(domain)
+        if any(not inside.issuperset(space.resolve(a)) for a in kernel.atoms.values()):
+            return False
+        kernel.reduced = frozenset(space.resolve(tuple(kernel.reduced)))
+        kept = tuple(a for a in domain if a not in kernel.reduced)
+        after = any(v in kernel.dependent for v in self.sources(op.operands))
+        gone = frozenset(extent) - frozenset(result)
+        if gone:
+            return extent == domain and self.reduces(op, kernel, gone, after)
+        match kernel.kind:
+            case "rows":
+                good = result in (domain, kept)
+            case "columns":
+                good = result == (kept if after else domain)
+            case _:
+                good = result == domain
+        if good and after:
+            kernel.dependent.add(op.results[0])
+        return good
+
+    def reduces(self, op: Op, kernel: _Kernel, gone: frozenset[int], after: bool) -> bool:
+        """Whether a reduction over the loops `gone` suits the kernel, which a first one turns into rows or columns."""
+        domain = self.space.resolve(kernel.domain or ())
+        if kernel.kind == "map":
+            kernel.kind = "rows" if frozenset(domain[len(domain) - len(gone) :]) == gone else "columns"
+            kernel.reduced = gone
+        elif gone != kernel.reduced or (kernel.kind == "columns" and after):
+            return False
+        kernel.dependent.add(op.results[0])
+        return True
+
+    def merge(self, kernel: _Kernel, other: _Kernel) -> bool:
+        """Takes over another map kernel that runs over the same loops, unless something stands between them."""
+        if other.kind != "map" or kernel.kind not in ("map", "rows") or len(kernel.ops) + len(other.ops) > MAX_OPS:
+            return False
+        if self.between(kernel, other) or self.between(other, kernel):
+            return False
+        mark = self.space.mark()
+        good = self.space.unify(kernel.domain or (), other.domain or ())
+        good = good and all(
+            self.space.unify(kernel.atoms[v], atoms) for v, atoms in other.atoms.items() if v in kernel.atoms
+        )
+        domain = self.space.resolve(kernel.domain or ())
+        if not good or len(set(domain)) != len(domain):
+            self.space.undo(mark)
+            return False
+        kernel.ops.update(other.ops)
+        for value, atoms in other.atoms.items():
+            kernel.atoms.setdefault(value, atoms)
+        for op in other.ops:
+            if self.home.get(op) is other:
+                self.home[op] = kernel
+        self.kernels[other.number] = None
+        gone = 1 << other.number
+        for third in self.kernels:
+            if third is not None and third.before & gone:
+                third.before = (third.before & ~gone) | (1 << kernel.number)
+        kernel.before &= ~(1 << kernel.number)
+        self.follow(kernel, other.before & ~gone)
+        return True
+
+    def between(self, first: _Kernel, last: _Kernel) -> bool:
+        """Whether a third kernel comes after `first` and before `last`."""
+        mark = 1 << first.number
+        others = last.before & ~mark
+        while others:
+            low = others & -others
+            third = self.kernels[low.bit_length() - 1]
+            if third is not None and third.before & mark:
+                return True
+            others ^= low
+        return False
+
+    # -- writing the new block ---------------------------------------------------------------------------
+
+    def materialise(self, ops: Sequence[Op]) -> None:
+        """Free ops whose results are read outside kernels get kernels (or stay views)."""
+        for op in reversed(ops):
+            kernel = self.home.get(op)
+            if kernel is None or not (kernel.kind == "alone" or op.name == "ng.dot"):
+                continue
+            pending = _reads(op)
+            while pending:
+                owner = pending.pop().owner
+                if isinstance(owner, Op) and owner in self.order and self.free(owner) and owner not in self.home:
+                    self.place_free(owner)
+                    if owner.name == "ng.reshape":
+                        pending += owner.operands
+        for kernel in self.kernels:
+            if kernel is not None:
+                for op in list(kernel.ops):
+                    self.follow(kernel, self.needs(op, kernel))
+
+    def emit(self, ops: Sequence[Op]) -> Block:
+        out = Block()
+        out.args, out.label = self.source.args, self.source.label
+        used_outside = self.used_outside(ops)
+        mapping: dict[Value, Value] = {}
+        for kernel in self.scheduled():
+            if kernel.kind == "alone":
+                (op,) = kernel.ops
+                new = _renamed(op, mapping)
+                for a, b in zip(op.results, new.results, strict=True):
+                    mapping[a] = b
+                out.ops.append(new)
+            else:
+                out.ops.append(self.fusion(kernel, used_outside, mapping))
+        return out
+
+    def used_outside(self, ops: Sequence[Op]) -> set[Value]:
+        """Values that some op of another kernel reads."""
+        used: set[Value] = set()
+        for kernel in self.kernels:
+            if kernel is None:
+                continue
+            for op in kernel.ops:
+                for value in _reads(op):
+                    if not isinstance(value.owner, Op) or value.owner not in kernel.ops or self.home.get(value.owner) is not kernel:
+                        used.add(value)
+        return used
+
+    def scheduled(self) -> list[_Kernel]:
+        """Kernels in an order that respects their needs, otherwise that of the text."""
+        live = [k for k in self.kernels if k is not None]
+        first = {k.number: max(self.order[op] for op in k.ops if self.home.get(op) is k) for k in live}
+        alive = sum(1 << k.number for k in live)
+        waiting = {k.number: (k.before & alive).bit_count() for k in live}
+        after: dict[int, list[_Kernel]] = {}
+        for k in live:
+            bits = k.before & alive
+            while bits:
+                low = bits & -bits
+                after.setdefault(low.bit_length() - 1, []).append(k)
+                bits ^= low
+        ready = [(first[n], n) for n, count in waiting.items() if count == 0]
+        heapq.heapify(ready)
+        done: list[_Kernel] = []
+        while ready:
+            _, number = heapq.heappop(ready)
+            kernel = self.kernels[number]
+            assert kernel is not None
+            done.append(kernel)
+            for later in after.get(number, ()):
+                waiting[later.number] -= 1
+                if waiting[later.number] == 0:
+                    heapq.heappush(ready, (first[later.number], later.number))
+        assert len(done) == len(live), "kernels wait for each other"
+        return done
+
+    def fusion(self, kernel: _Kernel, used_outside: set[Value], mapping: dict[Value, Value]) -> Op:
+        ops = sorted(kernel.ops, key=self.order.__getitem__)
+        inside = {r for op in ops for r in op.results}
+        inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v not in inside))
+        outputs = [
+            r for op in ops if self.home.get(op) is kernel for r in op.results if r in used_outside
+        ]
+        body = Block([v.type for v in inputs], [v.name for v in inputs])
+        inner: dict[Value, Value] = dict(zip(inputs, body.args, strict=True))
+        for op in ops:
+            new = op.rebuilt([inner[v] for v in op.operands])
+            inner.update(zip(op.results, new.results, strict=True))
+            body.ops.append(new)
+        body.ops.append(ng.YieldOp([inner[v] for v in outputs], (), {}, (), ops[-1].location))
+        attributes: dict[str, Attribute] = {"kind": StringAttr(kernel.kind)}
+        made = ng.FusionOp(
+            [mapping.get(v, v) for v in inputs],
+            [v.type for v in outputs],
+            attributes,
+            [Region(body)],
+            ops[-1].location,
+            names=[v.name for v in outputs],
+        )
+        mapping.update(zip(outputs, made.results, strict=True))
+        return made
+
+
+def _fusible(op: Op) -> bool:
+    """Ops that a kernel of the four kinds can hold: static tensors, at least one element."""
+    if op.name == "ng.dot":
+        return all(_some(v) for v in (*op.operands, *op.results))
+    traits = op.traits
+    if not ("elementwise" in traits or "reduction" in traits):
+        return False
+    return len(op.results) == 1 and all(_some(v) for v in (*op.operands, *op.results))
+
+
+def _some(value: Value) -> bool:
+    type = value.type
+    return isinstance(type, TensorType) and type.static and type.size > 0
+
+
+def _splat(op: Op) -> bool:
+    value = op.attributes["value"]
+    type = op.results[0].type
+    return not isinstance(type, ShapedType) or type.size == 1 or getattr(value, "splat", False)
+
+
+def _first_kind(op: Op) -> str:
+    return "dot" if op.name == "ng.dot" else "map"
+
+
+def _reads(op: Op) -> list[Value]:
+    """All values that an op reads, also inside its regions."""
+    if not op.regions:
+        return list(op.operands)
+    return [*op.operands, *(v for inner in op.walk() for v in inner.operands)]
+
+
+def _renamed(op: Op, mapping: dict[Value, Value]) -> Op:
+    """The op with operands, also those read inside its regions, replaced."""
+    if not any(v in mapping for v in _reads(op)):
+        return op
+    regions = []
+    for region in op.regions:
+        blocks = []
+        for block in region.blocks:
+            made = Block()
+            made.args, made.label = block.args, block.label
+            for inner in block.ops:
+                new = _renamed(inner, mapping)
+                if new is not inner:
+                    mapping.update(zip(inner.results, new.results, strict=True))
+                made.ops.append(new)
+            blocks.append(made)
+        regions.append(Region(*blocks))
+    return op.rebuilt([mapping.get(v, v) for v in op.operands], regions)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Iteration spaces: which dimensions of different values are the same loop.
+
+Each value's elements are numbered by a sequence of atoms, outermost first. An atom is one loop of some size.
+Relating two values through an op unifies their atoms; where sizes differ but divide, an atom is split into an
+outer and an inner one. So a reshape costs nothing: `24` and `2x12` are related as soon as 24 is split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..ir.core import Op, Value
+from ..ir.types import shape_of
+
+Atoms = tuple[int, ...]
+
+
+class Space:
+    """All atoms of one function, with a trail so that an attempt can be taken back."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.same: list[int] = []  # union-find: the atom that this one was found to be
+        self.parts: list[Atoms] = []  # of a split atom: its outer and inner atoms
+        self.trail: list[tuple[int, int, Atoms]] = []
+
+    def atom(self, size: int) -> int:
+        self.sizes.append(size)
+        self.same.append(len(self.same))
+        self.parts.append(())
+        return len(self.sizes) - 1
+
+    def atoms(self, shape: Iterable[int]) -> Atoms:
+        """New atoms for a shape, one per dimension (also for dimensions of one element)."""
+        return tuple([self.atom(size) for size in shape])
+
+    def mark(self) -> int:
+        return len(self.trail)
+
+    def undo(self, mark: int) -> None:
+        while len(self.trail) > mark:
+            atom, same, parts = self.trail.pop()
+            self.same[atom], self.parts[atom] = same, parts
+
+    def resolve(self, atoms: Sequence[int]) -> Atoms:
+        """The atoms as they are known now: merged, split, and without loops of one step."""
+        out: list[int] = []
+        stack = list(reversed(atoms))
+        same, parts, sizes = self.same, self.parts, self.sizes
+        while stack:
+            atom = stack.pop()
+            while same[atom] != atom:
+                atom = same[atom]
+            if parts[atom]:
+                stack += reversed(parts[atom])
+            elif sizes[atom] != 1:
+                out.append(atom)
+        return tuple(out)
+
+    def unify(self, a: Sequence[int], b: Sequence[int]) -> bool:
+        """Makes two sequences the same loops; False (take the trail back) if their sizes do not allow it."""
+        left, right = list(self.resolve(a)), list(self.resolve(b))
+        while left and right:
+            x, y = left.pop(), right.pop()
+            if x == y:
+                continue
+            size_x, size_y = self.sizes[x], self.sizes[y]
+            if size_x == size_y:
+                self.trail.append((x, self.same[x], self.parts[x]))
+                self.same[x] = y
+                # x may stand in what is still to be compared
+                left, right = list(self.resolve(left)), list(self.resolve(right))
+                continue
+            if size_x < size_y:
+                x, y, size_x, size_y = y, x, size_y, size_x
+                left, right = right, left
+            if size_y == 0 or size_x % size_y:
+                return False
+            outer, inner = self.atom(size_x // size_y), self.atom(size_y)
+            self.trail.append((x, self.same[x], self.parts[x]))
+            self.parts[x] = (outer, inner)
+            left = [*self.resolve([*left, outer]), *self.resolve([inner])]
+            right = [*self.resolve(right), y]
+        return not left and not right
+
+    def size(self, atoms: Sequence[int]) -> int:
+        product = 1
+        for atom in self.resolve(atoms):
+            product *= self.sizes[atom]
+        return product
+
+
+def relate(space: Space, op: Op) -> tuple[Atoms, list[Atoms]] | None:
+    """New atoms for an op's result and operands, related as the op relates their elements; None for other ops."""
+    result = op.results[0]
+    traits = op.traits
+    if "elementwise" in traits or op.name in ("ng.constant", "ng.iota"):
+        atoms = space.atoms(shape_of(result.type))
+        return atoms, [atoms] * len(op.operands)
+    if op.name == "ng.reshape":
+        atoms, source = space.atoms(shape_of(result.type)), space.atoms(shape_of(op.operands[0].type))
+        return (atoms, [source]) if space.unify(atoms, source) else None
+    if op.name == "ng.broadcast":
+        atoms = space.atoms(shape_of(result.type))
+        return atoms, [tuple(atoms[d] for d in op.attributes["dimensions"].values)]  # type: ignore[attr-defined]
+    if op.name == "ng.transpose":
+        source = space.atoms(shape_of(op.operands[0].type))
+        return tuple(source[d] for d in op.attributes["permutation"].values), [source]  # type: ignore[attr-defined]
+    if "reduction" in traits:
+        source = space.atoms(shape_of(op.operands[0].type))
+        axes = op.attributes["axes"].values  # type: ignore[attr-defined]
+        return tuple(a for d, a in enumerate(source) if d not in axes), [source]
+    return None
+
+
+def label(space: Space, ops: Sequence[Op], known: dict[Value, Atoms]) -> bool:
+    """Gives atoms to all values of related ops, starting from `known`; False if the ops contradict each other."""
+    for op in ops:
+        related = relate(space, op)
+        if related is None:
+            return False
+        atoms, sources = related
+        for value, own in ((op.results[0], atoms), *zip(op.operands, sources, strict=True)):
+            if value in known:
+                if not space.unify(known[value], own):
+                    return False
+            else:
+                known[value] = own
+    return True
