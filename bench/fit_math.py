@@ -8,8 +8,7 @@
 Each table approximates `target(t)` on an interval such that the largest value of |error * weight(t)| is least (Remez
 exchange in mpmath); the weight turns the error of the polynomial into the relative error of the whole function. The
 coefficients are then rounded to their type one at a time, lowest power first, and the ones still free are fitted
-again, which wins back most of what plain rounding loses. Tables of a rational function are fitted by least squares
-with weights raised where the error is largest (Lawson), on the linearised problem.
+again, which wins back most of what plain rounding loses.
 """
 
 from __future__ import annotations
@@ -78,7 +77,9 @@ class Polynomial:
                 errors = [v - horner(coefficients, t) for t, v in zip(nodes, values, strict=True)]
                 change = compensate(nodes, errors, weights, range(i + 1, self.terms))
                 coefficients[i + 1 :] = [c + d for c, d in zip(coefficients[i + 1 :], change, strict=True)]
-        error = max(abs(horner(coefficients, t) - v) * w for t, v, w in zip(nodes, values, weights, strict=True))
+        error = max(
+            abs(horner(coefficients, t) - v) * w for t, v, w in zip(nodes, values, weights, strict=True)
+        )
         return coefficients, error
 
 
@@ -143,43 +144,6 @@ def alternation(errors: Sequence[mpf], count: int) -> list[int]:
     return peaks
 
 
-@dataclass(frozen=True)
-class Quotient:
-    """p(t) / (1 + q[1] t + ...) close to target(t) in relative error on [0, high]; prints p, then q[1:]."""
-
-    target: Real
-    high: mpf
-    above: int
-    below: int
-
-    def fit(self, element: str) -> tuple[list[mpf], mpf]:
-        """q is rounded first; p is then a polynomial of its own, close to target * q."""
-        below = [mpf(1)] + [rounded(mpf(float(c)), element) for c in self.denominator()]
-        product = series_safe(lambda t: self.target(t) * horner(below, t), self.target(mpf(0)))
-        above, error = Polynomial(product, mpf(0), self.high, self.above, lambda t: 1 / product(t)).fit(element)
-        return above + below[1:], error
-
-    def denominator(self) -> np.ndarray:
-        """q[1:] of the best quotient of the linearised problem |target q - p| / |previous q| <= small."""
-        count, scale = 2000, float(self.high)
-        u = 0.5 - 0.5 * np.cos(np.pi * (np.arange(count) + 0.5) / count)
-        value = np.array([float(self.target(mpf(t))) for t in u * scale])
-        columns = [u**i / value for i in range(self.above)] + [-(u ** (i + 1)) for i in range(self.below)]
-        basis = np.stack(columns, 1)
-        emphasis, divisor = np.ones(count), np.ones(count)
-        best, answer = np.inf, np.zeros(self.below)
-        for _ in range(300):
-            root = np.sqrt(emphasis) / divisor
-            solution = np.linalg.lstsq(basis * root[:, None], root, rcond=None)[0]
-            divisor = 1 - basis[:, self.above :] @ solution[self.above :]
-            error = np.abs(basis[:, : self.above] @ solution[: self.above] / divisor - 1)
-            if error.max() < best:
-                best, answer = error.max(), solution[self.above :] / scale ** np.arange(1, self.below + 1)
-            emphasis *= error / error.max() + 1e-3
-            emphasis /= emphasis.max()
-        return answer
-
-
 def series_safe(function: Real, limit: mpf) -> Real:
     """`function` evaluated with enough digits near 0, where its definition cancels; `limit` is its value there."""
 
@@ -208,8 +172,7 @@ def odd_weight(function: Real) -> Real:
 
 LOG_LOW, LOG_HIGH = SQRT_HALF - mpf(2) ** -20 - 1, 2 * SQRT_HALF + mpf(2) ** -20 - 1
 HALF_LN2 = mpmath.log(2) / 2 * (1 + mpf(2) ** -10)
-QUARTER_TURN = (mp.pi / 4 * (1 + mpf("0.013"))) ** 2
-HALF_TURN = (mp.pi / 2 * (1 + mpf("0.013"))) ** 2
+EIGHTH_TURN = (mp.pi / 4 * (1 + mpf("0.026"))) ** 2
 
 
 def exponential(terms: int) -> Polynomial:
@@ -252,13 +215,19 @@ def logarithm_by_quotient(terms: int) -> Polynomial:
 
 
 def sine(terms: int) -> Polynomial:
-    """sin(r) = r + r t p(t) with t = r^2, |r| a little above pi/2."""
-    return Polynomial(odd(mpmath.sin, mpf(-1) / 6), mpf(0), HALF_TURN, terms, odd_weight(mpmath.sin))
+    """sin(r) = r + r t p(t) with t = r^2, |r| a little above pi/4."""
+    return Polynomial(odd(mpmath.sin, mpf(-1) / 6), mpf(0), EIGHTH_TURN, terms, odd_weight(mpmath.sin))
+
+
+def cosine(terms: int) -> Polynomial:
+    """cos(r) = 1 - t / 2 + t^2 p(t) with t = r^2, |r| a little above pi/4."""
+    target = series_safe(lambda t: (mpmath.cos(mpmath.sqrt(t)) - 1 + t / 2) / t**2, mpf(1) / 24)
+    return Polynomial(target, mpf(0), EIGHTH_TURN, terms, lambda t: t**2 / mpmath.cos(mpmath.sqrt(t)))
 
 
 def tangent(terms: int) -> Polynomial:
     """tan(r) = r + r t p(t) with t = r^2, |r| a little above pi/4."""
-    return Polynomial(odd(mpmath.tan, mpf(1) / 3), mpf(0), QUARTER_TURN, terms, odd_weight(mpmath.tan))
+    return Polynomial(odd(mpmath.tan, mpf(1) / 3), mpf(0), EIGHTH_TURN, terms, odd_weight(mpmath.tan))
 
 
 def arc_tangent(terms: int) -> Polynomial:
@@ -277,8 +246,131 @@ def error_function(terms: int, end: str) -> Polynomial:
     return Polynomial(target, mpf(0), mpf(end), terms, lambda x: x * mpmath.erfc(x) / mpmath.erf(x))
 
 
-def hyperbolic_tangent(above: int, below: int) -> Quotient:
-    """tanh(x) = x p(t) / q(t) with t = x^2, |x| <= 9.02, beyond which it rounds to 1."""
-    target = series_safe(lambda t: mpmath.tanh(mpmath.sqrt(t)) / mpmath.sqrt(t), mpf(1))
-    return Quotient(target, mpf("9.02") ** 2, above, below)
+def power_logarithm(terms: int) -> Polynomial:
+    """log2(1 + f) = f p(f), for the f32 power computed in f64."""
+    target = series_safe(lambda f: mpmath.log1p(f) / f / mpmath.log(2), 1 / mpmath.log(2))
+    return Polynomial(target, LOG_LOW, LOG_HIGH, terms, lambda f: f * mpmath.log(2) / mpmath.log1p(f))
 
+
+def power_exponential(terms: int) -> Polynomial:
+    """2^r = p(r), for the f32 power computed in f64."""
+    half = mpf("0.5001")
+    return Polynomial(lambda r: mpf(2) ** r, -half, half, terms, lambda r: mpf(2) ** -r)
+
+
+def power_tail(terms: int) -> Polynomial:
+    """log2(1 + f) = s (2 / ln 2 + t (2 / (3 ln 2) + t p(t))), s = f / (2 + f), t = s^2, for the f64 power."""
+    high = (LOG_HIGH / (2 + LOG_HIGH)) ** 2 * (1 + mpf(2) ** -10)
+
+    def target(t: mpf) -> mpf:
+        return ((2 * mpmath.atanh(mpmath.sqrt(t)) / mpmath.sqrt(t) - 2) / t - mpf(2) / 3) / t / mpmath.log(2)
+
+    return Polynomial(
+        series_safe(target, mpf(2) / 5 / mpmath.log(2)),
+        mpf(0),
+        high,
+        terms,
+        lambda t: t**2 * mpmath.sqrt(t) * mpmath.log(2) / (2 * mpmath.atanh(mpmath.sqrt(t))),
+    )
+
+
+#: Name of the constants in the library -> element type and what they are fitted to.
+TABLES: dict[str, tuple[str, Callable[[], Polynomial]]] = {
+    "exp_f32": ("f32", lambda: exponential(5)),
+    "exp_f64": ("f64", lambda: exponential(10)),
+    "exp2_f32": ("f32", lambda: exponential_of_2(6)),
+    "exp2_f64": ("f64", lambda: exponential_of_2(12)),
+    "cosh_f32": ("f32", lambda: hyperbolic_even(3)),
+    "cosh_f64": ("f64", lambda: hyperbolic_even(6)),
+    "sinh_f32": ("f32", lambda: hyperbolic_odd(2)),
+    "sinh_f64": ("f64", lambda: hyperbolic_odd(5)),
+    "log_f32": ("f32", lambda: logarithm(9)),
+    "log_quotient_f64": ("f64", lambda: logarithm_by_quotient(7)),
+    "sin_f32": ("f32", lambda: sine(3)),
+    "sin_f64": ("f64", lambda: sine(6)),
+    "cos_f32": ("f32", lambda: cosine(3)),
+    "cos_f64": ("f64", lambda: cosine(6)),
+    "tan_f32": ("f32", lambda: tangent(6)),
+    "tan_f64": ("f64", lambda: tangent(15)),
+    "asin_f32": ("f32", lambda: arc_sine(5)),
+    "asin_f64": ("f64", lambda: arc_sine(13)),
+    "atan_f32": ("f32", lambda: arc_tangent(8)),
+    "atan_f64": ("f64", lambda: arc_tangent(20)),
+    "erf_f32": ("f32", lambda: error_function(9, "3.95")),
+    "erf_f64": ("f64", lambda: error_function(25, "5.95")),
+    "log2_power_f64": ("f64", lambda: power_logarithm(14)),
+    "exp2_power_f64": ("f64", lambda: power_exponential(7)),
+    "log2_tail_f64": ("f64", lambda: power_tail(7)),
+}
+
+
+def parts(value: mpf, element: str, count: int) -> list[mpf]:
+    """`value` as a sum of `count` numbers of the element type, each the best for what is left."""
+    out: list[mpf] = []
+    for _ in range(count):
+        out.append(rounded(value - sum(out, mpf(0)), element))
+    return out
+
+
+def bit_pieces(value: mpf, first: int, width: int, count: int) -> list[mpf]:
+    """The bits of `value` below 2^-first, cut into pieces of `width` bits; the last takes 53."""
+    out: list[mpf] = []
+    with mpmath.workprec(400):
+        left, at = value * mpf(2) ** first % 1, first
+        for i in range(count):
+            size = width if i < count - 1 else 53
+            whole = mpmath.floor(left * mpf(2) ** size)
+            out.append(whole * mpf(2) ** -(at + size))
+            left, at = left * mpf(2) ** size - whole, at + size
+    return out
+
+
+def constants() -> dict[str, list[mpf]]:
+    """The constants that are not fitted, by name; several numbers are the parts of one."""
+    with mpmath.workprec(400):
+        pi, ln2, ln10 = +mp.pi, mpmath.log(2), mpmath.log(10)
+        two_over_pi, log10_2 = 2 / pi, mpmath.log10(2)
+    out: dict[str, list[mpf]] = {}
+    for element in ("f32", "f64"):
+        out |= {
+            f"ln2_{element}": parts(ln2, element, 2),
+            f"log2_e_{element}": parts(1 / ln2, element, 2),
+            f"log10_e_{element}": parts(1 / ln10, element, 2),
+            f"log10_2_{element}": parts(log10_2, element, 2),
+            f"pi_{element}": parts(pi, element, 2),
+            f"half_pi_{element}": parts(pi / 2, element, 3),
+            f"two_over_pi_{element}": parts(two_over_pi, element, 1),
+        }
+    out["two_over_pi_near_f64"] = bit_pieces(two_over_pi, 0, 29, 4)
+    out["two_over_pi_far_f64"] = bit_pieces(two_over_pi, 47, 29, 4)
+    out["log2_power_0_f64"] = parts(2 / ln2, "f64", 2)
+    out["log2_power_1_f64"] = parts(2 / (3 * ln2), "f64", 2)
+    return out
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", help="tables to print (default: all)")
+    parser.add_argument("--check", action="store_true", help="compare with the library instead of printing")
+    options = parser.parse_args(arguments)
+    text = "".join(path.read_text() for path in sorted(LIBRARY.glob("*.ngir"))) if options.check else ""
+    missing = 0
+    for name in options.names or [*constants(), *TABLES]:
+        if name in TABLES:
+            element, make = TABLES[name]
+            numbers, error = make().fit(element)
+            remark = f"error 2^{float(mpmath.log(error, 2)):.2f}"
+        else:
+            numbers, element, remark = constants()[name], name[-3:], "rounded"
+        spelled = [(hexadecimal(n, element), hexadecimal(-n, element), f"{float(n):.17g}") for n in numbers]
+        if not options.check:
+            print(f"{name}: {remark}", *(f"  {bits}  // {value}" for bits, _, value in spelled), sep="\n")
+        for bits, opposite, value in spelled:
+            if options.check and not any(spelling in text for spelling in (bits, opposite, value)):
+                missing += 1
+                print(f"{name}: {bits} ({value}) is not in {LIBRARY}")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
