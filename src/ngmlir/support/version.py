@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The version of ngmlir. Its one home is pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+
+@cache
+def version() -> str:
+    """That of the checkout this file lies in, else that of the installed package."""
+    project = Path(__file__).parents[3] / "pyproject.toml"
+    if project.is_file():
+        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
+    return metadata.version("ngmlir")

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of ngopt."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..rewrite.pipeline import Passes
+from ..support.diagnostics import UserError
+from .shell import Flags
+
+ABOUT = "Reads an .ngir module, runs passes over it, and prints what comes out."
+EPILOG = """\
+Each pass is also a flag of its own (--list-passes names them); passes run in the order given:
+  ngopt --shape --prune model.ngir
+  ngopt -p 'shape,prune{assume=nsz},fuse' model.ngir
+  ngopt -p cpu --emit=llvm model.ngir          a named pipeline of lowering/pipelines
+mlir-opt's spellings (-one-dash, --mlir-print-..., builtin.module(...), --verify-each=0) are taken too."""
+
+#: mlir-opt's name -> ours, where they differ by more than the prefix --mlir-.
+_MLIR_NAMES = {"--mlir-print-debuginfo": "--print-locations", "--verify-each=0": "--no-verify-each", "--verify-each=false": "--no-verify-each"}
+_STAGES = ("ir", "llvm", "ptx", "asm")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line asks for."""
+
+    input: str
+    output: str
+    pipeline: str
+    target: str
+    emit: str
+    verify_each: bool
+    split_input: bool
+    verify_diagnostics: bool
+    unregistered: bool
+    generic: bool
+    locations: bool
+    timing: bool
+    dump_pipeline: bool
+    print_before: frozenset[str] | None
+    print_after: frozenset[str] | None
+    color: str
+    listing: str  # "dialects", "passes", "ops", "version" or ""
+
+    def command(self) -> list[str]:
+        """The flags that decide what is computed: those a reproducer repeats."""
+        flags = [f"--target={self.target}"] if self.target != "cpu" else []
+        flags += [f"--emit={self.emit}"] if self.emit != "ir" else []
+        flags += ["--allow-unregistered-dialect"] if self.unregistered else []
+        flags += ["--split-input-file"] if self.split_input else []
+        flags += ["--no-verify-each"] if not self.verify_each else []
+        return flags + ([shlex.quote(f"--pass-pipeline={self.pipeline}")] if self.pipeline else [])
+
+
+def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
+    """The options of a command line; UserError for one that ngopt does not know."""
+    flags = _flags()
+    found = flags.read(_normalised(arguments, flags.names(), passes), [f"--{name}" for name in passes])
+    if len(found.input) > 1:
+        raise UserError(f"too many inputs: {' '.join(found.input)}", hint="ngopt reads one file, or standard input for '-'")
+    return Options(
+        input=found.input[0] if found.input else "-",
+        output=found.o,
+        pipeline=",".join(part for part in found.pipeline if part),
+        target=found.target,
+        emit=found.emit,
+        verify_each=found.verify_each,
+        split_input=found.split_input_file,
+        verify_diagnostics=found.verify_diagnostics,
+        unregistered=found.allow_unregistered_dialect,
+        generic=found.print_op_generic,
+        locations=found.print_locations,
+        timing=found.timing,
+        dump_pipeline=found.dump_pass_pipeline,
+        print_before=_selected(found.print_ir_before_all, found.print_ir_before, passes),
+        print_after=_selected(found.print_ir_after_all, found.print_ir_after, passes),
+        color=found.color,
+        listing=found.listing,
+    )
+
+
+def _flags() -> Flags:
+    flags = Flags("ngopt", ABOUT, epilog=EPILOG)
+    add = flags.add_argument
+    add("input", nargs="*", help="the .ngir file; '-' or nothing: standard input")
+    add("-o", metavar="FILE", default="-", help="where the result goes (default: standard output)")
+    add("-p", "--pass-pipeline", dest="pipeline", action="append", default=[], metavar="PIPELINE", help="passes: a,b{option=1}, also inside builtin.module(...)")
+    add("--target", default="cpu", help="cpu (this machine), x86-64-v3, aarch64, sm_90a, ... (default: cpu)")
+    add("--emit", choices=_STAGES, default="ir", help="what to print: ir, llvm (LLVM IR), ptx, or asm (default: ir)")
+    add("--verify-each", action="store_true", default=True, help="verify after every pass (default)")
+    add("--no-verify-each", dest="verify_each", action="store_false", help="verify only what is read")
+    add("--split-input-file", action="store_true", help="the file holds several programs, parted by lines // -----")
+    add("--verify-diagnostics", action="store_true", help="compare messages with // expected-error@+1 {{text}} comments")
+    add("--allow-unregistered-dialect", action="store_true", help="keep ops of unknown dialects, in generic form")
+    add("--print-op-generic", action="store_true", help='print "dialect.op"(...) as every MLIR tool reads it')
+    add("--print-locations", action="store_true", help="print loc(...) after every op")
+    add("--print-ir-before-all", action="store_true", help="print the module before every pass, to standard error")
+    add("--print-ir-after-all", action="store_true", help="print the module after every pass, to standard error")
+    add("--print-ir-before", metavar="PASSES", default="", help="the same before these passes (a,b) only")
+    add("--print-ir-after", metavar="PASSES", default="", help="the same after these passes (a,b) only")
+    add("--dump-pass-pipeline", action="store_true", help="print the pipeline that runs, to standard error")
+    add("--timing", action="store_true", help="print where the time went, to standard error")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="colour in messages (NO_COLOR is honoured)")
+    for name, text in (("show-dialects", "dialects"), ("list-passes", "passes"), ("list-ops", "ops"), ("version", "version")):
+        add(f"--{name}", dest="listing", action="store_const", const=text, default="", help=f"print the {text} and stop")
+    return flags
+
+
+def _normalised(arguments: Sequence[str], flags: Sequence[str], passes: Passes) -> list[str]:
+    """mlir-opt's spellings as ours, and a pass flag `--prune=a=1` as `--pass-pipeline=prune{a=1}`."""
+    out: list[str] = []
+    for i, word in enumerate(arguments):
+        if word == "--":
+            return out + list(arguments[i:])
+        word = _MLIR_NAMES.get(word, word)
+        if word.startswith("-") and not word.startswith("--"):
+            name = word[1:].partition("=")[0]
+            word = f"-{word}" if len(name) > 1 and (name in passes or f"--{name}" in flags) else word
+        unprefixed = "--" + word.removeprefix("--mlir-")
+        if word.startswith("--mlir-") and unprefixed.partition("=")[0] in flags:
+            word = unprefixed
+        name, _, options = word.removeprefix("--").partition("=")
+        if word.startswith("--") and name in passes:
+            word = f"--pass-pipeline={name}{{{options}}}" if options else f"--pass-pipeline={name}"
+        out.append(word)
+    return out
+
+
+def _selected(everything: bool, names: str, passes: Passes) -> frozenset[str] | None:
+    """The passes around which to print; None = all."""
+    if everything:
+        return None
+    chosen = frozenset(name.strip() for name in names.split(",") if name.strip())
+    for name in chosen:
+        if name not in passes:
+            raise UserError(f"unknown pass '{name}'", hint="see ngopt --list-passes")
+    return chosen

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ngopt says while a pipeline runs: the IR around each pass, and where the time went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from ..ir.core import Module
+from ..ir.printer import to_text
+from ..rewrite.pipeline import Step
+from .shell import say
+
+
+class PrintIR:
+    """Prints the module before and after the passes of these names; `None` means all passes."""
+
+    def __init__(
+        self, before: Collection[str] | None, after: Collection[str] | None, *, generic: bool, locations: bool
+    ) -> None:
+        self.selected = {"Before": before, "After": after}
+        self.generic, self.locations = generic, locations
+
+    def before(self, step: Step, module: Module) -> None:
+        self.dump("Before", step, module)
+
+    def after(self, step: Step, module: Module, seconds: float) -> None:
+        self.dump("After", step, module)
+
+    def dump(self, when: str, step: Step, module: Module) -> None:
+        names = self.selected[when]
+        if names is None or step.name in names:
+            title = "".join(part.capitalize() for part in step.name.split("-"))
+            say(f"// -----// IR Dump {when} {title} ({step.name}) //----- //")
+            say(to_text(module, generic=self.generic, locations=self.locations))
+
+
+class Timing:
+    """Wall time of every stage, in the order in which they first ran."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Counts the time inside the `with`."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, time.perf_counter() - started)
+
+    def add(self, name: str, seconds: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+    def before(self, step: Step, module: Module) -> None:
+        pass
+
+    def after(self, step: Step, module: Module, seconds: float) -> None:
+        self.add(step.name, seconds)
+
+    def report(self, total: float) -> str:
+        """A table as mlir-opt prints it; `Rest` is what no stage accounts for, verification between passes too."""
+        bar = f"===-{'-' * 73}-==="
+        rows = [*self.seconds.items(), ("Rest", max(0.0, total - sum(self.seconds.values()))), ("Total", total)]
+        lines = [bar, "... Execution time report ...".center(len(bar)).rstrip(), bar]
+        lines += [f"  Total Execution Time: {total:.4f} seconds", "", "  ----Wall Time----  ----Name----"]
+        lines += [f"  {seconds:8.4f} ({100 * seconds / (total or 1):5.1f}%)  {name}" for name, seconds in rows]
+        return "\n".join(lines)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The import law: a room of src/ngmlir imports strictly lower ranks, also inside functions.
+
+The same table stands in docs/architecture.md; test_docs.py compares the two.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "ngmlir"
+RANK = {
+    "support": 0,
+    "ir": 1, "llvm": 1,
+    "decl": 2,
+    "ops": 3,
+    "op_graph": 4, "rewrite": 4, "runtime": 4,
+    "passes": 5, "codegen": 5,
+    "compiler": 6,
+    "transformers": 7, "testing": 7,
+    "tools": 8,
+    "__init__": 9, "__main__": 9,  # the verbs of every room; the start of the tools
+}  # fmt: skip
+
+
+def imported(tree: ast.Module, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """(line, dotted path) of everything that a module imports, wherever in it; relative names made absolute."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, tuple(alias.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            path = base + tuple((node.module or "").split(".") if node.module else ())
+            for alias in node.names:
+                yield node.lineno, (*path, alias.name)
+
+
+def breaches(source: Path) -> Iterator[str]:
+    """`ir/printer.py:3: ir may not import passes`, for each import that does not go down."""
+    for file in sorted(source.rglob("*.py")):
+        parts = file.relative_to(source).parts
+        room = parts[0].removesuffix(".py")
+        place = "/".join(parts)
+        if room not in RANK:
+            yield f"{place}: the room {room} has no rank"
+            continue
+        for line, path in imported(ast.parse(file.read_text(encoding="utf-8")), ("ngmlir", *parts[:-1])):
+            if path[0] != "ngmlir" or len(path) < 2 or path[1] == room:
+                continue
+            # What is no room is a name of `ngmlir/__init__.py` itself.
+            target = path[1] if path[1] in RANK else "__init__"
+            if RANK[target] >= RANK[room] and room not in ("__init__", "__main__"):
+                yield f"{place}:{line}: {room} may not import {path[1]}"
+
+
+def test_imports_go_down() -> None:
+    assert list(breaches(SOURCE)) == []
+
+
+def test_runtime_knows_no_ir() -> None:
+    """Ahead-of-time programs need only the runtime and the records of `support`."""
+    for file in (SOURCE / "runtime").rglob("*.py"):
+        package = ("ngmlir", *file.relative_to(SOURCE).parts[:-1])
+        for line, path in imported(ast.parse(file.read_text(encoding="utf-8")), package):
+            allowed = path[0] != "ngmlir" or path[1] not in ("ir", "decl", "ops")
+            assert allowed, f"{file.relative_to(SOURCE)}:{line}: runtime may not import {path[1]}"
+
+
+def test_the_law_sees_a_breach(tmp_path: Path) -> None:
+    room = tmp_path / "ir"
+    room.mkdir()
+    (room / "printer.py").write_text("def f():\n    pass\n    from ..passes import prune\n")
+    (room / "lexer.py").write_text("from ..support.target import Target\nimport ngmlir.ops.words\nfrom .. import compile\n")
+    (tmp_path / "cellar.py").write_text("")
+    assert list(breaches(tmp_path)) == [
+        "cellar.py: the room cellar has no rank",
+        "ir/lexer.py:2: ir may not import ops",
+        "ir/lexer.py:3: ir may not import compile",
+        "ir/printer.py:3: ir may not import passes",
+    ]
