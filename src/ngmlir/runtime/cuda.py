@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -186,7 +187,7 @@ class CudaDevice:
 def _driver() -> Any:
     """The driver's bindings, initialised; a `UserError` says which part is missing."""
     try:
-        from cuda.bindings import driver
+        driver: Any = importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
         raise UserError(
             "the Python package cuda-bindings is not installed",

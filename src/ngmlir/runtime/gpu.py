@@ -11,21 +11,13 @@ from math import prod
 from threading import Lock
 from typing import Any, Protocol
 
-import ml_dtypes
 import numpy as np
 
 from ..support.artifact import Artifact, Place
 from ..support.diagnostics import UserError
 from ..support.signature import ITEM_BYTES, Parameter
-
-_NUMPY = {
-    name: np.dtype(kind)
-    for name, kind in {
-        "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-        "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64,
-        "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
-    }.items()
-}  # fmt: skip
+from .buffers import DTYPES
+from .executable import as_array, check_count
 
 #: Bindings of buffers whose launches are kept ready; a training loop needs one.
 _BINDINGS = 16
@@ -107,7 +99,7 @@ class DeviceBuffer:
 
     def write(self, array: np.ndarray) -> None:
         """Copies `array`, converted to this buffer's type, to the device."""
-        host = np.ascontiguousarray(array, _NUMPY[self.dtype])
+        host = np.ascontiguousarray(array, DTYPES[self.dtype])
         if host.shape != self.shape and not (host.size == 1 and prod(self.shape) == 1):
             raise UserError(f"an array of shape {host.shape} is written to a buffer of shape {self.shape}")
         if host.nbytes:
@@ -120,7 +112,7 @@ class DeviceBuffer:
 
     def numpy(self) -> np.ndarray:
         """A copy on the host."""
-        array = np.empty(self.shape, _NUMPY[self.dtype])
+        array = np.empty(self.shape, DTYPES[self.dtype])
         self.read_into(array)
         return array
 
@@ -151,20 +143,18 @@ class GpuExecutable:
 
     def run(
         self,
-        arguments: Sequence[np.ndarray | DeviceBuffer],
+        arguments: Sequence[Any],
         results: Sequence[DeviceBuffer | None] | None = None,
     ) -> list[np.ndarray | DeviceBuffer]:
         """Runs all kernels in order.
 
-        An argument on the device is used where it lies; an array is copied there first. A result tied to an
-        argument overwrites it and is returned as that same buffer or array. Other results are written to the
-        buffers in `results` and returned as they are, or, without one, as new arrays.
+        An argument on the device is used where it lies; anything else is copied there first, and stays as it
+        was. A result tied to an argument on the device overwrites it and is returned as that same buffer.
+        Other results are written to the buffers in `results` and returned as those, or, without one, as new
+        arrays.
         """
         signature = self.signature
-        if len(arguments) != len(signature.arguments):
-            raise UserError(
-                f"{signature.name} takes {len(signature.arguments)} arguments, {len(arguments)} were given"
-            )
+        check_count(signature.name, signature.arguments, arguments)
         if results is not None and len(results) != len(signature.results):
             raise UserError(
                 f"{signature.name} has {len(signature.results)} results, {len(results)} were given"
@@ -179,23 +169,13 @@ class GpuExecutable:
 
     __call__ = run
 
-    def _argument(self, index: int, given: np.ndarray | DeviceBuffer) -> DeviceBuffer:
+    def _argument(self, index: int, given: Any) -> DeviceBuffer:
         parameter = self.signature.arguments[index]
         if isinstance(given, DeviceBuffer):
             self._check(parameter, given)
             return given
-        if given.shape != parameter.shape:
-            raise UserError(
-                f"argument {parameter.name!r} has shape {given.shape}, not {parameter.shape}",
-                parameter.location,
-            )
-        if given.dtype != _NUMPY[parameter.dtype]:
-            raise UserError(
-                f"argument {parameter.name!r} has type {given.dtype}, not {parameter.dtype}",
-                parameter.location,
-            )
         buffer = self._stage("argument", index, parameter)
-        buffer.write(given)
+        buffer.write(as_array(parameter, given))
         return buffer
 
     def _result(self, index: int, given: DeviceBuffer | None, inputs: Sequence[DeviceBuffer]) -> DeviceBuffer:
@@ -268,17 +248,13 @@ class GpuExecutable:
     def _hand_over(
         self,
         index: int,
-        arguments: Sequence[np.ndarray | DeviceBuffer],
+        arguments: Sequence[Any],
         wanted: DeviceBuffer | None,
         buffer: DeviceBuffer,
     ) -> np.ndarray | DeviceBuffer:
         tied = self.signature.tied_argument(index)
-        if tied is not None:
-            owner = arguments[tied]
-            if isinstance(owner, np.ndarray):
-                owner[...] = buffer.numpy()
-            return owner
-        return buffer.numpy() if wanted is None else wanted
+        owner = arguments[tied] if tied is not None else wanted
+        return owner if isinstance(owner, DeviceBuffer) else buffer.numpy()
 
 
 def load(artifact: Artifact, device: GpuDevice) -> GpuExecutable:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -214,12 +215,7 @@ def _atomic(slots: Slots, instruction: Instruction) -> Step:
         operands.insert(0, Sink())
     name = next((m for m in instruction.modifiers if m in _OPERATIONS), None)
     kind = instruction.type
-    if (
-        name is None
-        or isinstance(operands[0], Vector)
-        or "noftz" not in instruction.modifiers
-        and kind in ("f16", "bf16")
-    ):
+    if name is None or isinstance(operands[0], Vector):
         raise slots.limit(instruction)
     dtype, lanes = STORAGE[kind]
     item = dtype.itemsize * lanes
@@ -227,10 +223,13 @@ def _atomic(slots: Slots, instruction: Instruction) -> Step:
     reads = [reader(slots, instruction, o, kind) for o in operands[2:]]
     write = writer(slots, instruction, operands[0], f"b{8 * item}")
     target = FORMATS.get(kind)
-    combine = _OPERATIONS[name]
-    if target is not None and not target.direct:
-        plain = combine
-        combine = lambda old, new: target.encode(plain(target.decode(old), target.decode(new)))
+    plain = _OPERATIONS[name]
+
+    def combine(old: Array, *operands: Array) -> Array:
+        if target is None or target.direct:
+            return plain(old, *operands)
+        return target.encode(plain(target.decode(old), *(target.decode(v) for v in operands)))
+
     unit = f"u{item}"
 
     def act(frame: Frame, threads: Threads, at: Array, part: Space) -> None:
@@ -263,7 +262,7 @@ def _turns(index: Array) -> list[Array]:
         return [order]
     by_rank = np.argsort(rank, kind="stable")
     bounds = np.searchsorted(rank[by_rank], np.arange(int(rank.max()) + 2))
-    return [order[by_rank[a:b]] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [order[by_rank[a:b]] for a, b in pairwise(bounds)]
 
 
 @decodes("prefetch", "prefetchu", "applypriority", "discard", "createpolicy")

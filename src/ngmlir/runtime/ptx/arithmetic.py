@@ -110,7 +110,8 @@ def _mad(slots: Slots, instruction: Instruction) -> Step:
         values = [target.decode(v) for v in operands]
         if ftz:
             values = [flush(v) for v in values]
-        result = fma(*values, target)
+        a, b, c = values
+        result = fma(a, b, c, target)
         if ftz or sat or relu:
             value = target.decode(result)
             value = flush(value) if ftz else value
@@ -127,9 +128,7 @@ def _product(slots: Slots, instruction: Instruction, accumulate: bool) -> Step:
     size = STORAGE[kind][0].itemsize
     modifiers = instruction.modifiers
     if "wide" in modifiers:
-        result = f"{kind[0]}{16 * size}"
-        wide = STORAGE[result][0]
-        product: Callable[[Array, Array], Array] = lambda a, b: a.astype(wide) * b.astype(wide)
+        result, product = f"{kind[0]}{16 * size}", _wide_product
     elif "hi" in modifiers:
         result, product = kind, _high_product
     else:
@@ -148,6 +147,11 @@ def _product(slots: Slots, instruction: Instruction, accumulate: bool) -> Step:
     return lambda frame, threads: write(
         frame, threads, product(*[read(frame, threads) for read in reads]) + third(frame, threads)
     )
+
+
+def _wide_product(a: Array, b: Array) -> Array:
+    wide = np.dtype(f"{a.dtype.kind}{2 * a.dtype.itemsize}")
+    return a.astype(wide) * b.astype(wide)
 
 
 def _high_product(a: Array, b: Array) -> Array:

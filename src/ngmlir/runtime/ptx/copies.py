@@ -39,8 +39,16 @@ class Copy:
 
     def part(self, which: Array) -> Copy:
         """The same copy for some of its threads."""
-        arrays = (self.threads, self.source, self.target, self.kept, self.group)
-        return Copy(*(array[which] for array in arrays), self.size, self.instruction, self.order)
+        return Copy(
+            self.threads[which],
+            self.source[which],
+            self.target[which],
+            self.kept[which],
+            self.group[which],
+            self.size,
+            self.instruction,
+            self.order,
+        )
 
     def land(self, frame: Frame) -> None:
         span = np.arange(self.size)

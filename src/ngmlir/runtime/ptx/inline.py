@@ -7,7 +7,6 @@ the callee's parameters and results are other names for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ...support.diagnostics import Limit, Location, UserError
@@ -79,9 +78,8 @@ class _Expansion:
         callers: tuple[str, ...],
         end: str,
     ) -> None:
-        rename: Callable[[Operand], Operand] = lambda operand: _renamed(operand, names)
-        operands = tuple(map(rename, instruction.operands))
-        guard = rename(instruction.guard) if instruction.guard else None
+        operands = tuple(_renamed(operand, names) for operand in instruction.operands)
+        guard = _renamed(instruction.guard, names) if instruction.guard else None
         assert guard is None or isinstance(guard, Register)
         copy = replace(instruction, operands=operands, guard=guard)
         if instruction.head == "call":

@@ -303,8 +303,8 @@ class _Scheduler:
         if operation.group > WARP:
             span = operation.group // WARP
             whole = np.ones(-(-warps // span) * span, np.bool_)
-            whole[:warps] = (present & living) == living
-            complete &= whole.reshape(-1, span).all(axis=1)[group // span]
+            whole[:warps] = np.equal(present & living, living)
+            complete &= np.all(whole.reshape(-1, span), axis=1)[group // span]
         waiting = arrived[~complete]
         frame.status[waiting] = AT_COLLECTIVE
         frame.pc[waiting] = place

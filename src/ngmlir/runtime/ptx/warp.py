@@ -103,10 +103,9 @@ def _vote(slots: Slots, instruction: Instruction) -> Step:
             weights = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
             write(frame, threads, (table * weights).sum(axis=1)[row].astype(np.uint32))
             return
-        every = (table | ~_table(frame, running, np.ones(len(running), np.bool_))).all(axis=1)
-        some = table.any(axis=1)
-        outcome = {"all": every, "any": some, "uni": every | ~some}[mode]
-        write(frame, threads, outcome[row])
+        absent = ~_table(frame, running, np.ones(len(running), np.bool_))
+        every, some = np.all(table | absent, axis=1)[row], np.any(table, axis=1)[row]
+        write(frame, threads, {"all": every, "any": some, "uni": every | ~some}[mode])
 
     return step
 
