@@ -10,7 +10,7 @@ import difflib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from ..support.diagnostics import UNKNOWN, Location, UserError
+from ..support.diagnostics import Location, UserError
 from .attribute_parser import AttributeParser
 from .attributes import ArrayAttr, Attribute, DictAttr, StringAttr, TypeAttr
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, op_name
@@ -290,6 +290,8 @@ class _Parser(AttributeParser):
         if not isinstance(function, FunctionType):
             raise self.error_at("expected a function type (operand types) -> result types", type_start)
         values = self.resolve(operands, function.inputs, type_start)
+        if cls.definition is not None:
+            _add_defaults(cls.definition, attributes)
         op = cls(values, function.results, attributes, regions, self.place(start), successors)
         if isinstance(op, UnregisteredOp):
             op.full_name = name
@@ -362,6 +364,7 @@ class _Parser(AttributeParser):
             if any(d.items for d in given):  # type: ignore[attr-defined]
                 attributes[key] = ArrayAttr(tuple(given))
         attributes["function_type"] = TypeAttr(FunctionType(tuple(inputs), tuple(results)))
+        _add_defaults(definition, attributes)
         region = Region()
         if self.kind == "{":
             if len(arguments) != len(inputs):
@@ -416,9 +419,7 @@ class _Parser(AttributeParser):
         for _ in definition.regions:
             regions.append(self.region(isolated))
         values = self.resolve(names, types, start)
-        for field in definition.attributes:
-            if field.name not in attributes and field.default is not None:
-                attributes[field.name] = field.default
+        _add_defaults(definition, attributes)
         return cls(values, results, attributes, regions, self.place(start))
 
     def formed_operands(self, definition: OpDefinition, name: str, names: list[tuple[str, int]]) -> None:
@@ -465,13 +466,15 @@ class _Parser(AttributeParser):
             raise self.error(f"nested deeper than {MAX_DEPTH} levels")
 
 
+def _add_defaults(definition: OpDefinition, attributes: dict[str, Attribute]) -> None:
+    for field in definition.attributes:
+        if field.name not in attributes and field.default is not None:
+            attributes[field.name] = field.default
+
+
 _SHORT_NAMES = {"module": "builtin.module", "return": "func.return", "call": "func.call"}
 
 
 def _kept_name(name: str) -> str:
     """The name to remember for printing; numbers are given anew each time."""
     return "" if name[1:2].isdigit() else name[1:]
-
-
-def unknown_location() -> Location:
-    return UNKNOWN

@@ -211,7 +211,11 @@ class _Printer:
             results = ", ".join(t.text + d for t, d in zip(type.results, details, strict=True))
             bare = len(type.results) == 1 and not details[0] and not isinstance(type.results[0], FunctionType)
             text += f" -> {results}" if bare else f" -> ({results})"
-        rest = tuple((k, v) for k, v in op.attributes.items() if k not in _HEADER)
+        definition = op.definition
+        assert definition is not None
+        rest = tuple(
+            (k, v) for k, v in op.attributes.items() if k not in _HEADER and not _is_default(definition, k, v)
+        )
         if rest:
             text += f" attributes {dictionary_text(rest)}"
         if body is not None:

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the elementwise ops mean on NumPy arrays.
+
+f16 and bf16 are computed in f32 and rounded. Transcendental functions are computed in a wider type than their
+operand and rounded, so that they are as good as correctly rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.core import Op
+from ...ir.literals import dtype_of
+from .numbers import Array, fma, is_float, is_half, narrowed, widened
+
+Plain = Callable[..., Any]
+_WIDER: dict[str, type[np.floating[Any]]] = {"float32": np.float64, "float64": np.longdouble}
+
+
+def in_f32(function: Plain) -> Plain:
+    """Computes f16 and bf16 in f32 and rounds once; other types as they are."""
+
+    def narrow(*arrays: Array) -> Any:
+        dtype = arrays[0].dtype
+        if not is_half(dtype):
+            return function(*arrays)
+        return np.asarray(function(*map(widened, arrays))).astype(dtype)
+
+    return narrow
+
+
+def comparing(function: Plain) -> Plain:
+    """Compares f16 and bf16 as f32; the result is not a float."""
+    return lambda *arrays: function(*map(widened, arrays))
+
+
+def transcendental(function: Plain) -> Plain:
+    """Computes in a wider type and rounds."""
+
+    def rounded(*arrays: Array) -> Any:
+        dtype = arrays[0].dtype
+        return np.asarray(function(*[a.astype(_WIDER[dtype.name]) for a in arrays])).astype(dtype)
+
+    return in_f32(rounded)
+
+
+# ---- arithmetic --------------------------------------------------------------------------------------------
+
+
+def sign(x: Array) -> Any:
+    return np.where(x > 0, np.ones_like(x), np.where(x < 0, -np.ones_like(x), x))
+
+
+def rsqrt(x: Array) -> Any:
+    return reciprocal(in_f32(np.sqrt)(x))
+
+
+@in_f32
+def reciprocal(x: Array) -> Any:
+    return np.ones_like(x) / x
+
+
+def quotient_and_remainder(lhs: Array, rhs: Array) -> tuple[Any, Any]:
+    """The floored quotient of floats and what it leaves, exact while the quotient has no more bits than the type."""
+    quotient = np.floor(lhs / rhs)
+    rest = np.where(quotient == 0, lhs, fma(-quotient, rhs, lhs))
+    # The quotient was rounded before it was floored, and may so have reached the next integer.
+    above = (rest != 0) & ((rest < 0) != (rhs < 0)) & ~np.isnan(rest)
+    quotient = np.where(above, quotient - 1, quotient)
+    rest = np.where(above, rest + rhs, rest)
+    return quotient, np.where(rest == 0, np.copysign(rest, rhs), rest)
+
+
+def floor_divide(lhs: Array, rhs: Array) -> Any:
+    if is_float(lhs.dtype):
+        return in_f32(lambda a, b: quotient_and_remainder(a, b)[0])(lhs, rhs)
+    return np.floor_divide(lhs, rhs)  # NumPy too gives 0 for division by zero
+
+
+def remainder(lhs: Array, rhs: Array) -> Any:
+    if is_float(lhs.dtype):
+        return in_f32(lambda a, b: quotient_and_remainder(a, b)[1])(lhs, rhs)
+    return np.remainder(lhs, rhs)
+
+
+def power(lhs: Array, rhs: Array) -> Any:
+    return transcendental(np.power)(lhs, rhs) if is_float(lhs.dtype) else _integer_power(lhs, rhs)
+
+
+def _integer_power(base: Array, exponent: Array) -> Any:
+    result, factor = np.ones_like(base), base
+    left = np.where(exponent < 0, np.zeros_like(exponent), exponent)
+    while np.any(left):
+        result = np.where(left & 1 == 1, result * factor, result)
+        factor, left = factor * factor, left >> 1
+    # 1 / base^n as an integer: 0, but for bases that are their own inverse.
+    odd = exponent & 1 == 1
+    inverse = np.where(base == 1, 1, np.where(base + 1 == 0, np.where(odd, -1, 1), 0)).astype(base.dtype)
+    return np.where(exponent < 0, inverse, result)
+
+
+def maximum(lhs: Array, rhs: Array) -> Any:
+    """NaN wins, then +0.0 over -0.0."""
+    if not is_float(lhs.dtype):
+        return np.maximum(lhs, rhs)
+    first = (lhs > rhs) | ((lhs == rhs) & ~np.signbit(lhs))
+    return np.where(np.isnan(lhs) | np.isnan(rhs), lhs + rhs, np.where(first, lhs, rhs))
+
+
+def minimum(lhs: Array, rhs: Array) -> Any:
+    """NaN wins, then -0.0 over +0.0."""
+    if not is_float(lhs.dtype):
+        return np.minimum(lhs, rhs)
+    first = (lhs < rhs) | ((lhs == rhs) & np.signbit(lhs))
+    return np.where(np.isnan(lhs) | np.isnan(rhs), lhs + rhs, np.where(first, lhs, rhs))
+
+
+def sigmoid(x: Array) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def erf(x: Array) -> Any:
+    return np.frompyfunc(math.erf, 1, 1)(x.astype(np.float64)).astype(np.float64)
+
+
+# ---- bits --------------------------------------------------------------------------------------------------
+
+
+def _unsigned(array: Array) -> Array:
+    return array.view(f"u{array.itemsize}")
+
+
+def _shift(function: Plain, lhs: Array, rhs: Array, beyond: Any) -> Any:
+    amount = _unsigned(rhs)
+    inside = amount < 8 * lhs.itemsize
+    return np.where(inside, function(lhs, np.where(inside, amount, 0).astype(lhs.dtype)), beyond)
+
+
+def shift_left(lhs: Array, rhs: Array) -> Any:
+    return _shift(np.left_shift, lhs, rhs, np.zeros_like(lhs))
+
+
+def shift_right_logical(lhs: Array, rhs: Array) -> Any:
+    bits = _unsigned(lhs)
+    return np.asarray(_shift(np.right_shift, bits, rhs, np.zeros_like(bits))).view(lhs.dtype)
+
+
+def shift_right_arithmetic(lhs: Array, rhs: Array) -> Any:
+    return _shift(np.right_shift, lhs, rhs, np.where(lhs < 0, -np.ones_like(lhs), np.zeros_like(lhs)))
+
+
+# ---- between types -----------------------------------------------------------------------------------------
+
+
+def cast(op: Op, arrays: Sequence[Array]) -> Any:
+    (source,), target = arrays, dtype_of(op.result.type)
+    if target == np.bool_:
+        return widened(source) != 0
+    if is_float(source.dtype) and is_float(target):
+        return narrowed(source, target)
+    if is_half(target):
+        return source.astype(np.float32).astype(target)
+    return widened(source).astype(target)
+
+
+def bitcast(op: Op, arrays: Sequence[Array]) -> Any:
+    return np.ascontiguousarray(arrays[0]).view(dtype_of(op.result.type)).reshape(arrays[0].shape)
+
+
+_FUNCTIONS: dict[str, Plain] = {
+    "negative": in_f32(np.negative),
+    "absolute": in_f32(np.absolute),
+    "sign": in_f32(sign),
+    "square": in_f32(np.square),
+    "reciprocal": reciprocal,
+    "sqrt": in_f32(np.sqrt),
+    "rsqrt": rsqrt,
+    "exp": transcendental(np.exp),
+    "exp2": transcendental(np.exp2),
+    "expm1": transcendental(np.expm1),
+    "log": transcendental(np.log),
+    "log2": transcendental(np.log2),
+    "log10": transcendental(np.log10),
+    "log1p": transcendental(np.log1p),
+    "sin": transcendental(np.sin),
+    "cos": transcendental(np.cos),
+    "tan": transcendental(np.tan),
+    "asin": transcendental(np.arcsin),
+    "acos": transcendental(np.arccos),
+    "atan": transcendental(np.arctan),
+    "sinh": transcendental(np.sinh),
+    "cosh": transcendental(np.cosh),
+    "tanh": transcendental(np.tanh),
+    "asinh": transcendental(np.arcsinh),
+    "acosh": transcendental(np.arccosh),
+    "atanh": transcendental(np.arctanh),
+    "sigmoid": transcendental(sigmoid),
+    "erf": transcendental(erf),
+    "floor": in_f32(np.floor),
+    "ceil": in_f32(np.ceil),
+    "round": in_f32(np.rint),
+    "trunc": in_f32(np.trunc),
+    "bitwise_not": np.invert,
+    "add": in_f32(np.add),
+    "subtract": in_f32(np.subtract),
+    "multiply": in_f32(np.multiply),
+    "divide": in_f32(np.divide),
+    "floor_divide": floor_divide,
+    "remainder": remainder,
+    "power": power,
+    "maximum": in_f32(maximum),
+    "minimum": in_f32(minimum),
+    "atan2": transcendental(np.arctan2),
+    "copysign": in_f32(np.copysign),
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "shift_left": shift_left,
+    "shift_right_logical": shift_right_logical,
+    "shift_right_arithmetic": shift_right_arithmetic,
+    "equal": comparing(np.equal),
+    "not_equal": comparing(np.not_equal),
+    "less": comparing(np.less),
+    "less_equal": comparing(np.less_equal),
+    "greater": comparing(np.greater),
+    "greater_equal": comparing(np.greater_equal),
+    "select": np.where,
+    "fma": fma,
+}
+
+
+def _on_arrays(function: Plain) -> Callable[[Op, Sequence[Array]], Any]:
+    return lambda op, arrays: function(*arrays)
+
+
+#: Op name -> value of the op on arrays.
+ELEMENTWISE: dict[str, Callable[[Op, Sequence[Array]], Any]] = {
+    **{f"ng.{name}": _on_arrays(function) for name, function in _FUNCTIONS.items()},
+    "ng.cast": cast,
+    "ng.bitcast": bitcast,
+}

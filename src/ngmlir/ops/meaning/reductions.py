@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What reductions and cumulative ops mean on NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...ir.core import Op
+from ...ir.literals import dtype_of
+from ..fields import get_bool, get_i64, get_i64s
+from .elementwise import maximum, minimum
+from .numbers import Array, is_float, widened
+
+
+def extreme(dtype: np.dtype[Any], sign: int) -> Any:
+    """The least (sign -1) or greatest number of a type."""
+    if is_float(dtype):
+        return dtype.type(sign * np.inf)
+    return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
+
+
+def rows(array: Array, axes: Sequence[int]) -> Array:
+    """The array with the reduced elements (in the operand's order) as its last dimension.
+
+    Contiguous, so that NumPy sums in pairs whichever dimensions were chosen.
+    """
+    kept = [d for d in range(array.ndim) if d not in axes]
+    gone = sorted(axes)
+    moved = array.transpose(*kept, *gone)
+    shape = (*(array.shape[d] for d in kept), prod(array.shape[d] for d in gone))
+    return np.ascontiguousarray(moved).reshape(shape)
+
+
+def sum_over(array: Array, axes: Sequence[int]) -> Any:
+    """The sum; of f16 and bf16 in f32, not rounded back."""
+    wide = widened(array)
+    return np.sum(rows(wide, axes), axis=-1, dtype=wide.dtype)
+
+
+def sum_(op: Op, arrays: Sequence[Array]) -> Any:
+    return sum_over(arrays[0], get_i64s(op, "axes")).astype(arrays[0].dtype)
+
+
+def product(op: Op, arrays: Sequence[Array]) -> Any:
+    wide = widened(arrays[0])
+    return np.prod(rows(wide, get_i64s(op, "axes")), axis=-1, dtype=wide.dtype).astype(arrays[0].dtype)
+
+
+def max_over(array: Array, axes: Sequence[int]) -> Any:
+    wide = rows(widened(array), axes)
+    found = np.max(wide, axis=-1, initial=extreme(wide.dtype, -1))
+    if not is_float(wide.dtype):
+        return found
+    positive = np.any((wide == 0) & ~np.signbit(wide), axis=-1)
+    return np.where(found == 0, np.where(positive, found.dtype.type(0), found.dtype.type(-0.0)), found)
+
+
+def min_over(array: Array, axes: Sequence[int]) -> Any:
+    wide = rows(widened(array), axes)
+    found = np.min(wide, axis=-1, initial=extreme(wide.dtype, 1))
+    if not is_float(wide.dtype):
+        return found
+    negative = np.any((wide == 0) & np.signbit(wide), axis=-1)
+    return np.where(found == 0, np.where(negative, found.dtype.type(-0.0), found.dtype.type(0)), found)
+
+
+def max_(op: Op, arrays: Sequence[Array]) -> Any:
+    return max_over(arrays[0], get_i64s(op, "axes")).astype(arrays[0].dtype)
+
+
+def min_(op: Op, arrays: Sequence[Array]) -> Any:
+    return min_over(arrays[0], get_i64s(op, "axes")).astype(arrays[0].dtype)
+
+
+def mean(op: Op, arrays: Sequence[Array]) -> Any:
+    (source,), axes = arrays, get_i64s(op, "axes")
+    total = np.asarray(sum_over(source, axes))
+    count = total.dtype.type(prod(source.shape[a] for a in axes))
+    return np.divide(total, count).astype(source.dtype)
+
+
+def any_(op: Op, arrays: Sequence[Array]) -> Any:
+    return np.any(rows(arrays[0], get_i64s(op, "axes")), axis=-1)
+
+
+def all_(op: Op, arrays: Sequence[Array]) -> Any:
+    return np.all(rows(arrays[0], get_i64s(op, "axes")), axis=-1)
+
+
+def argmax(op: Op, arrays: Sequence[Array]) -> Any:
+    return np.argmax(rows(widened(arrays[0]), get_i64s(op, "axes")), axis=-1).astype(dtype_of(op.result.type))
+
+
+def argmin(op: Op, arrays: Sequence[Array]) -> Any:
+    return np.argmin(rows(widened(arrays[0]), get_i64s(op, "axes")), axis=-1).astype(dtype_of(op.result.type))
+
+
+def _cumulative(combine: Callable[[Any, Any], Any], first: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
+    """Steps along the axis from `first`, the value of nothing."""
+
+    def value(op: Op, arrays: Sequence[Array]) -> Any:
+        source = widened(arrays[0])
+        line = np.moveaxis(source, get_i64(op, "axis"), 0)
+        result = np.empty_like(source)
+        out = np.moveaxis(result, get_i64(op, "axis"), 0)
+        if get_bool(op, "reverse"):
+            line, out = line[::-1], out[::-1]
+        so_far = np.full(line.shape[1:], first(source.dtype), source.dtype)
+        for i in range(len(line)):
+            after = combine(so_far, line[i]) if i else line[i]
+            out[i] = so_far if get_bool(op, "exclusive") else after
+            so_far = after
+        return result.astype(arrays[0].dtype)
+
+    return value
+
+
+REDUCTIONS: dict[str, Callable[[Op, Sequence[Array]], Any]] = {
+    "ng.sum": sum_,
+    "ng.product": product,
+    "ng.max": max_,
+    "ng.min": min_,
+    "ng.mean": mean,
+    "ng.any": any_,
+    "ng.all": all_,
+    "ng.argmax": argmax,
+    "ng.argmin": argmin,
+    "ng.cumulative_sum": _cumulative(np.add, lambda dtype: 0),
+    "ng.cumulative_product": _cumulative(np.multiply, lambda dtype: 1),
+    "ng.cumulative_max": _cumulative(maximum, lambda dtype: extreme(dtype, -1)),
+    "ng.cumulative_min": _cumulative(minimum, lambda dtype: extreme(dtype, 1)),
+}

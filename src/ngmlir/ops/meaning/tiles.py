@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels and the ops on buffers mean. A buffer is a NumPy view of the memory that it stands for.
+
+Programs run one after the other, so barriers have nothing to do. What must not be read (fresh memory, the
+target of a copy under way) holds poison, and an access outside a buffer is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ...ir.core import Op, callee
+from ...ir.literals import dtype_of
+from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, shape_of
+from ...support.diagnostics import UserError
+from ..fields import get_i64, get_i64s, get_str
+from .control import Runner
+from .indexing import COMBINE
+from .numbers import Array, fma, is_float
+from .shape import literal_array
+
+
+def fill_with_poison(memory: Array) -> None:
+    """NaN for floats, a conspicuous pattern for the rest; bytes are set so that floats laid over them are NaN."""
+    if is_float(memory.dtype):
+        memory[...] = np.nan
+    elif memory.dtype == np.bool_:
+        memory[...] = True
+    else:
+        pattern = b"\xff" if memory.itemsize == 1 else b"\xaa" * memory.itemsize
+        memory[...] = np.frombuffer(pattern, memory.dtype)[0]
+
+
+def fresh(type: Type) -> Array:
+    """Uninitialised memory for a value of `type`."""
+    memory = np.empty(shape_of(type), dtype_of(type))
+    fill_with_poison(memory)
+    return memory
+
+
+def launch(runner: Runner, kernel: Op, buffers: Sequence[Array]) -> None:
+    """Runs all programs of a kernel."""
+    written = len(buffers) - get_i64(kernel, "outputs")
+    given = [_read_only(b) if i < written else b for i, b in enumerate(buffers)]
+    points = list(product(*map(range, get_i64s(kernel, "grid"))))
+    if runner.order is not None:
+        np.random.default_rng(runner.order).shuffle(points)
+    for point in points:
+        runner.isolated(kernel.regions[0].block, [*given, *(np.asarray(i, np.int64) for i in point)])
+
+
+def _read_only(buffer: Array) -> Array:
+    view = buffer.view()
+    view.flags.writeable = False
+    return view
+
+
+def _write(op: Op, buffer: Array, place: Any, value: Any) -> None:
+    if not buffer.flags.writeable:
+        raise UserError(f"{op.name} writes to an input of the kernel", op.location)
+    buffer[place] = value
+
+
+def launch_op(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    launch(runner, runner.symbol(op, callee(op)), operands)
+    return ()
+
+
+def call_op(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    results = [fresh(r.type) for r in op.results]
+    launch(runner, runner.symbol(op, callee(op)), [*operands, *results])
+    return results
+
+
+# ---- buffers -----------------------------------------------------------------------------------------------
+
+
+def view(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    type, start = op.result.type, get_i64(op, "offset")
+    assert isinstance(type, MemRefType)
+    dtype = dtype_of(type)
+    stop = start + type.size * dtype.itemsize
+    (arena,) = operands
+    if not 0 <= start <= stop <= arena.nbytes:
+        raise UserError(f"tile.view takes bytes {start} to {stop} of an arena of {arena.nbytes}", op.location)
+    return [arena.view(np.uint8)[start:stop].view(dtype).reshape(type.shape)]
+
+
+def alloc(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    return [fresh(op.result.type)]
+
+
+def subview(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    buffer, starts, shape = operands[0], [int(i) for i in operands[1:]], shape_of(op.result.type)
+    sizes = [1] * (buffer.ndim - len(shape)) + list(shape)
+    window = []
+    for d, (start, size, whole) in enumerate(zip(starts, sizes, buffer.shape, strict=True)):
+        stop = max(start, whole) if size == DYNAMIC else start + size
+        _require_inside(op, start, stop - 1 if stop > start else start, d, whole, empty=stop == start)
+        window.append(slice(start, stop))
+    # Only dimensions of one element go away, so this is a view and no copy.
+    found = buffer[tuple(window)]
+    return [found.reshape(found.shape[buffer.ndim - len(shape) :])]
+
+
+def _require_inside(op: Op, first: int, last: int, dimension: int, size: int, *, empty: bool = False) -> None:
+    if 0 <= first and (last < size or (empty and first <= size)):
+        return
+    outside = first if first < 0 else last
+    raise UserError(
+        f"{op.name} reaches index {outside} of dimension {dimension}, which has {size} elements",
+        op.location,
+        hint="mask the access or keep it inside the buffer",
+    )
+
+
+class _Place:
+    """Where a tile lies in a buffer: for each buffer dimension the indices, and which of them are inside."""
+
+    def __init__(self, op: Op, buffer: Array, starts: Sequence[Any], shape: tuple[int, ...]):
+        dims, steps = op.attributes.get("dims"), op.attributes.get("steps")
+        own = dims.values if dims is not None else tuple(range(buffer.ndim - len(shape), buffer.ndim))  # type: ignore[attr-defined]
+        distances = steps.values if steps is not None else (1,) * len(shape)  # type: ignore[attr-defined]
+        self.rows = [np.array([int(s)]) for s in starts]
+        for size, d, distance in zip(shape, own, distances, strict=True):
+            self.rows[d] = self.rows[d] + distance * np.arange(size)
+        self.shape = shape
+        self.order = (*own, *(d for d in range(buffer.ndim) if d not in own))
+        self.inside = [(r >= 0) & (r < n) for r, n in zip(self.rows, buffer.shape, strict=True)]
+        self.whole = all(i.all() for i in self.inside)
+        if not self.whole and "masked" not in op.attributes:
+            for d, (row, size) in enumerate(zip(self.rows, buffer.shape, strict=True)):
+                _require_inside(op, int(row.min()), int(row.max()), d, size)
+
+    def kept(self) -> tuple[Any, Any]:
+        """Index of the elements inside the buffer: in the buffer, and in the tile laid out like the buffer."""
+        rows = [r[i] for r, i in zip(self.rows, self.inside, strict=True)]
+        return np.ix_(*rows), np.ix_(*self.inside)
+
+    def laid_out(self, tile: Array) -> Array:
+        """The tile with the buffer's dimensions."""
+        whole = tile.reshape((*self.shape, *[1] * (len(self.order) - len(self.shape))))
+        return whole.transpose(np.argsort(self.order)) if self.order else whole
+
+    def taken_up(self, found: Array) -> Array:
+        """The tile out of what lay in the buffer."""
+        return found.transpose(self.order).reshape(self.shape)
+
+
+def load(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    buffer, starts = operands[0], operands[1:]
+    place = _Place(op, buffer, starts, shape_of(op.result.type))
+    if place.whole:
+        return [place.taken_up(np.array(buffer[np.ix_(*place.rows)]))]
+    pad = op.attributes.get("pad")
+    found = np.full([len(r) for r in place.rows], literal_array(pad) if pad is not None else 0, buffer.dtype)
+    there, here = place.kept()
+    found[here] = buffer[there]
+    return [place.taken_up(found)]
+
+
+def store(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    value, buffer, starts = operands[0], operands[1], operands[2:]
+    place = _Place(op, buffer, starts, value.shape)
+    there, here = place.kept()
+    _write(op, buffer, there, place.laid_out(value)[here])
+    return ()
+
+
+def _positions(op: Op, buffer: Array, indices: Sequence[Array], shape: tuple[int, ...], used: Array) -> tuple[Array, ...]:
+    """The index of each element in each dimension; only those `used` must be inside."""
+    found = [np.broadcast_to(i, shape).astype(np.int64)[used] for i in indices]
+    for d, (index, size) in enumerate(zip(found, buffer.shape, strict=True)):
+        if index.size:
+            _require_inside(op, int(index.min()), int(index.max()), d, size)
+    return tuple(found)
+
+
+def gather(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    buffer, shape = operands[0], shape_of(op.result.type)
+    found = buffer[_positions(op, buffer, operands[1:], shape, np.ones(shape, bool))]
+    return [np.asarray(found).reshape(shape)]
+
+
+def scatter(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    value, mask, buffer = operands[:3]
+    combine = COMBINE[get_str(op, "combine")]
+    places = _positions(op, buffer, operands[3:], value.shape, mask)
+    for place, one in zip(zip(*places, strict=True), value[mask], strict=False) if places else ():
+        _write(op, buffer, place, combine(buffer[place], one))
+    if not places and mask:
+        _write(op, buffer, (), combine(buffer[()], value))
+    return ()
+
+
+def copy(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    source, target = operands
+    _write(op, target, ..., source)
+    return ()
+
+
+def copy_async(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    # The copy happens as late as it may: reading the target too early, or writing the source, shows.
+    _, target = operands
+    fill_with_poison(target)
+    return [(op, tuple(operands))]
+
+
+def wait(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    for started, buffers in operands:
+        copy(runner, started, buffers)
+    return ()
+
+
+def barrier(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    return ()
+
+
+# ---- computing ---------------------------------------------------------------------------------------------
+
+
+def dot(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    lhs, rhs, total = operands
+    lhs, rhs = lhs.astype(total.dtype), rhs.astype(total.dtype)
+    if not runner.exact or not is_float(total.dtype):
+        return [(total + lhs @ rhs).astype(total.dtype)]
+    for k in range(lhs.shape[1]):
+        total = fma(*np.broadcast_arrays(lhs[:, k, None], rhs[None, k, :]), total)
+    return [total]
+
+
+def for_(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    (lower, upper, step), carried = map(int, operands[:3]), operands[3:]
+    if step <= 0:
+        raise UserError(f"tile.for goes on by {step}; a step must be positive", op.location)
+    for i in range(lower, upper, step):
+        carried = runner.block(op.regions[0].block, [np.asarray(i, np.int64), *carried])
+    return carried
+
+
+TILES: dict[str, Callable[..., Sequence[Any]]] = {
+    "tile.call": call_op,
+    "tile.launch": launch_op,
+    "tile.view": view,
+    "tile.alloc": alloc,
+    "tile.subview": subview,
+    "tile.load": load,
+    "tile.store": store,
+    "tile.gather": gather,
+    "tile.scatter": scatter,
+    "tile.dot": dot,
+    "tile.for": for_,
+    "tile.copy": copy,
+    "tile.copy_async": copy_async,
+    "tile.wait": wait,
+    "tile.barrier": barrier,
+}
