@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transcendental functions become the arithmetic of the math library (`lowering/math/*.ngir`).
+
+The library is written on scalars: `@exp_f32` stands in `exp.ngir`. Its body is put in place of `ng.exp` with
+every type lifted to the container of the op, so scalars, tiles and tensors share one text, and all targets
+share its bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from ..decl.home import folder
+from ..ir.attributes import UnitAttr
+from ..ir.core import Module, Op, Value, callee
+from ..ir.types import FloatType, IntegerType, Type, VectorType, element_type, f32, i1, with_element
+from ..ops import ng
+from ..ops.builder import Builder
+from ..ops.words import from_text
+from ..rewrite.sweep import sweep
+from ..support.diagnostics import Bug
+from ..support.target import Target
+
+MATH = frozenset(name for name, op in ng.OPS.items() if op.definition is not None and "math" in op.definition.traits)
+
+
+def expand_math(module: Module, target: Target) -> Module:
+    """Replaces transcendental ops by arithmetic: f32 and f64 by the math library, f16 and bf16 by way of f32.
+
+    Before:
+        func.func @main(%x: f16) -> f16 {
+          %0 = ng.atanh %x : f16
+          return %0 : f16
+        }
+    After:
+        func.func @main(%x: f16) -> f16 {
+          %0 = ng.cast %x : (f16) -> f32
+          %a = ng.absolute %0 : f32
+          ...
+          %r = ng.cast %7 : (f32) -> f16
+          return %r : f16
+        }
+    """
+
+    def expand(op: Op, builder: Builder) -> Sequence[Value]:
+        element = element_type(op.result.type)
+        if not isinstance(element, FloatType):
+            return [integer_power(builder, *op.operands)]
+        operands = op.operands
+        if element.width < 32:
+            operands = tuple(builder.cast(o, type=with_element(o.type, f32)) for o in operands)
+        name = f"{op.name.partition('.')[2]}_{element_type(operands[0].type)}"
+        made = _Inliner(builder, operands[0].type, target).inline(name, operands)
+        return [builder.cast(made, type=op.result.type) if element.width < 32 else made]
+
+    return sweep(module, expand, MATH)
+
+
+@cache
+def library_function(symbol: str) -> Op:
+    """The function `@exp_f32` of the math library, from `exp.ngir`."""
+    path = folder("lowering") / "math" / f"{symbol.rpartition('_')[0]}.ngir"
+    # Its callees stand in files of their own, which the verifier would miss here.
+    found = from_text(path.read_text(), file=str(path), verify=False).lookup(symbol) if path.is_file() else None
+    if found is None:
+        raise Bug(f"the math library has no @{symbol}")
+    return found
+
+
+class _Inliner:
+    """Puts bodies of library functions at the builder, every type lifted to the container of `like`."""
+
+    def __init__(self, builder: Builder, like: Type, target: Target):
+        self.builder, self.like = builder, like
+        # Elsewhere asking all lanes costs more than computing both sides: a block of threads would have to agree.
+        self.branches = isinstance(like, VectorType) and target.execution == "vector"
+
+    def inline(self, symbol: str, arguments: Sequence[Value]) -> Value:
+        body = library_function(symbol).regions[0].block
+        values = dict(zip(body.args, arguments, strict=True))
+        late = {op.operands[1]: op for op in body.ops if self.branches and "rare" in op.attributes}
+        calls: dict[Value, Op] = {}
+        for op in body.ops:
+            operands = [values[o] for o in op.operands if o in values]
+            if op.name == "func.return":
+                return operands[0]
+            if op.name == "func.call":
+                if op.result in late:
+                    calls[op.result] = op
+                    continue
+                made = self.inline(callee(op), operands)
+            elif op.name == "ng.constant":
+                made = self.builder.number(op.attributes["value"], self.lifted(op.result))
+            elif op.name == "ng.select" and op.operands[1] in calls:
+                call = calls[op.operands[1]]
+                made = self.rarely(operands[0], callee(call), [values[o] for o in call.operands], operands[1])
+            else:
+                made = self.copy(op, operands)
+            values[op.result] = made
+        raise Bug(f"@{symbol} of the math library does not return")
+
+    def lifted(self, value: Value) -> Type:
+        return with_element(self.like, value.type)
+
+    def copy(self, op: Op, operands: Sequence[Value]) -> Value:
+        kept = {name: value for name, value in op.attributes.items() if not isinstance(value, UnitAttr)}
+        new = type(op)(operands, [self.lifted(op.result)], kept, (), self.builder.location)
+        return self.builder.add_op(new).result
+
+    def rarely(self, condition: Value, symbol: str, arguments: Sequence[Value], usual: Value) -> Value:
+        """`symbol(arguments)` in the lanes where the condition holds; not computed at all if it holds in none."""
+        builder = self.builder
+        some = builder.any(condition, axes=range(len(condition.type.shape)))  # type: ignore[attr-defined]
+        with builder.region() as (then, _):
+            special = self.inline(symbol, arguments)
+            builder.end(ng.YieldOp, builder.select(condition, special, usual))
+        with builder.region() as (otherwise, _):
+            builder.end(ng.YieldOp, usual)
+        return builder.if_(some, types=[usual.type], regions=[then, otherwise])[0]
+
+
+def integer_power(builder: Builder, base: Value, exponent: Value) -> Value:
+    """base ^ exponent modulo the width, by squaring; to a negative power 0, but 1 and -1 as they are."""
+    type = base.type
+    element = element_type(type)
+    assert isinstance(element, IntegerType)
+    zero, one = builder.number(0, type), builder.number(1, type)
+    result, square, rest = one, base, exponent
+    for bit in range(element.width):
+        odd = builder.not_equal(builder.bitwise_and(rest, one), zero)
+        result = builder.select(odd, builder.multiply(result, square), result)
+        if bit + 1 < element.width:
+            square = builder.multiply(square, square)
+            rest = builder.shift_right_logical(rest, one)
+    if element.unsigned or element is i1:
+        return result
+    minus_one = builder.number(-1, type)
+    unit = builder.bitwise_or(builder.equal(base, one), builder.equal(base, minus_one))
+    # Of 1 and -1 the power is right as it is: only the lowest bit of the exponent matters.
+    return builder.select(builder.greater_equal(exponent, zero), result, builder.select(unit, result, zero))
