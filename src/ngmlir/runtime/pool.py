@@ -341,16 +341,19 @@ define internal void @set_rounding(i64 %wide) nounwind {
 """
 
 _AARCH64 = """
+declare void @llvm.aarch64.hint(i32)
+declare i64 @llvm.aarch64.get.fpcr()
+declare void @llvm.aarch64.set.fpcr(i64)
 define internal void @pause() nounwind {
-  call void asm sideeffect "yield", ""()
+  call void @llvm.aarch64.hint(i32 1)
   ret void
 }
 define internal i64 @get_rounding() nounwind {
-  %word = call i64 asm sideeffect "mrs $0, fpcr", "=r"()
+  %word = call i64 @llvm.aarch64.get.fpcr()
   ret i64 %word
 }
 define internal void @set_rounding(i64 %word) nounwind {
-  call void asm sideeffect "msr fpcr, $0", "r"(i64 %word)
+  call void @llvm.aarch64.set.fpcr(i64 %word)
   ret void
 }
 """
