@@ -235,3 +235,13 @@ def numeric_literal(value: float | int | bool, element: Type) -> Attribute:
     if isinstance(element, IntegerType) and element.width == 1:
         return IntegerAttr(int(bool(value)), element)
     return IntegerAttr(wrap_integer(int(value), element), element)
+
+
+def filled(literal: Attribute, type: Type) -> Attribute:
+    """The constant of `type` whose every element is `literal`; of a scalar type, `literal` itself."""
+    if not isinstance(type, ShapedType):
+        return literal
+    assert isinstance(literal, (FloatAttr, IntegerAttr))
+    bits = literal.bits if isinstance(literal, FloatAttr) else literal.value
+    size = item_bytes(type.element)
+    return ElementsAttr((bits & ((1 << 8 * size) - 1)).to_bytes(size, "little") if type.size else b"", type)

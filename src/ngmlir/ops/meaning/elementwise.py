@@ -69,7 +69,7 @@ def quotient_and_remainder(lhs: Array, rhs: Array) -> tuple[Any, Any]:
     quotient = np.floor(lhs / rhs)
     rest = np.where(quotient == 0, lhs, fma(-quotient, rhs, lhs))
     # The quotient was rounded before it was floored, and may so have reached the next integer.
-    above = (rest != 0) & ((rest < 0) != (rhs < 0)) & ~np.isnan(rest)
+    above = ((rest < 0) & (rhs > 0)) | ((rest > 0) & (rhs < 0))
     quotient = np.where(above, quotient - 1, quotient)
     rest = np.where(above, rest + rhs, rest)
     return quotient, np.where(rest == 0, np.copysign(rest, rhs), rest)

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Composite ops as algorithms on the verbs, so that they run on IR values, graph nodes and arrays alike.
+
+A decomposition gives the results, or None where the op stays as it is: integer division is primitive, and a
+size that is not known yet cannot become a constant. f16 and bf16 are computed in f32 and rounded once where
+the op's definition says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import pi, prod
+from typing import Any, TypeVar
+
+from ..ir.attributes import filled, integers, numeric_literal
+from ..ir.core import Op
+from ..ir.definition import Typing
+from ..ir.types import (
+    FloatType,
+    IntegerType,
+    ShapedType,
+    TensorType,
+    Type,
+    element_type,
+    f32,
+    i32,
+    shape_of,
+    ui32,
+    ui64,
+    with_element,
+)
+from . import rules
+from .fields import get_i64, get_i64s
+from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
+from .ng import NgVerbs
+
+V = TypeVar("V")
+Decomposition = Callable[[NgVerbs[Any], Op, Sequence[Any]], Sequence[Any] | None]
+
+_NUMPY_NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+
+
+def _number(verbs: NgVerbs[V], value: float, type: Type) -> V:
+    return verbs.constant(type=type, value=filled(numeric_literal(value, element_type(type)), type))
+
+
+def _computed(type: Type) -> Type:
+    """The type in which f16 and bf16 are computed; any other is its own."""
+    return with_element(type, f32) if element_type(type).text in ("f16", "bf16") else type
+
+
+def _converted(verbs: NgVerbs[V], value: V, source: Type, target: Type) -> V:
+    return value if source is target else verbs.cast(value, type=target)
+
+
+def _static(*types: Type) -> bool:
+    return all(t.static for t in types if isinstance(t, ShapedType))
+
+
+# ---- elementwise -------------------------------------------------------------------------------------------
+
+
+def square(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
+    (x,) = operands
+    return [verbs.multiply(x, x)]
+
+
+def reciprocal(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    type = op.result.type
+    return [verbs.divide(_number(verbs, 1, type), operands[0])] if _static(type) else None
+
+
+def rsqrt(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    return reciprocal(verbs, op, [verbs.sqrt(operands[0])]) if _static(op.result.type) else None
+
+
+def sign(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    (x,), type = operands, op.result.type
+    if not _static(type):
+        return None
+    zero, one, less = (_number(verbs, n, type) for n in (0, 1, -1))
+    negative = verbs.select(verbs.less(x, zero), less, x)
+    return [verbs.select(verbs.greater(x, zero), one, negative)]
+
+
+def _quotient_and_remainder(verbs: NgVerbs[V], type: Type, lhs: V, rhs: V) -> tuple[V, V]:
+    zero, one = _number(verbs, 0, type), _number(verbs, 1, type)
+    quotient = verbs.floor(verbs.divide(lhs, rhs))
+    rest = verbs.fma(verbs.negative(quotient), rhs, lhs)
+    rest = verbs.select(verbs.equal(quotient, zero), lhs, rest)
+    # The quotient was rounded before it was floored, and may so have reached the next integer.
+    below = verbs.bitwise_and(verbs.less(rest, zero), verbs.greater(rhs, zero))
+    above = verbs.bitwise_and(verbs.greater(rest, zero), verbs.less(rhs, zero))
+    wrong = verbs.bitwise_or(below, above)
+    quotient = verbs.select(wrong, verbs.subtract(quotient, one), quotient)
+    rest = verbs.select(wrong, verbs.add(rest, rhs), rest)
+    return quotient, verbs.select(verbs.equal(rest, zero), verbs.copysign(rest, rhs), rest)
+
+
+def _divided(verbs: NgVerbs[V], op: Op, operands: Sequence[V], which: int) -> Sequence[V] | None:
+    type = op.result.type
+    if not isinstance(element_type(type), FloatType) or not _static(type):
+        return None
+    wide = _computed(type)
+    lhs, rhs = (_converted(verbs, x, type, wide) for x in operands)
+    return [_converted(verbs, _quotient_and_remainder(verbs, wide, lhs, rhs)[which], wide, type)]
+
+
+def floor_divide(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    return _divided(verbs, op, operands, 0)
+
+
+def remainder(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    return _divided(verbs, op, operands, 1)
+
+
+# ---- shape and indices -------------------------------------------------------------------------------------
+
+
+def stack(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    axis, target = get_i64(op, "axis"), op.result.type
+    if not _static(target):
+        return None
+    shape = list(shape_of(target))
+    shape[axis] = 1
+    piece = rules.reshaped(target, shape, rules.names_of(target))
+    return [verbs.concatenate([verbs.reshape(x, type=piece) for x in operands], axis=axis)]
+
+
+def one_hot(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    (indices,), axis, target = operands, get_i64(op, "axis"), op.result.type
+    source = op.operands[0].type
+    if not _static(source, target):
+        return None
+    counted = element_type(source)
+    if isinstance(counted, IntegerType) and shape_of(target)[axis] > 1 << (counted.width - 1):
+        indices, counted = verbs.cast(indices, type=with_element(source, i32)), i32
+    classes = with_element(target, counted)
+    kept = [d for d in range(len(shape_of(target))) if d != axis]
+    there = verbs.broadcast(indices, type=classes, dimensions=kept)
+    return [verbs.cast(verbs.equal(there, verbs.iota(type=classes, dimension=axis)), type=target)]
+
+
+def lookup(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
+    table, indices = operands
+    return [verbs.gather(table, indices, axis=get_i64(op, "axis"))]
+
+
+# ---- along axes --------------------------------------------------------------------------------------------
+
+
+def _spread(verbs: NgVerbs[V], value: V, axes: Sequence[int], type: Type) -> V:
+    """A reduced value at every position of what was reduced."""
+    kept = [d for d in range(len(shape_of(type))) if d not in axes]
+    return verbs.broadcast(value, type=type, dimensions=kept)
+
+
+def mean(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    source, axes = op.operands[0].type, get_i64s(op, "axes")
+    if not _static(source):
+        return None
+    wide = _computed(source)
+    (reduced,) = rules.reduce(Typing((wide,), {"axes": integers(axes)}))
+    count = prod(shape_of(source)[a] for a in axes)
+    total = verbs.sum(_converted(verbs, operands[0], source, wide), axes=axes)
+    return [_converted(verbs, verbs.divide(total, _number(verbs, count, reduced)), reduced, op.result.type)]
+
+
+def _powers(verbs: NgVerbs[V], x: V, axes: Sequence[int], type: Type) -> tuple[V, V, V]:
+    """x less its maximum, its exponential, and the sum of that."""
+    shifted = verbs.subtract(x, _spread(verbs, verbs.max(x, axes=axes), axes, type))
+    powers = verbs.exp(shifted)
+    return shifted, powers, verbs.sum(powers, axes=axes)
+
+
+def _log_softmax(verbs: NgVerbs[V], x: V, axes: Sequence[int], type: Type) -> V:
+    shifted, _, total = _powers(verbs, x, axes, type)
+    return verbs.subtract(shifted, _spread(verbs, verbs.log(total), axes, type))
+
+
+def softmax(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
+    type, axes = op.result.type, get_i64s(op, "axes")
+    wide = _computed(type)
+    _, powers, total = _powers(verbs, _converted(verbs, operands[0], type, wide), axes, wide)
+    return [_converted(verbs, verbs.divide(powers, _spread(verbs, total, axes, wide)), wide, type)]
+
+
+def log_softmax(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
+    type, axes = op.result.type, get_i64s(op, "axes")
+    wide = _computed(type)
+    found = _log_softmax(verbs, _converted(verbs, operands[0], type, wide), axes, wide)
+    return [_converted(verbs, found, wide, type)]
+
+
+def cross_entropy(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    type, axes = op.operands[0].type, get_i64s(op, "axes")
+    if not _static(type):
+        return None
+    wide = _computed(type)
+    logits, targets = (_converted(verbs, x, type, wide) for x in operands)
+    zero = _number(verbs, 0, wide)
+    products = verbs.multiply(targets, _log_softmax(verbs, logits, axes, wide))
+    counted = verbs.select(verbs.equal(targets, zero), zero, products)
+    (reduced,) = rules.reduce(Typing((wide,), {"axes": integers(axes)}))
+    return [_converted(verbs, verbs.negative(verbs.sum(counted, axes=axes)), reduced, op.result.type)]
+
+
+# ---- random numbers ----------------------------------------------------------------------------------------
+
+
+def random_bits(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    """Every element computes its own block and takes its word of it, so that no array of blocks is ever stored."""
+    (key,), target = operands, op.result.type
+    if not _static(target):
+        return None
+    line = TensorType((prod(shape_of(target)),), ui64)
+
+    def number(value: int) -> V:
+        return _number(verbs, value, line)
+
+    def halves(value: V) -> tuple[V, V]:
+        return verbs.bitwise_and(value, low), verbs.shift_right_logical(value, half)
+
+    def key_word(i: int) -> V:
+        word = verbs.slice(key, starts=[i], limits=[i + 1], steps=[1])
+        return verbs.broadcast(verbs.reshape(word, type=TensorType((), ui64)), type=line, dimensions=[])
+
+    low, half = number(0xFFFFFFFF), number(32)
+    place = verbs.iota(type=line, dimension=0)
+    a, b = halves(verbs.shift_right_logical(place, number(2)))
+    c, d = halves(key_word(1))
+    keys = halves(key_word(0))
+    for i in range(ROUNDS):
+        k, l = (verbs.bitwise_and(verbs.add(word, number(i * w & 0xFFFFFFFF)), low) for word, w in zip(keys, WEYL, strict=True))
+        first_low, first_high = halves(verbs.multiply(a, number(MULTIPLIERS[0])))
+        second_low, second_high = halves(verbs.multiply(c, number(MULTIPLIERS[1])))
+        a = verbs.bitwise_xor(verbs.bitwise_xor(second_high, b), k)
+        c = verbs.bitwise_xor(verbs.bitwise_xor(first_high, d), l)
+        b, d = second_low, first_low
+    which = verbs.bitwise_and(place, number(3))
+    found = d
+    for i, word in ((2, c), (1, b), (0, a)):
+        found = verbs.select(verbs.equal(which, number(i)), word, found)
+    return [verbs.reshape(verbs.cast(found, type=with_element(line, ui32)), type=target)]
+
+
+def _fractions(verbs: NgVerbs[V], bits: V, source: Type, target: Type, start: int) -> V:
+    """(upper bits + start) * 2^-n of words, where the type holds n bits."""
+    taken = UNIFORM_BITS[_NUMPY_NAMES[element_type(target).text]]
+    upper = verbs.shift_right_logical(bits, _number(verbs, 32 - taken, source)) if taken < 32 else bits
+    whole = verbs.cast(upper, type=target)
+    if start:
+        whole = verbs.add(whole, _number(verbs, start, target))
+    return verbs.multiply(whole, _number(verbs, 2.0**-taken, target))
+
+
+def random_uniform(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    target = op.result.type
+    if not _static(target):
+        return None
+    words = with_element(target, ui32)
+    return [_fractions(verbs, verbs.random_bits(operands[0], type=words), words, target, 0)]
+
+
+def random_normal(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    target = op.result.type
+    if not _static(target):
+        return None
+    count = prod(shape_of(target))
+    element = element_type(_computed(target))
+    words, line = TensorType((count,), ui32), TensorType((count,), element)
+    pairs = verbs.random_bits(operands[0], type=TensorType((count, 2), ui32))
+    radius_bits, angle_bits = (
+        verbs.reshape(verbs.slice(pairs, starts=[0, i], limits=[count, i + 1], steps=[1, 1]), type=words)
+        for i in (0, 1)
+    )
+    # One is added so that the logarithm never sees zero.
+    logarithm = verbs.log(_fractions(verbs, radius_bits, words, line, 1))
+    radius = verbs.sqrt(verbs.multiply(_number(verbs, -2, line), logarithm))
+    turn = _fractions(verbs, angle_bits, words, line, 0)
+    found = verbs.multiply(radius, verbs.cos(verbs.multiply(_number(verbs, 2 * pi, line), turn)))
+    wide = with_element(target, element)
+    return [_converted(verbs, verbs.reshape(found, type=wide), wide, target)]
+
+
+#: Op name -> its decomposition.
+DECOMPOSITIONS: dict[str, Decomposition] = {
+    "ng.square": square,
+    "ng.reciprocal": reciprocal,
+    "ng.rsqrt": rsqrt,
+    "ng.sign": sign,
+    "ng.floor_divide": floor_divide,
+    "ng.remainder": remainder,
+    "ng.stack": stack,
+    "ng.one_hot": one_hot,
+    "ng.lookup": lookup,
+    "ng.mean": mean,
+    "ng.softmax": softmax,
+    "ng.log_softmax": log_softmax,
+    "ng.cross_entropy": cross_entropy,
+    "ng.random_bits": random_bits,
+    "ng.random_uniform": random_uniform,
+    "ng.random_normal": random_normal,
+}
