@@ -977,7 +977,7 @@ class DivideOp(Op):
 
 
 class FloorDivideOp(Op):
-    """The quotient rounded towards minus infinity; an integer divided by zero is 0."""
+    """The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(lhs / rhs), less 1 where that leaves a remainder of the wrong sign; f16 and bf16 by way of f32."""
 
     __slots__ = ()
     name = "ng.floor_divide"
@@ -992,7 +992,7 @@ class FloorDivideOp(Op):
         ),
         traits=frozenset(['elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='The quotient rounded towards minus infinity; an integer divided by zero is 0.',
+        doc='The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(lhs / rhs), less 1 where that leaves a remainder of the wrong sign; f16 and bf16 by way of f32.',
         example='%r = ng.floor_divide %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1006,7 +1006,7 @@ class FloorDivideOp(Op):
 
 
 class RemainderOp(Op):
-    """lhs - floor(lhs / rhs) * rhs, with the sign of rhs; of an integer by zero 0."""
+    """lhs - floor_divide(lhs, rhs) * rhs, with the sign of rhs; of an integer by zero 0. Of floats rounded once, and lhs itself where the quotient rounds to zero; f16 and bf16 by way of f32."""
 
     __slots__ = ()
     name = "ng.remainder"
@@ -1021,7 +1021,7 @@ class RemainderOp(Op):
         ),
         traits=frozenset(['elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='lhs - floor(lhs / rhs) * rhs, with the sign of rhs; of an integer by zero 0.',
+        doc='lhs - floor_divide(lhs, rhs) * rhs, with the sign of rhs; of an integer by zero 0. Of floats rounded once, and lhs itself where the quotient rounds to zero; f16 and bf16 by way of f32.',
         example='%r = ng.remainder %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1035,7 +1035,7 @@ class RemainderOp(Op):
 
 
 class PowerOp(Op):
-    """lhs to the power of rhs; an integer to a negative power is 0, or as 1 and -1 say."""
+    """lhs to the power of rhs: of floats as C's pow; of integers modulo their width, and to a negative power 0, or as 1 and -1 say."""
 
     __slots__ = ()
     name = "ng.power"
@@ -1050,7 +1050,7 @@ class PowerOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='lhs to the power of rhs; an integer to a negative power is 0, or as 1 and -1 say.',
+        doc="lhs to the power of rhs: of floats as C's pow; of integers modulo their width, and to a negative power 0, or as 1 and -1 say.",
         example='%r = ng.power %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1603,7 +1603,7 @@ class FmaOp(Op):
 
 
 class CastOp(Op):
-    """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1. A float out of the integer's range gives some integer."""
+    """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float out of the integer's range gives some integer."""
 
     __slots__ = ()
     name = "ng.cast"
@@ -1618,7 +1618,7 @@ class CastOp(Op):
         traits=frozenset(['elementwise', 'pure', 'stated']),
         rule=rules.cast,
         form=('$input',),
-        doc="To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1. A float out of the integer's range gives some integer.",
+        doc="To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float out of the integer's range gives some integer.",
         example='%r = ng.cast %a : (tensor<4xf32>) -> tensor<4xi32>',
     )
 
@@ -2238,7 +2238,7 @@ class MinOp(Op):
 
 
 class MeanOp(Op):
-    """The sum divided by the number of elements."""
+    """The sum divided by the number of elements. f16 and bf16 are computed in f32 and rounded once."""
 
     __slots__ = ()
     name = "ng.mean"
@@ -2256,7 +2256,7 @@ class MeanOp(Op):
         traits=frozenset(['pure', 'reduction']),
         rule=rules.reduce,
         form=('$input', 'axes', '$axes'),
-        doc='The sum divided by the number of elements.',
+        doc='The sum divided by the number of elements. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.mean %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
 
@@ -2334,7 +2334,7 @@ class AllOp(Op):
 
 
 class ArgmaxOp(Op):
-    """The position of the first greatest element (row by row over the axes); the first NaN wins."""
+    """The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins."""
 
     __slots__ = ()
     name = "ng.argmax"
@@ -2352,7 +2352,7 @@ class ArgmaxOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
-        doc='The position of the first greatest element (row by row over the axes); the first NaN wins.',
+        doc="The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins.",
         example='%r = ng.argmax %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xi32, #ng.axes<N>>',
     )
 
@@ -2366,7 +2366,7 @@ class ArgmaxOp(Op):
 
 
 class ArgminOp(Op):
-    """The position of the first least element (row by row over the axes); the first NaN wins."""
+    """The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins."""
 
     __slots__ = ()
     name = "ng.argmin"
@@ -2384,7 +2384,7 @@ class ArgminOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
-        doc='The position of the first least element (row by row over the axes); the first NaN wins.',
+        doc="The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins.",
         example='%r = ng.argmin %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xi32, #ng.axes<N>>',
     )
 
@@ -2614,7 +2614,7 @@ class DotOp(Op):
 
 
 class RandomBitsOp(Op):
-    """Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4 of the stream key[1] under the seed key[0]. The same key gives the same bits on every target."""
+    """Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4. The block number fills counter words 0 (low half) and 1 (high half), the stream key[1] words 2 and 3 likewise, the seed key[0] both key words. The same key gives the same bits on every target."""
 
     __slots__ = ()
     name = "ng.random_bits"
@@ -2629,7 +2629,7 @@ class RandomBitsOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=rules.random_bits,
         form=('$key',),
-        doc='Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4 of the stream key[1] under the seed key[0]. The same key gives the same bits on every target.',
+        doc='Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4. The block number fills counter words 0 (low half) and 1 (high half), the stream key[1] words 2 and 3 likewise, the seed key[0] both key words. The same key gives the same bits on every target.',
         example='%r = ng.random_bits %k : (tensor<2xui64>) -> tensor<4x3xui32, #ng.axes<N, C>>',
     )
 
@@ -2639,7 +2639,7 @@ class RandomBitsOp(Op):
 
 
 class RandomUniformOp(Op):
-    """Uniform in [0, 1): the upper bits of random_bits, a multiple of 2^-24."""
+    """Uniform in [0, 1): the upper n bits of random_bits times 2^-n, where n is 24 for f32, 32 for f64, 11 for f16 and 8 for bf16."""
 
     __slots__ = ()
     name = "ng.random_uniform"
@@ -2654,7 +2654,7 @@ class RandomUniformOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=rules.random,
         form=('$key',),
-        doc='Uniform in [0, 1): the upper bits of random_bits, a multiple of 2^-24.',
+        doc='Uniform in [0, 1): the upper n bits of random_bits times 2^-n, where n is 24 for f32, 32 for f64, 11 for f16 and 8 for bf16.',
         example='%r = ng.random_uniform %k : (tensor<2xui64>) -> tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -2664,7 +2664,7 @@ class RandomUniformOp(Op):
 
 
 class RandomNormalOp(Op):
-    """Normal with mean 0 and deviation 1, by Box and Muller from two words of the stream per element."""
+    """Normal with mean 0 and deviation 1, by Box and Muller: sqrt(-2 log(u + 2^-n)) cos(2 pi v), where u and v are uniform numbers of n bits from words 2i and 2i + 1 of the stream. f16 and bf16 are computed in f32 and rounded once."""
 
     __slots__ = ()
     name = "ng.random_normal"
@@ -2679,7 +2679,7 @@ class RandomNormalOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=rules.random,
         form=('$key',),
-        doc='Normal with mean 0 and deviation 1, by Box and Muller from two words of the stream per element.',
+        doc='Normal with mean 0 and deviation 1, by Box and Muller: sqrt(-2 log(u + 2^-n)) cos(2 pi v), where u and v are uniform numbers of n bits from words 2i and 2i + 1 of the stream. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.random_normal %k : (tensor<2xui64>) -> tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -2689,7 +2689,7 @@ class RandomNormalOp(Op):
 
 
 class SoftmaxOp(Op):
-    """exp(x - max) over its sum along the axes."""
+    """exp(x - max) over its sum along the axes. f16 and bf16 are computed in f32 and rounded once. Where the greatest element is infinite, NaN."""
 
     __slots__ = ()
     name = "ng.softmax"
@@ -2706,7 +2706,7 @@ class SoftmaxOp(Op):
         ),
         traits=frozenset(['pure', 'row']),
         form=('$input', 'axes', '$axes'),
-        doc='exp(x - max) over its sum along the axes.',
+        doc='exp(x - max) over its sum along the axes. f16 and bf16 are computed in f32 and rounded once. Where the greatest element is infinite, NaN.',
         example='%r = ng.softmax %a axes [1] : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -2720,7 +2720,7 @@ class SoftmaxOp(Op):
 
 
 class LogSoftmaxOp(Op):
-    """x - max - log(sum(exp(x - max))) along the axes."""
+    """x - max - log(sum(exp(x - max))) along the axes. f16 and bf16 are computed in f32 and rounded once."""
 
     __slots__ = ()
     name = "ng.log_softmax"
@@ -2737,7 +2737,7 @@ class LogSoftmaxOp(Op):
         ),
         traits=frozenset(['pure', 'row']),
         form=('$input', 'axes', '$axes'),
-        doc='x - max - log(sum(exp(x - max))) along the axes.',
+        doc='x - max - log(sum(exp(x - max))) along the axes. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.log_softmax %a axes [1] : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -2751,7 +2751,7 @@ class LogSoftmaxOp(Op):
 
 
 class CrossEntropyOp(Op):
-    """-sum(targets * log_softmax(logits)) along the axes; finite for any finite logits."""
+    """-sum(targets * log_softmax(logits)) along the axes, where a target of zero counts for nothing, whatever its logit. f16 and bf16 are computed in f32 and rounded once."""
 
     __slots__ = ()
     name = "ng.cross_entropy"
@@ -2770,7 +2770,7 @@ class CrossEntropyOp(Op):
         traits=frozenset(['pure']),
         rule=rules.cross_entropy,
         form=('$logits', ',', '$targets', 'axes', '$axes'),
-        doc='-sum(targets * log_softmax(logits)) along the axes; finite for any finite logits.',
+        doc='-sum(targets * log_softmax(logits)) along the axes, where a target of zero counts for nothing, whatever its logit. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.cross_entropy %a, %t axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
 
@@ -2856,7 +2856,7 @@ class WhileOp(Op):
 
 
 class ScanOp(Op):
-    """Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first."""
+    """Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place."""
 
     __slots__ = ()
     name = "ng.scan"
@@ -2876,7 +2876,7 @@ class ScanOp(Op):
         traits=frozenset(['control', 'stated']),
         rule=rules.scan,
         form=('$inputs',),
-        doc='Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first.',
+        doc='Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place.',
         example='%s, %ys = ng.scan %a, %b {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> (tensor<3xf32>, tensor<5x3xf32>) {\n^bb0(%h: tensor<3xf32>, %x: tensor<3xf32>):\n  %n = ng.add %h, %x : tensor<3xf32>\n  ng.yield %n, %n : (tensor<3xf32>, tensor<3xf32>) -> ()\n}',
     )
 
@@ -3221,15 +3221,15 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(DivideOp, [lhs, rhs], {})[0]
 
     def floor_divide(self, lhs: V, rhs: V) -> V:
-        """The quotient rounded towards minus infinity; an integer divided by zero is 0."""
+        """The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(lhs / rhs), less 1 where that leaves a remainder of the wrong sign; f16 and bf16 by way of f32."""
         return self.build(FloorDivideOp, [lhs, rhs], {})[0]
 
     def remainder(self, lhs: V, rhs: V) -> V:
-        """lhs - floor(lhs / rhs) * rhs, with the sign of rhs; of an integer by zero 0."""
+        """lhs - floor_divide(lhs, rhs) * rhs, with the sign of rhs; of an integer by zero 0. Of floats rounded once, and lhs itself where the quotient rounds to zero; f16 and bf16 by way of f32."""
         return self.build(RemainderOp, [lhs, rhs], {})[0]
 
     def power(self, lhs: V, rhs: V) -> V:
-        """lhs to the power of rhs; an integer to a negative power is 0, or as 1 and -1 say."""
+        """lhs to the power of rhs: of floats as C's pow; of integers modulo their width, and to a negative power 0, or as 1 and -1 say."""
         return self.build(PowerOp, [lhs, rhs], {})[0]
 
     def maximum(self, lhs: V, rhs: V) -> V:
@@ -3305,7 +3305,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(FmaOp, [lhs, rhs, addend], {})[0]
 
     def cast(self, input: V, *, type: Type) -> V:
-        """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1. A float out of the integer's range gives some integer."""
+        """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float out of the integer's range gives some integer."""
         return self.build(CastOp, [input], {}, types=[type])[0]
 
     def bitcast(self, input: V, *, type: Type) -> V:
@@ -3381,7 +3381,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(MinOp, [input], {"axes": axes})[0]
 
     def mean(self, input: V, *, axes: Sequence[int]) -> V:
-        """The sum divided by the number of elements."""
+        """The sum divided by the number of elements. f16 and bf16 are computed in f32 and rounded once."""
         return self.build(MeanOp, [input], {"axes": axes})[0]
 
     def any(self, input: V, *, axes: Sequence[int]) -> V:
@@ -3393,11 +3393,11 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(AllOp, [input], {"axes": axes})[0]
 
     def argmax(self, input: V, *, type: Type, axes: Sequence[int]) -> V:
-        """The position of the first greatest element (row by row over the axes); the first NaN wins."""
+        """The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins."""
         return self.build(ArgmaxOp, [input], {"axes": axes}, types=[type])[0]
 
     def argmin(self, input: V, *, type: Type, axes: Sequence[int]) -> V:
-        """The position of the first least element (row by row over the axes); the first NaN wins."""
+        """The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins."""
         return self.build(ArgminOp, [input], {"axes": axes}, types=[type])[0]
 
     def cumulative_sum(self, input: V, *, axis: int, reverse: bool | None = None, exclusive: bool | None = None) -> V:
@@ -3421,27 +3421,27 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(DotOp, [lhs, rhs], {"lhs_contract": lhs_contract, "rhs_contract": rhs_contract, "lhs_batch": lhs_batch, "rhs_batch": rhs_batch})[0]
 
     def random_bits(self, key: V, *, type: Type) -> V:
-        """Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4 of the stream key[1] under the seed key[0]. The same key gives the same bits on every target."""
+        """Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4. The block number fills counter words 0 (low half) and 1 (high half), the stream key[1] words 2 and 3 likewise, the seed key[0] both key words. The same key gives the same bits on every target."""
         return self.build(RandomBitsOp, [key], {}, types=[type])[0]
 
     def random_uniform(self, key: V, *, type: Type) -> V:
-        """Uniform in [0, 1): the upper bits of random_bits, a multiple of 2^-24."""
+        """Uniform in [0, 1): the upper n bits of random_bits times 2^-n, where n is 24 for f32, 32 for f64, 11 for f16 and 8 for bf16."""
         return self.build(RandomUniformOp, [key], {}, types=[type])[0]
 
     def random_normal(self, key: V, *, type: Type) -> V:
-        """Normal with mean 0 and deviation 1, by Box and Muller from two words of the stream per element."""
+        """Normal with mean 0 and deviation 1, by Box and Muller: sqrt(-2 log(u + 2^-n)) cos(2 pi v), where u and v are uniform numbers of n bits from words 2i and 2i + 1 of the stream. f16 and bf16 are computed in f32 and rounded once."""
         return self.build(RandomNormalOp, [key], {}, types=[type])[0]
 
     def softmax(self, input: V, *, axes: Sequence[int]) -> V:
-        """exp(x - max) over its sum along the axes."""
+        """exp(x - max) over its sum along the axes. f16 and bf16 are computed in f32 and rounded once. Where the greatest element is infinite, NaN."""
         return self.build(SoftmaxOp, [input], {"axes": axes})[0]
 
     def log_softmax(self, input: V, *, axes: Sequence[int]) -> V:
-        """x - max - log(sum(exp(x - max))) along the axes."""
+        """x - max - log(sum(exp(x - max))) along the axes. f16 and bf16 are computed in f32 and rounded once."""
         return self.build(LogSoftmaxOp, [input], {"axes": axes})[0]
 
     def cross_entropy(self, logits: V, targets: V, *, axes: Sequence[int]) -> V:
-        """-sum(targets * log_softmax(logits)) along the axes; finite for any finite logits."""
+        """-sum(targets * log_softmax(logits)) along the axes, where a target of zero counts for nothing, whatever its logit. f16 and bf16 are computed in f32 and rounded once."""
         return self.build(CrossEntropyOp, [logits, targets], {"axes": axes})[0]
 
     def if_(self, condition: V, *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
@@ -3453,7 +3453,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(WhileOp, [*inits], {}, types=types, regions=regions)
 
     def scan(self, inputs: Sequence[V], *, types: Sequence[Type], carried: int, reverse: bool | None = None, regions: Sequence[Region]) -> Sequence[V]:
-        """Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first."""
+        """Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place."""
         return self.build(ScanOp, [*inputs], {"carried": carried, "reverse": reverse}, types=types, regions=regions)
 
     def fusion(self, inputs: Sequence[V], *, types: Sequence[Type], kind: str, regions: Sequence[Region]) -> Sequence[V]:
