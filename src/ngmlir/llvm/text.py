@@ -103,6 +103,11 @@ class Module:
         self._globals[name] = f"@{name} = {' '.join(filter(None, words))}, align {align}"
         return Value(f"ptr {where}".rstrip(), f"@{name}")
 
+    def external(self, name: str) -> Value:
+        """The address of something that another object, or the loader, defines."""
+        self._globals[name] = f"@{name} = external global i8"
+        return Value(ptr, f"@{name}")
+
     def constant_bytes(self, name: str, data: bytes, *, align: int = 64) -> Value:
         """Read-only bytes."""
         text = 'c"' + "".join(f"\\{byte:02X}" for byte in data) + '"'

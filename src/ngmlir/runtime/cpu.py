@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..support.artifact import Artifact
 from ..support.diagnostics import Bug, UserError
 from .buffers import aligned_copy, empty_bytes, empty_like
 from .context import Context, invoke
+from .entry import builtin
 from .executable import as_array, check_count, in_place
 from .library import Library
 from .pool import default_pool
@@ -86,25 +86,25 @@ class Call:
 
 
 class CpuExecutable:
-    """A compiled function on the CPU."""
+    """A compiled function on the CPU: `executable(x, y)` gives fresh arrays, one per result.
+
+    Arguments are converted and copied as needed, and never changed.
+    """
+
+    # Python finds `__call__` on the class, and there the slot's descriptor gives the builtin itself: a method
+    # in between would cost more than the builtin does.
+    __slots__ = ("__call__", "__weakref__", "program", "release_gil", "signature")
+    __call__: Callable[..., tuple[np.ndarray, ...]]
 
     def __init__(self, artifact: Artifact, *, release_gil: bool | None = None):
         self.program = Program(artifact)
         self.signature = signature = artifact.signature
         if release_gil is None:
             parameters = (*signature.arguments, *signature.results)
-            moved = sum(parameter.bytes for parameter in parameters) + len(artifact.constants)
-            release_gil = moved + signature.arena_bytes >= _LARGE_BYTES
+            touched = sum(parameter.bytes for parameter in parameters) + len(artifact.constants)
+            release_gil = touched + signature.arena_bytes >= _LARGE_BYTES
         self.release_gil = release_gil
-
-    @cached_property
-    def call(self) -> Callable[..., tuple[np.ndarray, ...]]:
-        """What `__call__` calls; for those who count nanoseconds."""
-        return Call(self.program, {})
-
-    def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
-        """Fresh arrays, one per result; arguments are converted and copied as needed, and never changed."""
-        return self.call(*arrays)
+        self.__call__ = self._fastest(Call(self.program, {}))
 
     def bind(self, arrays: Mapping[int, np.ndarray]) -> Callable[..., tuple[np.ndarray, ...]]:
         """A call on the arguments that `arrays` leaves open, in their order.
@@ -129,7 +129,10 @@ class CpuExecutable:
                         state.location,
                         hint="bind a copy of one of them",
                     )
-        return Call(self.program, arrays)
+        return self._fastest(Call(self.program, arrays))
+
+    def _fastest(self, call: Call) -> Callable[..., tuple[np.ndarray, ...]]:
+        return builtin(self.signature, self.program.context, call.bound, self.release_gil, call) or call
 
 
 def load(artifact: Artifact, *, release_gil: bool | None = None) -> CpuExecutable:

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Python builtin that checks its arrays and calls a program in about 50 ns, written as LLVM IR.
+
+One function serves every program: `self` is a tuple whose first item, an int64 array, is the plan of the
+call, and whose second is the Python callable for all that the plan does not foresee (another type, shape or
+element type, an array with strides, a number), which converts or raises. The plan, in words of eight bytes:
+
+    context   open   returned   table   states   release      the header
+    slot  element-type  rank  shape  bytes                    per open argument
+    slot  element-type  rank  shape  bytes  source            per returned result
+    begin  end                                                per state that the program changes in place
+    pointer                                                   per argument and result: the table to start from
+
+`shape` is the address of the sizes; `source` is the slot of the argument that a result begins as a copy of,
+or -1. Every offset into Python's objects comes from `layout`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..llvm.machine import host_target
+from ..llvm.text import Argument, Function, Module
+from ..llvm.types import Operand, Value, constant, i1, i32, i64, null, ptr
+from ..support.signature import Parameter, Signature
+from .buffers import DTYPES
+from .cache import assembled
+from .context import Context, invoke_address
+from .layout import Layout, layout
+from .library import Library
+
+_HEADER, _ARGUMENT, _RESULT, _STATE = 6, 5, 6, 2  # words per record
+_METH_FASTCALL = 0x80
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = [  # noqa: RUF012
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    ]
+
+
+def builtin(
+    signature: Signature,
+    context: Context,
+    bound: Mapping[int, np.ndarray],
+    release_gil: bool,
+    fallback: Callable[..., Any],
+) -> Callable[..., Any] | None:
+    """The fast way to call a program, or None where this Python is not known well enough.
+
+    `fallback` must keep alive what `context` points to.
+    """
+    known = layout()
+    if known is None:
+        return None
+    library = _library(known)
+    name = signature.name.encode()
+    method = _MethodDef(name, library["ngmlir_entry"], _METH_FASTCALL, None)
+    plan = _plan(signature, context, bound, release_gil)
+    # The builtin keeps this tuple, and with it all that its code looks at.
+    own = (plan, fallback, method, library, context, dict(bound))
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(method), own, None)
+
+
+def _plan(
+    signature: Signature, context: Context, bound: Mapping[int, np.ndarray], release_gil: bool
+) -> np.ndarray:
+    """The words that the code below reads."""
+    tied = dict(signature.tied)
+    arguments = [(i, p) for i, p in enumerate(signature.arguments) if i not in bound]
+    results = [(i, p) for i, p in enumerate(signature.results) if tied.get(i) not in bound]
+    states = [bound[i] for i in sorted(set(tied.values()) & bound.keys())]
+    table = [bound[i].ctypes.data if i in bound else 0 for i in range(len(signature.arguments))]
+    table += [
+        bound[tied[i]].ctypes.data if tied.get(i) in bound else 0 for i in range(len(signature.results))
+    ]
+
+    shapes = [size for _, p in (*arguments, *results) for size in p.shape]
+    records = [_ARGUMENT * len(arguments), _RESULT * len(results), _STATE * len(states), len(table)]
+    plan = np.zeros(_HEADER + sum(records) + len(shapes), np.int64)
+    place = plan.ctypes.data + 8 * (len(plan) - len(shapes))
+
+    def described(slot: int, parameter: Parameter) -> list[int]:
+        nonlocal place
+        here, rank = place, len(parameter.shape)
+        place += 8 * rank
+        return [slot, id(DTYPES[parameter.dtype]), rank, here, parameter.bytes]
+
+    words = [ctypes.addressof(context), len(arguments), len(results), len(table), len(states), release_gil]
+    for slot, parameter in arguments:
+        words += described(slot, parameter)
+    for index, parameter in results:
+        words += [*described(len(signature.arguments) + index, parameter), tied.get(index, -1)]
+    for state in states:
+        words += [state.ctypes.data, state.ctypes.data + state.nbytes]
+    plan[:] = [*words, *table, *shapes]
+    return plan
+
+
+@cache
+def _library(known: Layout) -> Library:
+    python = ("PyEval_RestoreThread", "PyEval_SaveThread", "PyObject_Vectorcall", "PyTuple_New")
+    imports = {name: _address(name) for name in (*python, "Py_DecRef", "Py_IncRef")}
+    imports |= {
+        "PyArray_Empty": known.empty,
+        "ndarray": id(np.ndarray),
+        "ngmlir_invoke": invoke_address(),
+    }
+    return Library(assembled(entry_text(known), host_target()), ["ngmlir_entry"], imports)
+
+
+def _address(name: str) -> int:
+    address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+def entry_text(known: Layout) -> str:
+    """The code of the builtin: `ngmlir_entry(self, arguments, count)`."""
+    module = Module()
+    arguments = [Argument(ptr, "self"), Argument(ptr, "arguments"), Argument(i64, "count")]
+    _Entry(module.function("ngmlir_entry", ptr, arguments), known).write()
+    return module.text()
+
+
+class _Entry:
+    """The body, in the order in which it runs."""
+
+    def __init__(self, function: Function, known: Layout):
+        self.b = function
+        self.known = known
+        self.slow = function.label("slow")
+
+    def write(self) -> None:
+        b = self.b
+        own, values, count = b.arguments
+        items = self.part(own, self.known.items)
+        plan = self.field(ptr, self.field(ptr, items, 0), self.known.data)
+        context = self.word(plan, 0, ptr)
+        open_count, returned, slots, states, release = (self.word(plan, i) for i in range(1, _HEADER))
+        arguments = self.at(plan, _HEADER)
+        results = self.at(arguments, b.mul(open_count, _ARGUMENT))
+        state_ranges = self.at(results, b.mul(returned, _RESULT))
+        initial = self.at(state_ranges, b.mul(states, _STATE))
+        table = b.emit(ptr, f"alloca ptr, {slots}, align 8")
+        b.memcpy(table, initial, b.mul(slots, 8))
+
+        self.require(b.icmp("eq", count, open_count), self.slow)
+        with b.loop(0, open_count) as loop:
+            record = self.at(arguments, b.mul(loop.index, _ARGUMENT))
+            array = self.word(values, loop.index, ptr)
+            self.check_array(array, record)
+            data = self.field(ptr, array, self.known.data)
+            self.check_apart(data, self.word(record, 4), state_ranges, states)
+            b.store(data, self.at(table, self.word(record, 0)), align=8)
+
+        answer = b.call(ptr, "PyTuple_New", returned)
+        failed = b.label("failed")
+        given_up = b.label("given_up")
+        self.require(b.icmp("ne", answer, null), failed)
+        with b.loop(0, returned) as loop:
+            record = self.at(results, b.mul(loop.index, _RESULT))
+            data = self.new_array(answer, loop.index, record, given_up)
+            self.copy_source(data, record, table)
+            b.store(data, self.at(table, self.word(record, 0)), align=8)
+
+        status = self.run(context, table, b.icmp("ne", release, 0))
+        no_memory = b.label("no_memory")
+        self.require(b.icmp("eq", status, 0), no_memory)
+        b.ret(answer)
+
+        b.place(no_memory)
+        b.call("void", "Py_DecRef", answer)
+        b.branch(self.slow)
+        b.place(given_up)
+        b.call("void", "Py_DecRef", answer)
+        b.branch(failed)
+        b.place(failed)
+        b.ret(null)
+        b.place(self.slow)
+        fallback = self.word(items, 1, ptr)
+        b.ret(b.call(ptr, "PyObject_Vectorcall", fallback, values, count, null))
+
+    # Checks: each goes to the slow path unless all is as planned
+
+    def check_array(self, array: Value, record: Value) -> None:
+        b, known = self.b, self.known
+        # Whatever is not an array may be smaller than one: its type comes first, by itself.
+        kind = self.field(ptr, array, known.type)
+        self.require(b.icmp("eq", kind, b.module.external("ndarray")), self.slow)
+        rank = b.sext(self.field(i32, array, known.rank), i64)
+        flags = b.and_(self.field(i32, array, known.flags), known.wanted_flags)
+        descriptor = self.field(ptr, array, known.descriptor)
+        same = b.and_(
+            b.icmp("eq", rank, self.word(record, 2)),
+            b.icmp("eq", descriptor, self.word(record, 1, ptr)),
+        )
+        self.require(b.and_(same, b.icmp("eq", flags, known.wanted_flags)), self.slow)
+        sizes, wanted = self.field(ptr, array, known.shape), self.word(record, 3, ptr)
+        with b.loop(0, rank) as loop:
+            equal = b.icmp("eq", self.word(sizes, loop.index), self.word(wanted, loop.index))
+            self.require(equal, self.slow)
+
+    def check_apart(self, data: Value, size: Value, ranges: Value, count: Value) -> None:
+        """No byte of the argument may lie in a state that the program changes."""
+        b = self.b
+        begin = b.cast("ptrtoint", data, i64)
+        end = b.add(begin, size)
+        with b.loop(0, count) as loop:
+            state = self.at(ranges, b.mul(loop.index, _STATE))
+            before = b.icmp("ule", end, self.word(state, 0))
+            after = b.icmp("uge", begin, self.word(state, 1))
+            self.require(b.or_(before, after), self.slow)
+
+    # Results and the call
+
+    def new_array(self, answer: Value, index: Value, record: Value, given_up: str) -> Value:
+        """A fresh array, in its place in the tuple; gives its data."""
+        b = self.b
+        descriptor = self.word(record, 1, ptr)
+        b.call("void", "Py_IncRef", descriptor)  # PyArray_Empty takes a reference over
+        rank, shape = b.trunc(self.word(record, 2), i32), self.word(record, 3, ptr)
+        array = b.call(ptr, "PyArray_Empty", rank, shape, descriptor, constant(i32, 0))
+        self.require(b.icmp("ne", array, null), given_up)
+        b.store(array, self.at(self.part(answer, self.known.items), index), align=8)
+        return self.field(ptr, array, self.known.data)
+
+    def copy_source(self, data: Value, record: Value, table: Value) -> None:
+        """A result that overwrites an argument overwrites a copy: the caller's array stays as it is."""
+        b = self.b
+        source = self.word(record, 5)
+        with b.when(b.icmp("sge", source, 0)):
+            slot = self.at(table, source)
+            b.memcpy(data, b.load(ptr, slot, align=8), self.word(record, 4))
+            b.store(data, slot, align=8)
+
+    def run(self, context: Value, table: Value, release: Value) -> Value:
+        b = self.b
+        thread = null
+        with b.when(release, [thread]) as letting_go:
+            letting_go.next(b.call(ptr, "PyEval_SaveThread"))
+        status = b.call(i32, "ngmlir_invoke", context, table)
+        with b.when(release):
+            b.call("void", "PyEval_RestoreThread", *letting_go.results)
+        return status
+
+    # Words and fields
+
+    def require(self, condition: Value, otherwise: str) -> None:
+        assert condition.type == i1
+        following = self.b.label("next")
+        self.b.branch_if(condition, following, otherwise)
+        self.b.place(following)
+
+    def at(self, base: Value, index: Operand) -> Value:
+        return self.b.getelementptr(i64, base, index)
+
+    def word(self, base: Value, index: Operand, type: str = i64) -> Value:
+        return self.b.load(type, self.at(base, index), align=8)
+
+    def part(self, base: Value, offset: int) -> Value:
+        return self.b.getelementptr("i8", base, offset)
+
+    def field(self, type: str, base: Value, offset: int) -> Value:
+        return self.b.load(type, self.part(base, offset), align=4 if type == i32 else 8)
