@@ -77,7 +77,7 @@ class Op:
         return self.definition.traits if self.definition is not None else frozenset()
 
     @property
-    def body(self) -> Block:
+    def block(self) -> Block:
         """The one block of the one region."""
         return self.regions[0].blocks[0]
 
@@ -185,7 +185,7 @@ class ModuleOp(Op):
 
     @property
     def ops(self) -> list[Op]:
-        return self.body.ops
+        return self.block.ops
 
     def lookup(self, symbol: str) -> Op | None:
         """The op that defines `symbol` at the top level."""

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..ir.attributes import Attribute, ElementsAttr, TypeAttr, StringAttr, numeric_literal
+from ..ir.attributes import Attribute, StringAttr, TypeAttr, filled, numeric_literal
 from ..ir.core import Block, Op, Region, Value
 from ..ir.definition import Typing
-from ..ir.literals import item_bytes
-from ..ir.types import FunctionType, ShapedType, Type, element_type, index
+from ..ir.types import FunctionType, Type, element_type, index
 from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
 from . import func, ng, tile
 from .fields import attributes_of
@@ -75,15 +74,26 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         self.block.ops.append(op)
         return op
 
+    # Where both dialects have a word, the plain one is ng's.
+
+    def dot_tile(self, lhs: Value, rhs: Value, accumulator: Value) -> Value:
+        """`tile.dot`."""
+        return tile.TileVerbs.dot(self, lhs, rhs, accumulator)
+
+    def gather_tile(self, buffer: Value, indices: Sequence[Value], *, type: Type) -> Value:
+        """`tile.gather`."""
+        return tile.TileVerbs.gather(self, buffer, indices, type=type)
+
+    def scatter_tile(
+        self, value: Value, mask: Value, buffer: Value, indices: Sequence[Value], *, combine: str = "set"
+    ) -> None:
+        """`tile.scatter`."""
+        tile.TileVerbs.scatter(self, value, mask, buffer, indices, combine=combine)  # type: ignore[arg-type]
+
     def number(self, value: float | int | bool | Attribute, type: Type) -> Value:
         """A constant of `type`, the same in every element."""
         literal = value if isinstance(value, Attribute) else numeric_literal(value, element_type(type))
-        if isinstance(type, ShapedType):
-            bits = literal.bits if hasattr(literal, "bits") else literal.value  # type: ignore[attr-defined]
-            size = item_bytes(type.element)
-            data = (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little") if type.size else b""
-            literal = ElementsAttr(data, type)
-        return self.constant(type=type, value=literal)
+        return self.constant(type=type, value=filled(literal, type))
 
     def index(self, value: int) -> Value:
         """A constant position."""
@@ -122,5 +132,6 @@ def function(
     """A function or kernel around a finished block; its type follows from the arguments and the terminator."""
     end = block.ops[-1]
     type = FunctionType(tuple(a.type for a in block.args), tuple(o.type for o in end.operands))
-    given: dict[str, Attribute] = {**(attributes or {}), "sym_name": StringAttr(name), "function_type": TypeAttr(type)}
+    named = {"sym_name": StringAttr(name), "function_type": TypeAttr(type)}
+    given = {**attributes_of(kind, named), **(attributes or {})}
     return kind((), (), given, (Region(block),), location)

@@ -22,7 +22,9 @@ from ..rewrite.sweep import sweep
 from ..support.diagnostics import Bug
 from ..support.target import Target
 
-MATH = frozenset(name for name, op in ng.OPS.items() if op.definition is not None and "math" in op.definition.traits)
+MATH = frozenset(
+    name for name, op in ng.OPS.items() if op.definition is not None and "math" in op.definition.traits
+)
 
 
 def expand_math(module: Module, target: Target) -> Module:
@@ -62,7 +64,9 @@ def library_function(symbol: str) -> Op:
     """The function `@exp_f32` of the math library, from `exp.ngir`."""
     path = folder("lowering") / "math" / f"{symbol.rpartition('_')[0]}.ngir"
     # Its callees stand in files of their own, which the verifier would miss here.
-    found = from_text(path.read_text(), file=str(path), verify=False).lookup(symbol) if path.is_file() else None
+    found = (
+        from_text(path.read_text(), file=str(path), verify=False).lookup(symbol) if path.is_file() else None
+    )
     if found is None:
         raise Bug(f"the math library has no @{symbol}")
     return found

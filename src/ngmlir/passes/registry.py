@@ -8,6 +8,7 @@ from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .fuse import fuse
 from .shape import shape
+from .to_kernels import to_kernels
 
 PASSES: dict[str, Pass] = {
     name_of(p): p
@@ -16,5 +17,6 @@ PASSES: dict[str, Pass] = {
         common_subexpressions,
         dead_code,
         fuse,
+        to_kernels,
     )
 }

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row kernels: reductions over the innermost loops, with everything before and after them.
+
+A short row is held in one tile and every value is computed once. A long row is walked in phases: each phase
+computes the reductions whose inputs are known by then, the last one the outputs. Elements are computed again
+in each phase that needs them, except costly ones, which are kept in scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...ir.core import Op, Value
+from ...ir.types import MemRefType, VectorType, element_type
+from ...support.target import Target
+from .map import PROGRAM_ELEMENTS, tile_elements, widest_item
+from .plan import Kernel, Plan, Reduction, Span, Tile, plan, power_of_two, reductions
+
+#: Registers that a row may fill to be held in one tile on a CPU.
+ROW_REGISTERS = 8
+#: The widest tile that a block of threads holds.
+BLOCK_TILE = 4096
+#: Scratch for the costly values of one row, in bytes.
+SCRATCH_BYTES = 1 << 18
+
+
+def rows_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
+    """The kernel of a `rows` fusion."""
+    planned = plan(fusion)
+    first = reductions(planned.ops)[0]
+    kept = len(planned.loops[first.result])
+    outer, inner = planned.sizes[:kept], planned.sizes[kept:]
+    rows, columns = prod(outer), prod(inner)
+    if target.execution == "warps":
+        kernel = Kernel(planned, target, (rows,))
+        _Row(kernel, _row_spans(kernel, kernel.programs[0], outer), inner).build()
+        return kernel.finish(name, _threads(target, columns)), planned
+    block = max(1, min(rows, PROGRAM_ELEMENTS // max(1, columns)))
+    programs = -(-rows // block)
+    kernel = Kernel(planned, target, (programs,) if programs > 1 else ())
+    b = kernel.b
+    if programs == 1:
+        kernel.nest(outer, lambda spans: _Row(kernel, spans, inner).build())
+    else:
+        start = b.multiply(kernel.programs[0], b.index(block))
+        stop = b.minimum(b.add(start, b.index(block)), b.index(rows))
+        b.loop(start, stop, 1, (), lambda i, _: _Row(kernel, _row_spans(kernel, i, outer), inner).build() or ())
+    return kernel.finish(name), planned
+
+
+def _threads(target: Target, columns: int) -> int:
+    return max(32, min(target.threads, power_of_two(columns)))
+
+
+def _row_spans(kernel: Kernel, row: Value, outer: Sequence[int]) -> list[Span]:
+    """The loops that a row number stands for."""
+    b = kernel.b
+    if len(outer) == 1:
+        return [Span(row)]
+    spans: list[Span] = []
+    for size in reversed(outer):
+        spans.insert(0, Span(b.remainder(row, b.index(size))))
+        row = b.floor_divide(row, b.index(size))
+    return spans
+
+
+class _Row:
+    """One row of the kernel."""
+
+    def __init__(self, kernel: Kernel, outer: Sequence[Span], inner: Sequence[int]):
+        self.kernel = kernel
+        self.b = kernel.b
+        self.plan = kernel.plan
+        self.outer = list(outer)
+        self.inner = tuple(inner)
+        self.row_values: dict[Value, Value] = {}  # results of reductions and what follows from them alone
+        self.scratch: dict[Value, Value] = {}
+        self.filled: set[Value] = set()  # whose scratch an earlier phase wrote
+
+    def full(self, value: Value) -> bool:
+        """Whether a value runs over the reduced loops."""
+        return any(l >= len(self.outer) for l in self.plan.loops[value])
+
+    def build(self) -> None:
+        width = self.inner[-1]
+        limit = BLOCK_TILE if self.kernel.masks else ROW_REGISTERS * self.kernel.target.lanes(widest_item(self.plan))
+        if len(self.inner) == 1 and width <= limit:
+            self.in_one_tile(width)
+        else:
+            self.in_phases()
+
+    def in_one_tile(self, width: int) -> None:
+        size = power_of_two(width) if self.kernel.masks else width
+        tile = Tile(self.kernel, [*self.outer, Span(self.b.index(0), size, size != width)])
+        for reduction in reductions(self.plan.ops):
+            source = reduction.widen(self.b, tile.at(reduction.source))
+            if size != width:
+                source = tile.neutral(source, self.b.number(reduction.start, source.type))
+            total = reduction.across(self.b, source, [0])
+            tile.known[reduction.result] = reduction.narrow(self.b, total)
+        for value, buffer in zip(self.plan.outputs, self.kernel.results, strict=True):
+            tile.store(value, buffer)
+
+    # -- long rows ---------------------------------------------------------------------------------------
+
+    def in_phases(self) -> None:
+        phases = self.phases()
+        self.keep_costly(phases)
+        for number, phase in enumerate(phases):
+            self.reduce(phase, number)
+        outputs = list(zip(self.plan.outputs, self.kernel.results, strict=True))
+        row_tile = Tile(self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values)
+        for value, buffer in outputs:
+            if not self.full(value):
+                row_tile.store(value, buffer)
+        written = [(v, buffer) for v, buffer in outputs if self.full(v)]
+        if written:
+            self.walk((), lambda tile, _: self.write(tile, written))
+
+    def write(self, tile: Tile, outputs: Sequence[tuple[Value, Value]]) -> tuple[()]:
+        for value, buffer in outputs:
+            tile.store(value, buffer)
+        return ()
+
+    def phases(self) -> list[list[Reduction]]:
+        """Reductions by how many others must be known before them."""
+        depth: dict[Value, int] = {}
+        phases: list[list[Reduction]] = []
+        for op in self.plan.ops:
+            level = max((depth.get(o, 0) for o in op.operands), default=0)
+            if "reduction" in op.traits:
+                while len(phases) <= level:
+                    phases.append([])
+                phases[level].append(Reduction(op))
+                level += 1
+            depth[op.results[0]] = level
+        return phases
+
+    def keep_costly(self, phases: Sequence[Sequence[Reduction]]) -> None:
+        """Gives scratch to full values that are slow to compute and needed in more than one phase."""
+        if self.kernel.masks:
+            return  # a block of threads would have to share it; it computes the value again
+        wanted: dict[Value, set[int]] = {}
+        roots = [[r.source for r in phase] for phase in phases]
+        roots.append([v for v in self.plan.outputs if self.full(v)])
+        for number, values in enumerate(roots):
+            stack = list(values)
+            seen: set[Value] = set()
+            while stack:
+                value = stack.pop()
+                if value in seen or not self.full(value):
+                    continue
+                seen.add(value)
+                if isinstance(value.owner, Op):
+                    if "math" in value.owner.traits:
+                        wanted.setdefault(value, set()).add(number)
+                    stack += value.owner.operands
+        size = prod(self.inner)
+        for value, numbers in wanted.items():
+            if len(numbers) > 1 and size * 8 <= SCRATCH_BYTES:
+                self.scratch[value] = self.b.alloc(type=MemRefType(self.inner, element_type(value.type), None, 0, 3))
+
+    def walk(self, carried: Sequence[Value], body) -> Sequence[Value]:  # type: ignore[no-untyped-def]
+        """Runs over the tiles of the row; outer reduced loops one by one."""
+        step = BLOCK_TILE if self.kernel.masks else tile_elements(self.plan, self.kernel.target)
+
+        def level(spans: list[Span], values: Sequence[Value]) -> Sequence[Value]:
+            if len(spans) == len(self.inner) - 1:
+                return self.kernel.tiles(
+                    self.inner[-1], step, values, lambda span, v: body(self.tile([*spans, span]), v)
+                )
+            return self.b.loop(0, self.inner[len(spans)], 1, values, lambda i, v: level([*spans, Span(i)], v))
+
+        return level([], carried)
+
+    def tile(self, spans: Sequence[Span]) -> Tile:
+        tile = _RowTile(self.kernel, [*self.outer, *spans], self.row_values)
+        tile.row = self
+        return tile
+
+    def reduce(self, phase: Sequence[Reduction], number: int) -> None:
+        """Accumulates by lanes over full tiles; each reduction ends as one value of the row."""
+        b = self.b
+        step = BLOCK_TILE if self.kernel.masks else tile_elements(self.plan, self.kernel.target)
+        width = min(step, power_of_two(self.inner[-1])) if self.kernel.masks else min(step, self.inner[-1])
+        starts = [b.number(r.start, VectorType((width,), r.accumulator)) for r in phase]
+        starts += [b.number(r.start, r.accumulator) for r in phase]  # what shorter tiles gave
+
+        def body(tile: Tile, values: Sequence[Value]) -> list[Value]:
+            lanes, rest = list(values[: len(phase)]), list(values[len(phase) :])
+            size = tile.spans[-1].size
+            for i, r in enumerate(phase):
+                source = r.widen(b, tile.at(r.source))
+                if tile.spans[-1].masked:
+                    source = tile.neutral(source, b.number(r.start, source.type))
+                if size == width:
+                    lanes[i] = r.combine(b, lanes[i], source)
+                else:
+                    rest[i] = r.combine(b, rest[i], r.across(b, source, [0]))
+            return [*lanes, *rest]
+
+        done = self.walk(starts, body)
+        self.filled |= set(self.scratch) & self.computed_in(phase)
+        for i, r in enumerate(phase):
+            total = r.combine(b, r.across(b, done[i], [0]), done[len(phase) + i])
+            self.row_values[r.result] = r.narrow(b, total)
+        self.follow_up()
+
+    def follow_up(self) -> None:
+        """Computes what follows for the whole row from the reductions known by now, outside the loops."""
+        tile = Tile(self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values)
+        ready = set(self.row_values)
+        for op in self.plan.ops:
+            result = op.results[0]
+            inputs = [o for o in op.operands if isinstance(o.owner, Op)]
+            if not self.full(result) and inputs and all(o in ready for o in inputs) and result not in ready:
+                ready.add(result)
+                self.row_values[result] = tile.at(result)
+
+    def computed_in(self, phase: Sequence[Reduction]) -> set[Value]:
+        seen: set[Value] = set()
+        stack = [r.source for r in phase]
+        while stack:
+            value = stack.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if isinstance(value.owner, Op):
+                stack += value.owner.operands
+        return seen
+
+
+class _RowTile(Tile):
+    """A tile whose costly values go through scratch: written by the first phase, read by the later ones."""
+
+    row: _Row
+
+    def compute(self, value: Value) -> Value:
+        buffer = self.row.scratch.get(value)
+        if buffer is None:
+            return super().compute(value)
+        starts = [s.start for s in self.spans[len(self.row.outer) :]]
+        if value in self.row.filled:
+            return self.b.load(buffer, starts, type=self.type(value))
+        made = super().compute(value)
+        self.b.store(made, buffer, starts)
+        return made
