@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class KernelOp(Op):
-    """A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension."""
+    """A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension. `in_place` lists pairs (input, output) that may be one buffer."""
 
     __slots__ = ()
     name = "tile.kernel"
@@ -30,11 +30,13 @@ class KernelOp(Op):
             AttributeField("function_type", "type", None, False),
             AttributeField("grid", "i64s", None, False),
             AttributeField("outputs", "i64", fields.default("i64", '1'), False),
+            AttributeField("in_place", "i64s", fields.default("i64s", '[]'), False),
+            AttributeField("threads", "i64", None, True),
         ),
         regions=('body',),
         traits=frozenset(['function', 'isolated', 'symbol']),
         form=(),
-        doc='A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension.',
+        doc='A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension. `in_place` lists pairs (input, output) that may be one buffer.',
         example='tile.kernel @double(%x: memref<128xf32>, %y: memref<128xf32>, %i: index) attributes {grid = array<i64: 2>} {\n  %c64 = ng.constant 64 : index\n  %at = ng.multiply %i, %c64 : index\n  %v = tile.load %x[%at] : (memref<128xf32>, index) -> vector<64xf32>\n  %w = ng.add %v, %v : vector<64xf32>\n  tile.store %w, %y[%at] : (vector<64xf32>, memref<128xf32>, index) -> ()\n  tile.return\n}',
     )
 
@@ -53,6 +55,14 @@ class KernelOp(Op):
     @property
     def outputs(self) -> int:
         return fields.get_i64(self, "outputs")
+
+    @property
+    def in_place(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "in_place")
+
+    @property
+    def threads(self) -> int | None:
+        return fields.get_i64(self, "threads")  # pyright: ignore
 
     @property
     def body(self) -> Region:
@@ -123,7 +133,7 @@ class LaunchOp(Op):
         traits=frozenset([]),
         form=('$callee', '(', '$buffers', ')'),
         doc='Runs a kernel on buffers. Made by the memory plan.',
-        example='tile.launch @k(%a, %b) : (memref<4xf32>, memref<4xf32>) -> ()',
+        example='tile.launch @k(%a, %b) : memref<4xf32>',
     )
 
     @property
@@ -136,7 +146,7 @@ class LaunchOp(Op):
 
 
 class ViewOp(Op):
-    """A buffer inside the arena, `offset` bytes from its start. Made by the memory plan."""
+    """Another buffer over the same bytes: `offset` bytes from the start of a contiguous one, of any shape and element type. Made by the memory plan."""
 
     __slots__ = ()
     name = "tile.view"
@@ -153,7 +163,7 @@ class ViewOp(Op):
         ),
         traits=frozenset(['pure', 'stated']),
         form=('$arena', 'at', '$offset'),
-        doc='A buffer inside the arena, `offset` bytes from its start. Made by the memory plan.',
+        doc='Another buffer over the same bytes: `offset` bytes from the start of a contiguous one, of any shape and element type. Made by the memory plan.',
         example='%b = tile.view %a at 256 : (memref<1024xi8>) -> memref<4xf32>',
     )
 
@@ -487,7 +497,7 @@ class CopyOp(Op):
         rule=rules.copy,
         form=('$source', ',', '$target'),
         doc='Copies all elements; shapes and element types agree, strides may differ.',
-        example='tile.copy %a, %b : (memref<4xf32>, memref<4xf32>) -> ()',
+        example='tile.copy %a, %b : memref<4xf32>',
     )
 
     @property
@@ -543,7 +553,7 @@ class WaitOp(Op):
         traits=frozenset([]),
         form=('$tokens',),
         doc='Waits until the copies of these tokens are done and visible to the whole block.',
-        example='tile.wait %t : (!tile.token) -> ()',
+        example='tile.wait %t : !tile.token',
     )
 
     @property
@@ -601,7 +611,7 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         return self.build(LaunchOp, [*buffers], {"callee": callee})
 
     def view(self, arena: V, *, type: Type, offset: int) -> V:
-        """A buffer inside the arena, `offset` bytes from its start. Made by the memory plan."""
+        """Another buffer over the same bytes: `offset` bytes from the start of a contiguous one, of any shape and element type. Made by the memory plan."""
         return self.build(ViewOp, [arena], {"offset": offset}, types=[type])[0]
 
     def alloc(self, *, type: Type) -> V:

@@ -7,6 +7,7 @@ from ..rewrite.pipeline import Pass, name_of
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .fuse import fuse
+from .plan_memory import plan_memory
 from .shape import shape
 from .to_kernels import to_kernels
 
@@ -18,5 +19,6 @@ PASSES: dict[str, Pass] = {
         dead_code,
         fuse,
         to_kernels,
+        plan_memory,
     )
 }

@@ -76,14 +76,10 @@ def _column(
             l = reduced[len(inner)]
             return b.loop(0, kernel.plan.sizes[l], 1, values, lambda i, v: level({**inner, l: Span(i)}, v))
         here = tile(inner)
-        for value in first_pass:
-            here.store(value, buffers[value])
+        here.store([(v, buffers[v]) for v in first_pass])
         return [r.combine(b, v, r.widen(b, here.at(r.source))) for r, v in zip(found, values, strict=True)]
 
     starts = [b.number(r.start, VectorType((span.size,), r.accumulator)) for r in found]
     totals = level({}, starts)
     known = {r.result: r.narrow(b, total) for r, total in zip(found, totals, strict=True)}
-    after = tile({}, known)
-    for value in kernel.plan.outputs:
-        if value not in first_pass:
-            after.store(value, buffers[value])
+    tile({}, known).store([(v, buffers[v]) for v in kernel.plan.outputs if v not in first_pass])

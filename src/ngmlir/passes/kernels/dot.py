@@ -317,8 +317,7 @@ def store_epilogue(
     if shape != shape_of(total.type):
         total = b.reshape(total, type=VectorType(shape, product.result) if shape else product.result)
     tile = Tile(kernel, spans, {dot.results[0]: total})
-    for value, buffer in zip(kernel.plan.outputs, kernel.results, strict=True):
-        tile.store(value, buffer)
+    tile.store(list(zip(kernel.plan.outputs, kernel.results, strict=True)))
 
 
 # ---- the GPU kernel ----------------------------------------------------------------------------------------

@@ -35,9 +35,7 @@ def tile_elements(planned: Plan, target: Target) -> int:
 
 
 def _store_all(kernel: Kernel, spans: Sequence[Span]) -> None:
-    tile = Tile(kernel, spans)
-    for value, buffer in zip(kernel.plan.outputs, kernel.results, strict=True):
-        tile.store(value, buffer)
+    Tile(kernel, spans).store(list(zip(kernel.plan.outputs, kernel.results, strict=True)))
 
 
 def _for_vectors(planned: Plan, target: Target, name: str) -> Op:

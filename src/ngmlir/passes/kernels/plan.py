@@ -161,9 +161,31 @@ class Kernel:
             "grid": integers(self.grid),
             "outputs": IntegerAttr(len(self.results), i64),
         }
+        pairs = self.in_place()
+        if pairs:
+            attributes["in_place"] = integers(pairs)
         if threads is not None:
             attributes["threads"] = IntegerAttr(threads, i64)
         return function(name, self.block, attributes, kind=tile.KernelOp, location=self.plan.fusion.location)
+
+    def in_place(self) -> list[int]:
+        """Pairs (input, output) of parameters that may share one buffer, as a flat list.
+
+        Every kernel loads all that it needs of a tile before it stores the tile. So an output may overwrite
+        an input whose elements are met in the same order, unless its tiles are visited before others are read:
+        a value of whole rows is read again with each tile of the row.
+        """
+        whole = tuple(range(len(self.plan.sizes)))
+        outer_only = kind(self.plan.fusion) == "rows"
+        pairs: list[int] = []
+        offset = len(self.inputs) + len(self.extra)
+        for o, output in enumerate(self.plan.outputs):
+            loops = self.plan.loops[output]
+            for i, value in enumerate(self.inputs):
+                same = self.plan.loops[value] == loops and element_type(value.type) is element_type(output.type)
+                if same and (not outer_only or loops == whole):
+                    pairs += [i, offset + o]
+        return pairs
 
     def tiles(
         self, size: int, step: int, carried: Sequence[Value], body: Callable[[Span, Sequence[Value]], Sequence[Value]]
@@ -316,10 +338,13 @@ class Tile:
         indices, dims, masked = self._access(value)
         return self.b.load(buffer, indices, type=self.type(value), dims=dims, masked=masked)
 
-    def store(self, value: Value, buffer: Value) -> None:
-        """Writes the tile of a value to its buffer."""
-        indices, dims, masked = self._access(value)
-        self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
+    def store(self, outputs: Sequence[tuple[Value, Value]]) -> None:
+        """Writes the tiles of values to their buffers, all loads before the first store."""
+        for value, _ in outputs:
+            self.at(value)
+        for value, buffer in outputs:
+            indices, dims, masked = self._access(value)
+            self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
 
     def neutral(self, tile: Value, fill: Value) -> Value:
         """The tile with elements beyond the ends of masked loops replaced by `fill` (of the tile's type)."""

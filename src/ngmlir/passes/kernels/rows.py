@@ -99,8 +99,7 @@ class _Row:
                 source = tile.neutral(source, self.b.number(reduction.start, source.type))
             total = reduction.across(self.b, source, [0])
             tile.known[reduction.result] = reduction.narrow(self.b, total)
-        for value, buffer in zip(self.plan.outputs, self.kernel.results, strict=True):
-            tile.store(value, buffer)
+        tile.store(list(zip(self.plan.outputs, self.kernel.results, strict=True)))
 
     # -- long rows ---------------------------------------------------------------------------------------
 
@@ -111,17 +110,10 @@ class _Row:
             self.reduce(phase, number)
         outputs = list(zip(self.plan.outputs, self.kernel.results, strict=True))
         row_tile = Tile(self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values)
-        for value, buffer in outputs:
-            if not self.full(value):
-                row_tile.store(value, buffer)
+        row_tile.store([(v, buffer) for v, buffer in outputs if not self.full(v)])
         written = [(v, buffer) for v, buffer in outputs if self.full(v)]
         if written:
-            self.walk((), lambda tile, _: self.write(tile, written))
-
-    def write(self, tile: Tile, outputs: Sequence[tuple[Value, Value]]) -> tuple[()]:
-        for value, buffer in outputs:
-            tile.store(value, buffer)
-        return ()
+            self.walk((), lambda tile, _: tile.store(written) or ())
 
     def phases(self) -> list[list[Reduction]]:
         """Reductions by how many others must be known before them."""
