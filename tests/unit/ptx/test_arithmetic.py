@@ -7,11 +7,21 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from ptx_support import (
+    BF16,
+    SUFFIX,
+    TYPES,
+    Machine,
+    apply,
+    assert_same,
+    elementwise,
+    kernel,
+    pairs,
+    pointers,
+    samples,
+)  # fmt: skip
 
 from ngmlir.runtime.ptx.formats import FORMATS, fma, round_to
-from ptx_support import (
-    BF16, SUFFIX, TYPES, Machine, apply, assert_same, elementwise, kernel, pairs, pointers, samples,
-)  # fmt: skip
 
 INTEGERS = ("i8", "i16", "i32", "i64")
 FLOATS = ("half", "bfloat", "float", "double")

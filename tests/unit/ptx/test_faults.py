@@ -7,11 +7,11 @@ import re
 
 import numpy as np
 import pytest
+from programs import matmul, pipeline, softmax
+from ptx_support import Machine, elementwise, kernel, pointers
 
 from ngmlir.runtime.ptx.fault import SimulationFault
 from ngmlir.support.diagnostics import Limit, UserError
-from programs import matmul, pipeline, softmax
-from ptx_support import Machine, elementwise, kernel, pointers
 
 SEEDS = [None, 0, 1]
 

@@ -7,7 +7,6 @@ import time
 
 import numpy as np
 import pytest
-
 from programs import matmul, pipeline, softmax
 from ptx_support import Machine, elementwise, kernel, pointers
 

@@ -10,7 +10,7 @@ TYPE_BYTES = {
     f"{kind}{bits}": bits // 8
     for kind, widths in {"b": (8, 16, 32, 64, 128), "u": (8, 16, 32, 64), "s": (8, 16, 32, 64)}.items()
     for bits in widths
-} | {"f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "f32": 4, "tf32": 4, "f64": 8}
+} | {"s16x2": 4, "u16x2": 4, "f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "f32": 4, "tf32": 4, "f64": 8}
 
 
 @dataclass(frozen=True, slots=True)

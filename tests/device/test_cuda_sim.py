@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Artifacts of kind "ptx", on the simulator and, where there is one, on a GPU."""
+
+from __future__ import annotations
+
+import gc
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ngmlir.llvm.machine import assembly
+from ngmlir.runtime import cuda
+from ngmlir.runtime.cuda_sim import CudaSimDevice
+from ngmlir.runtime.gpu import DeviceBuffer, GpuExecutable, load, to_device
+from ngmlir.runtime.ptx.fault import SimulationFault
+from ngmlir.support.artifact import Artifact, Launch, Place
+from ngmlir.support.diagnostics import UserError
+from ngmlir.support.signature import Parameter, Signature
+from ngmlir.support.target import Target
+
+THREADS = 64
+TARGET = Target("cuda", "nvptx64-nvidia-cuda", "sm_80", "+ptx80", "warps", threads=THREADS)
+
+
+def kernels(count: int, scale: str = "2.0") -> bytes:
+    """`axpy(x, y, out)`: out = x * scale + y; `bump(x, c)`: x += c[0]; both for `count` elements."""
+    guard = f"""
+  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %b = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %base = mul i32 %b, {THREADS}
+  %i = add i32 %base, %t
+  %in = icmp ult i32 %i, {count}
+  br i1 %in, label %go, label %end
+go:"""
+    text = f"""
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+define ptx_kernel void @axpy(ptr addrspace(1) %x, ptr addrspace(1) %y, ptr addrspace(1) %out) #0 {{{guard}
+  %px = getelementptr float, ptr addrspace(1) %x, i32 %i
+  %py = getelementptr float, ptr addrspace(1) %y, i32 %i
+  %po = getelementptr float, ptr addrspace(1) %out, i32 %i
+  %vx = load float, ptr addrspace(1) %px
+  %vy = load float, ptr addrspace(1) %py
+  %m = fmul float %vx, {scale}
+  %s = fadd float %m, %vy
+  store float %s, ptr addrspace(1) %po
+  br label %end
+end:
+  ret void
+}}
+define ptx_kernel void @bump(ptr addrspace(1) %x, ptr addrspace(1) %c) #0 {{{guard}
+  %px = getelementptr float, ptr addrspace(1) %x, i32 %i
+  %vx = load float, ptr addrspace(1) %px
+  %vc = load float, ptr addrspace(1) %c
+  %s = fadd float %vx, %vc
+  store float %s, ptr addrspace(1) %px
+  br label %end
+end:
+  ret void
+}}
+attributes #0 = {{ nounwind "nvvm.reqntid"="{THREADS}" }}
+"""
+    return assembly(text, TARGET).encode()
+
+
+def training_step(count: int) -> Artifact:
+    """(w, g) -> (w', total): temp = 2 * g + w in the arena; w += constant; total = 2 * temp + w'."""
+    grid = (-(-count // THREADS), 1, 1)
+    w, g = Place("argument", 0), Place("argument", 1)
+    temporary, constant, total = Place("arena", offset=256), Place("constant", offset=4), Place("result", 1)
+    signature = Signature(
+        "step",
+        (Parameter("w", "f32", (count,)), Parameter("g", "f32", (count,))),
+        (Parameter("new_w", "f32", (count,)), Parameter("total", "f32", (count,))),
+        tied=((0, 0),),
+        arena_bytes=256 + 4 * count,
+    )
+    launches = (
+        Launch("axpy", grid, THREADS, (g, w, temporary)),
+        Launch("bump", grid, THREADS, (w, constant)),
+        Launch("axpy", grid, THREADS, (temporary, w, total)),
+    )
+    constants = np.array([99.0, 0.25], np.float32).tobytes()
+    return Artifact("ptx", kernels(count), signature, TARGET.key, constants, launches)
+
+
+def expected_step(w: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    two = np.float32(2)
+    temporary = g * two + w
+    new = w + np.float32(0.25)
+    return new, temporary * two + new
+
+
+@pytest.fixture(params=["cuda-sim", "cuda-sim, any order", "cuda"])
+def device(request):
+    if request.param == "cuda":
+        if not cuda.available():
+            pytest.skip("no NVIDIA GPU and driver on this machine")
+        return cuda.CudaDevice()
+    return CudaSimDevice(seed=3 if "order" in request.param else None)
+
+
+def random(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(count).astype(np.float32)
+
+
+@pytest.mark.parametrize("count", [1, 64, 1000])
+def test_arrays_in_arrays_out(device, count):
+    executable = load(training_step(count), device)
+    w, g = random(count), random(count, 1)
+    before = w.copy()
+    new, total = executable.run([w, g])
+    for actual, expected in zip((new, total), expected_step(w, g), strict=True):
+        assert np.array_equal(actual, expected)
+    assert np.array_equal(w, before)  # a caller's array is copied, so it is not state
+    assert np.array_equal(executable([w, g])[1], total)
+
+
+def test_state_stays_on_the_device(device):
+    executable = load(training_step(100), device)
+    w, g = random(100), random(100, 1)
+    state, gradient = to_device(device, w, "f32"), to_device(device, g, "f32")
+    total = DeviceBuffer(device, "f32", (100,))
+    for _ in range(3):
+        results = executable.run([state, gradient], [None, total])
+        assert results == [state, total]
+        w, expected = expected_step(w, g)
+        assert np.array_equal(total.numpy(), expected)
+    assert np.array_equal(state.numpy(), w)
+    mixed = executable.run([state, g])
+    assert mixed[0] is state and isinstance(mixed[1], np.ndarray)
+
+
+def test_nothing_to_do(device):
+    executable = load(training_step(0), device)
+    new, total = executable.run([random(0), random(0)])
+    assert new.shape == total.shape == (0,)
+    assert to_device(device, np.zeros((0, 3), np.float32), "f32").numpy().shape == (0, 3)
+
+
+def test_every_type_travels(device):
+    for name, dtype in {
+        "i1": np.bool_,
+        "i8": np.int8,
+        "ui64": np.uint64,
+        "f16": np.float16,
+        "bf16": ml_dtypes.bfloat16,
+    }.items():
+        array = np.array([[0, 1], [1, 0]]).astype(dtype)
+        assert np.array_equal(to_device(device, array, name).numpy(), array)
+    scalar = to_device(device, np.array(2.5), "f32")
+    assert scalar.numpy().shape == () and scalar.numpy() == 2.5
+
+
+def test_arguments_are_checked(device):
+    executable = load(training_step(100), device)
+    w = random(100)
+    with pytest.raises(UserError, match="step takes 2 arguments"):
+        executable.run([w])
+    with pytest.raises(UserError, match="'g'"):
+        executable.run([w, random(99)])
+    with pytest.raises(UserError, match="the buffer for 'g' holds"):
+        executable.run([w, DeviceBuffer(device, "f32", (99,))])
+    with pytest.raises(UserError, match="lies on another device"):
+        executable.run([w, DeviceBuffer(CudaSimDevice(), "f32", (100,))])
+    with pytest.raises(UserError, match="overwrites argument 'w'"):
+        executable.run([w, w], [DeviceBuffer(device, "f32", (100,)), None])
+    with pytest.raises(UserError, match="does not run on a GPU"):
+        GpuExecutable(Artifact("object", b"", executable.signature, ""), device)
+
+
+def test_buffers_are_freed():
+    device = CudaSimDevice()
+    executable = load(training_step(100), device)
+    executable.run([random(100), random(100)])
+    held = len(device.memory.regions)
+    for _ in range(20):
+        executable.run([to_device(device, random(100), "f32"), random(100)])
+    gc.collect()
+    assert len(device.memory.regions) == held
+    del executable
+    gc.collect()
+    assert not device.memory.regions
+
+
+def test_a_fault_reaches_the_caller():
+    artifact = training_step(100)
+    short = Artifact(
+        "ptx",
+        kernels(101),
+        artifact.signature,
+        artifact.target,
+        artifact.constants,
+        artifact.launches,
+    )
+    with pytest.raises(SimulationFault, match="out of bounds") as caught:
+        load(short, CudaSimDevice()).run([random(100), random(100)])
+    assert (caught.value.kernel, caught.value.block, caught.value.thread) == ("axpy", (1, 0, 0), 36)
+
+
+def test_devices_describe_themselves(device):
+    facts = device.describe()
+    assert facts.name and facts.capability >= (7, 0) and facts.shared_bytes >= 48 * 1024
+    device.synchronize()
