@@ -41,13 +41,14 @@ class _Printer:
         self.lines: list[str] = []
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
+        self.given: list[str] = []  # the names in `taken`, in order
         self.next_number = 0
         self.labels: dict[Block, str] = {}
 
     # -- names -------------------------------------------------------------------------------------------
 
     def name(self, value: Value) -> str:
-        """`%name`, made unique in its isolated region; numbered where the value has no name."""
+        """`%name`, made unique among what is visible; numbered where the value has no name."""
         found = self.names.get(value)
         if found is not None:
             return found
@@ -60,12 +61,13 @@ class _Printer:
             made = str(self.next_number)
             self.next_number += 1
         self.taken.add(made)
+        self.given.append(made)
         made = "%" + made
         self.names[value] = made
         return made
 
     def label(self, block: Block) -> str:
-        return self.labels.setdefault(block, f"^bb{len(self.labels)}")
+        return self.labels.get(block, "^missing")
 
     # -- ops ---------------------------------------------------------------------------------------------
 
@@ -169,9 +171,11 @@ class _Printer:
 
     def region(self, region: Region, indent: str, op: Op, *, labelled: bool = False, header: bool = False) -> None:
         isolated = "isolated" in op.traits
-        saved = (self.taken, self.next_number) if isolated else None
+        saved = self.taken, self.next_number
+        mark = len(self.given)
         if isolated and not header:
             self.taken, self.next_number = set(), 0
+        self.labels.update((block, f"^bb{i}") for i, block in enumerate(region.blocks))
         for i, block in enumerate(region.blocks):
             if (i or block.args or len(region.blocks) > 1) and not (header and i == 0):
                 args = ", ".join(f"{self.name(a)}: {a.type}" for a in block.args)
@@ -179,8 +183,10 @@ class _Printer:
             inner = indent + "  "
             for nested in block.ops:
                 self.op(nested, inner)
-        if saved is not None:
-            self.taken, self.next_number = saved
+        # What the region named is not seen behind it, so its names are free again.
+        self.taken.difference_update(self.given[mark:])
+        del self.given[mark:]
+        self.taken, self.next_number = saved
 
     def module_op(self, op: Op, indent: str) -> None:
         rest = {k: v for k, v in op.attributes.items() if k != "sym_name"}
@@ -192,7 +198,7 @@ class _Printer:
         self.with_regions(text, op, indent)
 
     def function_op(self, op: Op, indent: str) -> None:
-        saved = self.taken, self.next_number
+        saved, mark = (self.taken, self.next_number), len(self.given)
         self.taken, self.next_number = set(), 0
         type_attribute = op.attributes.get("function_type")
         type = type_attribute.type if isinstance(type_attribute, TypeAttr) else FunctionType((), ())
@@ -223,6 +229,7 @@ class _Printer:
             self.region(body, indent, op, header=True)
             text = f"{indent}}}"
         self.finish(text, op.location)
+        del self.given[mark:]
         self.taken, self.next_number = saved
 
 

@@ -33,7 +33,7 @@ class FuncOp(Op):
         traits=frozenset(['function', 'isolated', 'symbol']),
         form=(),
         doc='A function on values. The entry point of a program is @main.',
-        example='func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}',
+        example='func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n  func.return %x : tensor<4xf32>\n}',
     )
 
     @property
@@ -63,7 +63,7 @@ class ReturnOp(Op):
         traits=frozenset(['pure', 'terminator']),
         form=('$inputs',),
         doc='Ends a function with its results.',
-        example='return %a : tensor<4xf32>',
+        example='func.return %a : tensor<4xf32>',
     )
 
     @property
