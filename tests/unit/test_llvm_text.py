@@ -162,7 +162,8 @@ def test_floats_by_their_bits():
 def test_calls_declare_what_they_need():
     module = Module()
     square = module.function("square", f64, [Argument(f64, "x")], linkage="internal")
-    square.ret(square.fmul(*square.arguments * 2))
+    (side,) = square.arguments
+    square.ret(square.fmul(side, side))
     b = module.function("f", f64, [Argument(f64, "x")])
     (x,) = b.arguments
     direct = b.call(f64, "square", x)

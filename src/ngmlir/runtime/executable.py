@@ -47,7 +47,11 @@ def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndar
     if array.dtype.kind in "OSUMmc" or (array.dtype.kind == "V" and array.dtype != DTYPES["bf16"]):
         raise _refusal(parameter, f"its elements are {array.dtype}", hint=f"convert it to {dtype}")
     result = np.empty(parameter.shape, dtype)
-    result[...] = array
+    try:
+        # Python numbers are assigned as such, so that those that do not fit are refused and do not wrap.
+        result[...] = array if isinstance(value, np.ndarray) else value
+    except (OverflowError, TypeError, ValueError) as error:
+        raise _refusal(parameter, f"{error}") from error
     return result
 
 
