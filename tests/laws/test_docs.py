@@ -13,7 +13,10 @@ from ngmlir.ops.words import from_text
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *(p for folder in ("bench", "dialects", "docs", "lowering") for p in (ROOT / folder).rglob("*.md"))]
+    [
+        *ROOT.glob("*.md"),
+        *(p for folder in ("bench", "dialects", "docs", "lowering") for p in (ROOT / folder).rglob("*.md")),
+    ]
 )
 BLOCK = re.compile(r"^```mlir\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")

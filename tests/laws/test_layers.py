@@ -73,7 +73,9 @@ def test_the_law_sees_a_breach(tmp_path: Path) -> None:
     room = tmp_path / "ir"
     room.mkdir()
     (room / "printer.py").write_text("def f():\n    pass\n    from ..passes import prune\n")
-    (room / "lexer.py").write_text("from ..support.target import Target\nimport ngmlir.ops.words\nfrom .. import compile\n")
+    (room / "lexer.py").write_text(
+        "from ..support.target import Target\nimport ngmlir.ops.words\nfrom .. import compile\n"
+    )
     (tmp_path / "cellar.py").write_text("")
     assert list(breaches(tmp_path)) == [
         "cellar.py: the room cellar has no rank",

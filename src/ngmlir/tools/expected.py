@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--verify-diagnostics`, with mlir-opt's meaning: the messages of a run are those that its text announces.
 
-    %r = ng.add %a, %b : f32   // expected-error {{not defined}}
-    // expected-note@-1 {{...}}    also @+2, @above, @below, @unknown; -re: {{text with {{regular expressions}}}}
+%r = ng.add %a, %b : f32   // expected-error {{not defined}}
+// expected-note@-1 {{...}}    also @+2, @above, @below, @unknown; -re: {{text with {{regular expressions}}}}
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def _directive(line: str, number: int, file: str) -> re.Match[str] | None:
     found = _DIRECTIVE.search(line)
     if found is None and (start := re.search(r"expected-(error|warning|remark|note)\b", line)):
         where = Location(file, number, start.start() + 1)
-        raise UserError("expected: expected-error@+1 {{text}}", where, hint="also @-1, @above, @below, @unknown")
+        raise UserError(
+            "expected: expected-error@+1 {{text}}", where, hint="also @-1, @above, @below, @unknown"
+        )
     return found
 
 
@@ -67,7 +69,9 @@ def _expected(found: re.Match[str], number: int, announcing: set[int], file: str
         source = "".join(part if i % 2 else re.escape(part) for i, part in enumerate(parts))
     else:
         source = re.escape(text)
-    return Expected(found["severity"], line, re.compile(source), text, Location(file, number, found.start() + 1))
+    return Expected(
+        found["severity"], line, re.compile(source), text, Location(file, number, found.start() + 1)
+    )
 
 
 def compare(expected: Sequence[Expected], given: Iterable[Diagnostic], file: str) -> list[Diagnostic]:
@@ -76,7 +80,11 @@ def compare(expected: Sequence[Expected], given: Iterable[Diagnostic], file: str
     for diagnostic in _flat(given):
         line = diagnostic.location.line if diagnostic.location.file == file else 0
         for item in expected:
-            if not item.met and (item.severity, item.line) == (diagnostic.severity, line) and item.pattern.search(diagnostic.message):
+            if (
+                not item.met
+                and (item.severity, item.line) == (diagnostic.severity, line)
+                and item.pattern.search(diagnostic.message)
+            ):
                 item.met = True
                 break
         else:
@@ -84,7 +92,9 @@ def compare(expected: Sequence[Expected], given: Iterable[Diagnostic], file: str
                 Diagnostic(f"unexpected {diagnostic.severity}: {diagnostic.message}", diagnostic.location)
             )
     complaints += [
-        Diagnostic(f'expected {e.severity} "{e.text}" was not produced', e.written) for e in expected if not e.met
+        Diagnostic(f'expected {e.severity} "{e.text}" was not produced', e.written)
+        for e in expected
+        if not e.met
     ]
     return complaints
 

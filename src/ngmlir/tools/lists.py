@@ -18,7 +18,9 @@ def dialects(words: Mapping[str, type[Op]] = WORDS) -> str:
 
 def ops(words: Mapping[str, type[Op]] = WORDS) -> str:
     """Each op with its meaning."""
-    return _table([(name, cls.definition.doc if cls.definition else "") for name, cls in sorted(words.items())])
+    return _table(
+        [(name, cls.definition.doc if cls.definition else "") for name, cls in sorted(words.items())]
+    )
 
 
 def passes(known: Passes) -> str:
@@ -26,7 +28,9 @@ def passes(known: Passes) -> str:
     rows: list[tuple[str, str]] = []
     for name, function in sorted(known.items()):
         rows.append((name, summary_of(function)))
-        rows += [(f"  {option}={parameter.default}", "") for option, parameter in option_fields(function).items()]
+        rows += [
+            (f"  {option}={parameter.default}", "") for option, parameter in option_fields(function).items()
+        ]
     return _table(rows)
 
 

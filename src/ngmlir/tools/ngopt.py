@@ -63,7 +63,12 @@ class _Job:
         self.watches: list[Watch] = [timing]
         if options.print_before != frozenset() or options.print_after != frozenset():
             self.watches.append(
-                PrintIR(options.print_before, options.print_after, generic=options.generic, locations=options.locations)
+                PrintIR(
+                    options.print_before,
+                    options.print_after,
+                    generic=options.generic,
+                    locations=options.locations,
+                )
             )
 
     def chunk(self, text: str) -> str | None:

@@ -20,7 +20,11 @@ Each pass is also a flag of its own (--list-passes names them); passes run in th
 mlir-opt's spellings (-one-dash, --mlir-print-..., builtin.module(...), --verify-each=0) are taken too."""
 
 #: mlir-opt's name -> ours, where they differ by more than the prefix --mlir-.
-_MLIR_NAMES = {"--mlir-print-debuginfo": "--print-locations", "--verify-each=0": "--no-verify-each", "--verify-each=false": "--no-verify-each"}
+_MLIR_NAMES = {
+    "--mlir-print-debuginfo": "--print-locations",
+    "--verify-each=0": "--no-verify-each",
+    "--verify-each=false": "--no-verify-each",
+}
 _STAGES = ("ir", "llvm", "ptx", "asm")
 
 
@@ -61,7 +65,10 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
     flags = _flags()
     found = flags.read(_normalised(arguments, flags.names(), passes), [f"--{name}" for name in passes])
     if len(found.input) > 1:
-        raise UserError(f"too many inputs: {' '.join(found.input)}", hint="ngopt reads one file, or standard input for '-'")
+        raise UserError(
+            f"too many inputs: {' '.join(found.input)}",
+            hint="ngopt reads one file, or standard input for '-'",
+        )
     return Options(
         input=found.input[0] if found.input else "-",
         output=found.o,
@@ -88,25 +95,75 @@ def _flags() -> Flags:
     add = flags.add_argument
     add("input", nargs="*", help="the .ngir file; '-' or nothing: standard input")
     add("-o", metavar="FILE", default="-", help="where the result goes (default: standard output)")
-    add("-p", "--pass-pipeline", dest="pipeline", action="append", default=[], metavar="PIPELINE", help="passes: a,b{option=1}, also inside builtin.module(...)")
+    add(
+        "-p",
+        "--pass-pipeline",
+        dest="pipeline",
+        action="append",
+        default=[],
+        metavar="PIPELINE",
+        help="passes: a,b{option=1}, also inside builtin.module(...)",
+    )
     add("--target", default="cpu", help="cpu (this machine), x86-64-v3, aarch64, sm_90a, ... (default: cpu)")
-    add("--emit", choices=_STAGES, default="ir", help="what to print: ir, llvm (LLVM IR), ptx, or asm (default: ir)")
+    add(
+        "--emit",
+        choices=_STAGES,
+        default="ir",
+        help="what to print: ir, llvm (LLVM IR), ptx, or asm (default: ir)",
+    )
     add("--verify-each", action="store_true", default=True, help="verify after every pass (default)")
     add("--no-verify-each", dest="verify_each", action="store_false", help="verify only what is read")
-    add("--split-input-file", action="store_true", help="the file holds several programs, parted by lines // -----")
-    add("--verify-diagnostics", action="store_true", help="compare messages with // expected-error@+1 {{text}} comments")
-    add("--allow-unregistered-dialect", action="store_true", help="keep ops of unknown dialects, in generic form")
+    add(
+        "--split-input-file",
+        action="store_true",
+        help="the file holds several programs, parted by lines // -----",
+    )
+    add(
+        "--verify-diagnostics",
+        action="store_true",
+        help="compare messages with // expected-error@+1 {{text}} comments",
+    )
+    add(
+        "--allow-unregistered-dialect",
+        action="store_true",
+        help="keep ops of unknown dialects, in generic form",
+    )
     add("--print-op-generic", action="store_true", help='print "dialect.op"(...) as every MLIR tool reads it')
     add("--print-locations", action="store_true", help="print loc(...) after every op")
-    add("--print-ir-before-all", action="store_true", help="print the module before every pass, to standard error")
-    add("--print-ir-after-all", action="store_true", help="print the module after every pass, to standard error")
+    add(
+        "--print-ir-before-all",
+        action="store_true",
+        help="print the module before every pass, to standard error",
+    )
+    add(
+        "--print-ir-after-all",
+        action="store_true",
+        help="print the module after every pass, to standard error",
+    )
     add("--print-ir-before", metavar="PASSES", default="", help="the same before these passes (a,b) only")
     add("--print-ir-after", metavar="PASSES", default="", help="the same after these passes (a,b) only")
     add("--dump-pass-pipeline", action="store_true", help="print the pipeline that runs, to standard error")
     add("--timing", action="store_true", help="print where the time went, to standard error")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="colour in messages (NO_COLOR is honoured)")
-    for name, text in (("show-dialects", "dialects"), ("list-passes", "passes"), ("list-ops", "ops"), ("version", "version")):
-        add(f"--{name}", dest="listing", action="store_const", const=text, default="", help=f"print the {text} and stop")
+    add(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colour in messages (NO_COLOR is honoured)",
+    )
+    for name, text in (
+        ("show-dialects", "dialects"),
+        ("list-passes", "passes"),
+        ("list-ops", "ops"),
+        ("version", "version"),
+    ):
+        add(
+            f"--{name}",
+            dest="listing",
+            action="store_const",
+            const=text,
+            default="",
+            help=f"print the {text} and stop",
+        )
     return flags
 
 

@@ -50,7 +50,10 @@ class Flags(argparse.ArgumentParser):
         found, unknown = self.parse_known_args(list(arguments))
         if unknown:
             flag = unknown[0].partition("=")[0]
-            raise UserError(f"unknown flag '{flag}'", hint=closest(flag, [*self.names(), *other_names], f"see {self.prog} --help"))
+            raise UserError(
+                f"unknown flag '{flag}'",
+                hint=closest(flag, [*self.names(), *other_names], f"see {self.prog} --help"),
+            )
         return found
 
 
@@ -101,7 +104,9 @@ def read_input(name: str) -> tuple[str, str]:
     try:
         return shown, data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"'{shown}' is not UTF-8 text: byte {error.start} is 0x{data[error.start]:02X}") from None
+        raise UserError(
+            f"'{shown}' is not UTF-8 text: byte {error.start} is 0x{data[error.start]:02X}"
+        ) from None
 
 
 def write_output(name: str, text: str) -> None:
@@ -148,7 +153,10 @@ class Reproducer:
         command = " ".join([self.program, *self.command])
         head = [f"// RUN: {command} %s", *(f"// {line}".rstrip() for line in story)]
         text = "\n".join([*head, self.text])
-        path = Path(tempfile.gettempdir()) / f"ngmlir-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}.ngir"
+        path = (
+            Path(tempfile.gettempdir())
+            / f"ngmlir-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}.ngir"
+        )
         try:
             path.write_text(text, encoding="utf-8", errors="surrogateescape")
         except OSError:

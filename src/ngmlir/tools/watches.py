@@ -63,8 +63,14 @@ class Timing:
     def report(self, total: float) -> str:
         """A table as mlir-opt prints it; `Rest` is what no stage accounts for, verification between passes too."""
         bar = f"===-{'-' * 73}-==="
-        rows = [*self.seconds.items(), ("Rest", max(0.0, total - sum(self.seconds.values()))), ("Total", total)]
+        rows = [
+            *self.seconds.items(),
+            ("Rest", max(0.0, total - sum(self.seconds.values()))),
+            ("Total", total),
+        ]
         lines = [bar, "... Execution time report ...".center(len(bar)).rstrip(), bar]
         lines += [f"  Total Execution Time: {total:.4f} seconds", "", "  ----Wall Time----  ----Name----"]
-        lines += [f"  {seconds:8.4f} ({100 * seconds / (total or 1):5.1f}%)  {name}" for name, seconds in rows]
+        lines += [
+            f"  {seconds:8.4f} ({100 * seconds / (total or 1):5.1f}%)  {name}" for name, seconds in rows
+        ]
         return "\n".join(lines)
