@@ -55,7 +55,7 @@ def _to_odd(nearest: Array, error: Array) -> Array:
     nearest = np.asarray(nearest)
     bits = nearest.view(np.int64 if nearest.itemsize == 8 else np.int32)
     wrong = (error != 0) & (bits & 1 == 0) & np.isfinite(nearest)
-    outwards = np.where((error > 0) == (nearest > 0), 1, -1)
+    outwards = np.where((error > 0) != np.signbit(nearest), 1, -1)
     return (bits + np.where(wrong, outwards, 0).astype(bits.dtype)).view(nearest.dtype)
 
 
