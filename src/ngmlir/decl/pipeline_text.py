@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads `lowering/pipelines`: which passes make a program ready for a kind of target, in order.
 
-    cpu = shape, prune, fuse, to-kernels{unroll=4}
+cpu = shape, prune, fuse, to-kernels{unroll=4}
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class Pipelines:
                 if step not in known:
                     near = difflib.get_close_matches(step, known, 1)
                     hint = f"did you mean {near[0]}?" if near else "see ngopt --list-passes"
-                    raise complaint(f"pipeline '{entry.name}' names an unknown pass '{step}'", entry.location, hint)
+                    raise complaint(
+                        f"pipeline '{entry.name}' names an unknown pass '{step}'", entry.location, hint
+                    )
 
 
 def step_names(steps: str) -> list[str]:
