@@ -6,6 +6,8 @@ from __future__ import annotations
 from ..rewrite.pipeline import Pass, name_of
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
+from .decompose import decompose
+from .expand_math import expand_math
 from .fuse import fuse
 from .plan_memory import plan_memory
 from .shape import shape
@@ -17,8 +19,10 @@ PASSES: dict[str, Pass] = {
         shape,
         common_subexpressions,
         dead_code,
+        decompose,
         fuse,
         to_kernels,
+        expand_math,
         plan_memory,
     )
 }

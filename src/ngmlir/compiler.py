@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sentence that joins the rooms: module -> passes -> LLVM text -> bytes -> something to call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Literal, Protocol
+
+from .codegen import cpu, nvptx
+from .codegen.unit import Unit
+from .decl.pipeline_text import named_pipelines
+from .ir.core import Module
+from .ir.printer import to_text
+from .llvm.machine import assembly, cpu_target, host_target, nvptx_target
+from .passes.registry import PASSES
+from .rewrite.pipeline import Pipeline, Watch, parse_pipeline
+from .runtime import cpu as cpu_runtime
+from .runtime import gpu as gpu_runtime
+from .runtime.cache import assembled
+from .runtime.cuda import CudaDevice
+from .runtime.cuda_sim import CudaSimDevice
+from .support.artifact import Artifact
+from .support.diagnostics import UserError
+from .support.target import Target
+
+Stage = Literal["ir", "llvm", "ptx", "asm"]
+
+#: What `target=` may name, besides CPU and GPU models such as `x86-64-v3` and `sm_80`.
+TARGETS = ("cpu", "cuda", "cuda-sim")
+
+
+class Executable(Protocol):
+    """Compiled @main: arrays in, a sequence of arrays out. `bind` fixes arguments that stay where they are."""
+
+    def __call__(self, *arrays: object) -> Sequence[object]: ...
+
+
+def resolve(target: Target | str) -> Target:
+    """A target by name: `cpu` (this machine), `cuda`, `cuda-sim`, `x86-64-v3`, `aarch64`, `sm_80` ..."""
+    if isinstance(target, Target):
+        return target
+    if target == "cpu":
+        return host_target()
+    if target == "cuda":
+        return nvptx_target(_cuda().describe().sm)
+    if target == "cuda-sim":
+        return nvptx_target()
+    return nvptx_target(target) if target.startswith("sm_") else cpu_target(target)
+
+
+def pipeline_for(target: Target) -> Pipeline:
+    """The passes that bring a program to a kind of target, from lowering/pipelines."""
+    name = "gpu" if target.execution == "warps" else "cpu"
+    return parse_pipeline(named_pipelines().expanded(name), PASSES, file="lowering/pipelines")
+
+
+def lower(module: Module, target: Target, *, verify: bool = False, watch: Sequence[Watch] = ()) -> Module:
+    """The module as code generation takes it: kernels, and @main on planned memory."""
+    return pipeline_for(target).run(module, target, verify=verify, watch=watch)
+
+
+def emit(module: Module, target: Target) -> Unit:
+    """LLVM text of a lowered module."""
+    return (nvptx if target.execution == "warps" else cpu).emit(module, target)
+
+
+def assemble(unit: Unit, target: Target) -> Artifact:
+    """An object file or PTX, with its signature and constants."""
+    if target.execution == "warps":
+        ptx = assembly(unit.llvm, target).encode()
+        return Artifact("ptx", ptx, unit.signature, target.key, unit.constants, unit.launches)
+    return Artifact("object", assembled(unit.llvm, target), unit.signature, target.key, unit.constants)
+
+
+def compile_artifact(module: Module, target: Target | str) -> Artifact:
+    """A program as bytes that a device can load without a compiler."""
+    resolved = resolve(target)
+    return assemble(emit(lower(module, resolved), resolved), resolved)
+
+
+def compile_module(module: Module, target: str = "cpu") -> cpu_runtime.CpuExecutable | gpu_runtime.GpuExecutable:
+    """@main of `module`, ready to call on `cpu`, `cuda` or `cuda-sim`."""
+    if target not in TARGETS:
+        raise UserError(f"this machine cannot run programs for '{target}'", hint=f"choose {', '.join(TARGETS)}")
+    artifact = compile_artifact(module, target)
+    if target == "cpu":
+        return cpu_runtime.load(artifact)
+    return gpu_runtime.load(artifact, _cuda() if target == "cuda" else _simulator())
+
+
+def emit_text(module: Module, target: Target, stage: Stage) -> str:
+    """A program at one of its landings: `ir` (lowered), `llvm`, `ptx` or `asm`."""
+    lowered = lower(module, target) if not _is_lowered(module) else module
+    if stage == "ir":
+        return to_text(lowered)
+    unit = emit(lowered, target)
+    if stage == "llvm":
+        return unit.llvm
+    if stage == "ptx" and target.execution != "warps":
+        raise UserError(f"target '{target.name}' has no PTX", hint="use --target=sm_90a")
+    return assembly(unit.llvm, target)
+
+
+def _is_lowered(module: Module) -> bool:
+    main = module.lookup("main")
+    return main is not None and "ng.arguments" in main.attributes
+
+
+@cache
+def _simulator() -> CudaSimDevice:
+    return CudaSimDevice()
+
+
+@cache
+def _cuda() -> CudaDevice:
+    return CudaDevice()
