@@ -85,7 +85,8 @@ def get_i64(op: Op, name: str) -> int:
 
 
 def get_i64s(op: Op, name: str) -> tuple[int, ...]:
-    return op.attributes[name].values  # type: ignore[attr-defined]
+    attribute = op.attributes.get(name)
+    return attribute.values if attribute is not None else None  # type: ignore[attr-defined, return-value]
 
 
 def get_bool(op: Op, name: str) -> bool:

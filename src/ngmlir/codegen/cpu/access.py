@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the elements of one load or store lie, and which of them are inside the buffer.
+
+Three answers are possible for a row or a lane: inside and outside are known while compiling where the ranges
+of the indices tell; else a condition is computed, but only for registers that can reach across a boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from ...ir.core import Value as IRValue
+from ...llvm import types as llvm
+from ...llvm.types import Value, constant, i32, i64, lanes, vector
+from .emitter import Buffer, Emitter
+from .formats import memory
+from .ranges import Range
+from .tiles import Chunk
+
+#: Known, or a condition.
+Inside: TypeAlias = "bool | Value"
+
+#: Of the lanes of a register: all `count` of them, none, some known ones, or a mask.
+Mask: TypeAlias = "bool | tuple[bool, ...] | Value"
+
+
+class Dimension(NamedTuple):
+    """One dimension of a tile: `size` elements, `step` apart along a dimension of the buffer."""
+
+    size: int
+    step: int
+    stride: int  # elements of memory from one to the next
+    index: Value  # of the first one
+    known: Range
+    limit: int  # size of the buffer's dimension
+
+
+class Access:
+    """A tile's place in a buffer."""
+
+    def __init__(
+        self,
+        e: Emitter,
+        buffer: Buffer,
+        indices: Sequence[IRValue],
+        shape: tuple[int, ...],
+        dims: Sequence[int] | None,
+        steps: Sequence[int] | None,
+        masked: bool,
+    ):
+        self.e = e
+        rank = buffer.type.rank
+        chosen = dims if dims is not None else range(rank - len(shape), rank)
+        strides = buffer.type.row_strides
+        values = [e.scalar(index) for index in indices]
+        self.masked = masked
+        self.base = address(e, buffer, values)
+        known = [e.range_of(index) for index in indices]
+        ends = zip(known, buffer.type.shape, strides, strict=True)
+        #: Elements from the furthest possible base to the end of the buffer.
+        self.spare = 1 + sum((size - 1 - k.high) * stride for k, size, stride in ends)
+        self.dimensions = [
+            Dimension(
+                size, step, strides[d] * step, values[d], known[d], buffer.type.shape[d]
+            )
+            for size, d, step in zip(shape, chosen, steps or (1,) * len(shape), strict=True)
+        ]
+        self._conditions: dict[tuple[Value, int, int], Inside] = {}
+        self._others: Inside = True
+        if masked:
+            for d in set(range(rank)) - set(chosen):
+                bound = self._within(values[d], known[d], 0, buffer.type.shape[d])
+                self._others = self._both(self._others, bound)
+
+    def permuted(self, order: Sequence[int]) -> Access:
+        """The same place for the tile with its dimensions in another order."""
+        other = object.__new__(Access)
+        other.__dict__.update(self.__dict__)
+        other.dimensions = [self.dimensions[d] for d in order]
+        return other
+
+    @property
+    def stride(self) -> int:
+        """Of the last dimension; a tile of one element is contiguous."""
+        if not self.dimensions or self.dimensions[-1].size == 1:
+            return 1
+        return self.dimensions[-1].stride
+
+    def offset(self, coordinates: Sequence[int]) -> int:
+        """Elements from the base to the first of a row, or to one element."""
+        return sum(c * d.stride for c, d in zip(coordinates, self.dimensions, strict=False))
+
+    def pointer(self, element: llvm.Type, offset: int) -> Value:
+        return self.e.b.getelementptr(element, self.base, offset) if offset else self.base
+
+    # Bounds
+
+    def inside(self, coordinates: Sequence[int]) -> Inside:
+        """Whether an element, or a row (without the last coordinate), is inside."""
+        inside: Inside = self._others
+        if self.masked:
+            for c, d in zip(coordinates, self.dimensions, strict=False):
+                inside = self._both(inside, self._within(d.index, d.known, c * d.step, d.limit))
+        return inside
+
+    def known(self, coordinates: Sequence[int]) -> bool | None:
+        """Whether an element is inside, where that needs no condition."""
+        if isinstance(self._others, Value):
+            return None
+        answers = {
+            self._known(d.known, c * d.step, d.limit) for c, d in zip(coordinates, self.dimensions, strict=True)
+        }
+        return False if False in answers or not self._others else None if None in answers else True
+
+    def chunk(self, row: Inside, chunk: Chunk) -> Mask:
+        """Which lanes of one register of a row are inside."""
+        if row is False or row is True and not self.masked:
+            return row
+        if not self.dimensions:
+            return row
+        d = self.dimensions[-1]
+        places = [(chunk.offset + lane) * d.step for lane in range(chunk.count)]
+        if not self.masked:
+            known = [True] * chunk.count
+        else:
+            known = [self._known(d.known, place, d.limit) for place in places]
+        if row is True and None not in known:
+            return known[0] if len(set(known)) == 1 else tuple(map(bool, known))
+        if known.count(False) == chunk.count:
+            return False
+        self.e.boundaries += 1
+        if chunk.width == 1:
+            return self._both(row, self._within(d.index, d.known, places[0], d.limit))
+        if None not in known and not all(known):
+            mask = _constant_mask([bool(k) for k in known], chunk.width)
+            return self.e.b.and_(mask, self.e.b.splat(_condition(row), chunk.width))
+        if d.step != 1:
+            return self._stepped_mask(d, row, places, chunk)
+        return self._counted_mask(d, row, known, chunk)
+
+    def _counted_mask(self, d: Dimension, row: Inside, known: Sequence[bool | None], chunk: Chunk) -> Value:
+        """Lanes from the first that is inside to the last: two numbers, each compared with all lanes."""
+        b, count = self.e.b, chunk.count
+        start = b.add(d.index, chunk.offset)
+        end = constant(i64, count)
+        if None in known and d.known.high + chunk.offset + count > d.limit:
+            end = b.smin(b.smax(b.sub(d.limit, start), 0), count)
+        if isinstance(row, Value):
+            end = b.select(row, end, constant(i64, 0))
+        numbers = lanes(i32, list(range(chunk.width)))
+        mask = b.icmp("ult", numbers, b.splat(b.trunc(end, i32), chunk.width))
+        if None in known and d.known.low + chunk.offset < 0:
+            first = b.smin(b.smax(b.sub(0, start), 0), count)
+            mask = b.and_(mask, b.icmp("uge", numbers, b.splat(b.trunc(first, i32), chunk.width)))
+        return mask
+
+    def _stepped_mask(self, d: Dimension, row: Inside, places: Sequence[int], chunk: Chunk) -> Value:
+        b = self.e.b
+        # Lanes beyond the tile are put far outside.
+        far = [*places, *[-(1 << 62)] * (chunk.width - chunk.count)]
+        at = b.add(b.splat(d.index, chunk.width), lanes(i64, far))
+        mask = b.icmp("ult", at, constant(vector(chunk.width, i64), d.limit))
+        return b.and_(mask, b.splat(row, chunk.width)) if isinstance(row, Value) else mask
+
+    @staticmethod
+    def _known(known: Range, place: int, limit: int) -> bool | None:
+        if known.low + place >= 0 and known.high + place < limit:
+            return True
+        if known.high + place < 0 or known.low + place >= limit:
+            return False
+        return None
+
+    def _within(self, index: Value, known: Range, place: int, limit: int) -> Inside:
+        answer = self._known(known, place, limit)
+        if answer is not None:
+            return answer
+        key = (index, place, limit)
+        if key not in self._conditions:
+            # Unsigned, so that a negative index is too great.
+            self._conditions[key] = self.e.b.icmp("ult", self.e.b.add(index, place), limit)
+            self.e.boundaries += 1
+        return self._conditions[key]
+
+    def _both(self, x: Inside, y: Inside) -> Inside:
+        if isinstance(x, Value) and isinstance(y, Value):
+            return self.e.b.and_(x, y)
+        if isinstance(x, Value):
+            return x if y is True else False
+        return y if x is True else False
+
+
+def address(e: Emitter, buffer: Buffer, indices: Sequence[Value]) -> Value:
+    """The address of one element."""
+    b = e.b
+    fixed, moving = 0, None
+    for index, stride in zip(indices, buffer.type.row_strides, strict=True):
+        if index.name.lstrip("-").isdigit():
+            fixed += int(index.name) * stride
+            continue
+        part = index if stride == 1 else b.mul(index, stride)
+        moving = part if moving is None else b.add(moving, part)
+    element = memory(buffer.type.element)
+    pointer = buffer.pointer
+    if moving is not None:
+        pointer = b.getelementptr(element, pointer, moving)
+    return b.getelementptr(element, pointer, fixed) if fixed else pointer
+
+
+def _condition(inside: Inside) -> Value:
+    return inside if isinstance(inside, Value) else constant(llvm.i1, int(inside))
+
+
+def _constant_mask(known: Sequence[bool], width: int) -> Value:
+    return lanes(llvm.i1, [int(k) for k in known] + [0] * (width - len(known)))

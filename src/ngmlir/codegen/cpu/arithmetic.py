@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise ops, register by register. What an op means in LLVM stands in `codegen/elementwise.py`."""
+
+from __future__ import annotations
+
+from ...ir.core import Op
+from ...ir.types import FloatType, IndexType, element_type
+from ...llvm.types import Value
+from .. import elementwise as rules
+from . import formats
+from .emitter import Emitter
+from .ranges import RULES, UNKNOWN
+
+#: Ops on the bits of f16 and bf16 as they lie in registers: operand -> integer instruction and mask.
+_SIGN_BIT = {"ng.negative": ("xor", -0x8000), "ng.absolute": ("and_", 0x7FFF)}
+
+_DIVISIONS = frozenset({"ng.floor_divide", "ng.remainder"})
+
+
+def elementwise(e: Emitter, op: Op) -> None:
+    """Any op with operands and result of one element type."""
+    element = element_type(op.operands[0].type)
+    known = UNKNOWN
+    if isinstance(op.result.type, IndexType) and op.name in RULES:
+        known = RULES[op.name](*map(e.range_of, op.operands))
+        if known.constant:
+            e.index_constant(op.result, known.low)
+            return
+    operands = [e.registers(operand) for operand in op.operands]
+    if formats.narrow(element) and op.name in _SIGN_BIT:
+        method, mask = _SIGN_BIT[op.name]
+        e.define(op.result, [getattr(e.b, method)(x, mask) for (x,) in zip(*operands, strict=True)])
+        return
+    if op.name in _DIVISIONS and not isinstance(element, FloatType):
+        # Lanes beyond the tile may hold poison, by which nothing may be divided.
+        operands = [[x if _literal(x) else e.b.freeze(x) for x in registers] for registers in operands]
+    wide = formats.computing(element)
+    result = []
+    for group in zip(*operands, strict=True):
+        unpacked = [formats.unpack(e.b, e.machine, element, x) for x in group]
+        found = rules.apply(e.b, op.name.partition(".")[2], wide, *unpacked)
+        compares = "compare" in op.traits
+        result.append(found if compares else formats.pack(e.b, e.machine, element, found))
+    e.define(op.result, result)
+    if isinstance(op.result.type, IndexType):
+        e.define_index(op.result, result[0], known)
+
+
+def select(e: Emitter, op: Op) -> None:
+    """ng.select"""
+    operands = [e.registers(operand) for operand in op.operands]
+    e.define(op.result, [e.b.select(*group) for group in zip(*operands, strict=True)])
+
+
+def cast(e: Emitter, op: Op) -> None:
+    """ng.cast"""
+    source, target = element_type(op.operands[0].type), element_type(op.result.type)
+    found = [formats.cast(e.b, e.machine, x, source, target) for x in e.registers(op.operands[0])]
+    e.define(op.result, found)
+    if isinstance(op.result.type, IndexType):
+        e.define_index(op.result, found[0], e.range_of(op.operands[0]))
+
+
+def bitcast(e: Emitter, op: Op) -> None:
+    """ng.bitcast"""
+    kind = formats.storage(element_type(op.result.type))
+    e.define(op.result, [e.b.bitcast(x, formats.with_element(x.type, kind)) for x in e.registers(op.operands[0])])
+
+
+def _literal(x: Value) -> bool:
+    return not x.name.startswith("%")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops and branches. Tiles that go round a loop are phis, one per register."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.core import Block
+from ...llvm.types import Value, constant, i64
+from ...ops import ng, tile
+from . import ranges
+from .emitter import Emitter
+
+_ROLLED = '!{!"llvm.loop.unroll.disable"}'
+
+
+def for_(e: Emitter, op: tile.ForOp) -> None:
+    """tile.for. A last round that reaches beyond a boundary is written out, so that no other needs masks."""
+    body = op.body.block
+    lower, upper, step = (e.range_of(v) for v in (op.lower, op.upper, op.step))
+    state = e.flatten(op.inits)
+    if not (lower.constant and upper.constant and step.constant):
+        known = ranges.of_loop(lower, upper, step)
+        state = _rounds(e, op, state, e.scalar(op.lower), e.scalar(op.upper), known)
+        e.unflatten(op.results, state)
+        return
+    count = max(0, -((lower.low - upper.low) // step.low))
+    last = lower.low + (count - 1) * step.low
+    uneven = (upper.low - lower.low) % step.low != 0 and _has_masks(body)
+    if count > 1:
+        stop = last if uneven else upper.low
+        known = ranges.of_loop(lower, ranges.exactly(stop), step)
+        state = _rounds(e, op, state, e.scalar(op.lower), _index(stop), known)
+    if count == 1 or count > 1 and uneven:
+        e.index_constant(body.args[0], last)
+        e.unflatten(body.args[1:], state)
+        state = e.flatten(e.run(body))
+    e.unflatten(op.results, state)
+
+
+def _rounds(
+    e: Emitter, op: tile.ForOp, state: Sequence[Value], start: Value, stop: Value, known: ranges.Range
+) -> Sequence[Value]:
+    b, body = e.b, op.body.block
+    attach = f"!llvm.loop {b.module.distinct_metadata(b.module.metadata(_ROLLED))}"
+    certain = e.range_of(op.lower).high < e.range_of(op.upper).low
+    with b.loop(start, stop, e.scalar(op.step), state, certain=certain, attach=attach) as loop:
+        e.define_index(body.args[0], loop.index, known)
+        e.unflatten(body.args[1:], loop.carried)
+        loop.next(*e.flatten(e.run(body)))
+    return loop.results
+
+
+def _index(number: int) -> Value:
+    return constant(i64, number)
+
+
+def _has_masks(block: Block) -> bool:
+    return any("masked" in inner.attributes for op in block.ops for inner in op.walk())
+
+
+def if_(e: Emitter, op: ng.IfOp) -> None:
+    """ng.if"""
+    b = e.b
+    condition = e.scalar(op.condition)
+    yes, no, after = b.label("then"), b.label("else"), b.label("after")
+    b.branch_if(condition, yes, no)
+    ends: list[tuple[list[Value], str]] = []
+    for label, region in zip((yes, no), op.regions, strict=True):
+        b.place(label)
+        values = e.flatten(e.run(region.block))
+        ends.append((values, b.block))
+        b.branch(after)
+    b.place(after)
+    (first, from_first), (second, from_second) = ends
+    merged = [b.phi(x.type, (x, from_first), (y, from_second)) for x, y in zip(first, second, strict=True)]
+    e.unflatten(op.results, merged)
+
+
+def while_(e: Emitter, op: ng.WhileOp) -> None:
+    """ng.while"""
+    b = e.b
+    condition, body = op.regions[0].block, op.regions[1].block
+    state, before = e.flatten(op.operands), b.block
+    test, work, after = b.label("test"), b.label("work"), b.label("after")
+    b.branch(test)
+    b.place(test)
+    phis = [b.phi(x.type, (x, before)) for x in state]
+    e.unflatten(condition.args, phis)
+    go_on = e.scalar(e.run(condition)[0])
+    b.branch_if(go_on, work, after)
+    b.place(work)
+    e.unflatten(body.args, phis)
+    following = e.flatten(e.run(body))
+    for phi, value in zip(phis, following, strict=True):
+        b.add_incoming(phi, value, b.block)
+    b.branch(test)
+    b.place(after)
+    e.unflatten(op.results, phis)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tile.dot: the matrix micro-kernel.
+
+The accumulator's rows stay in registers; for each k one row of the right tile is loaded, and each element of
+a column of the left one is broadcast to as many fused multiply-adds as a row has registers. LLVM folds the
+load of an element into the broadcast; with 6 x 4 accumulators of 32 registers nothing is spilled.
+"""
+
+from __future__ import annotations
+
+from ...ir.core import Value as IRValue
+from ...ir.types import FloatType, Type, element_type, shape_of
+from ...llvm.types import Value
+from ...ops import tile
+from . import formats
+from .emitter import Emitter
+from .memory import Deferred
+from .tiles import Chunk, splat_lane
+
+
+def dot(e: Emitter, op: tile.DotOp) -> None:
+    """tile.dot"""
+    rows, depth = shape_of(op.lhs.type)
+    narrow, element = element_type(op.lhs.type), element_type(op.accumulator.type)
+    wide = formats.computing(element)
+    chunks = e.layout(op.accumulator.type).chunks
+    sums = [formats.unpack(e.b, e.machine, element, x) for x in e.registers(op.accumulator)]
+    left, right = _Operand(e, op.lhs, narrow, wide), _Operand(e, op.rhs, narrow, wide)
+    for k in range(depth):
+        line = [right.register(k, c) for c in range(len(chunks))]
+        for m in range(rows):
+            for c, chunk in enumerate(chunks):
+                factor = left.splat(m, k, chunk.width)
+                at = m * len(chunks) + c
+                sums[at] = _multiply_add(e, wide, factor, line[c], sums[at])
+    e.define(op.result, [formats.pack(e.b, e.machine, element, x) for x in sums])
+
+
+def _multiply_add(e: Emitter, element: Type, x: Value, y: Value, total: Value) -> Value:
+    if isinstance(element, FloatType):
+        return e.b.fma(x, y, total)
+    return e.b.add(e.b.mul(x, y), total)
+
+
+class _Operand:
+    """A tile in the type of the accumulator, in registers already or still in memory."""
+
+    def __init__(self, e: Emitter, value: IRValue, narrow: Type, wide: Type):
+        self.e = e
+        self.layout = e.layout(value.type)
+        self.held = e.find(value)
+        self.narrow = narrow
+        self.wide = wide
+        self._registers: dict[int, Value] = {}
+        self._splats: dict[tuple[int, int, int], Value] = {}
+
+    def register(self, row: int, c: int) -> Value:
+        """Register `c` of a row."""
+        at = row * len(self.layout.chunks) + c
+        if at not in self._registers:
+            self._registers[at] = self._widened(self._loaded((row,), self.layout.chunks[c], at))
+        return self._registers[at]
+
+    def splat(self, row: int, column: int, width: int) -> Value:
+        """One element in all lanes."""
+        key = (row, column, width)
+        if key not in self._splats:
+            self._splats[key] = self._splat(row, column, width)
+        return self._splats[key]
+
+    def _splat(self, row: int, column: int, width: int) -> Value:
+        if isinstance(self.held, Deferred):
+            found = self._widened(self.held.scalar(self.e, (row, column)))
+            return self.e.b.splat(found, width)
+        at, lane = divmod(column, self.layout.lanes)
+        return splat_lane(self.e.b, self.register(row, at), lane, width)
+
+    def _loaded(self, row: tuple[int, ...], chunk: Chunk, at: int) -> Value:
+        if isinstance(self.held, Deferred):
+            return self.held.register(self.e, row, chunk)
+        assert isinstance(self.held, tuple)
+        return self.held.registers[at]  # type: ignore[union-attr]
+
+    def _widened(self, x: Value) -> Value:
+        return formats.cast(self.e.b, self.e.machine, x, self.narrow, self.wide)

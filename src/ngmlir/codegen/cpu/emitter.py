@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One LLVM function under construction from tile code: which registers hold each value, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from ...ir.core import Block, Op
+from ...ir.core import Value as IRValue
+from ...ir.types import IndexType, MemRefType, Type, shape_of
+from ...llvm.text import Function
+from ...llvm.types import Value, constant, i64
+from ...support.diagnostics import Bug, Limit
+from ...support.target import Target
+from .deferral import deferrable
+from .formats import machine_of
+from .ranges import UNKNOWN, Range, exactly
+from .tiles import Layout, layout
+
+if TYPE_CHECKING:
+    from .memory import Deferred
+
+#: One op's lowering: writes instructions and defines the op's results.
+Lowering: TypeAlias = "Callable[[Emitter, Op], None]"
+
+
+class Buffer(NamedTuple):
+    """A memref: the address of its first element; `type` has the strides."""
+
+    pointer: Value
+    type: MemRefType
+
+
+class Tile(NamedTuple):
+    """A vector or scalar in registers, row by row."""
+
+    registers: tuple[Value, ...]
+
+
+class Emitter:
+    """Runs a block of ops through the table of lowerings."""
+
+    def __init__(
+        self,
+        function: Function,
+        target: Target,
+        lanes: int,
+        table: Mapping[str, Lowering],
+    ):
+        self.b = function
+        self.target = target
+        self.machine = machine_of(target)
+        self.lanes = lanes
+        self.boundaries = 0  # masks that had to be computed at run time
+        self.deferred: Mapping[Op, frozenset[int]] = {}  # loads of the current block that dots do themselves
+        self._table = table
+        self._values: dict[IRValue, Tile | Buffer | Deferred] = {}
+        self._ranges: dict[IRValue, Range] = {}
+        self._scratch: list[str] = []
+
+    # Running
+
+    def run(self, block: Block) -> tuple[IRValue, ...]:
+        """Lowers a block's ops; gives what its terminator hands on."""
+        outer, self.deferred = self.deferred, deferrable(block)
+        for op in block.ops:
+            if "terminator" in op.traits:
+                break
+            if op.name not in self._table:
+                raise Limit(f"{op.name} cannot be compiled for a CPU", op.location)
+            self._table[op.name](self, op)
+        self.deferred = outer
+        return block.ops[-1].operands
+
+    # Values
+
+    def layout(self, type: Type) -> Layout:
+        """How a tile of this type lies in registers."""
+        return layout(shape_of(type), self.lanes)
+
+    def registers(self, value: IRValue) -> tuple[Value, ...]:
+        """The registers of a tile, or the one of a scalar."""
+        found = self._values[value]
+        if not isinstance(found, Tile):
+            raise Bug(f"{value!r} is not in registers")
+        return found.registers
+
+    def scalar(self, value: IRValue) -> Value:
+        (register,) = self.registers(value)
+        return register
+
+    def buffer(self, value: IRValue) -> Buffer:
+        found = self._values[value]
+        assert isinstance(found, Buffer)
+        return found
+
+    def find(self, value: IRValue) -> Tile | Buffer | Deferred:
+        return self._values[value]
+
+    def define(self, value: IRValue, registers: Sequence[Value]) -> None:
+        self._values[value] = Tile(tuple(registers))
+
+    def bind(self, value: IRValue, held: Tile | Buffer | Deferred) -> None:
+        """Says what a value is, where that is no plain tile."""
+        self._values[value] = held
+
+    # Indices
+
+    def range_of(self, value: IRValue) -> Range:
+        return self._ranges.get(value, UNKNOWN)
+
+    def define_index(self, value: IRValue, register: Value, known: Range) -> None:
+        """An index; one that is known exactly becomes a constant."""
+        self._ranges[value] = known
+        self.define(value, [constant(i64, known.low) if known.constant else register])
+
+    def index_constant(self, value: IRValue, number: int) -> None:
+        self.define_index(value, constant(i64, number), exactly(number))
+
+    # Values that go round loops and through branches
+
+    def flatten(self, values: Sequence[IRValue]) -> list[Value]:
+        """All registers (and addresses of buffers) of some values."""
+        flat: list[Value] = []
+        for value in values:
+            held = self._values[value]
+            if isinstance(held, Buffer):
+                flat.append(held.pointer)
+            else:
+                flat += self.registers(value)
+        return flat
+
+    def unflatten(self, values: Sequence[IRValue], flat: Sequence[Value]) -> None:
+        """Defines values from registers in the order of `flatten`."""
+        at = 0
+        for value in values:
+            if isinstance(value.type, MemRefType):
+                self._values[value] = Buffer(flat[at], value.type)
+                at += 1
+            else:
+                size = self.layout(value.type).size
+                self.define(value, flat[at : at + size])
+                at += size
+
+    def is_index(self, value: IRValue) -> bool:
+        return isinstance(value.type, IndexType)
+
+    # The stack
+
+    def scratch(self, size: int) -> Value:
+        """Memory of this call of the function, aligned to 64 bytes."""
+        name = f"%scratch{len(self._scratch)}"
+        self._scratch.append(f"  {name} = alloca [{size} x i8], align 64")
+        return Value("ptr", name)
+
+    def finish(self) -> None:
+        """Ends the function."""
+        self.b.ret()
+        # Allocations belong at the very start, whose line numbers phis are found by until now.
+        self.b.lines[:0] = self._scratch
+

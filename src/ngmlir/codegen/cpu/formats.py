@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How elements lie in registers, how they are computed with, and the casts between them.
+
+f16 and bf16 lie in registers as their bits (i16), which every target can load and shuffle; arithmetic widens
+them to f32 and rounds each result. Conversions that some targets would do in a library are integer code here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...ir.types import FloatType, IntegerType, Type, i1
+from ...ir.types import f32 as F32
+from ...llvm import types as llvm
+from ...llvm.instructions import Instructions
+from ...llvm.types import Value, bits_of, constant, from_bits, with_element
+from ...support.target import Target
+from .. import elementwise
+
+
+class Machine(NamedTuple):
+    """What code generation asks of a target."""
+
+    vector_bytes: int
+    masks: bool  # masked vector loads and stores of any element, gathers of 4 and 8 byte elements
+    word_masks: bool  # masked vector loads and stores of 4 and 8 byte elements
+    half: bool  # conversions between f16 and f32
+
+
+def machine_of(target: Target) -> Machine:
+    """AVX-512 and AVX2 are told by their register size; of others only what the architecture promises."""
+    x86 = target.triple.startswith("x86_64")
+    wide, medium = target.vector_bytes >= 64, target.vector_bytes >= 32
+    half = medium if x86 else target.triple.startswith("aarch64")
+    return Machine(target.vector_bytes, x86 and wide, x86 and medium, half)
+
+
+def narrow(element: Type) -> bool:
+    """Whether elements are computed with in f32."""
+    return element.text in ("f16", "bf16")
+
+
+def storage(element: Type) -> llvm.Type:
+    """The LLVM type of one element in a register."""
+    return llvm.i16 if narrow(element) else elementwise.llvm_element(element)
+
+
+def memory(element: Type) -> llvm.Type:
+    """The LLVM type of one element in a buffer."""
+    return llvm.i8 if element is i1 else storage(element)
+
+
+def computing(element: Type) -> Type:
+    """The element type that arithmetic happens in."""
+    return F32 if narrow(element) else element
+
+
+def number(type: llvm.Type, value: float, element: Type) -> Value:
+    """A number in every lane of a register of `element`s."""
+    if narrow(element):
+        kind = llvm.f16 if element.text == "f16" else llvm.bf16
+        return from_bits(type, llvm.float_bits(kind, value))
+    if element is i1:
+        return from_bits(type, int(bool(value)))
+    return constant(type, value)
+
+
+def unpack(b: Instructions, machine: Machine, element: Type, x: Value) -> Value:
+    """From the form in registers to the form that is computed with."""
+    match element.text:
+        case "bf16":
+            return _as(b, b.shl(_wide(b, x), 16), llvm.f32)
+        case "f16" if machine.half:
+            return b.fpext(_as(b, x, llvm.f16), with_element(x.type, llvm.f32))
+        case "f16":
+            return _half_to_float(b, x)
+    return x
+
+
+def pack(b: Instructions, machine: Machine, element: Type, x: Value) -> Value:
+    """Back again; f32 is rounded to nearest even."""
+    match element.text:
+        case "bf16":
+            return _float_to_bfloat(b, x)
+        case "f16" if machine.half:
+            return _as(b, b.fptrunc(x, with_element(x.type, llvm.f16)), llvm.i16)
+        case "f16":
+            return _float_to_half(b, x)
+    return x
+
+
+def cast(b: Instructions, machine: Machine, x: Value, source: Type, target: Type) -> Value:
+    """`ng.cast` between registers."""
+    if source is target:
+        return x
+    if source.text == "f64" and narrow(target):
+        return pack(b, machine, target, _round_to_odd(b, x))
+    wide, aim = computing(source), computing(target)
+    x = unpack(b, machine, source, x)
+    if isinstance(wide, FloatType) and isinstance(aim, IntegerType) and 1 < aim.width < 32:
+        # Vector conversions to narrow integers are done lane by lane; by way of i32 they are not.
+        x = b.trunc(b.freeze(b.fptosi(x, with_element(x.type, llvm.i32))), with_element(x.type, storage(aim)))
+    else:
+        x = elementwise.cast(b, x, wide, aim)
+    return pack(b, machine, target, x)
+
+
+def _as(b: Instructions, x: Value, element: llvm.Type) -> Value:
+    return b.bitcast(x, with_element(x.type, element))
+
+
+def _wide(b: Instructions, x: Value) -> Value:
+    return b.zext(x, with_element(x.type, llvm.i32))
+
+
+def _short(b: Instructions, x: Value) -> Value:
+    return b.trunc(x, with_element(x.type, llvm.i16))
+
+
+def _float_to_bfloat(b: Instructions, x: Value) -> Value:
+    bits = _as(b, x, llvm.i32)
+    odd = b.and_(b.lshr(bits, 16), 1)
+    rounded = b.lshr(b.add(b.add(bits, 0x7FFF), odd), 16)
+    # Rounding could carry a NaN's mantissa away.
+    quiet = b.or_(b.lshr(bits, 16), 0x40)
+    return _short(b, b.select(b.fcmp("uno", x, x), quiet, rounded))
+
+
+def _half_to_float(b: Instructions, x: Value) -> Value:
+    bits = _wide(b, x)
+    sign = b.shl(b.and_(bits, 0x8000), 16)
+    magnitude = b.shl(b.and_(bits, 0x7FFF), 13)
+    # The exponent is 112 too small; a multiplication corrects it, of denormals too.
+    scaled = b.fmul(_as(b, magnitude, llvm.f32), 2.0**112)
+    special = b.or_(magnitude, 0x7F800000)
+    finite = b.icmp("ult", magnitude, 0x7C00 << 13)
+    return _as(b, b.or_(sign, b.select(finite, _as(b, scaled, llvm.i32), special)), llvm.f32)
+
+
+def _float_to_half(b: Instructions, x: Value) -> Value:
+    bits = _as(b, x, llvm.i32)
+    sign = b.lshr(b.and_(bits, 0x80000000), 16)
+    magnitude = b.and_(bits, 0x7FFFFFFF)
+    odd = b.and_(b.lshr(magnitude, 13), 1)
+    normal = b.lshr(b.add(b.add(magnitude, 0xFFF - (112 << 23) & 0xFFFFFFFF), odd), 13)
+    # Adding 0.5 leaves the bits of a denormal, rounded, at the end of the mantissa.
+    small = b.sub(_as(b, b.fadd(_as(b, magnitude, llvm.f32), 0.5), llvm.i32), 0x3F000000)
+    result = b.select(b.icmp("ult", magnitude, 113 << 23), small, normal)
+    result = b.select(b.icmp("uge", magnitude, 143 << 23), from_bits(bits.type, 0x7C00), result)
+    quiet = b.or_(b.and_(b.lshr(magnitude, 13), 0x3FF), 0x7E00)
+    result = b.select(b.icmp("ugt", magnitude, 0x7F800000), quiet, result)
+    return _short(b, b.or_(sign, result))
+
+
+def _round_to_odd(b: Instructions, x: Value) -> Value:
+    """f64 to f32 such that a second rounding gives what one rounding would have given."""
+    near = b.fptrunc(x, with_element(x.type, llvm.f32))
+    back = b.fpext(near, x.type)
+    bits = _as(b, near, llvm.i32)
+    away = b.fcmp("ogt", b.fabs(x), b.fabs(back))
+    other = b.add(bits, b.select(away, constant(bits.type, 1), constant(bits.type, -1)))
+    even = b.icmp("eq", b.and_(bits, 1), 0)
+    changed = b.and_(b.fcmp("one", back, x), even)
+    return _as(b, b.select(changed, other, bits), llvm.f32)
+
+
+def item_bytes(type: llvm.Type) -> int:
+    """Bytes of one element of a buffer."""
+    return max(1, bits_of(type) // 8)

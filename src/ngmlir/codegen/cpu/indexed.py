@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tile.gather and tile.scatter: one element of a buffer per position of index tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...ir.core import Value as IRValue
+from ...ir.types import IntegerType, Type, element_type, i1, shape_of
+from ...llvm import types as llvm
+from ...llvm.types import Value, constant, i64, vector, with_element, zero
+from ...ops import tile
+from .. import elementwise as rules
+from . import formats
+from .emitter import Buffer, Emitter
+from .lanes import vector_mask
+
+_JOINS = {"add": "add", "max": "maximum", "min": "minimum"}
+
+
+def gather(e: Emitter, op: tile.GatherOp) -> None:
+    """tile.gather"""
+    b, buffer, element = e.b, e.buffer(op.buffer), element_type(op.result.type)
+    kind, align = formats.memory(element), formats.item_bytes(formats.memory(element))
+    registers = []
+    places = _places(e, op.indices, op.result, buffer)
+    for (_, chunk), place in zip(e.layout(op.result.type).each(), places, strict=True):
+        width = chunk.width
+        if e.machine.masks and align >= 4 and width >= 4:
+            addresses = b.getelementptr(kind, buffer.pointer, place)
+            mask = vector_mask(True, chunk)
+            found = b.gather(vector(width, kind), addresses, mask, zero(vector(width, kind)), align=align)
+        else:
+            found = zero(vector(width, kind))
+            for lane in range(chunk.count):
+                address = b.getelementptr(kind, buffer.pointer, b.extract(place, lane))
+                one = b.load(kind, address, align=align)
+                found = one if width == 1 else b.insert(found, one, lane)
+        registers.append(b.icmp("ne", found, 0) if element is i1 else found)
+    e.define(op.result, registers)
+
+
+def scatter(e: Emitter, op: tile.ScatterOp) -> None:
+    """tile.scatter: a loop, for the order of the elements matters where positions repeat."""
+    b, buffer, element = e.b, e.buffer(op.buffer), element_type(op.value.type)
+    kind, count = formats.memory(element), prod(shape_of(op.value.type))
+    size = formats.item_bytes(kind)
+    if not count:
+        return
+    # The last register may be wider than what is left of the tile.
+    values, masks, places = (e.scratch((count + e.lanes) * n) for n in (size, 1, 8))
+    _spill(e, op.value, _in_memory(e, op.value), kind, values)
+    _spill(e, op.mask, _in_memory(e, op.mask), llvm.i8, masks)
+    _spill(e, op.value, _places(e, op.indices, op.value, buffer), i64, places)
+    with b.loop(0, count) as loop:
+        wanted = b.load(llvm.i8, b.getelementptr(llvm.i8, masks, loop.index), align=1)
+        with b.when(b.icmp("ne", wanted, 0)):
+            place = b.load(i64, b.getelementptr(i64, places, loop.index), align=8)
+            value = b.load(kind, b.getelementptr(kind, values, loop.index), align=size)
+            address = b.getelementptr(kind, buffer.pointer, place)
+            if op.combine != "set":
+                value = _combined(e, op, b.load(kind, address, align=size), value)
+            b.store(value, address, align=size)
+
+
+def _combined(e: Emitter, op: tile.ScatterOp, old: Value, new: Value) -> Value:
+    element = element_type(op.value.type)
+    wide = formats.computing(element)
+    x, y = (formats.unpack(e.b, e.machine, element, v) for v in (old, new))
+    return formats.pack(e.b, e.machine, element, rules.apply(e.b, _JOINS[op.combine], wide, x, y))
+
+
+def _places(e: Emitter, indices: Sequence[IRValue], like: IRValue, buffer: Buffer) -> list[Value]:
+    """Positions in the buffer, in elements, in the registers of a tile like `like`."""
+    b, found = e.b, []
+    for number, (_, chunk) in enumerate(e.layout(like.type).each()):
+        wide, total = vector(chunk.width, i64), None
+        for index, stride in zip(indices, buffer.type.row_strides, strict=True):
+            registers = e.registers(index)
+            whole = shape_of(index.type) == shape_of(like.type)
+            part = _extended(e, registers[number if whole else 0], element_type(index.type))
+            part = b.splat(part, chunk.width) if part.type != wide else part
+            part = part if stride == 1 else b.mul(part, stride)
+            total = part if total is None else b.add(total, part)
+        found.append(total if total is not None else constant(wide, 0))
+    return found
+
+
+def _extended(e: Emitter, register: Value, element: Type) -> Value:
+    wide = with_element(register.type, i64)
+    if register.type == wide:
+        return register
+    unsigned = isinstance(element, IntegerType) and element.unsigned
+    return e.b.zext(register, wide) if unsigned else e.b.sext(register, wide)
+
+
+def _in_memory(e: Emitter, value: IRValue) -> list[Value]:
+    registers = e.registers(value)
+    if element_type(value.type) is not i1:
+        return list(registers)
+    return [e.b.zext(x, with_element(x.type, llvm.i8)) for x in registers]
+
+
+def _spill(e: Emitter, like: IRValue, registers: Sequence[Value], kind: llvm.Type, to: Value) -> None:
+    """Stores registers one after the other; what lanes beyond a tile hold is overwritten by the next."""
+    at = 0
+    for (_, chunk), register in zip(e.layout(like.type).each(), registers, strict=True):
+        e.b.store(register, e.b.getelementptr(kind, to, at), align=formats.item_bytes(kind))
+        at += chunk.count
+

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads and stores of one register, some of whose lanes may have to stay away from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...llvm import types as llvm
+from ...llvm.types import Type, Value, from_bits, i64, lanes, poison, vector
+from .access import Mask
+from .emitter import Emitter
+from .formats import item_bytes
+from .tiles import Chunk, resize
+
+
+def load(e: Emitter, type: Type, pointer: Value, chunk: Chunk, mask: Mask, pad: Value, spare: bool) -> Value:
+    """Neighbouring elements. `spare` says that reading all lanes stays inside the buffer."""
+    b, align, wide = e.b, item_bytes(type), vector(chunk.width, type)
+    if mask is False:
+        return pad
+    if mask is True and (chunk.count == chunk.width or spare):
+        return b.load(wide, pointer, align=align)
+    if mask is True and not _masks(e, type):
+        return _load_pieces(e, type, pointer, chunk)
+    if chunk.width == 1:
+        return _load_if(e, type, pointer, mask, pad)
+    return b.masked_load(wide, pointer, vector_mask(mask, chunk), pad, align=align)
+
+
+def load_apart(
+    e: Emitter, type: Type, pointer: Value, stride: int, chunk: Chunk, mask: Mask, pad: Value
+) -> Value:
+    """Elements `stride` apart."""
+    b, align, wide = e.b, item_bytes(type), vector(chunk.width, type)
+    if mask is False:
+        return pad
+    if mask is True and stride == 0:
+        return b.splat(b.load(type, pointer, align=align), chunk.width)
+    if mask is True and stride == -1:
+        first = b.getelementptr(type, pointer, 1 - chunk.count)
+        forward = load(e, type, first, chunk, True, pad, spare=False)
+        return b.shuffle(forward, None, [max(chunk.count - 1 - i, 0) for i in range(chunk.width)])
+    if e.machine.masks and align >= 4 and chunk.width >= 4:
+        addresses = b.getelementptr(type, pointer, _steps(chunk, stride))
+        return b.gather(wide, addresses, vector_mask(mask, chunk), pad, align=align)
+    result = pad
+    for lane in range(chunk.count):
+        inside = _lane(e, mask, lane)
+        if inside is False:
+            continue
+        where = b.getelementptr(type, pointer, lane * stride)
+        element = _load_if(e, type, where, inside, b.extract(pad, lane))
+        result = b.insert(result, element, lane)
+    return result
+
+
+def store(e: Emitter, value: Value, pointer: Value, chunk: Chunk, mask: Mask) -> None:
+    """Neighbouring elements."""
+    b, type = e.b, llvm.element_of(value.type)
+    align = item_bytes(type)
+    if mask is False:
+        return
+    if mask is True and chunk.count == chunk.width:
+        b.store(value, pointer, align=align)
+    elif mask is True and not _masks(e, type):
+        for at, size in _pieces(chunk.count):
+            piece = b.shuffle(value, None, range(at, at + size)) if size > 1 else b.extract(value, at)
+            b.store(piece, b.getelementptr(type, pointer, at), align=align)
+    elif chunk.width == 1:
+        assert isinstance(mask, Value)
+        with b.when(mask):
+            b.store(value, pointer, align=align)
+    else:
+        b.masked_store(value, pointer, vector_mask(mask, chunk), align=align)
+
+
+def store_apart(e: Emitter, value: Value, pointer: Value, stride: int, chunk: Chunk, mask: Mask) -> None:
+    """Elements `stride` apart."""
+    b, type = e.b, llvm.element_of(value.type)
+    align = item_bytes(type)
+    if mask is False:
+        return
+    if e.machine.masks and align >= 4 and chunk.width >= 4:
+        addresses = b.getelementptr(type, pointer, _steps(chunk, stride))
+        b.scatter(value, addresses, vector_mask(mask, chunk), align=align)
+        return
+    for lane in range(chunk.count):
+        inside = _lane(e, mask, lane)
+        if inside is False:
+            continue
+        element, where = b.extract(value, lane), b.getelementptr(type, pointer, lane * stride)
+        if inside is True:
+            b.store(element, where, align=align)
+        else:
+            with b.when(inside):
+                b.store(element, where, align=align)
+
+
+def vector_mask(mask: Mask, chunk: Chunk) -> Value:
+    """The mask as a register of i1."""
+    if isinstance(mask, Value):
+        return mask
+    known = mask if isinstance(mask, tuple) else (mask,) * chunk.count
+    if all(known) and chunk.count == chunk.width:
+        return from_bits(vector(chunk.width, llvm.i1), 1)
+    return lanes(llvm.i1, [*map(int, known), *[0] * (chunk.width - chunk.count)])
+
+
+def _masks(e: Emitter, type: Type) -> bool:
+    return e.machine.masks or (e.machine.word_masks and item_bytes(type) >= 4)
+
+
+def _steps(chunk: Chunk, stride: int) -> Value:
+    return lanes(i64, [min(lane, chunk.count - 1) * stride for lane in range(chunk.width)])
+
+
+def _lane(e: Emitter, mask: Mask, lane: int) -> bool | Value:
+    if isinstance(mask, Value):
+        return e.b.extract(mask, lane)
+    return mask[lane] if isinstance(mask, tuple) else mask
+
+
+def _load_if(e: Emitter, type: Type, pointer: Value, inside: Mask, pad: Value) -> Value:
+    b = e.b
+    if not isinstance(inside, Value):
+        return b.load(type, pointer, align=item_bytes(type))
+    with b.when(inside, [pad]) as region:
+        region.next(b.load(type, pointer, align=item_bytes(type)))
+    return region.results[0]
+
+
+def _load_pieces(e: Emitter, type: Type, pointer: Value, chunk: Chunk) -> Value:
+    """Powers of two, greatest first, laid side by side."""
+    b = e.b
+    result = poison(vector(chunk.width, type))
+    for at, size in _pieces(chunk.count):
+        piece = b.load(vector(size, type), b.getelementptr(type, pointer, at), align=item_bytes(type))
+        if size == 1:
+            result = b.insert(result, piece, at)
+            continue
+        wide = resize(b, piece, chunk.width)
+        moved = range(chunk.width, chunk.width + size)
+        order = [i if i < at else moved[i - at] if i < at + size else -1 for i in range(chunk.width)]
+        result = b.shuffle(result, wide, order)
+    return result
+
+
+def _pieces(count: int) -> Sequence[tuple[int, int]]:
+    found, at = [], 0
+    while at < count:
+        size = 1 << ((count - at).bit_length() - 1)
+        found.append((at, size))
+        at += size
+    return found

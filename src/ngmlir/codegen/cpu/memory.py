@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers: windows into them, scratch, copies, and the loads and stores of tiles."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...ir.attributes import FloatAttr, IntegerAttr
+from ...ir.core import Op, Value as IRValue
+from ...ir.literals import item_bytes
+from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i1, shape_of
+from ...llvm import types as llvm
+from ...llvm.types import Value, from_bits, vector
+from ...ops import tile
+from ...support.diagnostics import Limit
+from . import lanes
+from .access import Access, Inside, address
+from .emitter import Buffer, Emitter
+from .formats import memory
+from .shapes import permuted_registers
+from .tiles import Chunk
+
+#: Bytes of scratch that one tile.alloc may ask for: they lie on the stack of the thread.
+_SCRATCH = 1 << 20
+
+
+class Deferred(NamedTuple):
+    """A tile.load that is done piece by piece where its elements are used."""
+
+    access: Access
+    element: Type
+    pad: int  # bits
+
+    def register(self, e: Emitter, row: tuple[int, ...], chunk: Chunk) -> Value:
+        """One register of the tile."""
+        return _load_register(e, self.access, self.element, self.pad, self.access.inside(row), row, chunk)
+
+    def scalar(self, e: Emitter, coordinates: tuple[int, ...]) -> Value:
+        """One element of the tile; whether it is inside the buffer is known."""
+        inside = self.access.inside(coordinates)
+        kind = memory(self.element)
+        pointer = self.access.pointer(kind, self.access.offset(coordinates)) if inside else self.access.base
+        found = lanes.load(e, kind, pointer, Chunk(0, 1, 1), inside, from_bits(kind, self.pad), spare=False)
+        return _to_register(e, self.element, found)
+
+
+# Loads and stores
+
+
+def load(e: Emitter, op: tile.LoadOp) -> None:
+    """tile.load"""
+    buffer, element = e.buffer(op.buffer), element_type(op.result.type)
+    shape = shape_of(op.result.type)
+    access = Access(e, buffer, op.indices, shape, op.dims, op.steps, bool(op.masked))
+    pad = _pad_bits(op)
+    if op in e.deferred and _can_wait(access, e.deferred[op], shape):
+        e.bind(op.result, Deferred(access, element, pad))
+        return
+    order = _flipped(access)
+    if order is None:
+        e.define(op.result, _load_registers(e, access, element, pad, shape))
+        return
+    turned = tuple(shape[d] for d in order)
+    registers = _load_registers(e, access.permuted(order), element, pad, turned)
+    e.define(op.result, permuted_registers(e, registers, turned, order))
+
+
+def store(e: Emitter, op: tile.StoreOp) -> None:
+    """tile.store"""
+    buffer, element = e.buffer(op.buffer), element_type(op.value.type)
+    shape = shape_of(op.value.type)
+    access = Access(e, buffer, op.indices, shape, op.dims, op.steps, bool(op.masked))
+    registers = e.registers(op.value)
+    order = _flipped(access)
+    if order is not None:
+        registers = permuted_registers(e, registers, shape, order)
+        access, shape = access.permuted(order), tuple(shape[d] for d in order)
+    kind = memory(element)
+    conditions: dict[tuple[int, ...], Inside] = {}
+    for (row, chunk), register in zip(e.layout(_tile(shape, element)).each(), registers, strict=True):
+        if row not in conditions:
+            conditions[row] = access.inside(row)
+        mask = access.chunk(conditions[row], chunk)
+        if mask is False:
+            continue
+        pointer = access.pointer(kind, access.offset(row) + chunk.offset * access.stride)
+        value = e.b.zext(register, vector(chunk.width, kind)) if element is i1 else register
+        if access.stride == 1:
+            lanes.store(e, value, pointer, chunk, mask)
+        else:
+            lanes.store_apart(e, value, pointer, access.stride, chunk, mask)
+
+
+def _load_registers(
+    e: Emitter, access: Access, element: Type, pad: int, shape: tuple[int, ...]
+) -> list[Value]:
+    conditions: dict[tuple[int, ...], Inside] = {}
+    registers = []
+    for row, chunk in e.layout(_tile(shape, element)).each():
+        if row not in conditions:
+            conditions[row] = access.inside(row)
+        registers.append(_load_register(e, access, element, pad, conditions[row], row, chunk))
+    return registers
+
+
+def _load_register(
+    e: Emitter, access: Access, element: Type, pad: int, inside: Inside, row: tuple[int, ...], chunk: Chunk
+) -> Value:
+    kind = memory(element)
+    mask = access.chunk(inside, chunk)
+    filler = from_bits(vector(chunk.width, kind), pad)
+    offset = access.offset(row) + chunk.offset * access.stride
+    pointer = access.pointer(kind, offset) if mask is not False else access.base
+    if access.stride == 1:
+        spare = offset + chunk.width <= access.spare
+        found = lanes.load(e, kind, pointer, chunk, mask, filler, spare)
+    else:
+        found = lanes.load_apart(e, kind, pointer, access.stride, chunk, mask, filler)
+    return _to_register(e, element, found)
+
+
+def _to_register(e: Emitter, element: Type, found: Value) -> Value:
+    return e.b.icmp("ne", found, 0) if element is i1 else found
+
+
+def _pad_bits(op: tile.LoadOp) -> int:
+    match op.pad:
+        case FloatAttr(bits=bits) | IntegerAttr(value=bits):
+            return bits
+    return 0
+
+
+def _tile(shape: tuple[int, ...], element: Type) -> Type:
+    return VectorType(shape, element) if shape else element
+
+
+def _flipped(access: Access) -> tuple[int, ...] | None:
+    """The order of dimensions that makes a tile contiguous, if its last dimension is not."""
+    if access.stride in (1, 0, -1):
+        return None
+    order = list(range(len(access.dimensions)))
+    for d, dimension in enumerate(access.dimensions):
+        if dimension.stride == 1 and dimension.size > 1:
+            order[d], order[-1] = order[-1], order[d]
+            return tuple(order)
+    return None
+
+
+def _can_wait(access: Access, places: frozenset[int], shape: tuple[int, ...]) -> bool:
+    """Whether a dot can load this tile: scalars whose place is known to be inside, or contiguous rows."""
+    if 1 in places and access.stride != 1:
+        return False
+    if 0 not in places or not access.masked:
+        return True
+    corners = [(m, k) for m in range(shape[0]) for k in range(shape[1])]
+    return all(isinstance(access.known(corner), bool) for corner in corners)
+
+
+# Buffers
+
+
+def view(e: Emitter, op: tile.ViewOp) -> None:
+    """tile.view"""
+    pointer = e.buffer(op.arena).pointer
+    if op.offset:
+        pointer = e.b.getelementptr(llvm.i8, pointer, op.offset)
+    e.bind(op.result, Buffer(pointer, _memref(op.result, op)))
+
+
+def subview(e: Emitter, op: tile.SubviewOp) -> None:
+    """tile.subview"""
+    indices = [e.scalar(index) for index in op.indices]
+    e.bind(op.result, Buffer(address(e, e.buffer(op.buffer), indices), _memref(op.result, op)))
+
+
+def alloc(e: Emitter, op: tile.AllocOp) -> None:
+    """tile.alloc"""
+    type = _memref(op.result, op)
+    size = type.size * item_bytes(type.element)
+    if size > _SCRATCH:
+        raise Limit(f"{size} bytes of scratch; one program has {_SCRATCH}", op.location, hint="use smaller tiles")
+    e.bind(op.result, Buffer(e.scratch(size), type))
+
+
+def copy(e: Emitter, op: tile.CopyOp) -> None:
+    """tile.copy: a loop over the dimensions before those that are contiguous on both sides."""
+    source, target = e.buffer(op.source), e.buffer(op.target)
+    shape = source.type.shape
+    if 0 in shape:
+        return
+    run, inner = 1, len(shape)
+    while inner and source.type.row_strides[inner - 1] == target.type.row_strides[inner - 1] == run:
+        inner -= 1
+        run *= shape[inner]
+    _copy_rows(e, source.pointer, target.pointer, source.type, target.type, inner, run)
+
+
+def _copy_rows(
+    e: Emitter, source: Value, target: Value, types: MemRefType, targets: MemRefType, inner: int, run: int, at: int = 0
+) -> None:
+    b, kind = e.b, memory(types.element)
+    if at < inner:
+        with b.loop(0, types.shape[at]) as loop:
+            here = b.getelementptr(kind, source, b.mul(loop.index, types.row_strides[at]))
+            there = b.getelementptr(kind, target, b.mul(loop.index, targets.row_strides[at]))
+            _copy_rows(e, here, there, types, targets, inner, run, at + 1)
+    elif run == 1:
+        size = item_bytes(types.element)
+        b.store(b.load(kind, source, align=size), target, align=size)
+    else:
+        b.memcpy(target, source, run * item_bytes(types.element))
+
+
+def _memref(value: IRValue, op: Op) -> MemRefType:
+    type = value.type
+    assert isinstance(type, MemRefType)
+    if not type.static or DYNAMIC in type.row_strides:
+        raise Limit(f"{type} has sizes that are not known while compiling", op.location)
+    return type

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole module: one internal function per kernel, and the entry point that launches them.
+
+    define void @main(ptr buffers, ptr arena, ptr constants)      see support/artifact.py
+    define internal void @k.program(ptr ... buffers, i64 ... program indices)
+    define internal void @k.run(ptr data, i64 number)             what the threads call; data: one ptr per buffer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+
+from ...ir.core import Module as IRModule
+from ...ir.core import Op, callee
+from ...ir.literals import item_bytes
+from ...ir.types import MemRefType, Type, VectorType, i1
+from ...llvm.text import Argument, Function, Module
+from ...llvm.types import Value, i64, ptr
+from ...ops import tile
+from ...support.artifact import Place
+from ...support.target import Target
+from ..unit import Interface, Unit, entry_of, interface
+from .emitter import Buffer, Emitter
+from .formats import computing
+from .places import attributes, extents
+from .ranges import Range, exactly
+from .table import TABLE
+
+
+def emit(module: IRModule, target: Target) -> Unit:
+    """LLVM IR of a planned module."""
+    entry = entry_of(module)
+    return _Program(module, entry, interface(entry), target).emit()
+
+
+class _Program:
+    def __init__(self, module: IRModule, entry: Op, outside: Interface, target: Target):
+        self.entry = entry
+        self.outside = outside
+        self.target = target
+        self.text = Module()
+        self.kernels = {op.symbol: op for op in module.ops if isinstance(op, tile.KernelOp)}
+        self.extents = extents(entry, outside.places)
+        self.launches: dict[str, list[Op]] = {}
+        for op in entry.walk():
+            if isinstance(op, tile.LaunchOp):
+                self.launches.setdefault(callee(op), []).append(op)
+
+    def emit(self) -> Unit:
+        for name in self.launches:
+            kernel = self.kernels[name]
+            if prod(kernel.grid):
+                self._kernel(kernel)
+                if prod(kernel.grid) > 1:
+                    self._thunk(kernel)
+        self._entry()
+        return Unit(self.text.text(), self.outside.signature, self.outside.constants)
+
+    # The entry point
+
+    def _entry(self) -> None:
+        arguments = [Argument(ptr, name, "noalias") for name in ("buffers", "arena", "constants")]
+        b = self.text.function(self.outside.signature.name, "void", arguments)
+        e = Emitter(b, self.target, _lanes(self.entry, self.target), {**TABLE, "tile.launch": self._launch})
+        for value in self.entry.regions[0].block.args:
+            assert isinstance(value.type, MemRefType)
+            e.bind(value, Buffer(self._address(b, self.outside.places[value]), value.type))
+        e.run(self.entry.regions[0].block)
+        e.finish()
+
+    def _address(self, b: Function, place: Place) -> Value:
+        buffers, arena, constants = b.arguments
+        match place.space:
+            case "arena":
+                return arena
+            case "constant":
+                return b.getelementptr("i8", constants, place.offset)
+        arguments = len(self.outside.signature.arguments)
+        slot = place.index + (arguments if place.space == "result" else 0)
+        return b.load(ptr, b.getelementptr(ptr, buffers, slot), align=8)
+
+    def _launch(self, e: Emitter, op: Op) -> None:
+        """tile.launch: a call, or one chunk of the pool's work per program."""
+        kernel, b = self.kernels[callee(op)], e.b
+        programs = prod(kernel.grid)
+        buffers = [e.buffer(value).pointer for value in op.operands]
+        if programs == 1:
+            b.call("void", _program(kernel), *buffers, *[Value(i64, "0")] * len(kernel.grid))
+        elif programs > 1:
+            data = e.scratch(8 * len(buffers))
+            for i, pointer in enumerate(buffers):
+                b.store(pointer, b.getelementptr(ptr, data, i), align=8)
+            thunk = Value(ptr, f"@{kernel.symbol}.run")
+            b.call("void", "ngmlir_parallel", thunk, data, Value(i64, str(programs)))
+
+    # Kernels
+
+    def _thunk(self, kernel: tile.KernelOp) -> None:
+        b = self.text.function(
+            f"{kernel.symbol}.run", "void", [Argument(ptr, "data"), Argument(i64, "number")], linkage="internal"
+        )
+        data, number = b.arguments
+        count = len(kernel.regions[0].block.args) - len(kernel.grid)
+        buffers = [b.load(ptr, b.getelementptr(ptr, data, i), align=8) for i in range(count)]
+        indices: list[Value] = []
+        for size in reversed(kernel.grid[1:]):
+            indices.insert(0, b.urem(number, size))
+            number = b.udiv(number, size)
+        b.call("void", _program(kernel), *buffers, number, *indices)
+        b.ret()
+
+    def _kernel(self, kernel: tile.KernelOp) -> None:
+        """One function; or one without masks for most programs, and one for those at the end of a dimension."""
+        name, ends = _program(kernel), [size - 1 for size in kernel.grid]
+        masks = self._function(kernel, name, [Range(0, end) for end in ends])
+        if not masks or not any(ends):
+            return
+        inner, edge = f"{kernel.symbol}.inner", f"{kernel.symbol}.edge"
+        if self._function(kernel, inner, [Range(0, max(end - 1, 0)) for end in ends]) >= masks:
+            del self.text.functions[inner]
+            return
+        del self.text.functions[name]
+        only = len([end for end in ends if end]) == 1
+        self._function(kernel, edge, [exactly(end) if only else Range(0, end) for end in ends])
+        self._choice(kernel, name, inner, edge, ends)
+
+    def _choice(self, kernel: tile.KernelOp, name: str, inner: str, edge: str, ends: Sequence[int]) -> None:
+        b = self.text.function(name, "void", self._arguments(kernel), linkage="internal")
+        before = [
+            b.icmp("ult", index, end)
+            for index, end in zip(b.arguments[-len(ends) :], ends, strict=True)
+            if end
+        ]
+        inside, outside = b.label("inside"), b.label("outside")
+        b.branch_if(reduce(b.and_, before), inside, outside)
+        for label, callee_name in ((inside, inner), (outside, edge)):
+            b.place(label)
+            b.call("void", callee_name, *b.arguments)
+            b.ret()
+
+    def _function(self, kernel: tile.KernelOp, name: str, known: Sequence[Range]) -> int:
+        """A kernel's body for program indices in known ranges; gives how many masks it computes."""
+        block = kernel.regions[0].block
+        b = self.text.function(name, "void", self._arguments(kernel), linkage="internal")
+        e = Emitter(b, self.target, _lanes(kernel, self.target), TABLE)
+        count = len(block.args) - len(known)
+        for value, pointer in zip(block.args[:count], b.arguments, strict=False):
+            assert isinstance(value.type, MemRefType)
+            e.bind(value, Buffer(pointer, value.type))
+        for value, number, where in zip(block.args[count:], b.arguments[count:], known, strict=True):
+            e.define_index(value, number, where)
+        e.run(block)
+        e.finish()
+        return e.boundaries
+
+    def _arguments(self, kernel: tile.KernelOp) -> list[Argument]:
+        launches = [[self.extents.get(v) for v in op.operands] for op in self.launches[kernel.symbol]]
+        buffers = [Argument(ptr, f"b{i}", words) for i, words in enumerate(attributes(launches))]
+        return [*buffers, *(Argument(i64, f"p{i}") for i in range(len(kernel.grid)))]
+
+
+def _program(kernel: tile.KernelOp) -> str:
+    return f"{kernel.symbol}.program"
+
+
+def _lanes(function: Op, target: Target) -> int:
+    """Lanes of a register: of 4 byte elements if the function has such, else of its widest.
+
+    Narrower elements then fill part of a machine register and wider ones two, which costs less than cutting
+    and joining registers at each cast.
+    """
+    sizes = {
+        _computing_bytes(value.type.element)
+        for op in function.walk()
+        for value in (*op.results, *op.operands)
+        if isinstance(value.type, VectorType)
+    } - {0}
+    return target.lanes(4 if 4 in sizes or not sizes else max(sizes))
+
+
+def _computing_bytes(element: Type) -> int:
+    return 0 if element is i1 else item_bytes(computing(element))

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a tile lies in vector registers, and how lanes move between registers.
+
+The last dimension is cut into registers of as many lanes as the target has; a shorter rest takes the next
+power of two, whose upper lanes hold anything and are never stored, reduced or divided by. The dimensions
+before it are rows of such registers. A scalar is one register of one lane. All tiles of a kernel are cut
+alike, whatever their elements, so that ops between element types go register by register; LLVM splits
+registers that are wider than the machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from ...llvm.instructions import Instructions
+from ...llvm.types import Type, Value, lanes_of, poison, vector
+
+
+class Chunk(NamedTuple):
+    """One register of a row: elements `offset` to `offset + count`, in `width` lanes."""
+
+    offset: int
+    count: int
+    width: int
+
+
+class Layout:
+    """The registers of a tile of one shape, row by row."""
+
+    __slots__ = ("chunks", "lanes", "outer", "rows", "shape", "size")
+
+    def __init__(self, shape: tuple[int, ...], lanes: int):
+        self.shape = shape
+        self.lanes = lanes
+        self.outer = shape[:-1]
+        self.rows = prod(self.outer)
+        self.chunks = _chunks(shape[-1] if shape else 1, lanes)
+        self.size = self.rows * len(self.chunks)
+
+    def row_coordinates(self) -> Iterator[tuple[int, ...]]:
+        """The coordinates of each row, in order."""
+        return product(*map(range, self.outer))
+
+    def each(self) -> Iterator[tuple[tuple[int, ...], Chunk]]:
+        """Row coordinates and chunk of each register, in order."""
+        for row in self.row_coordinates():
+            for chunk in self.chunks:
+                yield row, chunk
+
+    def locate(self, position: int) -> tuple[int, int]:
+        """Register and lane of an element, counted row by row."""
+        row, at = divmod(position, self.shape[-1]) if self.shape else (0, 0)
+        chunk, lane = divmod(at, self.lanes)
+        return row * len(self.chunks) + chunk, lane
+
+
+@cache
+def layout(shape: tuple[int, ...], lanes: int) -> Layout:
+    return Layout(shape, lanes)
+
+
+@cache
+def _chunks(size: int, lanes: int) -> tuple[Chunk, ...]:
+    full = [Chunk(at, lanes, lanes) for at in range(0, size - lanes + 1, lanes)]
+    rest = size % lanes
+    if rest:
+        full.append(Chunk(size - rest, rest, 1 << (rest - 1).bit_length()))
+    return tuple(full)
+
+
+def resize(b: Instructions, register: Value, width: int) -> Value:
+    """The first lanes of a register, or all of them and undecided ones."""
+    have = lanes_of(register.type)
+    if have == width:
+        return register
+    if width == 1:
+        return b.extract(register, 0)
+    if have == 1:
+        return b.insert(poison(vector(width, register.type)), register, 0)
+    return b.shuffle(register, None, [i if i < have else -1 for i in range(width)])
+
+
+def splat_lane(b: Instructions, register: Value, lane: int, width: int) -> Value:
+    """One lane of a register, in all lanes of another."""
+    if lanes_of(register.type) == 1:
+        return b.splat(register, width)
+    if width == 1:
+        return b.extract(register, lane)
+    return b.shuffle(register, None, [lane] * width)
+
+
+def assemble(
+    b: Instructions, element: Type, sources: Sequence[tuple[Value, int] | None], width: int
+) -> Value:
+    """A register made of lanes of others; where `sources` is None or at its end the lane is undecided."""
+    wanted: dict[Value, list[tuple[int, int]]] = {}
+    for lane, source in enumerate(sources):
+        if source is not None:
+            wanted.setdefault(source[0], []).append((lane, source[1]))
+    if width == 1:
+        (register, lane) = sources[0] or (poison(element), 0)
+        return b.extract(register, lane)
+    result: Value | None = None
+    filled: set[int] = set()
+    for register, moves in wanted.items():
+        if lanes_of(register.type) == 1:
+            for lane, _ in moves:
+                result = b.insert(result or poison(vector(width, element)), register, lane)
+        else:
+            result = _merge(b, result, filled, register, moves, width)
+        filled.update(lane for lane, _ in moves)
+    return result or poison(vector(width, element))
+
+
+def _merge(
+    b: Instructions,
+    into: Value | None,
+    filled: set[int],
+    register: Value,
+    moves: Sequence[tuple[int, int]],
+    width: int,
+) -> Value:
+    picks = dict(moves)
+    have = lanes_of(register.type)
+    if into is None:
+        if have == width and all(lane == pick for lane, pick in moves):
+            return register
+        return b.shuffle(register, None, [picks.get(lane, -1) for lane in range(width)])
+    if have != width:
+        register = b.shuffle(register, None, [picks.get(lane, -1) for lane in range(width)])
+        picks = {lane: lane for lane in picks}
+    indices = [width + picks[i] if i in picks else i if i in filled else -1 for i in range(width)]
+    return b.shuffle(into, register, indices)
+
+
+def transpose_square(b: Instructions, rows: Sequence[Value]) -> list[Value]:
+    """n registers of n lanes, n a power of two, seen as a matrix and flipped: log2(n) rounds of n shuffles."""
+    rows = list(rows)
+    n = len(rows)
+    half = n // 2
+    while half:
+        # Swaps the off-diagonal half x half blocks of every 2 half x 2 half block.
+        low = [(i - half + n) if i & half else i for i in range(n)]
+        high = [i + n if i & half else i + half for i in range(n)]
+        for i in range(n):
+            if not i & half:
+                a, c = rows[i], rows[i + half]
+                rows[i], rows[i + half] = b.shuffle(a, c, low), b.shuffle(a, c, high)
+        half //= 2
+    return rows
+
