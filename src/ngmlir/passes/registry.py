@@ -10,6 +10,7 @@ from .decompose import decompose
 from .expand_math import expand_math
 from .fuse import fuse
 from .plan_memory import plan_memory
+from .prune import prune
 from .shape import shape
 from .to_kernels import to_kernels
 
@@ -17,6 +18,7 @@ PASSES: dict[str, Pass] = {
     name_of(p): p
     for p in (
         shape,
+        prune,
         common_subexpressions,
         dead_code,
         decompose,

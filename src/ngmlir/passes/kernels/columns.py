@@ -9,8 +9,19 @@ from math import prod
 from ...ir.core import Op, Value
 from ...ir.types import VectorType
 from ...support.target import Target
-from .map import PROGRAM_ELEMENTS, tile_elements
-from .plan import Kernel, Plan, Reduction, Span, Tile, plan, power_of_two, reductions
+from .plan import (
+    PROGRAM_ELEMENTS,
+    Kernel,
+    Plan,
+    Reduction,
+    Span,
+    Tile,
+    plan,
+    power_of_two,
+    reductions,
+    tile_width,
+    widest_item,
+)
 
 
 def columns_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
@@ -25,7 +36,7 @@ def columns_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
     if target.execution == "warps":
         width = min(power_of_two(columns), target.threads)
     else:
-        width = min(columns, tile_elements(planned, target))
+        width = min(columns, tile_width(target, widest_item(planned), len(planned.ops)))
     work = prod(planned.sizes[l] for l in reduced)
     tiles = -(-columns // width)
     rows = prod(planned.sizes[l] for l in outer)

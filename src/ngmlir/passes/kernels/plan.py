@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from ...ir.attributes import (
@@ -33,6 +34,7 @@ from ...ir.types import (
 )
 from ...ops import tile
 from ...ops.builder import Builder, function
+from ...support.diagnostics import Location
 from ...support.target import Target
 from ..space import Atoms, Space, label
 
@@ -125,29 +127,27 @@ def _runs(domain: Atoms, sequences: Sequence[Atoms]) -> list[Atoms]:
     return runs
 
 
-class Kernel:
-    """A kernel being built: buffers for the fusion's inputs and outputs, then the program indices."""
+class Frame:
+    """A kernel being built: its buffers, then the program indices; and the ways to run over a loop in tiles."""
 
-    def __init__(self, plan: Plan, target: Target, grid: Sequence[int], extra_inputs: Sequence[MemRefType] = ()):
-        self.plan = plan
+    def __init__(
+        self,
+        target: Target,
+        grid: Sequence[int],
+        inputs: Sequence[MemRefType],
+        outputs: Sequence[MemRefType],
+        location: Location,
+    ):
         self.target = target
         self.grid = tuple(grid)
-        inputs = [v for v in plan.inputs if v in plan.loops]
-        self.inputs = inputs
-        self.buffer_types = [MemRefType(plan.shape(v), element_type(v.type)) for v in inputs]
-        self.output_types = [MemRefType(plan.shape(v), element_type(v.type)) for v in plan.outputs]
-        types: list[Type] = [*self.buffer_types, *extra_inputs, *self.output_types, *[index] * len(self.grid)]
-        names = [f"in{i}" for i in range(len(inputs))]
-        names += [f"extra{i}" for i in range(len(extra_inputs))]
-        names += [f"out{i}" for i in range(len(plan.outputs))] + ["i", "j", "k"][: len(self.grid)]
-        self.block = Block(types, names)
-        self.b = Builder(self.block, plan.fusion.location)
-        args = self.block.args
-        n, m, o = len(inputs), len(extra_inputs), len(plan.outputs)
-        self.buffers = dict(zip(inputs, args[:n], strict=True))
-        self.extra = args[n : n + m]
-        self.results = args[n + m : n + m + o]
-        self.programs = args[n + m + o :]
+        types: list[Type] = [*inputs, *outputs, *[index] * len(self.grid)]
+        names = [f"in{i}" for i in range(len(inputs))] + [f"out{i}" for i in range(len(outputs))]
+        self.block = Block(types, [*names, *("i", "j", "k")[: len(self.grid)]])
+        self.b = Builder(self.block, location)
+        self.location = location
+        self.sources = self.block.args[: len(inputs)]
+        self.results = self.block.args[len(inputs) : len(inputs) + len(outputs)]
+        self.programs = self.block.args[len(inputs) + len(outputs) :]
 
     @property
     def masks(self) -> bool:
@@ -156,6 +156,7 @@ class Kernel:
 
     def finish(self, name: str, threads: int | None = None) -> Op:
         """The finished kernel."""
+        self.b.location = self.location
         self.b.end(tile.ReturnOp)
         attributes: dict[str, Attribute] = {
             "grid": integers(self.grid),
@@ -164,28 +165,13 @@ class Kernel:
         pairs = self.in_place()
         if pairs:
             attributes["in_place"] = integers(pairs)
-        if threads is not None:
-            attributes["threads"] = IntegerAttr(threads, i64)
-        return function(name, self.block, attributes, kind=tile.KernelOp, location=self.plan.fusion.location)
+        if self.masks:
+            attributes["threads"] = IntegerAttr(threads or self.target.threads, i64)
+        return function(name, self.block, attributes, kind=tile.KernelOp, location=self.location)
 
     def in_place(self) -> list[int]:
-        """Pairs (input, output) of parameters that may share one buffer, as a flat list.
-
-        Every kernel loads all that it needs of a tile before it stores the tile. So an output may overwrite
-        an input whose elements are met in the same order, unless its tiles are visited before others are read:
-        a value of whole rows is read again with each tile of the row.
-        """
-        whole = tuple(range(len(self.plan.sizes)))
-        outer_only = kind(self.plan.fusion) == "rows"
-        pairs: list[int] = []
-        offset = len(self.inputs) + len(self.extra)
-        for o, output in enumerate(self.plan.outputs):
-            loops = self.plan.loops[output]
-            for i, value in enumerate(self.inputs):
-                same = self.plan.loops[value] == loops and element_type(value.type) is element_type(output.type)
-                if same and (not outer_only or loops == whole):
-                    pairs += [i, offset + o]
-        return pairs
+        """Pairs (input, output) of parameters that may share one buffer, as a flat list."""
+        return []
 
     def tiles(
         self, size: int, step: int, carried: Sequence[Value], body: Callable[[Span, Sequence[Value]], Sequence[Value]]
@@ -220,7 +206,8 @@ class Kernel:
             b.loop(start, b.minimum(stop, b.index(full)), step, (), lambda i, _: run(Span(i, step)))
         if size > full:
             # Only the last program comes here: for the others the range is empty.
-            b.loop(b.maximum(start, b.index(full)), stop, size - full, (), lambda i, _: run(Span(i, size - full)))
+            rest = size - full
+            b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda i, _: run(Span(i, rest)))
 
     def nest(self, sizes: Sequence[int], body: Callable[[list[Span]], None]) -> None:
         """Nested loops over single elements."""
@@ -235,6 +222,114 @@ class Kernel:
             return ()
 
         level([])
+
+    def apart(self, number: Value, sizes: Sequence[int]) -> list[Span]:
+        """The positions in several loops that one running number stands for, the last loop fastest."""
+        b = self.b
+        if len(sizes) == 1:
+            return [Span(number)]
+        spans: list[Span] = []
+        for size in reversed(sizes):
+            spans.insert(0, Span(b.remainder(number, b.index(size))))
+            number = b.floor_divide(number, b.index(size))
+        return spans
+
+    def visit(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+        """Runs `body` on every tile of a space, this program's part of it (`grid_for` says how many programs)."""
+        if not sizes:
+            body([])
+        elif self.masks:
+            self._visit_as_block(sizes, width, body)
+        else:
+            self._visit_as_thread(sizes, width, body)
+
+    def _visit_as_block(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+        b = self.b
+        width = min(width, power_of_two(sizes[-1]))
+        tiles = -(-sizes[-1] // width)
+        *outer, last = self.apart(self.programs[0], [*sizes[:-1], tiles])
+        body([*outer, Span(b.multiply(last.start, b.index(width)), width, sizes[-1] % width != 0)])
+
+    def _visit_as_thread(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+        b = self.b
+
+        def row(outer: list[Span]) -> tuple[()]:
+            self.tiles(sizes[-1], width, (), lambda span, _: body([*outer, span]) or ())
+            return ()
+
+        if not self.programs:
+            self.nest(sizes[:-1], row)
+            return
+        part = rows_of_program(sizes, width)
+        start = b.multiply(self.programs[0], b.index(part))
+        stop = b.minimum(b.add(start, b.index(part)), b.index(sizes[0]))
+        if len(sizes) == 1:
+            self.tiles_between(start, stop, sizes[0], width, lambda span: body([span]))
+        else:
+            b.loop(
+                start, stop, 1, (), lambda i, _: self.nest(sizes[1:-1], lambda middle: row([Span(i), *middle])) or ()
+            )
+
+
+#: Elements of one program on a CPU: enough that handing it to another thread is worth it.
+PROGRAM_ELEMENTS = 1 << 15
+
+
+def rows_of_program(sizes: Sequence[int], width: int) -> int:
+    """How many steps of the outermost loop one program on a CPU takes (whole tiles, if it is the only loop)."""
+    if len(sizes) == 1:
+        return max(width, PROGRAM_ELEMENTS // width * width)
+    return max(1, min(sizes[0], PROGRAM_ELEMENTS // max(1, prod(sizes[1:]))))
+
+
+def grid_for(target: Target, sizes: Sequence[int], width: int) -> tuple[int, ...]:
+    """The programs that visit a space: on a CPU enough for several threads, on a GPU one per tile."""
+    if not sizes:
+        return (1,) if target.execution == "warps" else ()
+    if target.execution == "warps":
+        return (prod(sizes[:-1]) * -(-sizes[-1] // min(width, power_of_two(sizes[-1]))),)
+    programs = -(-sizes[0] // rows_of_program(sizes, width))
+    return (programs,) if programs > 1 else ()
+
+
+def tile_width(target: Target, item: int, ops: int) -> int:
+    """Elements of one tile: on a CPU several registers for independent work, fewer for long bodies; on a GPU
+    16 bytes per thread."""
+    if target.execution == "warps":
+        return target.threads * max(1, 16 // item)
+    registers = 4 if ops <= 12 else 2 if ops <= 40 else 1
+    return registers * target.lanes(item)
+
+
+class Kernel(Frame):
+    """The kernel of a fusion: a buffer for each input, for each extra input, and for each output."""
+
+    def __init__(self, plan: Plan, target: Target, grid: Sequence[int], extra_inputs: Sequence[MemRefType] = ()):
+        self.plan = plan
+        self.inputs = [v for v in plan.inputs if v in plan.loops]
+        own = [MemRefType(plan.shape(v), element_type(v.type)) for v in self.inputs]
+        outputs = [MemRefType(plan.shape(v), element_type(v.type)) for v in plan.outputs]
+        super().__init__(target, grid, [*own, *extra_inputs], outputs, plan.fusion.location)
+        self.buffers = dict(zip(self.inputs, self.sources, strict=False))
+        self.extra = self.sources[len(own) :]
+
+    def in_place(self) -> list[int]:
+        """Pairs that may share: the output's elements are met in the order of the input's.
+
+        Every kernel loads all that it needs of a tile before it stores the tile. So an output may overwrite
+        such an input, unless its tiles are stored before others are read: a value of whole rows is read again
+        with each tile of the row.
+        """
+        whole = tuple(range(len(self.plan.sizes)))
+        outer_only = kind(self.plan.fusion) == "rows"
+        pairs: list[int] = []
+        for o, output in enumerate(self.plan.outputs):
+            loops = self.plan.loops[output]
+            for i, value in enumerate(self.inputs):
+                same = self.plan.loops[value] == loops and element_type(value.type) is element_type(output.type)
+                if same and (not outer_only or loops == whole):
+                    pairs += [i, len(self.sources) + o]
+        return pairs
 
 
 def power_of_two(n: int) -> int:
@@ -432,6 +527,11 @@ def _extreme(element: Type, lowest: bool) -> Attribute:
     if element.unsigned:
         return IntegerAttr(0 if lowest else (1 << element.width) - 1, element)
     return IntegerAttr(-(1 << (element.width - 1)) if lowest else (1 << (element.width - 1)) - 1, element)
+
+
+def widest_item(planned: Plan) -> int:
+    """Bytes of the largest element that the kernel computes with."""
+    return max((item_bytes(element_type(v.type)) for v in planned.loops), default=4)
 
 
 def reductions(ops: Sequence[Op]) -> list[Reduction]:

@@ -14,8 +14,19 @@ from math import prod
 from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType, element_type
 from ...support.target import Target
-from .map import PROGRAM_ELEMENTS, tile_elements, widest_item
-from .plan import Kernel, Plan, Reduction, Span, Tile, plan, power_of_two, reductions
+from .plan import (
+    PROGRAM_ELEMENTS,
+    Kernel,
+    Plan,
+    Reduction,
+    Span,
+    Tile,
+    plan,
+    power_of_two,
+    reductions,
+    tile_width,
+    widest_item,
+)
 
 #: Registers that a row may fill to be held in one tile on a CPU.
 ROW_REGISTERS = 8
@@ -34,7 +45,7 @@ def rows_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
     rows, columns = prod(outer), prod(inner)
     if target.execution == "warps":
         kernel = Kernel(planned, target, (rows,))
-        _Row(kernel, _row_spans(kernel, kernel.programs[0], outer), inner).build()
+        _Row(kernel, kernel.apart(kernel.programs[0], outer), inner).build()
         return kernel.finish(name, _threads(target, columns)), planned
     block = max(1, min(rows, PROGRAM_ELEMENTS // max(1, columns)))
     programs = -(-rows // block)
@@ -45,24 +56,12 @@ def rows_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
     else:
         start = b.multiply(kernel.programs[0], b.index(block))
         stop = b.minimum(b.add(start, b.index(block)), b.index(rows))
-        b.loop(start, stop, 1, (), lambda i, _: _Row(kernel, _row_spans(kernel, i, outer), inner).build() or ())
+        b.loop(start, stop, 1, (), lambda i, _: _Row(kernel, kernel.apart(i, outer), inner).build() or ())
     return kernel.finish(name), planned
 
 
 def _threads(target: Target, columns: int) -> int:
     return max(32, min(target.threads, power_of_two(columns)))
-
-
-def _row_spans(kernel: Kernel, row: Value, outer: Sequence[int]) -> list[Span]:
-    """The loops that a row number stands for."""
-    b = kernel.b
-    if len(outer) == 1:
-        return [Span(row)]
-    spans: list[Span] = []
-    for size in reversed(outer):
-        spans.insert(0, Span(b.remainder(row, b.index(size))))
-        row = b.floor_divide(row, b.index(size))
-    return spans
 
 
 class _Row:
@@ -77,6 +76,13 @@ class _Row:
         self.row_values: dict[Value, Value] = {}  # results of reductions and what follows from them alone
         self.scratch: dict[Value, Value] = {}
         self.filled: set[Value] = set()  # whose scratch an earlier phase wrote
+
+    @property
+    def step(self) -> int:
+        """Elements of one tile of a long row."""
+        if self.kernel.masks:
+            return BLOCK_TILE
+        return tile_width(self.kernel.target, widest_item(self.plan), len(self.plan.ops))
 
     def full(self, value: Value) -> bool:
         """Whether a value runs over the reduced loops."""
@@ -155,7 +161,7 @@ class _Row:
 
     def walk(self, carried: Sequence[Value], body) -> Sequence[Value]:  # type: ignore[no-untyped-def]
         """Runs over the tiles of the row; outer reduced loops one by one."""
-        step = BLOCK_TILE if self.kernel.masks else tile_elements(self.plan, self.kernel.target)
+        step = self.step
 
         def level(spans: list[Span], values: Sequence[Value]) -> Sequence[Value]:
             if len(spans) == len(self.inner) - 1:
@@ -174,7 +180,7 @@ class _Row:
     def reduce(self, phase: Sequence[Reduction], number: int) -> None:
         """Accumulates by lanes over full tiles; each reduction ends as one value of the row."""
         b = self.b
-        step = BLOCK_TILE if self.kernel.masks else tile_elements(self.plan, self.kernel.target)
+        step = self.step
         width = min(step, power_of_two(self.inner[-1])) if self.kernel.masks else min(step, self.inner[-1])
         starts = [b.number(r.start, VectorType((width,), r.accumulator)) for r in phase]
         starts += [b.number(r.start, r.accumulator) for r in phase]  # what shorter tiles gave
