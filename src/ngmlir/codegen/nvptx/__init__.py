@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels to PTX: tiles spread over the threads of a block by linear layouts.
+
+emit: launches and signature from the entry function, LLVM IR for the kernels
+  kernel: op by op; facts, access: what is known of positions and memory; assign: a layout for each tile
+    block: threads, shuffles, shared memory, conversions; memory, reductions, products: the ops on tiles
+"""
+
+from .emit import emit
+
+__all__ = ["emit"]

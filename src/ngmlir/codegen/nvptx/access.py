@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a tile.load or tile.store reaches in memory: strides, bounds, and how wide its pieces may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import NamedTuple
+
+from ...ir.core import Op, Value
+from ...ir.literals import item_bytes
+from ...ir.types import MemRefType, Type, VectorType, shape_of
+from ...ops import tile
+from ...support.diagnostics import Limit
+from ..layouts import Layout, blocked, padded
+from .facts import Facts
+
+#: The widest access of one thread, and what every buffer is aligned to.
+WIDEST = 16
+#: Memory is fetched in sectors of this many bytes.
+SECTOR = 32
+
+
+class Bound(NamedTuple):
+    """Buffer dimension `dimension` has `size` elements; tile dimension `along` (None: none) walks it by `step`.
+    `positive`: the tile is known not to begin before the buffer."""
+
+    dimension: int
+    size: int
+    along: int | None
+    step: int
+    positive: bool
+
+
+@dataclass(frozen=True)
+class Access:
+    """`strides` in elements per tile dimension; `bounds` are those that a mask must check; `width` is how many
+    neighbours along tile dimension `closest` are adjacent and aligned in memory."""
+
+    shape: tuple[int, ...]
+    item: int
+    strides: tuple[int, ...]
+    bounds: tuple[Bound, ...]
+    closest: int | None
+    width: int
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Tile dimensions from the one whose neighbours are closest in memory."""
+        return tuple(sorted(reversed(range(len(self.shape))), key=lambda d: abs(self.strides[d])))
+
+    def layout(self, threads: int) -> Layout:
+        """The layout that moves the fewest bytes."""
+        return blocked(self.shape, threads, self.width, self.order)
+
+    def piece(self, layout: Layout) -> int:
+        """How many consecutive registers of `layout` one instruction can move."""
+        return 1 if self.closest is None else min(self.width, layout.run(self.closest))
+
+    def waste(self, layout: Layout) -> float:
+        """Sectors that the instructions of one warp touch, for each sector full of the elements it holds."""
+        piece = self.piece(layout)
+        lanes = [self._offset(layout.of_thread(lane)) for lane in range(32)]
+        starts = [self._offset(layout.held[register]) for register in range(0, layout.registers, piece)]
+        # Registers and lanes own different bits, so offsets add; only the place within a sector matters.
+        counts: dict[int, int] = {}
+        for start in {start % SECTOR for start in starts}:
+            ends = ((start + lane, start + lane + piece * self.item - 1) for lane in lanes)
+            counts[start] = len({place // SECTOR for pair in ends for place in pair})
+        elements = layout.registers << sum(any(basis) for basis in layout.lane)
+        return sum(counts[start % SECTOR] for start in starts) / max(1, elements * self.item / SECTOR)
+
+    def with_strides(self, strides: Iterable[int]) -> Access:
+        return replace(self, strides=tuple(strides), closest=None, width=1)
+
+    def _offset(self, coordinates: tuple[int, ...]) -> int:
+        return self.item * sum(c * s for c, s in zip(coordinates, self.strides, strict=True))
+
+
+def rows(shape: tuple[int, ...], element: Type) -> Access:
+    """A tile that lies in memory row by row, one element at a time."""
+    strides = MemRefType(shape, element).row_strides
+    return Access(shape, item_bytes(element), strides, (), None, 1)
+
+
+def access_of(op: Op, facts: Facts) -> Access:
+    """Of a tile.load or tile.store whose indices are known to `facts`."""
+    if isinstance(op, tile.LoadOp):
+        type, buffer, indices = op.result.type, op.operands[0], op.operands[1:]
+    else:
+        type, buffer, indices = op.operands[0].type, op.operands[1], op.operands[2:]
+    return window(op, type, buffer, indices, facts)
+
+
+def window(op: Op, type: Type, buffer: Value, indices: tuple[Value, ...], facts: Facts) -> Access:
+    memory = memory_of(buffer, op)
+    shape = shape_of(type)
+    rank = len(shape)
+    dims = _listed(op, "dims") or tuple(range(memory.rank - rank, memory.rank))
+    steps = _listed(op, "steps") or (1,) * rank
+    strides = tuple(memory.row_strides[d] * step for d, step in zip(dims, steps, strict=True))
+    bounds = []
+    if "masked" in op.attributes:
+        for dimension, (index, size) in enumerate(zip(indices, memory.shape, strict=True)):
+            along = dims.index(dimension) if dimension in dims else None
+            step = steps[along] if along is not None else 1
+            span = (shape[along] - 1) * step if along is not None else 0
+            known = facts.of(index)
+            positive = known.low + min(span, 0) >= 0
+            if not positive or known.high + max(span, 0) >= size:
+                bounds.append(Bound(dimension, size, along, step, positive))
+    closest = next((d for d in range(rank) if strides[d] == 1), None)
+    item = item_bytes(memory.element)
+    width = 1
+    if closest is not None:
+        start = alignment(buffer, facts)
+        for index, stride in zip(indices, memory.row_strides, strict=True):
+            start = gcd(start, facts.of(index).divisor * stride)
+        start = gcd(start, *(stride for d, stride in enumerate(strides) if d != closest))
+        # A piece must lie inside the tile and inside the buffer as a whole, or not at all.
+        if padded(shape) != shape:
+            start = gcd(start, shape[closest])
+        for bound in bounds:
+            if bound.along == closest:
+                start = gcd(start, bound.size, facts.of(indices[bound.dimension]).divisor)
+        limit = WIDEST // item
+        width = min(limit, start & -start) if start else limit
+    return Access(shape, item, strides, tuple(bounds), closest, width)
+
+
+def alignment(buffer: Value, facts: Facts) -> int:
+    """What the address of a buffer's first element is a multiple of, in elements."""
+    type = buffer.type
+    assert isinstance(type, MemRefType)
+    owner = buffer.owner
+    if isinstance(owner, tile.SubviewOp):
+        parent = owner.operands[0]
+        outer = parent.type
+        assert isinstance(outer, MemRefType)
+        start = alignment(parent, facts)
+        for index, stride in zip(owner.operands[1:], outer.row_strides, strict=True):
+            start = gcd(start, facts.of(index).divisor * stride)
+        return start
+    return WIDEST // item_bytes(type.element)
+
+
+def memory_of(buffer: Value, op: Op) -> MemRefType:
+    """The type of a buffer whose sizes and strides are all known."""
+    type = buffer.type
+    assert isinstance(type, MemRefType)
+    if not type.static or any(stride < 0 for stride in type.row_strides):
+        raise Limit(f"{type}: the GPU needs sizes and strides that are known while compiling", op.location)
+    return type
+
+
+def _listed(op: Op, name: str) -> tuple[int, ...] | None:
+    attribute = op.attributes.get(name)
+    return attribute.values if attribute is not None else None  # type: ignore[attr-defined]
+
+
+def is_tile(value: Value) -> bool:
+    """Whether a value is spread over threads, not the same in all of them."""
+    return isinstance(value.type, VectorType)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives each tile of a kernel a layout.
+
+Tiles that meet in elementwise ops, loops or branches form a class and share one layout, so that all of this
+is work within a thread. Matrix products say what the layout of their class is; then the larger class goes
+first: a class that is reduced or broadcast from a class that has a layout takes the slice of it; other
+classes take the layout that suits their accesses to memory. What disagrees is converted where it meets: an
+access for which the layout of the class would be slow has one of its own in `accesses`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from ...ir.attributes import ElementsAttr
+from ...ir.core import Block, Op, Value
+from ...ir.types import shape_of
+from ...ops import ng, tile
+from ..layouts import Layout, blocked, padded, product_blocks
+from .access import Access, access_of, is_tile
+from .facts import Facts
+from .products import fragments
+
+#: An access gets a layout of its own where that of its class costs this many times the memory traffic.
+_TOO_SLOW = 4
+
+
+@dataclass
+class Assignment:
+    """`of` every tile but constants, which fit any layout; `accesses` of the loads and stores that differ."""
+
+    of: dict[Value, Layout]
+    accesses: dict[Op, Layout]
+    windows: dict[Op, Access]
+
+
+@dataclass
+class _Link:
+    """A class whose layout follows from that of another: `follow(layout)`."""
+
+    source: Value
+    follow: Callable[[Layout], Layout]
+
+
+@dataclass
+class _Class:
+    shape: tuple[int, ...]
+    order: int
+    members: list[Value] = field(default_factory=list)
+    product: Layout | None = None
+    accesses: list[Access] = field(default_factory=list)
+    links: list[_Link] = field(default_factory=list)
+
+
+def assign(body: Block, facts: Facts, threads: int, matrix: bool) -> Assignment:
+    """Layouts for a kernel whose blocks have `threads` threads; `matrix`: whether there are matrix instructions."""
+    return _Assigner(facts, threads, matrix).run(body)
+
+
+def fits_any(value: Value) -> bool:
+    """Whether a value is a constant with all elements equal, which costs nothing in any layout."""
+    if not isinstance(value.owner, ng.ConstantOp):
+        return False
+    literal = value.owner.attributes["value"]
+    return not isinstance(literal, ElementsAttr) or literal.splat
+
+
+class _Assigner:
+    def __init__(self, facts: Facts, threads: int, matrix: bool):
+        self.facts = facts
+        self.threads = threads
+        self.matrix = matrix
+        self.parent: dict[Value, Value] = {}
+        self.windows: dict[Op, Access] = {}
+        self.products: list[tuple[Value, Layout]] = []
+        self.links: list[tuple[Value, _Link]] = []
+
+    def run(self, body: Block) -> Assignment:
+        self._visit(body)
+        classes = self._classes()
+        layouts: dict[Value, Layout] = {}
+        pending = sorted(classes.values(), key=lambda c: (c.product is None, -prod(padded(c.shape)), c.order))
+        while pending:
+            chosen, layout = self._next(pending, layouts)
+            pending.remove(chosen)
+            layouts[self._root(chosen.members[0])] = layout
+        of = {value: layouts[self._root(value)] for value in self.parent}
+        return Assignment(of, dict(self._own_accesses(of)), self.windows)
+
+    # Which values belong together
+
+    def _root(self, value: Value) -> Value:
+        while self.parent[value] is not value:
+            self.parent[value] = self.parent[self.parent[value]]
+            value = self.parent[value]
+        return value
+
+    def _join(self, *values: Value) -> None:
+        tiles = [value for value in values if is_tile(value) and not fits_any(value)]
+        for value in tiles:
+            self.parent.setdefault(value, value)
+        for value in tiles[1:]:
+            self.parent[self._root(value)] = self._root(tiles[0])
+
+    def _link(self, target: Value, source: Value, follow: Callable[[Layout], Layout]) -> None:
+        if is_tile(target) and is_tile(source) and not fits_any(target) and not fits_any(source):
+            self.links.append((target, _Link(source, follow)))
+
+    def _visit(self, block: Block) -> None:
+        for argument in block.args:
+            self._join(argument)
+        for op in block.ops:
+            self.facts.learn(op)
+            for result in op.results:
+                self._join(result)
+            self._relate(op)
+            for region in op.regions:
+                for inner in region.blocks:
+                    self._visit(inner)
+
+    def _relate(self, op: Op) -> None:
+        traits = op.traits
+        match op:
+            case tile.LoadOp() | tile.StoreOp():
+                self.windows[op] = access_of(op, self.facts)
+            case tile.GatherOp():
+                self._join(op.result, *op.operands[1:])
+            case tile.ScatterOp():
+                self._join(*op.operands[:2], *op.operands[3:])
+            case tile.DotOp():
+                self._join(op.operands[2], op.result)
+                found = fragments(op, self.threads) if self.matrix else None
+                shape = shape_of(op.result.type)
+                layout = found.accumulator if found else product_blocks(shape, self.threads)
+                self.products.append((op.result, layout))
+            case tile.ForOp():
+                block = op.regions[0].block
+                parts = (op.operands[3:], block.args[1:], block.ops[-1].operands, op.results)
+                for group in zip(*parts, strict=True):
+                    self._join(*group)
+            case ng.IfOp():
+                yields = (region.block.ops[-1].operands for region in op.regions)
+                for group in zip(op.results, *yields, strict=True):
+                    self._join(*group)
+            case ng.BroadcastOp():
+                dims = set(op.dimensions)
+                new = [d for d in range(len(shape_of(op.result.type))) if d not in dims]
+                shape, places = padded(shape_of(op.result.type)), op.dimensions
+                self._link(op.operands[0], op.result, lambda layout: layout.drop(new))
+                self._link(op.result, op.operands[0], lambda layout: layout.spread(places, shape))
+            case ng.TransposeOp():
+                order = op.permutation
+                back = [order.index(d) for d in range(len(order))]
+                self._link(op.result, op.operands[0], lambda layout: layout.transpose(order))
+                self._link(op.operands[0], op.result, lambda layout: layout.transpose(back))
+            case ng.ReshapeOp():
+                source, target = shape_of(op.operands[0].type), shape_of(op.result.type)
+                if padded(source) == source and padded(target) == target:
+                    self._link(op.result, op.operands[0], lambda layout: layout.reshape(target))
+                    self._link(op.operands[0], op.result, lambda layout: layout.reshape(source))
+            case _ if "reduction" in traits:
+                axes = op.attributes["axes"].values  # type: ignore[attr-defined]
+                self._link(op.result, op.operands[0], lambda layout: layout.drop(axes))
+            case _ if "elementwise" in traits or "cumulative" in traits:
+                self._join(*op.operands, *op.results)
+
+    def _classes(self) -> dict[Value, _Class]:
+        classes: dict[Value, _Class] = {}
+        for value in self.parent:
+            root = self._root(value)
+            found = classes.setdefault(root, _Class(shape_of(value.type), len(classes)))
+            found.members.append(value)
+        for value, layout in self.products:
+            classes[self._root(value)].product = layout
+        for op, access in self.windows.items():
+            value = op.result if isinstance(op, tile.LoadOp) else op.operands[0]
+            if value in self.parent:
+                classes[self._root(value)].accesses.append(access)
+        for target, link in self.links:
+            classes[self._root(target)].links.append(link)
+        return classes
+
+    # Which layout a class gets
+
+    def _next(self, pending: list[_Class], layouts: dict[Value, Layout]) -> tuple[_Class, Layout]:
+        """The first class that can be decided, else the first."""
+        for each in pending:
+            layout = self._decided(each, layouts)
+            if layout is not None:
+                return each, layout
+        return pending[0], blocked(pending[0].shape, self.threads)
+
+    def _decided(self, each: _Class, layouts: dict[Value, Layout]) -> Layout | None:
+        if each.product is not None:
+            return each.product
+        size = prod(padded(each.shape))
+        known = [(link, layouts.get(self._root(link.source))) for link in each.links]
+        for link, layout in known:
+            if layout is not None and prod(layout.shape) > size:
+                return link.follow(layout)
+        if each.accesses:
+            return max(each.accesses, key=lambda access: access.width).layout(self.threads)
+        for link, layout in known:
+            if layout is not None:
+                return link.follow(layout)
+        return None
+
+    def _own_accesses(self, of: dict[Value, Layout]) -> Iterator[tuple[Op, Layout]]:
+        for op, access in self.windows.items():
+            value = op.result if isinstance(op, tile.LoadOp) else op.operands[0]
+            if value in of:
+                best = access.layout(self.threads)
+                if access.waste(of[value]) >= _TOO_SLOW * access.waste(best):
+                    yield op, best

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of the positions of one kernel while compiling, op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir.attributes import IntegerAttr
+from ...ir.core import Op, Value
+from ...ir.types import IndexType
+from ...ops import ng, tile
+from ..cpu.ranges import RULES, UNKNOWN, Range, exactly, of_loop
+
+
+class Facts:
+    """Ranges of values of type `index`; from them follows which accesses need no mask and which may be wide."""
+
+    def __init__(self, arguments: Mapping[Value, Range]):
+        self._known = dict(arguments)
+
+    def of(self, value: Value) -> Range:
+        return self._known.get(value, UNKNOWN)
+
+    def learn(self, op: Op) -> None:
+        """Takes in one op whose operands are known; a loop before its body."""
+        if isinstance(op, tile.ForOp):
+            self._known[op.regions[0].block.args[0]] = of_loop(*(self.of(bound) for bound in op.operands[:3]))
+        elif len(op.results) == 1 and isinstance(op.results[0].type, IndexType):
+            if isinstance(op, ng.ConstantOp):
+                value = op.attributes["value"]
+                assert isinstance(value, IntegerAttr)
+                self._known[op.result] = exactly(value.value)
+            elif op.name in RULES:
+                self._known[op.result] = RULES[op.name](*(self.of(operand) for operand in op.operands))

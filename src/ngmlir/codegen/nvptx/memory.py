@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiles from and to memory: loads, stores, gathers, scatters and copies of one block of threads.
+
+Accesses that a mask guards are predicated instructions, not branches, and as wide as is known to be aligned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import gcd, prod
+
+from ...ir.core import Op
+from ...ir.literals import item_bytes
+from ...ir.types import FloatType, MemRefType, Type
+from ...ir.types import index as index_type
+from ...llvm.instructions import Instructions
+from ...llvm.types import Type as LlvmType
+from ...llvm.types import Value, bits_of, constant, element_of, i32, i64, lanes_of, poison, vector
+from ...support.diagnostics import Limit
+from ..elementwise import cast, llvm_element
+from ..layouts import Layout
+from .access import WIDEST, Access, Bound
+from .block import SHARED, Block, Tile, memory_element
+
+#: Offsets below this fit 32 bit arithmetic.
+_NARROW = 1 << 31
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer in a kernel. `steady`: nobody writes it while the kernel runs."""
+
+    pointer: Value
+    type: MemRefType
+    steady: bool
+
+    @property
+    def space(self) -> str:
+        return "shared" if self.pointer.type == SHARED else "global"
+
+
+def everywhere(threads: int) -> Layout:
+    """The layout of a scalar: every thread holds it."""
+    return Layout((), (), ((),) * (threads.bit_length() - 1))
+
+
+class Memory:
+    """Writes accesses into a block."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        self.b = block.b
+
+    # Loads and stores
+
+    def load(self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value) -> tuple[Value, ...]:
+        """What each thread holds of a tile; outside the buffer, `pad`."""
+        block, kind = self.block, memory_element(buffer.type.element)
+        piece = access.piece(layout)
+        values: list[Value] = []
+        for register in range(0, layout.registers, piece):
+            inside = self._inside(access, indices, layout, register)
+            if inside is False:
+                values += [pad] * piece
+                continue
+            place = self._place(access, buffer, indices, layout, register)
+            whole = self.fetch(buffer, place, kind, piece, inside, block.to_memory(pad))
+            element = llvm_element(buffer.type.element)
+            values += [block.from_memory(value, element) for value in block.unpack(whole, piece)]
+        return tuple(values)
+
+    def store(self, access: Access, buffer: Buffer, indices: Sequence[Value], tile: Tile) -> None:
+        """Writes a tile, each element once."""
+        block, layout = self.block, tile.layout
+        piece = access.piece(layout)
+        speaks = block.speaks(layout)
+        for register in range(0, layout.registers, piece):
+            inside = block.both(speaks, self._inside(access, indices, layout, register))
+            if inside is False:
+                continue
+            place = self._place(access, buffer, indices, layout, register)
+            packed = block.pack([block.to_memory(v) for v in tile.values[register : register + piece]])
+            self.put(buffer, place, packed, inside)
+
+    def _place(self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, register: int) -> Value:
+        block, b, kind = self.block, self.b, memory_element(buffer.type.element)
+        coordinates = block.coordinates(layout, register)
+
+        def start() -> Value:
+            place = self.offset(buffer, indices)
+            reach = sum((size - 1) * abs(stride) for size, stride in zip(layout.shape, access.strides, strict=True))
+            threads = [c.thread for c in coordinates]
+            if reach >= _NARROW:
+                threads = [t and b.zext(t, i64) for t in threads]
+            offset = block.linear(threads, access.strides)
+            return b.getelementptr(kind, place, _wide(b, offset)) if offset else place
+
+        first = block.once((buffer.pointer, tuple(indices), access, layout), start)
+        known = sum(c.constant * stride for c, stride in zip(coordinates, access.strides, strict=True))
+        return b.getelementptr(kind, first, known) if known else first
+
+    def offset(self, buffer: Buffer, indices: Sequence[Value]) -> Value:
+        """The address of one element of a buffer."""
+
+        def compute() -> Value:
+            total = self.block.linear([None if i.name == "0" else i for i in indices], buffer.type.row_strides)
+            kind = memory_element(buffer.type.element)
+            return self.b.getelementptr(kind, buffer.pointer, total) if total else buffer.pointer
+
+        return self.block.once((buffer.pointer, "element", tuple(indices)), compute)
+
+    def _inside(self, access: Access, indices: Sequence[Value], layout: Layout, register: int) -> Value | bool:
+        """Whether the element in a register lies inside the tile and the buffer."""
+        block = self.block
+        inside = block.alive(layout, register, access.shape)
+        for bound in access.bounds:
+            if inside is not False:
+                inside = block.both(inside, self._within(bound, indices[bound.dimension], layout, register))
+        return inside
+
+    def _within(self, bound: Bound, index: Value, layout: Layout, register: int) -> Value | bool:
+        block, b = self.block, self.b
+        if bound.along is None:
+            return block.once((index, bound), partial(b.icmp, "ult", index, bound.size))
+        coordinate = block.coordinates(layout, register)[bound.along]
+
+        def start() -> Value:
+            if coordinate.thread is None:
+                return index
+            return b.add(index, b.mul(b.zext(coordinate.thread, i64), bound.step))
+
+        first = block.once((index, coordinate.thread, bound.step), start)
+        known = coordinate.constant * bound.step
+
+        def compare() -> Value:
+            if bound.positive:
+                return b.icmp("slt", first, bound.size - known)
+            return b.icmp("ult", b.add(first, known) if known else first, bound.size)
+
+        return block.once((first, known, bound), compare)
+
+    # One piece of up to 16 bytes
+
+    def fetch(self, buffer: Buffer, place: Value, kind: LlvmType, count: int, inside: Value | bool, pad: Value) -> Value:
+        """`count` elements; where `inside` is false, `pad`."""
+        b = self.b
+        type = vector(count, kind)
+        if inside is True:
+            invariant = b.module.invariant if buffer.steady else ""
+            return b.load(type, place, align=count * bits_of(kind) // 8, attach=invariant)
+        words, width = _words(count, kind)
+        word = f"i{width}"
+        fill = b.bitcast(b.splat(pad, count), vector(words, word))
+        cached = ".nc" if buffer.steady else ""
+        number = "" if words == 1 else f".v{words}"
+        targets = ",".join(f"${i}" for i in range(words))
+        text = f"@${words} ld.{buffer.space}{cached}{number}.b{width} {{{targets}}}, [${words + 1}];"
+        letter = _register(width)
+        constraints = ",".join(
+            [f"={letter}"] * words + ["b", "l"] + [str(i) for i in range(words)] + ([] if buffer.steady else ["~{memory}"])
+        )
+        kinds = word if words == 1 else f"{{{','.join([word] * words)}}}"
+        got = b.assembly(
+            kinds,
+            text if words > 1 else text.replace("{$0}", "$0"),
+            constraints,
+            inside,  # type: ignore[arg-type]
+            self._address(place),
+            *self.block.unpack(fill, words),
+            side_effects=not buffer.steady,
+        )
+        parts = [got] if words == 1 else [b.extract_value(got, i, word) for i in range(words)]
+        return b.bitcast(self.block.pack(parts), type)
+
+    def put(self, buffer: Buffer, place: Value, value: Value, inside: Value | bool) -> None:
+        """Writes a scalar or vector where `inside` holds."""
+        b = self.b
+        count, kind = lanes_of(value.type), element_of(value.type)
+        if inside is True:
+            b.store(value, place, align=count * bits_of(kind) // 8)
+            return
+        words, width = _words(count, kind)
+        parts = self.block.unpack(b.bitcast(value, vector(words, f"i{width}")), words)
+        number = "" if words == 1 else f".v{words}"
+        sources = ",".join(f"${i + 2}" for i in range(words))
+        sources = sources if words == 1 else f"{{{sources}}}"
+        constraints = ",".join(["b", "l", *[_register(width)] * words, "~{memory}"])
+        text = f"@$0 st.{buffer.space}{number}.b{width} [$1], {sources};"
+        b.assembly("void", text, constraints, inside, self._address(place), *parts, side_effects=True)  # type: ignore[arg-type]
+
+    def _address(self, place: Value) -> Value:
+        """What an address operand of inline assembly takes: 64 bits in every space."""
+        return self.b.cast("ptrtoint", place, i64)
+
+    # By index
+
+    def gather(self, buffer: Buffer, indices: Sequence[Tile | Value], kinds: Sequence[Type], layout: Layout, shape: Sequence[int]) -> tuple[Value, ...]:
+        """One element per position of the index tiles, all in `layout`."""
+        block, kind = self.block, memory_element(buffer.type.element)
+        nothing = constant(kind, 0)
+        values = []
+        for register in range(layout.registers):
+            inside = block.alive(layout, register, shape)
+            if inside is False:
+                values.append(poison(llvm_element(buffer.type.element)))
+                continue
+            place = self._element(buffer, indices, kinds, register)
+            got = self.fetch(buffer, place, kind, 1, inside, nothing)
+            values.append(block.from_memory(got, llvm_element(buffer.type.element)))
+        return tuple(values)
+
+    def scatter(self, op: Op, buffer: Buffer, tile: Tile, mask: Tile, indices: Sequence[Tile | Value], kinds: Sequence[Type]) -> None:
+        """Threads write in any order: of equal indices, any may be the last to be set, and the rounding of
+        sums of floats may differ from run to run."""
+        block, b, layout = self.block, self.b, tile.layout
+        combine = op.attributes["combine"].value  # type: ignore[attr-defined]
+        speaks = block.speaks(layout)
+        for register in range(layout.registers):
+            inside = block.both(speaks, block.alive(layout, register, tile.shape))
+            inside = block.both(inside, mask.values[register])
+            if inside is False:
+                continue
+            place = self._element(buffer, indices, kinds, register)
+            value = block.to_memory(tile.values[register])
+            if combine == "set":
+                self.put(buffer, place, value, inside)
+                continue
+            assert isinstance(inside, Value)
+            with b.when(inside):
+                b.atomic(_atomic(op, combine, tile.element), place, value)
+
+    def _element(self, buffer: Buffer, indices: Sequence[Tile | Value], kinds: Sequence[Type], register: int) -> Value:
+        b = self.b
+        wide = []
+        for index, kind in zip(indices, kinds, strict=True):
+            value = index.values[register] if isinstance(index, Tile) else index
+            wide.append(cast(b, value, kind, index_type))
+        offset = self.block.linear(wide, buffer.type.row_strides)
+        return b.getelementptr(memory_element(buffer.type.element), buffer.pointer, offset) if offset else buffer.pointer
+
+    # Whole buffers
+
+    def copy(self, source: Buffer, target: Buffer, aligned: int, *, background: bool = False) -> None:
+        """All elements, by all threads; `aligned` is what both addresses are a multiple of, in elements. With
+        `background`, started only, where the hardware can."""
+        block, b = self.block, self.b
+        shape = source.type.shape
+        item = item_bytes(source.type.element)
+        piece = _common_piece(source.type, target.type, aligned, WIDEST // item)
+        kind = memory_element(source.type.element)
+        hardware = background and piece * item == WIDEST and target.space == "shared" and source.space == "global"
+        total = prod(shape) // piece
+        if not total:
+            return
+        with b.loop(b.zext(block.thread, i64), constant(i64, total), block.threads) as loop, block.branch():
+            position = b.mul(loop.index, piece)
+            coordinates: list[Value] = []
+            for size in reversed(shape):
+                coordinates.insert(0, b.urem(position, size))
+                position = b.udiv(position, size)
+            read, write = self.offset(source, coordinates), self.offset(target, coordinates)
+            if hardware:
+                b.intrinsic("llvm.nvvm.cp.async.cg.shared.global.16", "void", write, read, overload=())
+            else:
+                self.put(target, write, self.fetch(source, read, kind, piece, True, constant(kind, 0)), True)
+        if hardware:
+            b.intrinsic("llvm.nvvm.cp.async.commit.group", "void", overload=())
+
+    def wait(self) -> None:
+        """Until all background copies of the block are done and visible."""
+        self.b.intrinsic("llvm.nvvm.cp.async.wait.all", "void", overload=())
+        self.block.barrier()
+
+
+def _common_piece(a: MemRefType, c: MemRefType, aligned: int, widest: int) -> int:
+    if not a.shape or a.row_strides[-1] != 1 or c.row_strides[-1] != 1:
+        return 1
+    common = gcd(aligned, a.shape[-1], widest, *a.row_strides[:-1], *c.row_strides[:-1])
+    return common & -common
+
+
+def _words(count: int, kind: LlvmType) -> tuple[int, int]:
+    """The words that predicated accesses move: how many, and their width in bits."""
+    bits = count * bits_of(kind)
+    return (bits // 32, 32) if bits >= 32 else (1, bits)
+
+
+def _register(width: int) -> str:
+    return "r" if width == 32 else "h"
+
+
+def _wide(b: Instructions, value: Value) -> Value:
+    return b.sext(value, i64) if value.type == i32 else value
+
+
+def _atomic(op: Op, combine: str, element: Type) -> str:
+    if isinstance(element, FloatType):
+        return {"add": "fadd", "max": "fmaximum", "min": "fminimum"}[combine]
+    if getattr(element, "width", 64) == 1:
+        raise Limit("tile.scatter cannot combine values of type i1 on the GPU", op.location)
+    unsigned = getattr(element, "unsigned", False)
+    return {"add": "add", "max": "umax" if unsigned else "max", "min": "umin" if unsigned else "min"}[combine]
+

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions and cumulative ops of tiles: first within a thread, then across lanes, then across warps.
+
+The order of joining is a tree that only the layout decides, so the bits are the same on every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ...ir.core import Op
+from ...ir.types import FloatType, Type, f32
+from ...llvm.types import Value, constant
+from ..elementwise import JOINS, apply, cast, identity, llvm_element
+from ..layouts import LANE_BITS, Layout
+from .block import Block, Tile
+
+
+def _wider(element: Type) -> Type:
+    """What sums and products are computed in."""
+    return f32 if isinstance(element, FloatType) and element.width == 16 else element
+
+
+def _prepared(block: Block, tile: Tile, join: str, axes: Sequence[int]) -> tuple[list[Value], Type]:
+    """The elements, widened where sums need it; those outside the tile are neutral."""
+    b = block.b
+    wide = _wider(tile.element) if join in ("add", "multiply") else tile.element
+    neutral = constant(llvm_element(wide), identity(join, wide))
+    # Only the reduced dimensions matter: along the others, what lies outside stays outside.
+    shape = [size if d in axes else tile.layout.shape[d] for d, size in enumerate(tile.shape)]
+    values = []
+    for register, value in enumerate(tile.values):
+        alive = block.alive(tile.layout, register, shape)
+        if alive is False:
+            values.append(neutral)
+            continue
+        value = cast(b, value, tile.element, wide)
+        values.append(value if alive is True else b.select(alive, value, neutral))
+    return values, wide
+
+
+def reduce(block: Block, op: Op, tile: Tile) -> Tile:
+    """`ng.sum` and its kin, in the layout that dropping the axes leaves."""
+    b, layout = block.b, tile.layout
+    name = op.name.partition(".")[2]
+    axes: tuple[int, ...] = op.attributes["axes"].values  # type: ignore[attr-defined]
+    kept = [d for d in range(layout.rank) if d not in axes]
+    target = layout.drop(axes)
+    join = JOINS["sum" if name == "mean" else name]
+    values, wide = _prepared(block, tile, join, axes)
+    groups: dict[tuple[int, ...], list[Value]] = {at: [] for at in target.held}
+    for register, value in enumerate(values):
+        groups[tuple(layout.held[register][d] for d in kept)].append(value)
+    joined = partial(apply, b, join, wide)
+    partials = [_tree(group, joined) for group in groups.values()]
+    for bit, basis in enumerate(layout.lane):
+        if any(basis[d] for d in axes):
+            partials = [joined(value, block.shuffle(value, 1 << bit)) for value in partials]
+    crossing = [bit for bit, basis in enumerate(layout.warp) if any(basis[d] for d in axes)]
+    if crossing:
+        others = block.exchange(partials, _subsets([1 << bit for bit in crossing]))
+        partials = [_tree(row, joined) for row in others]
+    if name == "mean":
+        count = 1
+        for d in axes:
+            count *= tile.shape[d]
+        partials = [b.fdiv(value, constant(value.type, count)) for value in partials]
+    results = tuple(cast(b, value, wide, tile.element) for value in partials)
+    return Tile(target, tuple(tile.shape[d] for d in kept), tile.element, results)
+
+
+def _tree(values: Sequence[Value], joined) -> Value:  # type: ignore[no-untyped-def]
+    values = list(values)
+    while len(values) > 1:
+        pairs = [joined(a, c) for a, c in zip(values[::2], values[1::2], strict=False)]
+        values = pairs + values[len(values) - len(values) % 2 :]
+    return values[0]
+
+
+def _subsets(bits: Sequence[int]) -> list[int]:
+    """All sums of some of the bits, the sum of all last."""
+    sums = [0]
+    for bit in bits:
+        sums += [s + bit for s in sums]
+    return sums
+
+
+def cumulate(block: Block, op: Op, tile: Tile) -> Tile:
+    """`ng.cumulative_sum` and its kin, in the layout of the operand.
+
+    Position bit by position bit, from the lowest: two neighbouring runs become one of twice the length. The
+    elements of the later run take in the total of the earlier one; each element also keeps the total of its
+    run, which is the same for all of them and so moves across threads by exchanging along one bit.
+    """
+    b, layout = block.b, tile.layout
+    join = JOINS[op.name.partition(".")[2]]
+    axis: int = op.attributes["axis"].value  # type: ignore[attr-defined]
+    reverse, exclusive = (bool(op.attributes[name].value) for name in ("reverse", "exclusive"))  # type: ignore[attr-defined]
+    totals, wide = _prepared(block, tile, join, [axis])
+    sums = list(totals)
+    if exclusive:
+        sums = [constant(llvm_element(wide), identity(join, wide))] * len(totals)
+    joined = partial(apply, b, join, wide)
+    for level in range(layout.shape[axis].bit_length() - 1):
+        others = _along(block, layout, axis, 1 << level, totals)
+        merged: dict[tuple[Value, Value], Value] = {}
+        upper = [_upper(block, layout, axis, level, register) for register in range(layout.registers)]
+        for register, other in enumerate(others):
+            own = totals[register]
+            later = upper[register]
+            if isinstance(later, bool):
+                if later != reverse:
+                    sums[register] = joined(other, sums[register])
+            else:
+                taken = b.select(later, sums[register], joined(other, sums[register])) if reverse else None
+                sums[register] = taken or b.select(later, joined(other, sums[register]), sums[register])
+            pair = (own, other) if later is False else (other, own)
+            if pair not in merged:
+                merged[pair] = joined(*pair)
+            totals[register] = merged[pair]
+    return tile.with_values([cast(b, value, wide, tile.element) for value in sums])
+
+
+def _upper(block: Block, layout: Layout, axis: int, level: int, register: int) -> Value | bool:
+    """Whether a bit of the position along the axis is 1."""
+    coordinate = block.coordinates(layout, register)[axis]
+    if not any(basis[axis] >> level & 1 for basis in layout.thread):
+        return bool(coordinate.constant >> level & 1)
+    assert coordinate.thread is not None
+
+    def test() -> Value:
+        b = block.b
+        return b.icmp("ne", b.and_(coordinate.thread, 1 << level), 0)
+
+    return block.once(("bit", coordinate.thread, level), test)
+
+
+def _along(block: Block, layout: Layout, axis: int, step: int, values: Sequence[Value]) -> list[Value]:
+    """What the position that differs in one bit along the axis holds."""
+    move = tuple(step if d == axis else 0 for d in range(layout.rank))
+    if move in layout.register:
+        bit = 1 << layout.register.index(move)
+        return [values[register ^ bit] for register in range(len(values))]
+    bit = layout.thread.index(move)
+    if bit < LANE_BITS:
+        return [block.shuffle(value, 1 << bit) for value in values]
+    # Both warps of the pair, then the one that is not this one.
+    warp = 1 << (bit - LANE_BITS)
+    b = block.b
+    own_is_second = b.icmp("ne", b.and_(block.thread, 1 << bit), 0)
+    pairs = block.exchange(values, [0, warp])
+    return [b.select(own_is_second, first, second) for first, second in pairs]
