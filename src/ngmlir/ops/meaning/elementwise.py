@@ -124,7 +124,7 @@ def sigmoid(x: Array) -> Any:
 
 
 def erf(x: Array) -> Any:
-    return np.frompyfunc(math.erf, 1, 1)(x.astype(np.float64)).astype(np.float64)
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x.astype(np.float64)), np.float64)
 
 
 # ---- bits --------------------------------------------------------------------------------------------------
