@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named axes. An axis is its name: two axes of one name are equal whatever their lengths.
+
+A length may be set, or changed, after the graph is built; it is read when a computation is compiled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any, Union, overload
+
+from ..ir.types import DYNAMIC
+from .errors import AxisLengthError, AxisNotFound, DuplicateAxisNames, IncompatibleAxesError, fail
+
+_SERIAL = itertools.count()
+
+BATCH, RECURRENT, CHANNEL = "N", "REC", "C"
+
+#: What `make_axes` takes: an axis, or anything that gives axes (a one-shot iterator too), or {name: length}.
+AxesLike = Union["Axis", "Axes", Iterable["AxesLike"], Mapping[str, int]]
+
+
+class Axis:
+    """One abstract index: a name and, possibly only later, a length."""
+
+    __slots__ = ("_length", "docstring", "name")
+
+    def __init__(self, length: int | None = None, name: str | None = None, docstring: str | None = None):
+        self.name = name if name is not None else f"Axis_{next(_SERIAL)}"
+        self.docstring = docstring
+        self.length = length
+
+    @property
+    def length(self) -> int | None:
+        """Number of positions, or None while it is not set."""
+        return self._length
+
+    @length.setter
+    def length(self, length: int | None) -> None:
+        if length is not None and (length := int(length)) < 0:
+            fail(AxisLengthError, f"axis {self.name} cannot have the length {length}")
+        self._length = length
+
+    @property
+    def size(self) -> int:
+        """The length; DYNAMIC while it is not set."""
+        return DYNAMIC if self._length is None else self._length
+
+    @property
+    def known_length(self) -> int:
+        """The length; an error while it is not set."""
+        length = self.length
+        if length is None:
+            fail(AxisLengthError, f"the length of axis {self.name} is not set", f"set it before: {self.name}.length = ...")
+        return length
+
+    @property
+    def is_flattened(self) -> bool:
+        return False
+
+    @property
+    def is_batch(self) -> bool:
+        return self.name == BATCH
+
+    @property
+    def is_recurrent(self) -> bool:
+        return self.name == RECURRENT
+
+    @property
+    def is_channel(self) -> bool:
+        return self.name == CHANNEL
+
+    def named(self, name: str) -> Axis:
+        """An axis of the same length with another name."""
+        return Axis(self.length, name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Axis) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __add__(self, other: AxesLike) -> Axes:
+        return Axes((self,)) + other
+
+    def __repr__(self) -> str:
+        return f"Axis({self.name}: {'?' if self.length is None else self.length})"
+
+
+class FlattenedAxis(Axis):
+    """Several axes in the place of one, row by row. Equal to another by the names of its parts."""
+
+    __slots__ = ("axes",)
+
+    def __init__(self, axes: Axes):
+        self.axes = axes
+        self.name = ".".join(axes.names) if len(axes) != 1 else f"{axes[0].name}."
+        if not axes:
+            self.name = "empty."
+        self.docstring = None
+
+    @property
+    def length(self) -> int | None:
+        return None if any(a.length is None for a in self.axes) else prod(a.known_length for a in self.axes)
+
+    @length.setter
+    def length(self, length: int | None) -> None:
+        fail(AxisLengthError, f"the length of {self.name} follows from its parts", "set the lengths of the parts")
+
+    @property
+    def size(self) -> int:
+        length = self.length
+        return DYNAMIC if length is None else length
+
+    @property
+    def is_flattened(self) -> bool:
+        return True
+
+    @property
+    def is_batch(self) -> bool:
+        return False
+
+
+class Axes(Sequence[Axis]):
+    """An ordered set of axes: what a tensor has."""
+
+    __slots__ = ("_axes", "names")
+
+    def __init__(self, axes: Iterable[Axis] = ()):
+        self._axes = tuple(axes)
+        self.names: tuple[str, ...] = tuple([a.name for a in self._axes])
+        if len(set(self.names)) != len(self.names):
+            twice = next(n for n in self.names if self.names.count(n) > 1)
+            fail(DuplicateAxisNames, f"axis {twice} is named twice in ({', '.join(self.names)})", "rename one with ng.cast_role")
+
+    # ---- sequence
+
+    @overload
+    def __getitem__(self, item: int) -> Axis: ...
+    @overload
+    def __getitem__(self, item: slice) -> Axes: ...
+    def __getitem__(self, item: int | slice) -> Axis | Axes:
+        return Axes(self._axes[item]) if isinstance(item, slice) else self._axes[item]
+
+    def __len__(self) -> int:
+        return len(self._axes)
+
+    def __iter__(self) -> Iterator[Axis]:
+        return iter(self._axes)
+
+    def __contains__(self, axis: object) -> bool:
+        return isinstance(axis, Axis) and axis.name in self.names
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Axes):
+            return self.names == other.names
+        if isinstance(other, (list, tuple, Axis)):
+            fail(IncompatibleAxesError, "axes are compared with axes only", "wrap the other side in ng.make_axes")
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"Axes({', '.join(f'{a.name}: {a.length}' if a.length is not None else f'{a.name}: ?' for a in self)})"
+
+    def index(self, axis: Any, start: int = 0, stop: int | None = None) -> int:
+        """The place of an axis (or of a name); AxisNotFound if there is none."""
+        name = axis if isinstance(axis, str) else axis.name
+        if name not in self.names:
+            fail(AxisNotFound, f"there is no axis {name} in ({', '.join(self.names)})")
+        return self.names.index(name)
+
+    # ---- set operations, by name; the order is that of the left side
+
+    def __add__(self, other: AxesLike) -> Axes:
+        return Axes((*self, *make_axes(other)))
+
+    def __radd__(self, other: AxesLike) -> Axes:
+        return make_axes(other) + self
+
+    def __sub__(self, other: AxesLike) -> Axes:
+        gone = make_axes(other).names
+        return Axes(a for a in self if a.name not in gone)
+
+    def __or__(self, other: AxesLike) -> Axes:
+        return Axes((*self, *(a for a in make_axes(other) if a.name not in self.names)))
+
+    def __and__(self, other: AxesLike) -> Axes:
+        kept = make_axes(other).names
+        return Axes(a for a in self if a.name in kept)
+
+    def is_sub_set(self, other: AxesLike) -> bool:
+        return set(self.names) <= set(make_axes(other).names)
+
+    def is_super_set(self, other: AxesLike) -> bool:
+        return set(self.names) >= set(make_axes(other).names)
+
+    def is_equal_set(self, other: AxesLike) -> bool:
+        return set(self.names) == set(make_axes(other).names)
+
+    def is_not_equal_set(self, other: AxesLike) -> bool:
+        return not self.is_equal_set(other)
+
+    # ---- lengths
+
+    @property
+    def lengths(self) -> tuple[int | None, ...]:
+        return tuple(a.length for a in self)
+
+    @property
+    def full_lengths(self) -> tuple[Any, ...]:
+        """Lengths, with those of the parts in the place of a flattened axis."""
+        return tuple(a.axes.full_lengths if isinstance(a, FlattenedAxis) else a.length for a in self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths as a shape; DYNAMIC where not set."""
+        return tuple([a.size for a in self._axes])
+
+    @property
+    def known_shape(self) -> tuple[int, ...]:
+        """Lengths as a shape; an error where not set."""
+        return tuple([a.known_length for a in self._axes])
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.known_shape)
+
+    def set_shape(self, shape: Iterable[int]) -> None:
+        """Sets all lengths."""
+        shape = list(shape)
+        if len(shape) != len(self):
+            fail(AxisLengthError, f"{len(shape)} lengths for {len(self)} axes")
+        for axis, length in zip(self, shape, strict=True):
+            axis.length = length
+
+    # ---- selecting
+
+    def find_by_name(self, name: str) -> Axes:
+        return Axes(a for a in self if a.name == name)
+
+    def get_by_names(self, *names: str) -> Axes:
+        return Axes(self[self.index(name)] for name in names)
+
+    def batch_axis(self) -> Axis | None:
+        return next((a for a in self if a.is_batch), None)
+
+    def batch_axes(self) -> Axes:
+        return Axes(a for a in self if a.is_batch)
+
+    def recurrent_axis(self) -> Axis | None:
+        return next((a for a in self if a.is_recurrent), None)
+
+    def channel_axis(self) -> Axis | None:
+        return next((a for a in self if a.is_channel), None)
+
+    def sample_axes(self) -> Axes:
+        """All but the batch axis."""
+        return Axes(a for a in self if not a.is_batch)
+
+    def feature_axes(self) -> Axes:
+        """All but the batch and the recurrent axis."""
+        return Axes(a for a in self if not a.is_batch and not a.is_recurrent)
+
+    def spatial_axes(self) -> Axes:
+        """The feature axes without the channel axis."""
+        return Axes(a for a in self.feature_axes() if not a.is_channel)
+
+    def flatten(self, force: bool = False) -> Axis:
+        """One axis in the place of all; a single axis stays itself unless forced."""
+        return self[0] if len(self) == 1 and not force else FlattenedAxis(self)
+
+
+class AxesMap(Mapping[str, str]):
+    """A frozen renaming of axes."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, names: Mapping[Any, Any] | Iterable[tuple[Any, Any]]):
+        def text(axis: Any) -> str:
+            return axis.name if isinstance(axis, Axis) else axis
+
+        self._names = {text(a): text(b) for a, b in dict(names).items()}
+        if len(set(self._names.values())) != len(self._names):
+            fail(DuplicateAxisNames, f"two axes are mapped to one name in {self._names}")
+
+    def __getitem__(self, name: str) -> str:
+        return self._names[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def map_axes(self, axes: Axes) -> Axes:
+        """The axes under their new names."""
+        return Axes(a.named(self[a.name]) if a.name in self._names else a for a in axes)
+
+
+def make_axis(length: int | None = None, name: str | None = None, docstring: str | None = None) -> Axis:
+    """A new axis; without a name it gets one of its own, and so equals no other."""
+    return Axis(length, name, docstring)
+
+
+def make_axes(axes: AxesLike = ()) -> Axes:
+    """Axes from an axis, any iterable of axes (nested: a flattened axis), or {name: length}."""
+    if isinstance(axes, Axes):
+        return axes
+    if isinstance(axes, Axis):
+        return Axes((axes,))
+    if isinstance(axes, Mapping):
+        return Axes(Axis(length, name) for name, length in axes.items())
+    made = []
+    for item in axes:
+        if isinstance(item, Axis):
+            made.append(item)
+        elif isinstance(item, (Axes, Iterable)) and not isinstance(item, str):
+            made.append(FlattenedAxis(make_axes(item)))
+        else:
+            fail(IncompatibleAxesError, f"{item!r} is no axis", "make one with ng.make_axis(length, name)")
+    return Axes(made)
+
+
+def slice_axis(axis: Axis, s: slice) -> Axis:
+    """The axis that a slice of `axis` has; step 1 or -1."""
+    if s.step not in (None, 1, -1):
+        fail(AxisLengthError, f"an axis is sliced by steps of 1 or -1, not {s.step}")
+    return Axis(len(range(*s.indices(axis.known_length))), axis.name)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The named exceptions of the op graph. All are UserError (and so ValueError), and know the user's line."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ..support.diagnostics import Diagnostic, Limit, Location, UserError
+from .source import user_location
+
+
+class IncompatibleAxesError(UserError):
+    """The axes of two things do not fit together."""
+
+
+class UnmatchedAxesError(IncompatibleAxesError):
+    """An axis that must be held by both sides is held by one."""
+
+
+class DuplicateAxisNames(IncompatibleAxesError):
+    """Two axes of one tensor have the same name."""
+
+
+class AxisLengthError(UserError):
+    """A length is negative, not set, or not the one that is needed."""
+
+
+class AxisNotFound(UserError):
+    """A tensor has no such axis."""
+
+
+class NotAssignable(UserError):
+    """What is being written to is no variable, placeholder or persistent tensor, nor a view of one."""
+
+
+class NotDifferentiable(UserError):
+    """A derivative that does not exist, or is not a single tensor."""
+
+
+class CycleError(UserError):
+    """Ops that wait for each other."""
+
+
+class OutsideRegion(UserError):
+    """A value of a region (the body of a loop or a branch) used where that region is not running."""
+
+
+class InvalidOp(UserError):
+    """The value of an op that a pass has removed from the graph."""
+
+
+class MissingPlaceholder(UserError):
+    """A computation that needs a placeholder which it does not take."""
+
+
+class UnsupportedTransformerException(UserError):
+    """There is no transformer of that name."""
+
+
+def fail(kind: type[UserError], message: str, hint: str = "", location: Location | None = None) -> NoReturn:
+    """Raises `kind` at `location`, or else at the user's line."""
+    raise kind(Diagnostic(message, user_location() if location is None else location, hint=hint))
+
+
+def limit(message: str, hint: str = "", location: Location | None = None) -> NoReturn:
+    """Raises Limit: right, but not possible in this version."""
+    raise Limit(Diagnostic(message, user_location() if location is None else location, hint=hint))

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How operands are made to fit: element types, and axes matched by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...ir.types import FloatType, Type, i1
+from ...ops.ng import BroadcastOp
+from ..axes import Axes, AxesLike, make_axes
+from ..building import BUILDING
+from ..errors import AxisLengthError, IncompatibleAxesError, fail
+from ..tensor import Tensor
+from ..values import ConstantOp, as_op, constant, element_of
+from ..verbs import VERBS
+from ..verbs import cast as cast_elements
+
+
+def result_element(dtype: Any = None) -> Type:
+    """The element type of a computed result: float32 unless something else is asked for."""
+    return BUILDING.float if dtype is None else element_of(dtype)
+
+
+def operand(x: Any, element: Type) -> Tensor:
+    """`x` as a tensor of these elements; numbers and arrays become constants of them."""
+    return cast_elements(x, element) if isinstance(x, Tensor) else constant(x, dtype=element)
+
+
+def floating(x: Any, dtype: Any = None) -> Tensor:
+    """`x` with the elements that a result has."""
+    return operand(x, result_element(dtype))
+
+
+def common_element(x: Any, y: Any) -> Type:
+    """The type in which two things are compared: that of both, or the one that holds both."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor):
+        if x.element is y.element:
+            return x.element
+        return element_of(np.result_type(x.dtype, y.dtype))
+    for tensor, other in ((x, y), (y, x)):
+        if isinstance(tensor, Tensor):
+            whole = isinstance(other, (bool, int, np.bool_, np.integer))
+            if isinstance(tensor.element, FloatType) or (whole and tensor.element is not i1):
+                return tensor.element
+            return element_of(np.result_type(tensor.dtype, np.asarray(other).dtype if np.ndim(other) else type(other)))
+    return BUILDING.float
+
+
+def cast(x: Any, dtype: Any) -> Tensor:
+    """The tensor with other elements; itself if it has them."""
+    return cast_elements(as_op(x), element_of(dtype))
+
+
+def result_axes(x: Axes, y: Axes) -> Axes:
+    """Axes of x combined with y: y's if it has all of x's, else x's and then those that only y has."""
+    if set(x.names) <= set(y.names):
+        return y
+    return Axes((*x, *(a for a in y if a.name not in x.names)))
+
+
+def check_lengths(x: Axes, y: Axes) -> None:
+    """An axis held by both sides must have one length."""
+    for axis in x:
+        for other in y:
+            if axis.name == other.name and axis.length != other.length and None not in (axis.length, other.length):
+                fail(AxisLengthError, f"axis {axis.name} has {axis.length} elements on the left and {other.length} on the right", "slice or pad one side, or rename its axis with ng.cast_role")
+
+
+def broadcast(x: Any, axes: AxesLike) -> Tensor:
+    """The tensor with exactly these axes in this order: repeated along those that it lacks."""
+    x, axes = as_op(x), make_axes(axes)
+    if x.axes == axes:
+        check_lengths(x.axes, axes)
+        return x
+    if isinstance(x, ConstantOp) and x.value.ndim == 0 and not x.axes:
+        return ConstantOp(x.value, axes, x.element)
+    lost = [n for n in x.axes.names if n not in axes.names]
+    if lost:
+        fail(IncompatibleAxesError, f"({', '.join(x.axes.names)}) cannot become ({', '.join(axes.names)}): {', '.join(lost)} would be lost", "reduce over it first, or slice it")
+    check_lengths(x.axes, axes)
+    places = [axes.index(a) for a in x.axes]
+    if places != sorted(places):
+        order = sorted(range(len(places)), key=places.__getitem__)
+        x = VERBS.transpose(x, permutation=tuple(order))
+    if len(axes) == len(places):
+        return x
+    return VERBS.stated(BroadcastOp, [x], {"dimensions": tuple(sorted(places))}, axes, x.element)
+
+
+
+
+def align(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Both with the same axes."""
+    if x.axes.names == y.axes.names:
+        check_lengths(x.axes, y.axes)
+        return x, y
+    check_lengths(x.axes, y.axes)
+    axes = result_axes(x.axes, y.axes)
+    return broadcast(x, axes), broadcast(y, axes)
+
+

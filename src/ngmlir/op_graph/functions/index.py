@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that look up elements by tensors of indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.types import FloatType, i1, i32
+from ...ops import ng
+from ..axes import Axes, AxesLike, Axis, make_axes
+from ..errors import IncompatibleAxesError, fail
+from ..tensor import Tensor
+from ..values import as_op
+from ..verbs import VERBS
+from ..verbs import cast as cast_elements
+from .coerce import broadcast, result_element
+from .elementwise import stop_gradient
+
+
+def _indices(x: Any) -> Tensor:
+    """Floats are truncated."""
+    x = as_op(x)
+    return cast_elements(x, i32) if isinstance(x.element, FloatType) or x.element is i1 else x
+
+
+def one_hot(x: Any, axis: Axis, dtype: Any = None) -> Tensor:
+    """1 at the index and 0 elsewhere along a new first axis; all 0 for an index out of range."""
+    x = _indices(x)
+    return VERBS.stated(ng.OneHotOp, [x], {"axis": 0}, Axes((axis, *x.axes)), result_element(dtype))
+
+
+def gather(x: Any, indices: Any, axis: Any) -> Tensor:
+    """Slices of x by index along an axis; the axes of the indices stand in its place."""
+    x = as_op(x)
+    return VERBS.gather(x, _indices(indices), axis=x.axes.index(axis))
+
+
+def scatter(x: Any, indices: Any, updates: Any, axis: Any, combine: str = "set") -> Tensor:
+    """x with slices along an axis set (or `add`, `max`, `min`) to updates at indices."""
+    x, indices = as_op(x), _indices(indices)
+    place = x.axes.index(axis)
+    axes = Axes((*x.axes[:place], *indices.axes, *x.axes[place + 1 :]))
+    return VERBS.scatter(x, indices, broadcast(cast_elements(as_op(updates), x.element), axes), axis=place, combine=combine)
+
+
+def lookuptable(lut: Any, idx: Any, axes: AxesLike, update: bool = True, pad_idx: int | None = None) -> Tensor:
+    """An embedding: rows of `lut` by index. `axes` of the result say which axis of `lut` is looked up.
+
+    With `pad_idx`, that row gets no gradient; with `update=False`, no row does.
+    """
+    lut, idx, axes = as_op(lut), _indices(idx), make_axes(axes)
+    if len(lut.axes) != 2 or len(idx.axes) != 1:
+        fail(IncompatibleAxesError, f"a table has two axes and its indices one, not ({', '.join(lut.axes.names)}) and ({', '.join(idx.axes.names)})")
+    looked_up = 0 if lut.axes[1] in axes else 1
+    made = Axes((*lut.axes[:looked_up], *idx.axes, *lut.axes[looked_up + 1 :]))
+    if made != axes:
+        fail(IncompatibleAxesError, f"looking up {lut.axes[looked_up].name} gives ({', '.join(made.names)}), not ({', '.join(axes.names)})", "reorder with ng.axes_with_order")
+    if pad_idx is not None and pad_idx < 0:
+        pad_idx += lut.axes[looked_up].known_length
+    return VERBS.lookup(lut if update else stop_gradient(lut), idx, axis=looked_up, pad=pad_idx)
+
+
+def iota(axes: AxesLike, axis: Any, dtype: Any = "i32") -> Tensor:
+    """The position of each element along an axis."""
+    axes = make_axes(axes)
+    return VERBS.stated(ng.IotaOp, [], {"dimension": axes.index(axis)}, axes, result_element(dtype))

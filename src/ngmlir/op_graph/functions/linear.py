@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..axes import AxesLike, make_axes
+from ..errors import IncompatibleAxesError, fail
+from ..tensor import Tensor
+from ..verbs import VERBS
+from .coerce import check_lengths, floating
+from .elementwise import multiply
+
+
+def dot(x: Any, y: Any, *, batch_axes: AxesLike = (), dtype: Any = None) -> Tensor:
+    """Multiplies and sums over all axes that both sides hold, except `batch_axes`, which stay.
+
+    Axes of the result: the batch axes, those that only x has, those that only y has.
+    """
+    x, y = floating(x, dtype), floating(y, dtype)
+    if not x.axes or not y.axes:
+        return multiply(x, y, dtype)
+    batch = make_axes(batch_axes)
+    common = [n for n in x.axes.names if n in y.axes.names]
+    for axis in batch:
+        if axis.name not in common:
+            fail(IncompatibleAxesError, f"the batch axis {axis.name} must be held by both sides", f"left ({', '.join(x.axes.names)}), right ({', '.join(y.axes.names)})")
+    check_lengths(x.axes, y.axes)
+    contract = [n for n in common if n not in batch.names]
+    return VERBS.dot(
+        x, y,
+        lhs_contract=tuple(map(x.axes.index, contract)), rhs_contract=tuple(map(y.axes.index, contract)),
+        lhs_batch=tuple(map(x.axes.index, batch)), rhs_batch=tuple(map(y.axes.index, batch)),
+    )  # fmt: skip

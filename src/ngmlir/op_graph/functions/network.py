@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of neural networks: softmax, cross entropy, activations.
+
+`softmax` and `sigmoid` leave a schema on their result, so that a cross entropy of it is computed from the
+logits: finite for logits of any size, and with the gradient (y - t) * delta.
+"""
+
+from __future__ import annotations
+
+from math import log as number_log
+from typing import Any, NamedTuple
+
+from ..axes import Axes, AxesLike, make_axes
+from ..errors import AxisNotFound, UnmatchedAxesError, fail
+from ..tensor import Tensor
+from ..values import as_op
+from ..verbs import VERBS
+from .coerce import broadcast, floating, result_axes
+from .elementwise import (
+    add,
+    exp,
+    greater_equal,
+    log1p,
+    maximum,
+    multiply,
+    negative,
+    safelog,
+    subtract,
+    unary,
+    where,
+)
+from .reductions import compute_reduction_axes, sum
+
+
+class Softmax(NamedTuple):
+    """A tensor is the softmax of `logits` over `axes`."""
+
+    logits: Tensor
+    axes: Axes
+
+
+class Sigmoid(NamedTuple):
+    """A tensor is the sigmoid of `logits`."""
+
+    logits: Tensor
+
+
+def schema_of(x: Tensor, kind: type[Any]) -> Any:
+    """What a function has noted about `x`; None if it is nothing of that kind."""
+    return next((s for s in x.schemas if isinstance(s, kind)), None)
+
+
+def _normalized(name: str, x: Any, normalization_axes: AxesLike | None) -> tuple[Tensor, Tensor, Axes]:
+    x = floating(x)
+    axes = x.axes.feature_axes() if normalization_axes is None else make_axes(normalization_axes)
+    for axis in axes:
+        if axis not in x.axes:
+            fail(AxisNotFound, f"there is no axis {axis.name} in ({', '.join(x.axes.names)})")
+    return getattr(VERBS, name)(x, axes=tuple(x.axes.index(a) for a in axes)), x, axes
+
+
+def softmax(x: Any, normalization_axes: AxesLike | None = None) -> Tensor:
+    """exp(x) over its sum along the normalization axes (all but N and REC)."""
+    made, logits, axes = _normalized("softmax", x, normalization_axes)
+    made.schemas.append(Softmax(logits, axes))
+    return made
+
+
+def log_softmax(x: Any, normalization_axes: AxesLike | None = None) -> Tensor:
+    """The logarithm of the softmax, computed without it."""
+    return _normalized("log_softmax", x, normalization_axes)[0]
+
+
+def sigmoid(x: Any) -> Tensor:
+    """1 / (1 + exp(-x))."""
+    made = unary("sigmoid", x)
+    made.schemas.append(Sigmoid(made.args[0]))  # type: ignore[arg-type]
+    return made
+
+
+def relu(x: Any) -> Tensor:
+    """max(x, 0)."""
+    return maximum(x, 0)
+
+
+def softplus(x: Any) -> Tensor:
+    """log(1 + exp(x)), for x of any size."""
+    x = floating(x)
+    # Both choices take the same side at 0, so that the slopes there add up to the true one.
+    above = greater_equal(x, 0)
+    return add(where(above, x, 0), log1p(exp(negative(where(above, x, negative(x))))))
+
+
+def _matched(y: Any, t: Any) -> tuple[Tensor, Tensor]:
+    y, t = floating(y), floating(t)
+    if not (y.axes.is_sub_set(t.axes) or y.axes.is_super_set(t.axes)):
+        fail(UnmatchedAxesError, f"axes of the prediction ({', '.join(y.axes.names)}) and the target ({', '.join(t.axes.names)}) must be contained in each other")
+    return y, t
+
+
+def cross_entropy_multi(
+    y: Any,
+    t: Any,
+    usebits: bool = False,
+    out_axes: AxesLike | None = None,
+    enable_softmax_opt: bool = True,
+    enable_diff_opt: bool = True,
+) -> Tensor:
+    """-sum(t * log(y)) over all axes but N and REC, for a distribution y. Where y is a softmax, its logits are used."""
+    y, t = _matched(y, t)
+    schema = schema_of(y, Softmax) if enable_softmax_opt else None
+    axes = result_axes(t.axes, y.axes)
+    if schema is None:
+        loss = negative(sum(multiply(safelog(y), t), out_axes=_kept(axes, out_axes)))
+    else:
+        reduced, kept = compute_reduction_axes(broadcast(y, axes), None, out_axes)
+        logits, target = broadcast(schema.logits, axes), broadcast(t, axes)
+        places = tuple(axes.index(a) for a in schema.axes)
+        if enable_diff_opt and schema.axes.is_sub_set(reduced):
+            loss = sum(VERBS.cross_entropy(logits, target, axes=places), out_axes=kept)
+        else:
+            loss = negative(sum(multiply(VERBS.log_softmax(logits, axes=places), target), out_axes=kept))
+    return multiply(loss, 1 / number_log(2)) if usebits else loss
+
+
+def _kept(axes: Axes, out_axes: AxesLike | None) -> Axes:
+    return axes - axes.feature_axes() if out_axes is None else make_axes(out_axes)
+
+
+def cross_entropy_binary_inner(y: Any, t: Any, enable_sig_opt: bool = True, enable_diff_opt: bool = True) -> Tensor:
+    """-(t * log(y) + (1 - t) * log(1 - y)) of each element. Where y is a sigmoid, its logits are used."""
+    y, t = _matched(y, t)
+    schema = schema_of(y, Sigmoid) if enable_sig_opt else None
+    if schema is not None:
+        return subtract(softplus(schema.logits), multiply(schema.logits, t))
+    return negative(add(multiply(safelog(y), t), multiply(safelog(subtract(1, y)), subtract(1, t))))
+
+
+def cross_entropy_binary(
+    y: Any,
+    t: Any,
+    usebits: bool = False,
+    out_axes: AxesLike | None = None,
+    enable_sig_opt: bool = True,
+    enable_diff_opt: bool = True,
+) -> Tensor:
+    """The binary cross entropy, summed over all axes but N and REC."""
+    loss = sum(cross_entropy_binary_inner(as_op(y), t, enable_sig_opt, enable_diff_opt), out_axes=out_axes)
+    return multiply(loss, 1 / number_log(2)) if usebits else loss

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random numbers: a counter-based generator whose counter is state, so that each run draws anew and the same
+program gives the same numbers on every target."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from ...ir.types import FloatType, Type, ui64
+from ...ops import ng
+from ..axes import Axes, Axis
+from ..building import BUILDING
+from ..state import assign, persistent_tensor, sequential
+from ..tensor import Tensor
+from ..verbs import VERBS
+from .elementwise import add, multiply
+
+_STREAMS = itertools.count()
+
+#: Draws from one stream before it would meet the next one.
+_STREAM_LENGTH = 1 << 32
+
+
+def _key(seed: int | None) -> Tensor:
+    """A key that differs from run to run: the seed, and a stream that moves on each time it is read."""
+    stream = 0 if seed is not None else next(_STREAMS) * _STREAM_LENGTH
+    pair = np.array([seed or 0, stream], np.uint64)
+    key = persistent_tensor(Axes((Axis(2, "key"),)), dtype="ui64", initial_value=pair, name="random_key")
+    step = np.array([0, 1], np.uint64)
+    return sequential([assign(key, add(key, _constant(step, key), dtype="ui64")), key])
+
+
+def _constant(value: Any, like: Tensor) -> Tensor:
+    return like.family.constant(value, axes=like.axes, dtype=ui64)  # type: ignore[no-any-return]
+
+
+def _element(x: Tensor) -> Type:
+    return x.element if isinstance(x.element, FloatType) else BUILDING.float
+
+
+def uniform(x: Tensor, low: float = 0.0, high: float = 1.0, seed: int | None = None) -> Tensor:
+    """Uniform in [low, high), with the axes and elements of x; drawn anew at every execution.
+
+    Without a seed each call has a stream of its own; equal seeds give equal numbers.
+    """
+    drawn = VERBS.stated(ng.RandomUniformOp, [_key(seed)], {}, x.axes, _element(x))
+    return _scaled(drawn, high - low, low)
+
+
+def normal(x: Tensor, loc: float = 0.0, scale: float = 1.0, seed: int | None = None) -> Tensor:
+    """Normal with mean `loc` and deviation `scale`, with the axes and elements of x; drawn anew at every execution."""
+    drawn = VERBS.stated(ng.RandomNormalOp, [_key(seed)], {}, x.axes, _element(x))
+    return _scaled(drawn, scale, loc)
+
+
+def _scaled(drawn: Tensor, scale: float, shift: float) -> Tensor:
+    made = drawn if scale == 1 else multiply(drawn, scale, dtype=drawn.element)
+    return made if shift == 0 else add(made, shift, dtype=drawn.element)
+
+

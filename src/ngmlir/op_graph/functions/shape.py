@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that move elements without changing them: slices, padding, joining, renaming and reordering axes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ...ops import ng
+from ..axes import Axes, AxesLike, AxesMap, Axis, FlattenedAxis, make_axes
+from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
+from ..tensor import Tensor, node_class
+from ..values import as_op, as_ops
+from ..verbs import VERBS
+from .coerce import broadcast, floating
+
+
+def _reshape(x: Tensor, axes: Axes) -> Tensor:
+    return VERBS.stated(ng.ReshapeOp, [x], {}, axes, x.element)
+
+
+def _rename(x: Tensor, axes: Axes) -> Tensor:
+    return x if x.axes == axes else VERBS.stated(ng.CastAxesOp, [x], {}, axes, x.element)
+
+
+# ---- slices
+
+
+def getitem(x: Tensor, item: Any) -> Tensor:
+    """`x[...]`: an integer drops its axis, a slice keeps the axis' name; `...` stands for whole axes."""
+    parts = list(item) if isinstance(item, tuple) else [item]
+    ellipses = [i for i, p in enumerate(parts) if p is Ellipsis]
+    if len(ellipses) > 1:
+        fail(UserError, "`...` stands once in an index")
+    if ellipses:
+        at = ellipses[0]
+        parts[at : at + 1] = [slice(None)] * (len(x.axes) - len(parts) + 1)
+    if len(parts) > len(x.axes):
+        fail(IncompatibleAxesError, f"{len(parts)} indices for the {len(x.axes)} axes ({', '.join(x.axes.names)})")
+    return tensor_slice(x, [*parts, *[slice(None)] * (len(x.axes) - len(parts))])
+
+
+def tensor_slice(x: Any, slices: Iterable[Any], axes: AxesLike | None = None) -> Tensor:
+    """One slice or integer per axis; `axes` renames those of the result."""
+    x, slices = as_op(x), list(slices)
+    if len(slices) != len(x.axes):
+        fail(IncompatibleAxesError, f"{len(slices)} slices for the {len(x.axes)} axes ({', '.join(x.axes.names)})")
+    starts: list[Any] = []
+    limits: list[Any] = []
+    steps: list[int] = []
+    sliced: list[Axis] = []
+    kept: list[Axis] = []
+    for axis, part in zip(x.axes, slices, strict=True):
+        if isinstance(part, slice) and part == slice(None):
+            # The axis itself stands for its length, which may still change.
+            places: tuple[Any, Any, int] = (0, axis, 1)
+            new = axis
+        elif isinstance(part, slice):
+            places = _bounds(part, axis)
+            new = Axis(len(range(*places)), axis.name)
+        else:
+            at = _position(part, axis)
+            places, new = (at, at + 1, 1), Axis(1, axis.name)
+        for column, place in zip((starts, limits, steps), places, strict=True):
+            column.append(place)
+        sliced.append(new)
+        if isinstance(part, slice):
+            kept.append(new)
+    made = x
+    if any(a is not b for a, b in zip(sliced, x.axes, strict=True)):
+        attributes = {"starts": tuple(starts), "limits": tuple(limits), "steps": tuple(steps)}
+        made = node_class(ng.SliceOp)([x], attributes, Axes(sliced), x.element)
+    if len(kept) < len(sliced):
+        made = _reshape(made, Axes(kept))
+    return made if axes is None else cast_axes(made, axes)
+
+
+def _bounds(part: slice, axis: Axis) -> tuple[int, int, int]:
+    try:
+        start, stop, step = part.indices(axis.known_length)
+    except (TypeError, ValueError) as error:
+        fail(UserError, f"{part} cannot slice axis {axis.name}: {error}")
+    count = len(range(start, stop, step))
+    return (start, start + count * step, step) if step > 0 or not count else (start, start + (count - 1) * step - 1, step)
+
+
+def _position(part: Any, axis: Axis) -> int:
+    try:
+        at = operator.index(part)
+    except TypeError:
+        fail(UserError, f"axis {axis.name} is indexed with integers and slices, not with {part!r}", "use ng.gather for tensors of indices")
+    length = axis.known_length
+    if not -length <= at < length:
+        fail(UserError, f"index {at} of axis {axis.name}, which has {length} elements")
+    return at % length
+
+
+def slice_along_axis(x: Any, axis: Any, idx: Any) -> Tensor:
+    """A slice or integer along one axis, the others whole."""
+    x = as_op(x)
+    place = x.axes.index(axis)
+    return tensor_slice(x, [idx if i == place else slice(None) for i in range(len(x.axes))])
+
+
+# ---- order and names
+
+
+def axes_with_order(x: Any, axes: AxesLike) -> Tensor:
+    """The same axes in another order."""
+    x, axes = as_op(x), make_axes(axes)
+    if not x.axes.is_equal_set(axes):
+        fail(IncompatibleAxesError, f"({', '.join(axes.names)}) is no order of ({', '.join(x.axes.names)})")
+    return broadcast(x, axes)
+
+
+def Transpose(x: Any) -> Tensor:
+    """The axes in reverse order."""
+    x = as_op(x)
+    return broadcast(x, Axes(reversed(x.axes)))
+
+
+def cast_axes(x: Any, axes: AxesLike) -> Tensor:
+    """Other axes for the same elements, position by position; their lengths must be equal."""
+    x, axes = as_op(x), make_axes(axes)
+    if len(axes) != len(x.axes):
+        fail(IncompatibleAxesError, f"({', '.join(x.axes.names)}) cannot be named ({', '.join(axes.names)}): other number of axes")
+    for old, new in zip(x.axes, axes, strict=True):
+        if old.length != new.length and None not in (old.length, new.length):
+            fail(AxisLengthError, f"{old.name} has {old.length} elements, {new.name} has {new.length}", "cast_role only renames")
+    return _rename(x, axes)
+
+
+def cast_role(x: Any, axes: AxesLike) -> Tensor:
+    """Other names for the axes, position by position; the lengths stay."""
+    x, axes = as_op(x), make_axes(axes)
+    if len(axes) != len(x.axes):
+        fail(IncompatibleAxesError, f"({', '.join(x.axes.names)}) cannot be named ({', '.join(axes.names)}): other number of axes")
+    return _rename(x, Axes(new if new.length == old.length else old.named(new.name) for old, new in zip(x.axes, axes, strict=True)))
+
+
+def map_roles(x: Any, axes_map: Mapping[Any, Any]) -> Tensor:
+    """Renames the axes that `axes_map` names."""
+    x = as_op(x)
+    return _rename(x, AxesMap(axes_map).map_axes(x.axes))
+
+
+def expand_dims(x: Any, axis: Axis, dim: int) -> Tensor:
+    """Repeated along a new axis that stands at `dim`."""
+    return as_op(x).insert_axis(dim, axis)
+
+
+def flatten(x: Any, axes: AxesLike | None = None) -> Tensor:
+    """One axis in the place of all; with `axes` (possibly nested), those groups."""
+    x = as_op(x)
+    wanted = Axes((FlattenedAxis(x.axes),)) if axes is None else make_axes(axes)
+    order = Axes(part for axis in wanted for part in (axis.axes if isinstance(axis, FlattenedAxis) else (axis,)))
+    if not order.is_equal_set(x.axes):
+        return _reshape(x, wanted)
+    return _reshape(broadcast(x, order), wanted)
+
+
+def flatten_at(x: Any, idx: int) -> Tensor:
+    """Two axes: the first `idx` ones and the rest, each flattened."""
+    x = as_op(x)
+    return _reshape(x, Axes((FlattenedAxis(x.axes[:idx]), FlattenedAxis(x.axes[idx:]))))
+
+
+def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
+    """The parts in the place of flattened axes; with `axes`, exactly those."""
+    x = as_op(x)
+    if axes is None:
+        return _reshape(x, Axes(part for axis in x.axes for part in (axis.axes if isinstance(axis, FlattenedAxis) else (axis,))))
+    return _reshape(x, make_axes(axes))
+
+
+# ---- joining and padding
+
+
+def pad(x: Any, paddings: Iterable[Any], axes: AxesLike | None = None) -> Tensor:
+    """Zeros around: per axis a number, or (before, after)."""
+    x, paddings = as_op(x), list(paddings)
+    if len(paddings) != len(x.axes):
+        fail(IncompatibleAxesError, f"{len(paddings)} paddings for the {len(x.axes)} axes ({', '.join(x.axes.names)})")
+    pairs = [tuple(p) if isinstance(p, Sequence) else (p, p) for p in paddings]
+    if any(lo < 0 or hi < 0 for lo, hi in pairs):
+        fail(UserError, f"a padding is negative in {pairs}", "slice to remove elements")
+    if not any(lo or hi for lo, hi in pairs):
+        return x if axes is None else cast_axes(x, axes)
+    padded = Axes(a if lo == hi == 0 else Axis(lo + a.known_length + hi, a.name) for a, (lo, hi) in zip(x.axes, pairs, strict=True))
+    low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+    made = VERBS.stated(ng.PadOp, [x], {"low": low, "high": high}, padded, x.element)
+    return made if axes is None else cast_axes(made, axes)
+
+
+def _alike(xs: Sequence[Tensor]) -> list[Tensor]:
+    """All with one element type."""
+    return list(xs) if len({x.element for x in xs}) == 1 else [floating(x) for x in xs]
+
+
+def stack(x_list: Iterable[Any], axis: Axis, pos: int = 0) -> Tensor:
+    """Joined along a new axis that stands at `pos`."""
+    xs = _alike(as_ops(x_list))
+    if not xs:
+        fail(UserError, "nothing to stack")
+    if axis.length is None:
+        axis.length = len(xs)
+    if axis.length != len(xs):
+        fail(AxisLengthError, f"{len(xs)} tensors stacked along {axis.name}, which has {axis.length} elements")
+    first = xs[0].axes
+    xs = [axes_with_order(x, first) for x in xs]
+    return VERBS.stated(ng.StackOp, xs, {"axis": pos}, Axes((*first[:pos], axis, *first[pos:])), xs[0].element)
+
+
+def concat_along_axis(x_list: Iterable[Any], axis: Any) -> Tensor:
+    """Joined along an axis that all have, and of which each may have its own length."""
+    xs = _alike(as_ops(x_list))
+    if not xs:
+        fail(UserError, "nothing to concatenate")
+    first = xs[0].axes
+    for x in xs:
+        if not first.is_equal_set(x.axes):
+            fail(AxisNotFound, f"({', '.join(x.axes.names)}) and ({', '.join(first.names)}) differ, but are to be concatenated")
+    place = first.index(axis)
+    ordered = []
+    for x in xs:
+        own = Axes(x.axes[x.axes.index(a)] if i == place else a for i, a in enumerate(first))
+        ordered.append(broadcast(x, own))
+    total = Axis(sum(x.axes[place].known_length for x in ordered), first[place].name)
+    axes = Axes(total if i == place else a for i, a in enumerate(first))
+    return VERBS.stated(ng.ConcatenateOp, ordered, {"axis": place}, axes, ordered[0].element)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the graph to an `ng` module: effects, state and their order end here, what follows knows values only.
+
+Every storage becomes an argument. An op that reads it sees the value that it has at that op's place in the
+order; a write makes a new current value; the last one is one more result, tied to the argument (function
+attribute `ng.tied`: result, argument, result, argument ...).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr, elements, integers
+from ..ir.core import Block, Module, Region, Value, module
+from ..ir.types import DYNAMIC
+from ..ir.verifier import check
+from ..ops import func, ng
+from ..ops.builder import Builder, build_op, function
+from ..support.diagnostics import Bug
+from .errors import AxisLengthError, CycleError, InvalidOp, NotAssignable, OutsideRegion, fail
+from .node import Op, closure, needs
+from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
+from .state import AssignableTensorOp, AssignOp, ComputationOp, ReadOp, SequentialOp, is_executed
+from .tensor import Tensor
+from .values import ConstantOp, SizeOp
+from .verbs import resolved
+from .writing import written
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """A module and what its entry function's arguments and results stand for.
+
+    `outputs` holds the result number of each output (None for an output without value); `tied` pairs a result
+    with the argument whose storage it is the new contents of.
+    """
+
+    module: Module
+    arguments: tuple[AssignableTensorOp, ...]
+    outputs: tuple[int | None, ...]
+    tied: tuple[tuple[int, int], ...]
+
+
+def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), name: str = "main") -> Lifted:
+    """The program that computes `outputs`, in one function. Its arguments: `inputs`, then other storage."""
+    computation = outputs if isinstance(outputs, ComputationOp) else ComputationOp(outputs, inputs)
+    ops = schedule(computation)
+    parameters = [_parameter(p) for p in computation.parameters]
+    found = sorted((op for op in ops if isinstance(op, AssignableTensorOp)), key=lambda op: op.serial)
+    storages = [*parameters, *(op for op in found if op not in parameters)]
+    names = [s._name or f"{s.role.value}{i}" for i, s in enumerate(storages)]
+    block = Block([_static(s) for s in storages], names)
+    lifting = _Lifting(block, dict(zip(storages, block.args, strict=True)))
+    for op in ops:
+        lifting.run(op)
+
+    results: list[Value] = []
+    places: list[int | None] = []
+    for op in computation.returns:
+        places.append(len(results) if op.is_tensor_op else None)
+        if op.is_tensor_op:
+            results.append(lifting.read(op.forwarded))
+    tied = []
+    for i, (storage, argument) in enumerate(zip(storages, block.args, strict=True)):
+        if lifting.state[storage] is not argument:
+            tied.append((len(results), i))
+            results.append(lifting.state[storage])
+    lifting.builder.location = computation.location
+    lifting.builder.end(func.ReturnOp, *results)
+    labels = ArrayAttr(tuple(DictAttr((("ng.name", StringAttr(n)),)) for n in names))
+    attributes: dict[str, Attribute] = {"arg_attrs": labels} if names else {}
+    if tied:
+        attributes["ng.tied"] = integers([i for pair in tied for i in pair])
+    made = module([function(name, block, attributes, location=computation.location)], location=computation.location)
+    check(made)
+    return Lifted(made, tuple(storages), tuple(places), tuple(tied))
+
+
+def _parameter(op: Tensor) -> AssignableTensorOp:
+    if not isinstance(op, AssignableTensorOp) or not op.is_input:
+        fail(NotAssignable, f"{op!r} cannot be fed: an input is a placeholder, a variable or a persistent tensor")
+    return op
+
+
+def _static(op: Tensor) -> Any:
+    """The type of a tensor whose lengths must all be set by now."""
+    if DYNAMIC in (type := op.type).shape:
+        axis = next(a for a in op.axes if a.length is None)
+        fail(AxisLengthError, f"the length of axis {axis.name} is not set", f"set it before the computation runs: {axis.name}.length = ...", op.location)
+    return type
+
+
+def schedule(computation: Op) -> list[Op]:
+    """All ops of a computation, each after what it needs; where that leaves a choice, in order of creation."""
+    ops = closure([computation])
+    before: dict[Op, set[Op]] = {op: set(needs(op)) for op in ops}
+    for op in ops:
+        if isinstance(op, SequentialOp):
+            for earlier, later in op.order:
+                a, b = earlier.forwarded, later.forwarded
+                if a in before and b in before and a is not b:
+                    before[b].add(a)
+    after: dict[Op, list[Op]] = {op: [] for op in ops}
+    missing = {}
+    for op, needed in before.items():
+        missing[op] = len(needed)
+        for other in needed:
+            after[other].append(op)
+    ready = [(op.serial, op) for op in ops if not missing[op]]
+    heapq.heapify(ready)
+    out: list[Op] = []
+    while ready:
+        _, op = heapq.heappop(ready)
+        out.append(op)
+        for other in after[op]:
+            missing[other] -= 1
+            if not missing[other]:
+                heapq.heappush(ready, (other.serial, other))
+    if len(out) != len(ops):
+        stuck = min((op for op in ops if missing[op]), key=lambda op: op.serial)
+        fail(CycleError, f"{stuck.name} would have to run before itself", "look at the order that sequential and add_control_dep ask for", stuck.location)
+    return out
+
+
+class _Lifting:
+    """Runs the ops of a schedule one after the other on IR values."""
+
+    def __init__(self, block: Block, state: dict[Op, Value]):
+        self.builder = Builder(block)
+        self.state = state
+        self.values: dict[Op, Value] = {}
+        self.several: dict[Op, Sequence[Value]] = {}
+        self.views: dict[Op, tuple[Value, Value]] = {}
+        self.regions: list[GraphRegion] = []
+
+    def run(self, op: Op) -> None:
+        if op.is_invalid:
+            fail(InvalidOp, f"the value of {op.name} was removed from the graph by a pass", location=op.location)
+        if op.region is not None and op.region not in self.regions:
+            fail(OutsideRegion, f"{op.name} belongs to a loop or branch that is not running here", "return it as a result of the loop or branch", op.location)
+        if not is_executed(op):
+            return
+        self.builder.location = op.location
+        match op:
+            case AssignOp():
+                self.state[op.written] = written(self.builder, op.target, self.read(op.args[1]), self.read)
+            case ReadOp():
+                self.values[op] = self.read(op.args[0])
+            case SequentialOp():
+                if op.has_value:
+                    self.values[op] = self.read(op.last)
+            case ControlOp():
+                self.several[op] = self.control(op)
+            case ResultOp():
+                self.values[op] = self.several[op.control][op.index]
+            case ConstantOp() | SizeOp():
+                self.values[op] = self.constant(op)
+            case Tensor() if op.is_alias:
+                self.values[op] = self.read(op.args[0])
+            case Tensor() if op.operation is not None:
+                self.values[op] = self.plain(op, [self.read(a) for a in op.args])
+            case _ if op.is_tensor_op:
+                raise Bug(f"{op!r} cannot be lifted", op.location)
+
+    def read(self, op: Op) -> Value:
+        """The value of an op; of a storage (or a view of one) the value that it has now."""
+        op = op.forwarded
+        if op in self.state:
+            return self.state[op]
+        if is_executed(op):
+            return self.values[op]
+        base = self.read(op.args[0])
+        known = self.views.get(op)
+        if known is None or known[0] is not base:
+            assert isinstance(op, Tensor)
+            known = self.views[op] = (base, self.plain(op, [base]))
+        return known[1]
+
+    def constant(self, op: ConstantOp | SizeOp) -> Value:
+        type = _static(op)
+        array = op.array()
+        if op.is_scalar or isinstance(op, SizeOp):
+            return self.builder.number(array.flat[0].item(), type) if array.size else self.builder.constant(type=type, value=elements(array, type))
+        return self.builder.constant(type=type, value=elements(array, type))
+
+    def plain(self, op: Tensor, operands: Sequence[Value]) -> Value:
+        assert op.operation is not None
+        type = _static(op)
+        made = build_op(op.operation, operands, resolved(op.attributes), types=[type], location=op.location, names=[op._name])
+        if made.result.type is not type:
+            fail(AxisLengthError, f"{op.operation.name} gives {made.result.type}, but the graph was built for {type}", "a length that a slice, a pad or a constant was made for has changed since", op.location)
+        self.builder.add_op(made)
+        return made.result
+
+    def control(self, op: ControlOp) -> Sequence[Value]:
+        regions = [self.region(r) for r in op.regions]
+        self.builder.location = op.location
+        made = build_op(
+            op.kind, [self.read(a) for a in op.operands], resolved(op.attributes),
+            types=[_static(r) for r in op.results], regions=regions, location=op.location,
+        )  # fmt: skip
+        self.builder.add_op(made)
+        return made.results
+
+    def region(self, region: GraphRegion) -> Region:
+        views = dict(self.views)
+        self.regions.append(region)
+        with self.builder.region(*[_static(p) for p in region.parameters]) as (made, arguments):
+            self.values.update(zip(region.parameters, arguments, strict=True))
+            for op in region.inside():
+                if not isinstance(op, RegionParameter):
+                    self.run(op)
+            self.builder.end(ng.YieldOp, *[self.read(r) for r in region.results])
+        self.regions.pop()
+        self.views = views
+        return made
+
+

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node of the op graph: what it computes from, what must run before it, who made it and where.
+
+Three kinds of edges lead to what runs earlier: `args` (data), `other_deps` (order only) and `initializers`
+(once, before anything). Equality is identity, so ops can be members of sets and keys of dictionaries.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from ..ir import core
+from ..support.diagnostics import Location
+from . import building
+from .building import BUILDING, Pending
+from .errors import InvalidOp, fail
+from .ordered import OrderedSet
+from .source import user_location
+
+if TYPE_CHECKING:
+    from .regions import GraphRegion
+    from .tensor import Tensor
+
+O = TypeVar("O", bound="Op")  # noqa: E741
+
+_SERIAL = itertools.count()
+_NAMED: weakref.WeakValueDictionary[str, Op] = weakref.WeakValueDictionary()
+
+
+class _Invalid:
+    def __repr__(self) -> str:
+        return "Invalid"
+
+
+#: Where an op forwards to when a pass removed its value.
+Invalid = _Invalid()
+
+
+class Op:
+    """One node. Subclasses with an `operation` are one op of the `ng` dialect each."""
+
+    operation: ClassVar[type[core.Op] | None] = None
+    is_view = False  # a view is not executed: its readers read the storage below it
+    is_tensor_op = False
+
+    def __init__(self, args: Sequence[Op] = (), attributes: dict[str, Any] | None = None):
+        context = BUILDING
+        self.serial = next(_SERIAL)
+        self.args: tuple[Op, ...] = tuple(args)
+        self.attributes: dict[str, Any] = attributes if attributes is not None else {}
+        self.location: Location = user_location()
+        self.metadata: dict[str, Any] = dict(context.metadata)
+        self.region: GraphRegion | None = context.region
+        self.schemas: list[Any] = []
+        self.storage: Op | None = None  # the storage that this is, or is a view of
+        self.withdrawn = False  # a write that a sequence has taken over
+        self._name = ""
+        self._forward: Op | _Invalid | None = None
+        self._automatic: list[Op] = []
+        self._explicit: list[Op] = []
+        pending = context.pending[-1]
+        if pending:
+            for arg in self.args:
+                if arg.storage is not None and arg.storage in pending:
+                    self._automatic += pending[arg.storage]
+        for recorder in context.recorders:
+            recorder.append(self)
+
+    # ---- who and where
+
+    @property
+    def name(self) -> str:
+        """Unique; settable."""
+        return self._name or f"{type(self).__name__}_{self.serial}"
+
+    @name.setter
+    def name(self, name: str) -> None:
+        if _NAMED.get(name, self) is not self:
+            name = f"{name}_{self.serial}"
+        self._name = name
+        _NAMED[name] = self
+
+    def named(self: O, name: str) -> O:
+        """This op, after naming it."""
+        self.name = name
+        return self
+
+    @property
+    def filename(self) -> str:
+        return self.location.file
+
+    @property
+    def lineno(self) -> int:
+        return self.location.line
+
+    @property
+    def file_info(self) -> str:
+        """File and line as debuggers and editors make clickable."""
+        return f'File "{self.location.file}", line {self.location.line}'
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}({self.name}):{self.serial}>"
+
+    # ---- order
+
+    @property
+    def other_deps(self) -> OrderedSet[Op]:
+        """Ops that must run before this one without being data; add to them with `add_control_dep`."""
+        return OrderedSet([*self._explicit, *standing(self._automatic)])
+
+    control_deps = other_deps
+
+    @property
+    def all_deps(self) -> OrderedSet[Op]:
+        return OrderedSet([*self.args, *self.other_deps])
+
+    def add_control_dep(self, op: Op) -> None:
+        """Makes `op` run before this one, in every computation that contains this one."""
+        self._explicit.append(op)
+
+    @property
+    def user_deps(self) -> OrderedSet[Op]:
+        """The pending writes that an op made now from this one would wait for."""
+        if self.storage is None:
+            return OrderedSet()
+        return OrderedSet(BUILDING.pending[-1].get(self.storage, ()))
+
+    @user_deps.setter
+    def user_deps(self, deps: Iterable[Op]) -> None:
+        if self.storage is not None:
+            BUILDING.pending[-1][self.storage] = OrderedSet(deps)
+
+    @property
+    def initializers(self) -> OrderedSet[Op]:
+        """What runs once, before any computation."""
+        return OrderedSet()
+
+    @property
+    def members(self) -> tuple[Op, ...]:
+        """Ops that this one runs as a group."""
+        return ()
+
+    # ---- forwarding
+
+    @property
+    def forward(self) -> Op | _Invalid | None:
+        """The op that replaced this one, `Invalid` if its value is gone, None if it stands."""
+        return self._forward
+
+    @forward.setter
+    def forward(self, op: Op | _Invalid | None) -> None:
+        at = op
+        while isinstance(at, Op):
+            if at is self:
+                fail(InvalidOp, f"{self.name} cannot be replaced by something that forwards to it")
+            at = at._forward
+        self._forward = op
+
+    @property
+    def forwarded(self) -> Op:
+        """The op at the end of the forwarding; this op itself if that end is invalid."""
+        at: Op = self
+        while at._forward is not None:
+            if isinstance(at._forward, _Invalid):
+                return self
+            at = at._forward
+        return at
+
+    def snap(self) -> Op:
+        """The same as `forwarded`."""
+        return self.forwarded
+
+    @property
+    def is_invalid(self) -> bool:
+        at: Op = self
+        while isinstance(at._forward, Op):
+            at = at._forward
+        return at._forward is not None
+
+    def replace_self(self, replacement: Op) -> None:
+        """Whoever uses this op uses `replacement` from now on."""
+        self.forward = replacement
+
+    # ---- traversal
+
+    def variables(self) -> list[Tensor]:
+        """The trainable variables that this op is computed from, in order of creation."""
+        return [op for op in Op.ordered_ops([self]) if getattr(op, "is_trainable", False)]  # type: ignore[misc]
+
+    def placeholders(self) -> list[Tensor]:
+        """The placeholders that this op is computed from, in order of creation."""
+        return [op for op in Op.ordered_ops([self]) if getattr(op, "is_placeholder", False)]  # type: ignore[misc]
+
+    @staticmethod
+    def ordered_ops(roots: Iterable[Op]) -> list[Op]:
+        """All ops that the roots need, in order of creation."""
+        return sorted(closure(roots), key=lambda op: op.serial)
+
+    @staticmethod
+    def visit_input_closure(roots: Iterable[Op], visit: Callable[[Op], Any]) -> None:
+        """Calls `visit` once on each op that the roots need, in order of creation."""
+        for op in Op.ordered_ops(roots):
+            visit(op)
+
+    @staticmethod
+    def saved_user_deps(pending: Pending | None = None) -> AbstractContextManager[Pending]:
+        """A guard: writes made inside are not waited for outside, and the other way round."""
+        return building.saved_user_deps(pending)
+
+    @staticmethod
+    def all_ops(isolate: bool = False) -> AbstractContextManager[list[Op]]:
+        """Collects the ops made inside the `with`."""
+        return building.recording(isolate)
+
+
+def standing(writers: Iterable[Op]) -> Iterator[Op]:
+    """The writes themselves, or, of a withdrawn one, those that stood before it."""
+    for writer in writers:
+        if writer.withdrawn:
+            yield from standing(writer.replaced)  # type: ignore[attr-defined]
+        else:
+            yield writer
+
+
+def needs(op: Op) -> Iterator[Op]:
+    """What must be in a computation because `op` is, forwarding followed."""
+    for needed in (*op.args, *op.members, *op.other_deps):
+        yield needed.forwarded
+
+
+def closure(roots: Iterable[Op], of: Callable[[Op], Iterable[Op]] = needs) -> OrderedSet[Op]:
+    """All ops that the roots need."""
+    seen: OrderedSet[Op] = OrderedSet()
+    stack = [root.forwarded for root in roots]
+    while stack:
+        op = stack.pop()
+        if op not in seen:
+            seen.add(op)
+            stack.extend(of(op))
+    return seen

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Branches and loops: nodes whose bodies are graphs of their own.
+
+A body is built by calling a Python function while its region is the one being filled. It may use any value
+from around it; those that it uses are found at once and become arguments of the node, so that everything
+that follows arguments (order, pending writes, derivatives) needs no second rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..ir import core
+from ..ir.types import Type
+from .axes import Axes
+from .building import BUILDING
+from .errors import OutsideRegion, fail
+from .node import Op, closure, needs
+from .ordered import OrderedSet
+from .tensor import Tensor
+
+
+class RegionParameter(Tensor):
+    """What a region is entered with."""
+
+    def __init__(self, axes: Axes, element: Type):
+        super().__init__((), None, axes, element)
+
+
+class GraphRegion:
+    """A body: parameters, results, and (by their `region`) the nodes made while it was being filled."""
+
+    def __init__(self, outer: GraphRegion | None):
+        self.outer = outer
+        self.parameters: tuple[RegionParameter, ...] = ()
+        self.results: tuple[Tensor, ...] = ()
+
+    def holds(self, op: Op) -> bool:
+        """Whether an op was made in this region or in one below it."""
+        at = op.region
+        while at is not None and at is not self:
+            at = at.outer
+        return at is self
+
+    def inside(self) -> list[Op]:
+        """The ops that the results need and that belong here, in order of creation."""
+        found = closure(self.results, lambda op: needs(op) if self.holds(op) else ())
+        return sorted((op for op in found if self.holds(op)), key=lambda op: op.serial)
+
+    def captures(self) -> OrderedSet[Op]:
+        """What the region uses from around it."""
+        found = closure(self.results, lambda op: needs(op) if self.holds(op) else ())
+        outside = OrderedSet(op for op in found if not self.holds(op))
+        for op in outside:
+            at = self.outer
+            while op.region is not None and op.region is not at:
+                if at is None:
+                    fail(OutsideRegion, f"{op.name} belongs to a loop or branch that is not running here", "return it as a result", op.location)
+                at = at.outer
+        return OrderedSet(sorted(outside, key=lambda op: op.serial))
+
+
+@contextmanager
+def filling() -> Iterator[GraphRegion]:
+    """Ops made inside the `with` belong to a new region."""
+    outer = BUILDING.region
+    region = GraphRegion(outer)
+    BUILDING.region = region
+    try:
+        yield region
+    finally:
+        BUILDING.region = outer
+
+
+def build_region(
+    parameters: Sequence[tuple[Axes, Type]], body: Callable[..., Sequence[Tensor]]
+) -> GraphRegion:
+    """The region whose results are what `body` gives for its parameters."""
+    with filling() as region:
+        region.parameters = tuple(RegionParameter(axes, element) for axes, element in parameters)
+        region.results = tuple(body(*region.parameters))
+    return region
+
+
+class ControlOp(Op):
+    """An op with regions. `args` are its operands and then what its regions capture."""
+
+    def __init__(
+        self,
+        kind: type[core.Op],
+        operands: Sequence[Tensor],
+        regions: Sequence[GraphRegion],
+        results: Sequence[tuple[Axes, Type]],
+        attributes: dict[str, Any] | None = None,
+    ):
+        captured: OrderedSet[Op] = OrderedSet()
+        for region in regions:
+            captured.update(region.captures())
+        super().__init__([*operands, *captured], attributes)
+        self.kind = kind
+        self.operand_count = len(operands)
+        self.regions = tuple(regions)
+        self.results = tuple(ResultOp(self, i, axes, element) for i, (axes, element) in enumerate(results))
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        return self.args[: self.operand_count]  # type: ignore[return-value]
+
+    @property
+    def captured(self) -> tuple[Tensor, ...]:
+        return self.args[self.operand_count :]  # type: ignore[return-value]
+
+
+class ResultOp(Tensor):
+    """One result of an op with several."""
+
+    def __init__(self, control: ControlOp, index: int, axes: Axes, element: Type):
+        super().__init__([control], None, axes, element)
+        self.index = index
+
+    @property
+    def control(self) -> ControlOp:
+        return self.args[0].forwarded  # type: ignore[return-value]

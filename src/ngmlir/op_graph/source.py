@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where in the user's program we are: the first frame outside this package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from itertools import islice
+from types import CodeType
+
+from ..support.diagnostics import UNKNOWN, Location
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_ours(code: CodeType) -> bool:
+    # A file of ours is named absolutely, or the way that sys.path spelled it.
+    return os.path.abspath(code.co_filename).startswith(_PACKAGE)
+
+
+@lru_cache(maxsize=1 << 16)
+def _place(code: CodeType, instruction: int) -> Location:
+    line, _, column, _ = next(islice(code.co_positions(), instruction // 2, None), (None, None, None, None))
+    if line is None:
+        return Location(code.co_filename, code.co_firstlineno, 1)
+    return Location(code.co_filename, line, (column or 0) + 1)
+
+
+def user_location() -> Location:
+    """File, line and column of the call into ngmlir that is being carried out."""
+    frame = sys._getframe(1)
+    while frame is not None and _is_ours(frame.f_code):
+        frame = frame.f_back  # type: ignore[assignment]
+    return UNKNOWN if frame is None else _place(frame.f_code, frame.f_lasti)

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage, writes to it, and their order.
+
+Outside `sequential`, order is that of creation: an op waits for the writes that were pending on the storage it
+reads when it was made, and pulls them into every computation that contains it. Inside `sequential` the list
+decides: the writes handed to it are taken out of the creation order, as if they had not been made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ..ir.types import Type
+from .axes import Axes, AxesLike, make_axes
+from .building import BUILDING
+from .errors import NotAssignable, UserError, fail, limit
+from .node import Op, closure, needs
+from .ordered import OrderedSet
+from .tensor import Tensor
+from .values import as_array, as_op, element_of
+
+
+class Role(Enum):
+    """What a storage is for."""
+
+    PLACEHOLDER = "placeholder"
+    VARIABLE = "variable"
+    PERSISTENT = "persistent"
+    TEMPORARY = "temporary"
+
+
+class InitTensorOp(Op):
+    """Gives a storage its initial value, once, before anything runs."""
+
+    def __init__(self, tensor: AssignableTensorOp, value: Any):
+        super().__init__()
+        self.tensor = tensor
+        self.value = value
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """The initial value, with the lengths that the axes have now."""
+        tensor, value = self.tensor, self.value
+        if callable(value):
+            value = value(tensor.axes)
+        return np.broadcast_to(as_array(value, tensor.axes, tensor.element, f"the initial value of {tensor.name}"), tensor.axes.known_shape)
+
+
+class AssignableTensorOp(Tensor):
+    """A place that keeps a value from run to run. Each transformer has its own contents for it."""
+
+    def __init__(self, axes: Axes, element: Type, role: Role, initial_value: Any = None):
+        super().__init__((), None, axes, element)
+        self.role = role
+        self.storage = self
+        self._initializers: OrderedSet[Op] = OrderedSet()
+        if isinstance(initial_value, Tensor):
+            if initial_value.const is None:
+                fail(UserError, f"the initial value of a storage must be known now, {initial_value.name} is computed")
+            initial_value = initial_value.const
+        if initial_value is not None:
+            if not callable(initial_value):
+                initial_value = as_array(initial_value, axes, element, "the initial value")
+            self._initializers.add(InitTensorOp(self, initial_value))
+
+    @property
+    def initializers(self) -> OrderedSet[Op]:
+        return self._initializers
+
+    @property
+    def initial_value(self) -> Callable[[], np.ndarray[Any, Any]] | None:
+        """Gives the initial value, if there is one."""
+        for op in self._initializers:
+            return op.array  # type: ignore[attr-defined, no-any-return]
+        return None
+
+    @property
+    def is_placeholder(self) -> bool:
+        return self.role is Role.PLACEHOLDER
+
+    @property
+    def is_trainable(self) -> bool:
+        return self.role is Role.VARIABLE
+
+    @property
+    def is_persistent(self) -> bool:
+        return self.role in (Role.VARIABLE, Role.PERSISTENT)
+
+    @property
+    def is_input(self) -> bool:
+        return self.role is not Role.TEMPORARY
+
+    def __iadd__(self, other: Any) -> Any:
+        return assign(self, self + other)
+
+    def __isub__(self, other: Any) -> Any:
+        return assign(self, self - other)
+
+    def __imul__(self, other: Any) -> Any:
+        return assign(self, self * other)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return assign(self, self / other)
+
+
+def _storage(axes: AxesLike, dtype: Any, role: Role, initial_value: Any, name: str | None) -> AssignableTensorOp:
+    element = BUILDING.float if dtype is None else element_of(dtype)
+    if BUILDING.region is not None:
+        limit(f"a {role.value} cannot be made inside a loop or branch", "make it before, and use it inside")
+    made = AssignableTensorOp(make_axes(axes), element, role, initial_value)
+    return made if name is None else made.named(name)
+
+
+def placeholder(axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None) -> Tensor:
+    """An input of a computation. One with an initial value may be left out of the computation's arguments."""
+    return _storage(axes, dtype, Role.PLACEHOLDER, initial_value, name)
+
+
+def variable(axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None) -> Tensor:
+    """A trainable value that is kept from run to run."""
+    return _storage(axes, dtype, Role.VARIABLE, initial_value, name)
+
+
+def persistent_tensor(axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None) -> Tensor:
+    """A value that is kept from run to run and is not trained."""
+    return _storage(axes, dtype, Role.PERSISTENT, initial_value, name)
+
+
+def temporary(axes: AxesLike, dtype: Any = None, *, name: str | None = None) -> Tensor:
+    """A place to write to that cannot be fed."""
+    return _storage(axes, dtype, Role.TEMPORARY, None, name)
+
+
+# ---- reads and writes -----------------------------------------------------------------------------------------
+
+
+class ReadOp(Tensor):
+    """The value of a tensor at this place in the order: a snapshot."""
+
+    def __init__(self, tensor: Tensor):
+        super().__init__([tensor], None, tensor.axes, tensor.element)
+
+
+class AssignOp(Op):
+    """Writes `args[1]` to the place that `args[0]` (a storage, or a view of one) describes."""
+
+    def __init__(self, target: Tensor, value: Tensor):
+        if target.storage is None:
+            kind = "a constant" if target.is_constant else "computed"
+            fail(NotAssignable, f"{target.name} is {kind}, nothing can be assigned to it", "assign to a variable, a persistent tensor or a placeholder")
+        if BUILDING.region is not None:
+            limit("a loop or branch cannot assign", "hand the value on as a result and assign it after")
+        super().__init__([target, value])
+        self.written: Op = target.storage
+        self.replaced: OrderedSet[Op] = target.user_deps
+        self.pending = BUILDING.pending[-1]
+        target.user_deps = OrderedSet([self])
+
+    @property
+    def target(self) -> Tensor:
+        return self.args[0]  # type: ignore[return-value]
+
+    def withdraw(self) -> None:
+        """Takes this write out of the creation order; the writes before it are pending again."""
+        if self.withdrawn:
+            return
+        self.withdrawn = True
+        waiting = self.pending.get(self.written, OrderedSet())
+        if self in waiting:
+            kept = OrderedSet(w for w in waiting if w is not self)
+            kept.update(self.replaced)
+            self.pending[self.written] = kept
+
+
+def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
+    """Writes `rvalue`, broadcast to the axes of `lvalue`, when it runs; gives the write."""
+    if not isinstance(lvalue, Tensor):
+        fail(NotAssignable, f"{lvalue!r} is no tensor, nothing can be assigned to it")
+    family = lvalue.family
+    if not isinstance(rvalue, Tensor):
+        same_rank = np.ndim(rvalue) == len(lvalue.axes)
+        rvalue = family.constant(rvalue, axes=lvalue.axes if same_rank or not np.ndim(rvalue) else None, dtype=lvalue.element)
+    value = family.broadcast(family.cast(rvalue, lvalue.element), lvalue.axes)
+    return AssignOp(lvalue, value)
+
+
+def set_item(tensor: Tensor, item: Any, value: Any) -> AssignOp:
+    """Writes to the part of a storage that `tensor[item]` reads."""
+    parts = item if isinstance(item, tuple) else (item,)
+    if any(isinstance(p, slice) and p.step is not None and p.step <= 0 for p in parts):
+        fail(UserError, "an assignment goes forward: the step of a slice must be positive")
+    return assign(tensor[item], value)
+
+
+def SetItem(tensor: Tensor, *rest: Any) -> AssignOp:
+    """`SetItem(x, value)` writes all of x, `SetItem(x, item, value)` a part of it."""
+    return assign(tensor, *rest) if len(rest) == 1 else set_item(tensor, *rest)
+
+
+def fill(x: Tensor, scalar: Any) -> AssignOp:
+    """Writes one number to every element of `x`."""
+    return assign(x, scalar)
+
+
+def value_of(tensor: Any) -> Tensor:
+    """A copy of the tensor, taken at this place in the order."""
+    return ReadOp(as_op(tensor))
+
+
+# ---- groups ---------------------------------------------------------------------------------------------------
+
+
+def _pull(op: Op, members: Iterable[Op]) -> None:
+    """A group also runs what is pending on the storage that it is given."""
+    pending = BUILDING.pending[-1]
+    for member in members:
+        if member.storage is not None:
+            op._automatic += pending.get(member.storage, ())
+
+
+class ParallelOp(Op):
+    """A group: all members run, in the order of their creation; no value."""
+
+    def __init__(self, members: Sequence[Op]):
+        super().__init__()
+        self._members = tuple(members)
+        _pull(self, members)
+
+    @property
+    def members(self) -> tuple[Op, ...]:
+        return self._members
+
+
+class SequentialOp(Tensor):
+    """Runs its members in order, each once; the value is that of the last one."""
+
+    def __init__(self, members: Sequence[Op]):
+        last = members[-1]
+        self._members = tuple(members)
+        self.has_value = last.is_tensor_op
+        axes, element = (last.axes, last.element) if isinstance(last, Tensor) else (Axes(), BUILDING.float)
+        super().__init__((), None, axes, element)
+        self.is_tensor_op = self.has_value
+        self.order = list(_order(members))
+
+    @property
+    def members(self) -> tuple[Op, ...]:
+        return self._members
+
+    @property
+    def last(self) -> Op:
+        return self._members[-1]
+
+
+class ComputationOp(Op):
+    """What a computation returns, from which parameters; made when the computation is."""
+
+    def __init__(self, returns: Sequence[Op], parameters: Sequence[Tensor]):
+        super().__init__()
+        self.returns = tuple(returns)
+        self.parameters = tuple(parameters)
+        _pull(self, returns)
+
+    @property
+    def members(self) -> tuple[Op, ...]:
+        return self.returns
+
+
+def doall(ops: Iterable[Any]) -> Op:
+    """A group without value and without an order of its own."""
+    return ParallelOp([as_op(o) if not isinstance(o, Op) else o for o in ops])
+
+
+def sequential(ops: Iterable[Any]) -> Tensor:
+    """Runs ops one after the other, each once per computation; the value is the last one's.
+
+    List an op again at the end to return a value that was computed earlier.
+    """
+    given = [as_op(o) if not isinstance(o, Op) else o for o in ops]
+    if not given:
+        fail(UserError, "a sequence of nothing has no value", "give at least one op")
+    for op in given:
+        for write in _writes(op):
+            write.withdraw()
+    # Storage is not executed; in a sequence it is read at its place.
+    return SequentialOp([ReadOp(o) if isinstance(o, Tensor) and o.storage is not None else o for o in given])
+
+
+def _writes(op: Op) -> Iterator[AssignOp]:
+    if isinstance(op, AssignOp):
+        yield op
+    elif isinstance(op, (ParallelOp, SequentialOp)):
+        for member in op.members:
+            yield from _writes(member)
+
+
+def _order(members: Sequence[Op]) -> Iterator[tuple[Op, Op]]:
+    """Pairs (earlier, later) that the members' order asks for: of ops below different members, those that use
+    one storage which either of them writes."""
+    done: set[Op] = set()
+    readers: dict[Op, list[Op]] = {}
+    writers: dict[Op, list[Op]] = {}
+    for member in members:
+        below = [op for op in closure([member], _below(done)) if op not in done]
+        for op in below:
+            for storage in reads(op):
+                for earlier in writers.get(storage, ()):
+                    yield earlier, op
+            if isinstance(op, AssignOp):
+                for earlier in (*readers.get(op.written, ()), *writers.get(op.written, ())):
+                    yield earlier, op
+        for op in below:
+            for storage in reads(op):
+                readers.setdefault(storage, []).append(op)
+            if isinstance(op, AssignOp):
+                writers.setdefault(op.written, []).append(op)
+        done.update(below)
+
+
+def _below(done: set[Op]) -> Callable[[Op], Iterable[Op]]:
+    return lambda op: () if op in done else needs(op)
+
+
+def is_executed(op: Op) -> bool:
+    """Whether an op does something at a time of its own; storage and views of it do not."""
+    return op.storage is None
+
+
+def reads(op: Op) -> OrderedSet[Op]:
+    """The storages that an op reads when it runs."""
+    if not is_executed(op):
+        return OrderedSet()
+    args = op.args[1:] if isinstance(op, AssignOp) else op.args
+    return OrderedSet(arg.forwarded.storage for arg in args if arg.forwarded.storage is not None)

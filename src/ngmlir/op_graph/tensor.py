@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that have a value: a tensor with named axes and an element type, and the operators on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..ir import core
+from ..ir.attributes import AxesAttr
+from ..ir.literals import dtype_of
+from ..ir.types import TensorType, Type
+from .axes import Axes, Axis
+from .errors import UserError, fail
+from .node import Op
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Slices of storage are views too, though the dialect calls only ops that keep every element so.
+_VIEWS_BESIDES = frozenset({"ng.slice"})
+
+
+class Tensor(Op):
+    """A node with a value. Which functions the operators call is decided by its `family`."""
+
+    is_tensor_op = True
+    is_trainable = is_placeholder = is_persistent = is_input = is_constant = False
+    is_alias = False  # its value is that of its argument
+    family: ClassVar[Any]
+
+    # NumPy then leaves `array * tensor` to the operators here, instead of making an array of tensors.
+    __array_ufunc__ = None
+
+    def __init__(self, args: Sequence[Op], attributes: dict[str, Any] | None, axes: Axes, element: Type):
+        super().__init__(args, attributes)
+        self.axes = axes
+        self.element = element
+        if self.is_view and args:
+            self.storage = args[0].storage
+
+    # ---- type
+
+    @property
+    def type(self) -> TensorType:
+        """The type in the `ng` dialect, with the lengths that the axes have now."""
+        return tensor_type(self.axes, self.element)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return dtype_of(self.element)
+
+    @property
+    def shape(self) -> Axes:
+        """The axes (lengths: `axes.lengths`)."""
+        return self.axes
+
+    def shape_dict(self) -> dict[str, int | None]:
+        return {axis.name: axis.length for axis in self.axes}
+
+    @property
+    def is_scalar(self) -> bool:
+        return not self.axes
+
+    @property
+    def const(self) -> Any:
+        """The value of a constant; None for other tensors."""
+        return None
+
+    @property
+    def one(self) -> Tensor:
+        """A constant 1 of this tensor's type."""
+        return self.family.constant(1, axes=self.axes, dtype=self.element)
+
+    # ---- methods that are functions
+
+    def mean(self, reduction_axes: Any = None, out_axes: Any = None) -> Tensor:
+        return self.family.mean(self, reduction_axes=reduction_axes, out_axes=out_axes)
+
+    def insert_axis(self, index: int, axis: Axis) -> Tensor:
+        """The tensor repeated along a new axis that stands at `index`."""
+        return self.family.broadcast(self, [*self.axes[:index], axis, *self.axes[index:]])
+
+    def append_axis(self, axis: Axis) -> Tensor:
+        """The tensor repeated along a new last axis."""
+        return self.insert_axis(len(self.axes), axis)
+
+    # ---- operators: `==` and `!=` stay identity
+
+    def __bool__(self) -> bool:
+        fail(UserError, f"{self.name} has no truth value while the graph is being built", "use ng.cond or ng.where")
+
+    def __add__(self, other: Any) -> Tensor:
+        return self.family.add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return self.family.add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self.family.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self.family.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self.family.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return self.family.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self.family.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self.family.divide(other, self)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return self.family.floordivide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return self.family.floordivide(other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return self.family.mod(self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return self.family.mod(other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return self.family.power(self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return self.family.power(other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return self.family.dot(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return self.family.dot(other, self)
+
+    def __neg__(self) -> Tensor:
+        return self.family.negative(self)
+
+    def __abs__(self) -> Tensor:
+        return self.family.absolute(self)
+
+    def __invert__(self) -> Tensor:
+        return self.family.logical_not(self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return self.family.logical_and(self, other)
+
+    def __or__(self, other: Any) -> Tensor:
+        return self.family.logical_or(self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return self.family.less(self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return self.family.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return self.family.greater(self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return self.family.greater_equal(self, other)
+
+    def __getitem__(self, item: Any) -> Tensor:
+        return self.family.getitem(self, item)
+
+    def __setitem__(self, item: Any, value: Any) -> None:
+        self.family.set_item(self, item, value)
+
+    def __iter__(self) -> Any:
+        # Without this, Python would try the items 0, 1, ... one after the other.
+        fail(UserError, f"{self.name} cannot be iterated over", "take slices along an axis with ng.slice_along_axis")
+
+
+def tensor_type(axes: Axes, element: Type) -> TensorType:
+    return TensorType(axes.shape, element, AxesAttr(*axes.names))
+
+
+@cache
+def node_class(operation: type[core.Op]) -> type[Tensor]:
+    """The class of the nodes that are one `operation` with one result; it has the operation's name."""
+    view = "view" in operation.definition.traits or operation.name in _VIEWS_BESIDES  # type: ignore[union-attr]
+    return type(
+        operation.__name__,
+        (Tensor,),
+        {"operation": operation, "is_view": view, "__doc__": operation.__doc__, "__module__": __name__},
+    )

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element types as users spell them, and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..ir.literals import dtype_of, type_of_dtype
+from ..ir.types import FloatType, IndexType, IntegerType, Type
+from ..ops import ng
+from .axes import Axes, AxesLike, Axis, make_axes
+from .building import BUILDING
+from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from .tensor import Tensor
+
+_BY_NAME = {
+    **{n: FloatType(n) for n in ("f16", "bf16", "f32", "f64")},
+    **{f"{u}i{w}": IntegerType(w, u) for u in ("", "u") for w in (8, 16, 32, 64)},
+    "i1": IntegerType(1),
+    "bool": IntegerType(1),
+    "bfloat16": FloatType("bf16"),
+    "index": IndexType(),
+}
+
+
+def element_of(dtype: Any) -> Type:
+    """The element type that a user means: a NumPy dtype, a name (`f32`, `float32`, `bf16`), a type of the IR."""
+    if isinstance(dtype, Type):
+        return dtype
+    if isinstance(dtype, str) and dtype in _BY_NAME:
+        return _BY_NAME[dtype]
+    try:
+        return type_of_dtype(dtype)
+    except TypeError:
+        fail(UserError, f"there is no element type {dtype!r}", f"one of {', '.join(_BY_NAME)}, or a NumPy dtype")
+
+
+def default_dtype(dtype: Any = None) -> np.dtype[Any]:
+    """`dtype`, or else what results have: float32 unless inside `default_float`."""
+    return dtype_of(BUILDING.float if dtype is None else element_of(dtype))
+
+
+def default_int_dtype(dtype: Any = None) -> np.dtype[Any]:
+    """`dtype`, or else what positions have: int32."""
+    return dtype_of(BUILDING.integer if dtype is None else element_of(dtype))
+
+
+@contextmanager
+def default_float(dtype: Any) -> Iterator[None]:
+    """Results and storage made inside have this element type instead of float32."""
+    outer = BUILDING.float
+    BUILDING.float = element_of(dtype)
+    try:
+        yield
+    finally:
+        BUILDING.float = outer
+
+
+class ConstantOp(Tensor):
+    """A number (repeated over the axes) or an array, known now."""
+
+    operation = ng.ConstantOp
+    is_constant = True
+
+    def __init__(self, value: np.ndarray[Any, Any], axes: Axes, element: Any):
+        super().__init__((), None, axes, element)
+        self.value = value
+
+    @property
+    def const(self) -> Any:
+        return self.value[()] if self.value.ndim == 0 else self.value
+
+    @property
+    def is_scalar(self) -> bool:
+        # A number with axes stays a number: it is one value, repeated.
+        return self.value.ndim == 0
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """All elements, with the lengths that the axes have now."""
+        return np.broadcast_to(self.value, self.axes.known_shape)
+
+
+class SizeOp(Tensor):
+    """How many elements some axes hold: a constant whose value is read when a computation is compiled."""
+
+    operation = ng.ConstantOp
+    is_constant = True
+
+    def __init__(self, counted: Axes, axes: Axes, element: Any):
+        super().__init__((), None, axes, element)
+        self.counted = counted
+
+    def array(self) -> np.ndarray[Any, Any]:
+        return np.full(self.axes.known_shape, self.counted.size, self.dtype)
+
+
+def as_array(value: Any, axes: Axes, element: Type, what: str = "the value") -> np.ndarray[Any, Any]:
+    """A number (rank 0) or an array that fits the axes, in an element type."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            array = np.asarray(value).astype(dtype_of(element))
+        except (TypeError, ValueError):
+            fail(UserError, f"{what} is no number and no array: {value!r}")
+    if array.ndim == 0:
+        return array
+    if array.ndim != len(axes):
+        fail(IncompatibleAxesError, f"{what} has {array.ndim} dimensions, the axes ({', '.join(axes.names)}) have {len(axes)}")
+    for axis, length in zip(axes, array.shape, strict=True):
+        if axis.length not in (None, length):
+            fail(AxisLengthError, f"{what} has {length} elements along {axis.name}, whose length is {axis.length}")
+    array.flags.writeable = False
+    return array
+
+
+def constant(const: Any, axes: AxesLike | None = None, dtype: Any = None) -> Tensor:
+    """A value known now: a number, repeated over the axes, or an array (which gets new axes if none are given)."""
+    if isinstance(const, Tensor):
+        return const
+    element = BUILDING.float if dtype is None else element_of(dtype)
+    if axes is None:
+        axes = [Axis(length) for length in np.shape(const)]
+    axes = make_axes(axes)
+    value = as_array(const, axes, element, "the constant")
+    if value.ndim:
+        for axis, length in zip(axes, value.shape, strict=True):
+            if axis.length is None:
+                axis.length = length
+    return ConstantOp(value, axes, element)
+
+
+
+def as_op(value: Any) -> Tensor:
+    """The tensor itself; numbers and arrays become constants."""
+    return value if isinstance(value, Tensor) else constant(value)
+
+
+def as_ops(values: Any) -> tuple[Tensor, ...]:
+    return tuple(as_op(v) for v in values)
+
+

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs of the `ng` dialect on graph nodes, by position of dimensions. The type rules are the dialect's own.
+
+What the rules say about shapes they say about lengths too; a length that is not set yet fits everything,
+and is checked again when the graph is lifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir import core
+from ..ir.attributes import numeric_literal
+from ..ir.definition import Typing
+from ..ir.types import DYNAMIC, TensorType, Type, element_type, i32
+from ..ops import ng
+from ..ops.fields import attributes_of
+from ..ops.gradients import GradientVerbs
+from ..ops.rules import names_of, same_shape, slice_size
+from ..support.diagnostics import Bug, UserError
+from .axes import Axes, Axis
+from .errors import fail
+from .tensor import Tensor, node_class, tensor_type
+from .values import ConstantOp, SizeOp, as_array
+
+
+class GraphVerbs(GradientVerbs[Tensor]):
+    """Makes nodes with one result each; `op_graph.regions` makes those with regions."""
+
+    def build(
+        self,
+        op: type[core.Op],
+        operands: Sequence[Tensor],
+        attributes: Mapping[str, Any],
+        *,
+        types: Sequence[Type] | None = None,
+        regions: Sequence[core.Region] = (),
+    ) -> Sequence[Tensor]:
+        if regions:
+            raise Bug(f"{op.name} has regions: op_graph.regions makes it")
+        (inferred,) = infer(op, [o.type for o in operands], attributes, types or ())
+        axes = axes_of_type(inferred, [o.axes for o in operands])
+        return [node_class(op)(operands, dict(attributes), axes, element_type(inferred))]
+
+    def stated(
+        self, op: type[core.Op], operands: Sequence[Tensor], attributes: Mapping[str, Any], axes: Axes, element: Type
+    ) -> Tensor:
+        """A node whose result has these axes and elements; the op's rule checks that it can."""
+        infer(op, [o.type for o in operands], attributes, [tensor_type(axes, element)])
+        return node_class(op)(operands, dict(attributes), axes, element)
+
+    # ---- what gradients are written with
+
+    def shape_of(self, value: Tensor) -> tuple[int, ...]:
+        return value.axes.shape
+
+    def number_like(self, value: float, like: Tensor) -> Tensor:
+        return ConstantOp(as_array(value, like.axes, like.element), like.axes, like.element)
+
+    def cast_like(self, value: Tensor, like: Tensor) -> Tensor:
+        return cast(value, like.element)
+
+    def rename_like(self, value: Tensor, like: Tensor) -> Tensor:
+        return value if value.axes == like.axes else self.stated(ng.CastAxesOp, [value], {}, like.axes, value.element)
+
+    def reshape_like(self, value: Tensor, like: Tensor) -> Tensor:
+        return self.stated(ng.ReshapeOp, [value], {}, like.axes, value.element)
+
+    def broadcast_like(self, value: Tensor, like: Tensor, dimensions: Sequence[int]) -> Tensor:
+        return self.stated(ng.BroadcastOp, [value], {"dimensions": tuple(dimensions)}, like.axes, value.element)
+
+    def repeat(self, value: Tensor, at: int, like: Tensor, dimension: int) -> Tensor:
+        axes = Axes((*value.axes[:at], Axis(like.axes[dimension].length), *value.axes[at:]))
+        places = tuple(d for d in range(len(axes)) if d != at)
+        return self.stated(ng.BroadcastOp, [value], {"dimensions": places}, axes, value.element)
+
+    def count_like(self, counted: Tensor, dimensions: Sequence[int], like: Tensor) -> Tensor:
+        return SizeOp(Axes(counted.axes[d] for d in dimensions), like.axes, like.element)
+
+    def positions_like(self, like: Tensor, dimension: int) -> Tensor:
+        return self.stated(ng.IotaOp, [], {"dimension": dimension}, like.axes, i32)
+
+    def integers(self, values: Sequence[int]) -> Tensor:
+        axes = Axes((Axis(len(values)),))
+        return ConstantOp(np.array(values, np.int32), axes, i32)
+
+    def window(self, value: Tensor, dimension: int, start: int, limit: int, step: int = 1) -> Tensor:
+        axis = Axis(slice_size(start, limit, step), value.axes[dimension].name)
+        axes = Axes(axis if d == dimension else a for d, a in enumerate(value.axes))
+
+        def along(inside: int, whole: Any) -> tuple[Any, ...]:
+            return tuple([inside if d == dimension else a if whole is None else whole for d, a in enumerate(value.axes)])
+
+        # The axis itself stands for its length where the slice takes all of it.
+        attributes = {"starts": along(start, 0), "limits": along(limit, None), "steps": along(step, 1)}
+        return node_class(ng.SliceOp)([value], attributes, axes, value.element)
+
+    def pad_like(self, value: Tensor, like: Tensor, low: Sequence[int], high: Sequence[int], fill: int = 0) -> Tensor:
+        attributes = {"low": tuple(low), "high": tuple(high), "value": numeric_literal(fill, value.element)}
+        return self.stated(ng.PadOp, [value], attributes, like.axes, value.element)
+
+    def one_hot_like(self, indices: Tensor, axis: int, like: Tensor) -> Tensor:
+        return self.stated(ng.OneHotOp, [indices], {"axis": axis}, like.axes, like.element)
+
+
+VERBS = GraphVerbs()
+
+
+def cast(x: Tensor, element: Type) -> Tensor:
+    """`x` with other elements; `x` itself if it has them."""
+    return x if x.element is element else VERBS.stated(ng.CastOp, [x], {}, x.axes, element)
+
+
+def infer(op: type[core.Op], operands: Sequence[Type], attributes: Mapping[str, Any], types: Sequence[Type]) -> Sequence[Type]:
+    """Result types by the op's definition; UserError at the user's line where the operands do not fit."""
+    definition = op.definition
+    assert definition is not None
+    seen: dict[str, Type] = {}
+    for operand, start, stop in definition.operand_groups(len(operands)) or ():
+        for type in operands[start:stop]:
+            if not operand.constraint.accepts(type):
+                fail(UserError, f"{op.name} takes {operand.constraint.text} as '{operand.name}', not {type}")
+            if operand.variable:
+                other = seen.setdefault(operand.variable, type)
+                if not (other is type or _agree(other, type)):
+                    fail(UserError, f"{op.name} takes operands of one type, not {other} and {type}")
+    try:
+        return definition.infer(Typing(tuple(operands), attributes_of(op, resolved(attributes)), tuple(types)))
+    except UserError as error:
+        what = error.diagnostics[0]
+        fail(UserError, f"{op.name}: {what.message}", what.hint)
+
+
+def _agree(a: Type, b: Type) -> bool:
+    """Equal as far as the lengths are known."""
+    return same_shape(a, b) and element_type(a) is element_type(b) and names_of(a) == names_of(b)
+
+
+def resolved(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attribute values in which an axis stands for the length that it has now."""
+    return {
+        name: tuple([v.size if isinstance(v, Axis) else v for v in value]) if isinstance(value, tuple) else value
+        for name, value in attributes.items()
+    }
+
+
+def axes_of_type(type: Type, known: Sequence[Axes]) -> Axes:
+    """The axes of an inferred type: those of the operands where name and length are theirs, else new ones."""
+    assert isinstance(type, TensorType)
+    if known and known[0].names == type.axes and known[0].shape == type.shape:
+        return known[0]
+    by_name = {axis.name: axis for axes in reversed(known) for axis in axes}
+    made = []
+    for name, size in zip(type.axes or (), type.shape, strict=True):
+        axis = by_name.get(name)
+        made.append(axis if axis is not None and axis.size == size else Axis(None if size == DYNAMIC else size, name))
+    return Axes(made)
