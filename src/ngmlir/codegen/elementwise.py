@@ -199,14 +199,24 @@ def _divided(b: Instructions, element: Type, x: Value, y: Value) -> tuple[Value,
     return b.select(is_zero, constant(x.type, 0), quotient), remainder
 
 
-def _floor_divide(b: Instructions, element: Type, x: Value, y: Value) -> Value:
-    return b.floor(b.fdiv(x, y)) if _float(element) else _divided(b, element, x, y)[0]
+def _divided_floats(b: Instructions, x: Value, y: Value) -> tuple[Value, Value]:
+    """Quotient rounded down and what it leaves; exact while the quotient fits into the mantissa."""
+    quotient = b.floor(b.fdiv(x, y))
+    rest = b.fma(b.fneg(quotient), y, x)
+    rest = b.select(b.fcmp("oeq", quotient, 0.0), x, rest)
+    # The quotient was rounded before it was floored, and may so have reached the next integer.
+    below = b.and_(b.fcmp("olt", rest, 0.0), b.fcmp("ogt", y, 0.0))
+    above = b.or_(below, b.and_(b.fcmp("ogt", rest, 0.0), b.fcmp("olt", y, 0.0)))
+    quotient = b.select(above, b.fsub(quotient, 1.0), quotient)
+    rest = b.select(above, b.fadd(rest, y), rest)
+    return quotient, b.select(b.fcmp("oeq", rest, 0.0), b.copysign(rest, y), rest)
 
 
-def _remainder(b: Instructions, element: Type, x: Value, y: Value) -> Value:
-    if _float(element):
-        return b.fsub(x, b.fmul(b.floor(b.fdiv(x, y)), y))
-    return _divided(b, element, x, y)[1]
+def _quotient(which: int) -> Rule:
+    def rule(b: Instructions, element: Type, x: Value, y: Value) -> Value:
+        return _divided_floats(b, x, y)[which] if _float(element) else _divided(b, element, x, y)[which]
+
+    return rule
 
 
 def _shift(name: str) -> Rule:
@@ -254,8 +264,8 @@ _RULES: dict[str, Rule] = {
     "subtract": _arithmetic("fsub", "sub"),
     "multiply": _multiply,
     "divide": _plain(Instructions.fdiv),
-    "floor_divide": _floor_divide,
-    "remainder": _remainder,
+    "floor_divide": _quotient(0),
+    "remainder": _quotient(1),
     "maximum": _extremum("maximum", "smax", "umax"),
     "minimum": _extremum("minimum", "smin", "umin"),
     "copysign": _plain(Instructions.copysign),

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.core import Op
-from ...ir.types import FloatType, IndexType, element_type
+from ...ir.types import FloatType, IndexType, Type, element_type
 from ...llvm.types import Value
 from .. import elementwise as rules
 from . import formats
@@ -13,6 +15,9 @@ from .ranges import RULES, UNKNOWN
 
 #: Ops on the bits of f16 and bf16 as they lie in registers: operand -> integer instruction and mask.
 _SIGN_BIT = {"ng.negative": ("xor", -0x8000), "ng.absolute": ("and_", 0x7FFF)}
+
+#: Ops that are two, with a rounding each.
+_STEPS = {"ng.rsqrt": ("sqrt", "reciprocal")}
 
 _DIVISIONS = frozenset({"ng.floor_divide", "ng.remainder"})
 
@@ -34,16 +39,19 @@ def elementwise(e: Emitter, op: Op) -> None:
     if op.name in _DIVISIONS and not isinstance(element, FloatType):
         # Lanes beyond the tile may hold poison, by which nothing may be divided.
         operands = [[x if _literal(x) else e.b.freeze(x) for x in registers] for registers in operands]
-    wide = formats.computing(element)
     result = []
-    for group in zip(*operands, strict=True):
-        unpacked = [formats.unpack(e.b, e.machine, element, x) for x in group]
-        found = rules.apply(e.b, op.name.partition(".")[2], wide, *unpacked)
-        compares = "compare" in op.traits
-        result.append(found if compares else formats.pack(e.b, e.machine, element, found))
+    for step in _STEPS.get(op.name, (op.name.partition(".")[2],)):
+        result = [_rounded(e, step, op, element, group) for group in zip(*operands, strict=True)]
+        operands = [result]
     e.define(op.result, result)
     if isinstance(op.result.type, IndexType):
         e.define_index(op.result, result[0], known)
+
+
+def _rounded(e: Emitter, name: str, op: Op, element: Type, group: Sequence[Value]) -> Value:
+    unpacked = [formats.unpack(e.b, e.machine, element, x) for x in group]
+    found = rules.apply(e.b, name, formats.computing(element), *unpacked)
+    return found if "compare" in op.traits else formats.pack(e.b, e.machine, element, found)
 
 
 def select(e: Emitter, op: Op) -> None:

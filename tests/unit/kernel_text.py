@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels written by hand, as whole planned modules, compiled and run beside the interpreter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ngmlir.codegen import cpu
+from ngmlir.ir.core import Module
+from ngmlir.llvm.machine import assemble, host_target
+from ngmlir.ops.interpreter import run as interpret
+from ngmlir.ops.words import from_text
+from ngmlir.runtime.cpu import load
+from ngmlir.support.artifact import Artifact
+from ngmlir.support.target import Target
+
+#: Lanes and registers as on smaller machines, with this one's instructions.
+NARROW = {size: size for size in (16, 32, 64)}
+
+
+def planned(
+    inputs: Mapping[str, str], outputs: Mapping[str, str], body: str, grid: Sequence[int] = (1,)
+) -> str:
+    """A module with one kernel: `inputs` and `outputs` are memref types by name; `%cN` is the index N."""
+    buffers = {**inputs, **outputs}
+    indices = [f"%p{d}: index" for d in range(len(grid))]
+    arguments = ", ".join([f"%{name}: {type}" for name, type in buffers.items()] + indices)
+    numbers = sorted({int(n) for n in re.findall(r"%c(\d+)\b", body)})
+    constants = "\n".join(f"  %c{n} = ng.constant {n} : index" for n in numbers)
+    names = ", ".join(f"%{name}" for name in buffers)
+    types = ", ".join(buffers.values())
+    outer = ", ".join(f"%{name}: {type}" for name, type in buffers.items())
+    return f"""
+tile.kernel @k({arguments}) attributes {{grid = array<i64: {", ".join(map(str, grid))}>, outputs = {len(outputs)} : i64}} {{
+{constants}
+{body}
+  tile.return
+}}
+func.func @main({outer}, %arena: memref<0xi8>) attributes {{ng.arguments = {len(inputs)} : i64, ng.results = {len(outputs)} : i64}} {{
+  tile.launch @k({names}) : ({types}) -> ()
+  func.return
+}}
+"""
+
+
+def compiled(module: Module | str, arrays: Sequence[np.ndarray], target: Target | None = None) -> tuple:
+    """The results of a planned module, as machine code gives them."""
+    module = from_text(module) if isinstance(module, str) else module
+    target = target or host_target()
+    unit = cpu.emit(module, target)
+    code = assemble(unit.llvm, target)
+    return load(Artifact("object", code, unit.signature, target.key, unit.constants))(*arrays)
+
+
+def interpreted(module: Module | str, arrays: Sequence[np.ndarray]) -> tuple:
+    """The same, as the interpreter gives them."""
+    return interpret(from_text(module) if isinstance(module, str) else module, *arrays)
+
+
+def agree(text: str, *arrays: np.ndarray, target: Target | None = None, tolerance: float = 0.0) -> None:
+    """Asserts that machine code and interpreter give the same: to the bit (any NaN is a NaN), or nearly."""
+    module = from_text(text)
+    got = compiled(module, arrays, target)
+    want = interpreted(module, arrays)
+    assert len(got) == len(want)
+    for ours, theirs in zip(got, want, strict=True):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+        if tolerance:
+            a, b = ours.astype(np.float64), theirs.astype(np.float64)
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+        else:
+            same_bits(ours, theirs)
+
+
+def same_bits(ours: np.ndarray, theirs: np.ndarray) -> None:
+    """Equal bits, except that all NaNs are alike."""
+    bits = np.dtype(f"u{ours.dtype.itemsize}")
+    a, b = ours.view(bits).copy(), theirs.view(bits).copy()
+    if ours.dtype.kind == "f" or ours.dtype.name == "bfloat16":
+        for array, where in ((a, ours), (b, theirs)):
+            array[np.isnan(where.astype(np.float64))] = 12345
+    wrong = np.argwhere(a != b)
+    assert not len(wrong), f"{len(wrong)} differ, first at {wrong[0]}: {ours[tuple(wrong[0])]} != {theirs[tuple(wrong[0])]}"
