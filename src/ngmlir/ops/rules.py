@@ -239,9 +239,15 @@ def stack(t: Typing) -> Types:
 # ---- by index ----------------------------------------------------------------------------------------------
 
 
+def _not_of_nothing(source: Type, axis: int, indices: Type) -> None:
+    empty = shape_of(source)[axis] == 0 and 0 not in shape_of(indices)
+    _require(not empty, f"axis {axis} of {source} has no elements to take")
+
+
 def gather(t: Typing) -> Types:
     source, indices = t.operands
     axis = _axis(t, len(shape_of(source)))
+    _not_of_nothing(source, axis, indices)
     shape, inner = shape_of(source), shape_of(indices)
     a, b = names_of(source), names_of(indices)
     names = [*a[:axis], *b, *a[axis + 1 :]] if a is not None and b is not None else None
@@ -252,6 +258,7 @@ def gather(t: Typing) -> Types:
 def gather_elements(t: Typing) -> Types:
     source, indices = t.operands
     axis = _axis(t, len(shape_of(source)))
+    _not_of_nothing(source, axis, indices)
     a, b = list(shape_of(source)), list(shape_of(indices))
     _require(len(a) == len(b), f"{source} and its indices {indices} differ in rank")
     a[axis] = b[axis] = 0
