@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
@@ -178,10 +179,26 @@ def test_buffers_are_freed():
     for _ in range(20):
         executable.run([to_device(device, random(100), "f32"), random(100)])
     gc.collect()
+    device.synchronize()
     assert len(device.memory.regions) == held
     del executable
     gc.collect()
+    device.synchronize()
     assert not device.memory.regions
+
+
+def test_threads_may_share_a_device():
+    device = CudaSimDevice()
+    executables = [load(training_step(count), device) for count in (100, 5000)]
+
+    def work(number: int) -> bool:
+        executable = executables[number % 2]
+        count = executable.signature.arguments[0].shape[0]
+        w, g = random(count, number), random(count, number + 50)
+        return all(map(np.array_equal, executable.run([w, g]), expected_step(w, g)))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(24)))
 
 
 def test_a_fault_reaches_the_caller():

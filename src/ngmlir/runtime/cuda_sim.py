@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from threading import RLock
 
 import numpy as np
 
@@ -27,25 +29,36 @@ class CudaSimDevice:
         self.capability = capability
         self.memory = DeviceMemory()
         self._modules: dict[str, Module] = {}
+        # One kernel or copy at a time. What the garbage collector frees in the midst of one waits for its end.
+        self._lock = RLock()
+        self._freed: deque[int] = deque()
+
+    def _release(self) -> None:
+        while self._freed:
+            self.memory.free(self._freed.popleft())
 
     def allocate(self, size: int) -> int:
-        return self.memory.allocate(size)
+        with self._lock:
+            self._release()
+            return self.memory.allocate(size)
 
     def free(self, address: int) -> None:
-        self.memory.free(address)
+        self._freed.append(address)
 
     def copy_in(self, address: int, array: np.ndarray) -> None:
-        self.memory.bytes_at(address, array.nbytes)[:] = (
-            np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        )
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        with self._lock:
+            self.memory.bytes_at(address, array.nbytes)[:] = flat
 
     def copy_out(self, address: int, array: np.ndarray) -> None:
-        array.reshape(-1).view(np.uint8)[:] = self.memory.bytes_at(address, array.nbytes)
+        with self._lock:
+            array.reshape(-1).view(np.uint8)[:] = self.memory.bytes_at(address, array.nbytes)
 
     def load(self, ptx: str) -> Module:
-        if ptx not in self._modules:
-            self._modules[ptx] = Module(ptx, self.memory)
-        return self._modules[ptx]
+        with self._lock:
+            if ptx not in self._modules:
+                self._modules[ptx] = Module(ptx, self.memory)
+            return self._modules[ptx]
 
     def bind(
         self,
@@ -68,12 +81,16 @@ class CudaSimDevice:
         shared_bytes: int,
         arguments: Sequence[int],
     ) -> None:
-        module.launch(
-            kernel, grid, threads, arguments, shared_bytes, seed=self.seed, check_races=self.check_races
-        )
+        with self._lock:
+            self._release()
+            module.launch(
+                kernel, grid, threads, arguments, shared_bytes, seed=self.seed, check_races=self.check_races
+            )
 
     def synchronize(self) -> None:
-        """Launches return when they are done."""
+        """Launches return when they are done; what was freed is given back now."""
+        with self._lock:
+            self._release()
 
     def describe(self) -> GpuFacts:
         return GpuFacts("PTX simulator", self.capability, 1, 227 * 1024, 1 << 34)

@@ -41,7 +41,9 @@ class GpuDevice(Protocol):
         """The address of `size` bytes, aligned to 256; also for a size of 0."""
         ...
 
-    def free(self, address: int) -> None: ...
+    def free(self, address: int) -> None:
+        """Gives memory back; may be called by the garbage collector at any moment."""
+        ...
 
     def copy_in(self, address: int, array: np.ndarray) -> None:
         """Writes a C-contiguous array to the device; the array may change after the return."""
@@ -95,7 +97,8 @@ class DeviceBuffer:
         self.shape = shape
         self.bytes = prod(shape) * ITEM_BYTES[dtype]
         self.address = device.allocate(self.bytes)
-        weakref.finalize(self, device.free, self.address)
+        # Not at exit: a driver may be gone by then, and with the process goes all its memory.
+        weakref.finalize(self, device.free, self.address).atexit = False
 
     def write(self, array: np.ndarray) -> None:
         """Copies `array`, converted to this buffer's type, to the device."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .access import shared_space
+from .bulk import decode_bulk
 from .decoding import Decoder, Step, address, decodes, reader
 from .frame import Frame
 from .mbarriers import arrive, find, keys_of
@@ -75,12 +76,13 @@ def land(frame: Frame, due: Callable[[Copy], Array]) -> None:
 @decodes("cp")
 def _cp(slots: Slots, instruction: Instruction) -> Step:
     modifiers = instruction.modifiers
+    if "bulk" in modifiers:
+        return decode_bulk(slots, instruction)
     if modifiers[0] == "async":
         for name, decoder in _FORMS.items():
             if name in modifiers:
                 return decoder(slots, instruction)
-        if "bulk" not in modifiers:
-            return _issue(slots, instruction)
+        return _issue(slots, instruction)
     raise slots.limit(instruction)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .barriers import Barrier
     from .copies import Copy
     from .mbarriers import MBarrier
+    from .wgmma import Product
 
 WARP = 32
 
@@ -101,6 +102,11 @@ class Frame:
         self.copies: list[Copy] = []
         self.issued = 0
         self.events: list[Callable[[], None]] = []
+        # Matrix products in flight, and bulk stores that have not read shared memory yet.
+        self.product_group = np.zeros(count, np.int64)
+        self.products: list[Product] = []
+        self.bulk_group = np.zeros(count, np.int64)
+        self.bulk_stores: list[tuple[int, int, Callable[[], None], Instruction]] = []
 
     def threads(self, threads: Threads) -> np.ndarray:
         """The numbers of the running threads."""

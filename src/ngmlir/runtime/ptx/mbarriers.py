@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mbarrier objects in shared memory: phases that complete by arrivals and by bytes of asynchronous copies."""
+"""mbarrier objects in shared memory: phases that complete by arrivals and by bytes of asynchronous copies.
+
+A try_wait blocks here until its phase is over, so that a deadlock is seen as one; hardware may give up earlier
+and answer no, so a missing loop around it is not found.
+"""
 
 from __future__ import annotations
 

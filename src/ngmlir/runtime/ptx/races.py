@@ -136,6 +136,12 @@ class Shadow:
             self.written_at[granule] = self.now
             self.written_by[granule] = within
 
+    def delivered(self, place: int, size: int) -> None:
+        """A bulk copy has landed; its mbarrier tells whoever waits for it."""
+        granules = slice(place // self.granule, (place + size) // self.granule)
+        self.busy[granules] = False
+        self.written_at[granules] = 0
+
     # ---- order
 
     def join(self, warps: np.ndarray) -> None:

@@ -19,6 +19,7 @@ from .decoding import Reader, Step
 from .frame import AT_COLLECTIVE, AT_MBARRIER, DONE, READY, WARP, Frame
 from .program import Instruction
 from .registers import Threads
+from .wgmma import check_registers
 
 Array = np.ndarray
 
@@ -39,6 +40,8 @@ class Operation:
     targets: tuple[int, ...] = ()
     choose: Reader | None = None  # index into `targets`
     ready: Callable[[Frame, Threads], Array] | None = None
+    touched: frozenset[str] = frozenset()  # registers, in kernels whose matrix products run on
+    written: frozenset[str] = frozenset()
 
     @property
     def ends_segment(self) -> bool:
@@ -125,6 +128,7 @@ class _Scheduler:
             if ready.any():
                 break
             if frame.alive == 0:
+                self._check_end()
                 return None
             if not self._let_something_happen():
                 self._stuck()
@@ -151,6 +155,13 @@ class _Scheduler:
         lucky = frame.random.random(frame.blocks * frame.shape.warps) < 0.5
         chosen = ready & lucky[frame.warp_of]
         return chosen if chosen.any() else ready
+
+    def _check_end(self) -> None:
+        """Copies that still need the shared memory of a block that has ended."""
+        for thread, _, _, instruction in self.frame.bulk_stores:
+            self.frame.fault(
+                "in flight", "the block ends before this store is waited for", instruction, thread
+            )
 
     def _let_something_happen(self) -> bool:
         """One asynchronous event; False if none is outstanding."""
@@ -221,6 +232,8 @@ class _Scheduler:
 
     def _execute(self, operation: Operation, threads: Threads) -> None:
         assert operation.step is not None
+        if self.frame.products and operation.touched:
+            check_registers(self.frame, threads, operation.instruction, operation.touched, operation.written)
         if operation.guard is None:
             operation.step(self.frame, threads)
             return

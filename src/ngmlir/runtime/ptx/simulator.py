@@ -10,14 +10,14 @@ approximate instructions, time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from ...support.diagnostics import Location, UserError
-from . import access, arithmetic, bits, conversion, copies, matrix, warp
+from . import access, arithmetic, bits, conversion, copies, matrix, warp, wgmma
 from .barriers import is_block_barrier
 from .decoding import DECODERS, reader
 from .formats import STORAGE
@@ -25,14 +25,26 @@ from .frame import WARP, Frame, Shape
 from .inline import expand_calls
 from .mbarriers import decode_wait
 from .memory import DeviceMemory
-from .program import Function, Instruction, Integer, Program, Symbol, Variable
+from .program import (
+    Address,
+    Function,
+    Instruction,
+    Integer,
+    Operand,
+    Pair,
+    Program,
+    Register,
+    Symbol,
+    Variable,
+    Vector,
+)
 from .reader import read
 from .registers import Slots
 from .schedule import Code, Operation, run
 from .warp import member_mask_operand
 
 #: The modules whose import fills the table of decoders.
-OPERATIONS = (access, arithmetic, bits, conversion, copies, matrix, warp)
+OPERATIONS = (access, arithmetic, bits, conversion, copies, matrix, warp, wgmma)
 
 #: Threads of one batch: enough to hide NumPy's cost per call, few enough to stay in the cache.
 BATCH_THREADS = 1 << 15
@@ -197,6 +209,8 @@ class Module:
         parameter_bytes = _lay_out(function.parameters, symbols)
         slots = Slots(function, symbols, self.program.source)
         operations = [self._operation(slots, function, instruction) for instruction in function.instructions]
+        if any(operation.instruction.head == "wgmma" for operation in operations):
+            _note_registers(operations)
         return Kernel(
             function,
             Code(operations, set(function.labels.values())),
@@ -254,6 +268,32 @@ class Module:
             choose = reader(slots, instruction, instruction.operands[0], "u32")
             return Operation(instruction, "table", targets=targets, choose=choose)
         return Operation(instruction, "branch", guard=guard, targets=targets)
+
+
+def _note_registers(operations: Sequence[Operation]) -> None:
+    """For each instruction but the matrix products themselves: the registers that it uses, and those it writes."""
+    for operation in operations:
+        instruction = operation.instruction
+        if instruction.head != "wgmma":
+            operation.touched = frozenset(_registers(instruction.operands))
+            results = instruction.operands[:1]
+            stores = results and isinstance(results[0], Address)
+            operation.written = frozenset() if stores else frozenset(_registers(results))
+
+
+def _registers(operands: Sequence[Operand]) -> Iterator[str]:
+    for operand in operands:
+        match operand:
+            case Register(name):
+                yield name
+            case Vector(items):
+                yield from _registers(items)
+            case Pair(first, second):
+                yield from _registers((first, second))
+            case Address(base):
+                yield from _registers((base,))
+            case _:
+                pass
 
 
 def _lay_out(variables: Sequence[Variable], symbols: dict[str, int]) -> int:

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wgmma: matrix products of four warps, which read shared memory and run on after they are issued.
+
+A product is computed at issue. Until its group is waited for, its accumulators may be touched by other
+products only, registers and shared memory that it reads must stay as they are; whatever breaks this is a
+fault. The summation order within a product is not specified; here it is that of f64.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from .decoding import Reader, Step, decodes, reader, writer
+from .formats import from_bf16
+from .frame import WARP, Frame
+from .program import Instruction, Integer, Operand, Register, Vector
+from .registers import Slots, Threads
+
+Array = np.ndarray
+
+GROUP = 4 * WARP
+_SHAPE = re.compile(r"m64n(\d+)k(\d+)$")
+#: Bits 62-63 of a descriptor -> bytes of a row of the swizzle pattern (0: none).
+_SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
+_ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
+
+
+@dataclass
+class Product:
+    """A wgmma in flight: its warpgroup and commit group, and the operand bytes that it may still read."""
+
+    warpgroup: int
+    group: int
+    places: Array
+    snapshot: Array
+    accumulators: frozenset[str]
+    inputs: frozenset[str]
+    instruction: Instruction
+
+
+def numbers(raw: Array, kind: str) -> Array:
+    """f64 values of elements that lie as unsigned words of their size."""
+    if kind == "bf16":
+        return from_bf16(raw).astype(np.float64)
+    if kind == "tf32":
+        return (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+    view = {"f16": np.float16, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "s8": np.int8}
+    return np.ascontiguousarray(raw).view(view.get(kind, np.uint8)).astype(np.float64)
+
+
+def swizzled(offset: Array, width: int) -> Array:
+    """Byte offsets after the XOR pattern of a row `width` bytes wide."""
+    return offset ^ (((offset >> 7) & (width // 16 - 1)) << 4) if width else offset
+
+
+def tile_places(descriptor: int, rows: int, depth: int, item: int, along_rows: bool) -> Array:
+    """Byte offsets in shared memory of a rows x depth operand, as its descriptor lays it out."""
+    start, leading, stride = ((descriptor >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
+    width = _SWIZZLE[descriptor >> 62]
+    row, k = np.arange(rows)[:, None], np.arange(depth)[None]
+    if along_rows:
+        per = width // item
+        offset = row // per * leading + k // 8 * stride + k % 8 * width + row % per * item
+    elif width:
+        offset = row // 8 * stride + row % 8 * width + k * item
+    else:
+        per = 16 // item
+        offset = row // 8 * stride + k // per * leading + row % 8 * 16 + k % per * item
+    return swizzled(start + offset, width)
+
+
+@decodes("wgmma")
+def _wgmma(slots: Slots, instruction: Instruction) -> Step:
+    action = instruction.modifiers[0]
+    if action == "fence":
+        return lambda frame, threads: None
+    if action == "commit_group":
+
+        def commit(frame: Frame, threads: Threads) -> None:
+            frame.product_group[threads] += 1
+
+        return commit
+    if action == "wait_group":
+        return _wait(slots, instruction)
+    return _multiply(slots, instruction)
+
+
+def _wait(slots: Slots, instruction: Instruction) -> Step:
+    (operand,) = instruction.operands
+    if not isinstance(operand, Integer):
+        raise slots.wrong(instruction, "the number of groups must be a literal")
+    left = operand.value
+
+    def step(frame: Frame, threads: Threads) -> None:
+        running = np.zeros(frame.count, np.bool_)
+        running[threads] = True
+        rest = []
+        for product in frame.products:
+            first = product.warpgroup * GROUP
+            if not running[first] or product.group >= frame.product_group[first] - left:
+                rest.append(product)
+            elif not np.array_equal(frame.shared[product.places], product.snapshot):
+                message = "shared memory was overwritten while this product was in flight"
+                frame.fault("in flight", message, product.instruction, first)
+        frame.products = rest
+
+    return step
+
+
+def check_registers(
+    frame: Frame, threads: Threads, instruction: Instruction, touched: frozenset[str], written: frozenset[str]
+) -> None:
+    """Stops an instruction that uses the accumulators, or overwrites an input, of a product in flight."""
+    running = frame.threads(threads) // GROUP
+    for product in frame.products:
+        if product.warpgroup not in running:
+            continue
+        wrong = (product.accumulators & touched) | (product.inputs & written)
+        if wrong:
+            message = f"register {min(wrong)} belongs to a matrix product that is not waited for"
+            frame.fault("in flight", message, instruction, product.warpgroup * GROUP)
+
+
+def _multiply(slots: Slots, instruction: Instruction) -> Step:
+    modifiers = instruction.modifiers
+    shape = next((m for m in map(_SHAPE.match, modifiers) if m), None)
+    result, a_kind, b_kind = modifiers[-3:]
+    if (
+        shape is None
+        or "sp" in modifiers
+        or a_kind not in _ITEM
+        or b_kind not in _ITEM
+        or result not in ("f32", "s32")
+    ):
+        raise slots.limit(instruction)
+    columns, depth = int(shape.group(1)), int(shape.group(2))
+    d, a, b, scale, *flags = instruction.operands
+    if not isinstance(d, Vector):
+        raise slots.wrong(instruction, "the accumulators must be a vector")
+    from_registers = isinstance(a, Vector)
+    signs, majors = _flags(slots, instruction, flags, from_registers)
+    starts = [reader(slots, instruction, item, result) for item in d.items]
+    writes = [writer(slots, instruction, item, result) for item in d.items]
+    left = [reader(slots, instruction, item, "b32") for item in a.items] if isinstance(a, Vector) else []
+    a_descriptor = None if from_registers else reader(slots, instruction, a, "u64")
+    b_descriptor = reader(slots, instruction, b, "u64")
+    keep = reader(slots, instruction, scale, "pred")
+    accumulators, inputs = _names(d), _names(a) if from_registers else frozenset()
+    a_item, b_item = _ITEM[a_kind], _ITEM[b_kind]
+
+    def operand(
+        frame: Frame, leader: int, descriptor: int, rows: int, item: int, kind: str, along_rows: bool
+    ) -> tuple[Array, Array]:
+        """The values of a shared operand, and the bytes that it occupies."""
+        places = tile_places(descriptor, rows, depth, item, along_rows)
+        if int(places.max()) + item > frame.shape.shared_bytes:
+            frame.fault("out of bounds", "an operand ends outside of shared memory", instruction, leader)
+        places = places + int(frame.shared_base[leader])
+        if frame.shadow is not None:
+            flat = places.reshape(-1)
+            frame.shadow.read(np.full(len(flat), leader), flat, item, instruction)
+        octets = (places[..., None] + np.arange(item)).reshape(-1)
+        return numbers(frame.shared.view(f"u{item}")[places // item], kind), octets
+
+    def step(frame: Frame, threads: Threads) -> None:
+        running = frame.threads(threads)
+        if frame.shape.block_threads % GROUP:
+            frame.fault(
+                "not converged", "a block must be whole groups of 128 threads", instruction, int(running[0])
+            )
+        leaders = running[::GROUP]
+        accumulator = np.stack([start(frame, threads) for start in starts], axis=-1)
+        total = _rows(accumulator.astype(np.float64), columns)
+        total = np.where(keep(frame, threads)[::GROUP, None, None], total, 0.0)
+        fragments = _register_rows(frame, threads, left, a_kind, depth) if from_registers else None
+        right = b_descriptor(frame, threads)[::GROUP].tolist()
+        shared = None if a_descriptor is None else a_descriptor(frame, threads)[::GROUP].tolist()
+        for index, leader in enumerate(leaders.tolist()):
+            second, octets = operand(frame, leader, right[index], columns, b_item, b_kind, majors[1])
+            if shared is not None:
+                first, more = operand(frame, leader, shared[index], 64, a_item, a_kind, majors[0])
+                octets = np.concatenate([octets, more])
+            else:
+                assert fragments is not None
+                first = fragments[index]
+            total[index] += signs[0] * signs[1] * (first @ second.T)
+            frame.products.append(
+                Product(
+                    leader // GROUP,
+                    int(frame.product_group[leader]),
+                    octets,
+                    frame.shared[octets].copy(),
+                    accumulators,
+                    inputs,
+                    instruction,
+                )
+            )
+        values = _fragments(total, columns).astype(accumulator.dtype)
+        for number, write in enumerate(writes):
+            write(frame, threads, values[:, number])
+
+    return step
+
+
+def _flags(
+    slots: Slots, instruction: Instruction, flags: list[Operand], from_registers: bool
+) -> tuple[tuple[int, int], tuple[bool, bool]]:
+    """Signs of the operands, and whether A and B lie along their rows (MN-major)."""
+    values = [flag.value for flag in flags if isinstance(flag, Integer)]
+    if len(values) != len(flags):
+        raise slots.wrong(instruction, "signs and layouts must be literals")
+    signs = (values[0], values[1]) if len(values) >= 2 else (1, 1)
+    layouts = values[2:]
+    if from_registers:
+        layouts = [0, *layouts]
+    a_major, b_major = (layouts + [0, 0])[:2]
+    return signs, (bool(a_major), bool(b_major))
+
+
+def _names(operand: Operand) -> frozenset[str]:
+    items = operand.items if isinstance(operand, Vector) else ()
+    return frozenset(item.name for item in items if isinstance(item, Register))
+
+
+def _rows(accumulator: Array, columns: int) -> Array:
+    """By warpgroup, 64 x columns, from (thread, register)."""
+    parts = accumulator.reshape(-1, 4, 8, 4, columns // 8, 2, 2)
+    return parts.transpose(0, 1, 5, 2, 4, 3, 6).reshape(-1, 64, columns)
+
+
+def _fragments(total: Array, columns: int) -> Array:
+    """(thread, register): the inverse of `_rows`."""
+    parts = total.reshape(-1, 4, 2, 8, columns // 8, 4, 2)
+    return parts.transpose(0, 1, 3, 5, 4, 2, 6).reshape(-1, columns // 2)
+
+
+def _register_rows(frame: Frame, threads: Threads, reads: list[Reader], kind: str, depth: int) -> Array:
+    """A from registers: by warpgroup, 64 x depth."""
+    count = len(frame.threads(threads))
+    words = np.stack([np.broadcast_to(read(frame, threads), count) for read in reads], axis=-1)
+    item = _ITEM[kind]
+    values = numbers(np.ascontiguousarray(words).view(f"u{item}").reshape(count, len(reads), -1), kind)
+    per = 4 // item
+    parts = values.reshape(-1, 4, 8, 4, len(reads) // 2, 2, per)
+    return parts.transpose(0, 1, 5, 2, 4, 3, 6).reshape(-1, 64, depth)
