@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table from opcode heads to decoders, and the operand helpers that decoders share.
+"""The table from opcode heads to decoders, and the ways to read and write operands that decoders share.
 
 A decoder looks at one instruction once and returns a step: a function of the frame and the running threads.
 """
