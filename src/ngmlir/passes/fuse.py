@@ -22,9 +22,9 @@ FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota"})
 def fuse(module: Module, target: Target) -> Module:
     """Groups ops into `ng.fusion`s, each of which will be one kernel.
 
-    Kinds: `map` (elementwise over one space), `rows` (reductions over the innermost loops, with what comes
-    before and after: softmax and normalisations are one kernel), `columns` (reductions over outer loops, with
-    prologue and epilogue), `dot` (a matrix product with its epilogue). An op joins the kernel of an operand
+    Kinds: `map` (elementwise over one space), `rows` (reductions over the innermost loop, perhaps with others,
+    and what comes before and after: softmax and normalisations are one kernel), `columns` (reductions over
+    outer loops only, with prologue and epilogue), `dot` (a matrix product with its epilogue). An op joins the kernel of an operand
     when it runs over the same loops and no value would have to leave the kernel and come back.
 
     Before:
@@ -311,7 +311,7 @@ class _Fusion:
         """Whether a reduction over the loops `gone` suits the kernel, which a first one turns into rows or columns."""
         domain = self.space.resolve(kernel.domain or ())
         if kernel.kind == "map":
-            kernel.kind = "rows" if frozenset(domain[len(domain) - len(gone) :]) == gone else "columns"
+            kernel.kind = "rows" if domain[-1] in gone else "columns"
             kernel.reduced = gone
         elif gone != kernel.reduced or (kernel.kind == "columns" and after):
             return False

@@ -8,6 +8,7 @@ from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .decompose import decompose
 from .expand_math import expand_math
+from .fold_empty import fold_empty
 from .fuse import fuse
 from .plan_memory import plan_memory
 from .prune import prune
@@ -22,6 +23,7 @@ PASSES: dict[str, Pass] = {
         common_subexpressions,
         dead_code,
         decompose,
+        fold_empty,
         fuse,
         to_kernels,
         expand_math,

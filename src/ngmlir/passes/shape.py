@@ -107,6 +107,8 @@ class _Shaping:
             self.broadcast(op, type)
         elif op.name == "ng.dot" and _static(op):
             self.dot(op)
+        elif op.name in ("ng.argmax", "ng.argmin"):
+            self.position(op)
         else:
             self.other(op)
 
@@ -213,6 +215,19 @@ class _Shaping:
         rows = [size(batch)] if batch else []
         rest = (size(free), size(contract)) if depth else (size(contract), size(free))
         return self.view(value, [*rows, *rest]), depth
+
+    def position(self, op: Op) -> None:
+        """The reduced axes of argmax and argmin stand together at the end, in order, or where they are."""
+        axes = sorted(op.attributes["axes"].values)  # type: ignore[attr-defined]
+        source, attributes = self.view(op.operands[0]), op.attributes
+        if axes != list(range(axes[0], axes[-1] + 1)):
+            rest = [d for d in range(len(source.type.shape)) if d not in axes]  # type: ignore[attr-defined]
+            source = self.builder.transpose(source, permutation=[*rest, *axes])
+            axes = list(range(len(rest), len(rest) + len(axes)))
+            attributes = {**attributes, "axes": integers(axes)}
+        new = op.rebuilt([source], attributes=attributes, types=[plain(r.type) for r in op.results])
+        self.builder.add_op(new)
+        self.set(op, *new.results)
 
     def transposed(self, value: Value, order: Sequence[int]) -> Value:
         return self.builder.transpose(self.view(value), permutation=order)

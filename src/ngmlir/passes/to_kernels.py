@@ -137,8 +137,13 @@ class _Writer:
 
     def single(self, op: Op, operands: Sequence[Value], b: Builder) -> Sequence[Value]:
         made = SINGLES[op.name](op, self.target)
-        name = self.kernel(made, op.name.partition(".")[2])
-        return b.call(operands, types=[r.type for r in op.results], callee=name)
+        name = self.kernel(made.kernel, op.name.partition(".")[2])
+        inputs = [_as(b, v, s) for v, s in zip(operands, made.operand_shapes, strict=True)]
+        types = [
+            TensorType(s, element_type(r.type)) for s, r in zip(made.result_shapes, op.results, strict=True)
+        ]
+        results = b.call(inputs, types=types, callee=name)
+        return [_as(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
 
 
 def _as(b: Builder, value: Value, shape: Sequence[int]) -> Value:

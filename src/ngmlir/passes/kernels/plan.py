@@ -98,6 +98,10 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
     # The dimensions of a skipped op stay apart: its kernel tiles each in its own way.
     apart = [(a,) for op in body.ops if skip(op) for a in resolved[op.results[0]]]
     runs = _runs(domain, [*resolved.values(), *counted.values(), *apart])
+    if kind(fusion) == "rows":
+        first = next(op for op in body.ops if "reduction" in op.traits)
+        kept = set(resolved[first.results[0]])
+        runs.sort(key=lambda run: run[0] not in kept)  # a row is all that is reduced, wherever it lies
     place = {run[0]: i for i, run in enumerate(runs)}
     return Plan(
         fusion,
@@ -500,7 +504,7 @@ class Reduction:
             case "ng.any":
                 return numeric_literal(0, element)
             case name:
-                return _extreme(element, lowest=name == "ng.max")
+                return extreme(element, lowest=name == "ng.max")
 
     def combine(self, b: Builder, x: Value, y: Value) -> Value:
         return getattr(b, _COMBINE[self.op.name])(x, y)
@@ -520,13 +524,15 @@ class Reduction:
         return b.cast(value, type=with_element(value.type, self.element))
 
 
-def _extreme(element: Type, lowest: bool) -> Attribute:
+def extreme(element: Type, lowest: bool) -> Attribute:
+    """The least or the greatest number of a type."""
     if isinstance(element, FloatType):
         return FloatAttr(float_bits(float("-inf") if lowest else float("inf"), element), element)
     assert isinstance(element, IntegerType)
     if element.unsigned:
         return IntegerAttr(0 if lowest else (1 << element.width) - 1, element)
-    return IntegerAttr(-(1 << (element.width - 1)) if lowest else (1 << (element.width - 1)) - 1, element)
+    half = 1 << (element.width - 1)
+    return IntegerAttr(-half if lowest else half - 1, element)
 
 
 def widest_item(planned: Plan) -> int:

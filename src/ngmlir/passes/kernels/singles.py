@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of ops that are not fused: data movement, access by index, cumulative ops, positions of extremes."""
+"""The table of ops that are kernels of their own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,24 @@ from collections.abc import Callable
 
 from ...ir.core import Op
 from ...support.target import Target
+from .extremes import arg_kernel
+from .indexed import gather_elements_kernel, gather_kernel, scatter_kernel
+from .moves import concatenate_kernel, pad_kernel, slice_kernel, transpose_kernel
+from .running import cumulative_kernel
+from .single import Single
 
-#: Op name -> function that gives its kernel (named `k`), with one buffer per operand and per result.
-SINGLES: dict[str, Callable[[Op, Target], Op]] = {}
+SINGLES: dict[str, Callable[[Op, Target], Single]] = {
+    "ng.transpose": transpose_kernel,
+    "ng.slice": slice_kernel,
+    "ng.pad": pad_kernel,
+    "ng.concatenate": concatenate_kernel,
+    "ng.gather": gather_kernel,
+    "ng.gather_elements": gather_elements_kernel,
+    "ng.scatter": scatter_kernel,
+    "ng.argmax": arg_kernel,
+    "ng.argmin": arg_kernel,
+    "ng.cumulative_sum": cumulative_kernel,
+    "ng.cumulative_product": cumulative_kernel,
+    "ng.cumulative_max": cumulative_kernel,
+    "ng.cumulative_min": cumulative_kernel,
+}

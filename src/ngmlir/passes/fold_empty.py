@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops on nothing: they need no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.core import Module, Op, Value
+from ..ir.types import TensorType, shape_of
+from ..ops.builder import Builder
+from ..rewrite.sweep import sweep
+from ..support.target import Target
+from .kernels.plan import Reduction
+
+
+def fold_empty(module: Module, target: Target) -> Module:
+    """Replaces values without elements, and what is reduced from them, by constants.
+
+    Before:
+        func.func @main(%x: tensor<0x4xf32>) -> tensor<4xf32> {
+          %0 = ng.exp %x : tensor<0x4xf32>
+          %1 = ng.sum %0 axes [0] : (tensor<0x4xf32>) -> tensor<4xf32>
+          return %1 : tensor<4xf32>
+        }
+    After:
+        func.func @main(%x: tensor<0x4xf32>) -> tensor<4xf32> {
+          %0 = ng.constant dense<> : tensor<0x4xf32>
+          %1 = ng.constant dense<0.0> : tensor<4xf32>
+          func.return %1 : tensor<4xf32>
+        }
+    """
+    return sweep(module, _fold)
+
+
+def _empty(value: Value) -> bool:
+    type = value.type
+    return isinstance(type, TensorType) and type.static and type.size == 0
+
+
+def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
+    if len(op.results) != 1 or "pure" not in op.traits or op.name == "ng.constant":
+        return None
+    result = op.results[0]
+    if _empty(result):
+        return [builder.number(0, result.type)]
+    if not op.operands or not _empty(op.operands[0]):
+        return None
+    if "reduction" in op.traits:
+        # The sum of nothing is 0.0, though -0.0 is what sums start from.
+        start = 0 if op.name == "ng.sum" else Reduction(op).start
+        return [builder.number(start, result.type)]
+    if op.name == "ng.dot":
+        return [builder.number(0, result.type)]
+    if op.name == "ng.concatenate" and any(not _empty(o) for o in op.operands):
+        rest = [o for o in op.operands if not _empty(o)]
+        axis: int = op.attributes["axis"].value  # type: ignore[attr-defined]
+        return [builder.concatenate(rest, axis=axis) if len(rest) > 1 else rest[0]]
+    if op.name == "ng.scatter" and shape_of(op.operands[1].type) and _empty(op.operands[1]):
+        return [op.operands[0]]
+    return None

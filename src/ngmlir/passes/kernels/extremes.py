@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels for argmax and argmin: the best value so far and where it was, lane by lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.core import Op, Value
+from ...ir.types import FloatType, VectorType, element_type, i64, shape_of, with_element
+from ...support.target import Target
+from .plan import Span, extreme, power_of_two
+from .single import Single, SingleFrame, merged, vector
+
+#: Greater than any position.
+_NOWHERE = (1 << 63) - 1
+
+
+def arg_kernel(op: Op, target: Target) -> Single:
+    """The reduced axes stand together (the shape pass sees to it)."""
+    axes: Sequence[int] = op.attributes["axes"].values  # type: ignore[attr-defined]
+    shape = merged(shape_of(op.operands[0].type), min(axes), len(axes))
+    return _Search(op, target, shape).build()
+
+
+class _Search:
+    def __init__(self, op: Op, target: Target, shape: tuple[int, int, int]):
+        self.op, self.target = op, target
+        self.before, self.size, self.after = shape
+        self.greatest = op.name == "ng.argmax"
+        self.element = element_type(op.operands[0].type)
+        self.result = element_type(op.results[0].type)
+
+    def build(self) -> Single:
+        space = (self.before, 1) if self.after == 1 else (self.before, self.after)
+        frame = SingleFrame(
+            self.op, self.target, space,
+            [(self.before, self.size, self.after)], [(self.before, self.after)],
+        )  # fmt: skip
+        self.frame, self.b = frame, frame.b
+        if self.after != 1:
+            frame.visit(space, frame.width, lambda spans: self.column(*spans))
+        elif frame.masks:
+            frame.visit((self.before,), 1, lambda spans: self.row(spans[0]))
+        else:
+            frame.visit(space, 1, lambda spans: self.row(spans[0]))
+        return frame.done()
+
+    def better(self, new: Value, old: Value) -> Value:
+        """Whether `new` takes the place of an earlier `old`: it is beyond it, or the first NaN."""
+        b = self.b
+        beyond = b.greater(new, old) if self.greatest else b.less(new, old)
+        if not isinstance(self.element, FloatType):
+            return beyond
+        first_nan = b.bitwise_and(b.not_equal(new, new), b.equal(old, old))
+        # Nothing is beyond NaN, so only the second case needs to look at the old one.
+        return b.bitwise_or(beyond, first_nan)
+
+    def column(self, row: Span, span: Span) -> None:
+        """Neighbouring results side by side."""
+        b = self.b
+        type = vector(span.size, self.element)
+        counts = with_element(type, i64)
+
+        def load(k: Value) -> Value:
+            return b.load(self.frame.sources[0], [row.start, k, span.start], type=type, masked=span.masked)
+
+        def step(k: Value, carried: Sequence[Value]) -> list[Value]:
+            new = load(k)
+            taken = self.better(new, carried[0])
+            position = b.cast(k, type=i64)
+            if span.size:
+                position = b.broadcast(position, type=counts, dimensions=())
+            return [b.select(taken, new, carried[0]), b.select(taken, position, carried[1])]
+
+        start = [load(b.index(0)), b.number(0, counts)]
+        _, where = b.loop(1, self.size, 1, start, step)
+        self.store(where, [row.start, span.start], span.masked)
+
+    def store(self, where: Value, at: Sequence[Value], masked: bool) -> None:
+        b = self.b
+        found = where if self.result is i64 else b.cast(where, type=with_element(where.type, self.result))
+        b.store(found, self.frame.results[0], at, masked=masked)
+
+    def row(self, row: Span) -> None:
+        """Lanes search on their own; then the first position of the best lane value wins."""
+        b, frame = self.b, self.frame
+        width = min(frame.width, power_of_two(self.size) if frame.masks else self.size)
+        lanes = VectorType((width,), self.element)
+        worst = b.number(extreme(self.element, self.greatest), lanes)
+        nowhere = b.number(_NOWHERE, with_element(lanes, i64))
+        scalars = [b.number(extreme(self.element, self.greatest), self.element), b.number(_NOWHERE, i64)]
+
+        def body(span: Span, carried: Sequence[Value]) -> Sequence[Value]:
+            type = VectorType((span.size,), self.element)
+            new = b.load(frame.sources[0], [row.start, span.start, b.index(0)], type=type, dims=[1], masked=span.masked)
+            counts = VectorType((span.size,), i64)
+            position = b.add(
+                b.iota(type=counts, dimension=0),
+                b.broadcast(b.cast(span.start, type=i64), type=counts, dimensions=()),
+            )
+            if span.masked:
+                inside = b.less(position, b.number(self.size, counts))
+                new = b.select(inside, new, b.number(extreme(self.element, self.greatest), type))
+                position = b.select(inside, position, b.number(_NOWHERE, counts))
+            if type is lanes:
+                value, where = carried[0], carried[1]
+                # A lane that has seen nothing takes whatever comes, be it the worst value itself.
+                taken = b.bitwise_or(self.better(new, value), b.equal(where, nowhere))
+                return [b.select(taken, new, value), b.select(taken, position, where), *carried[2:]]
+            return [*carried[:2], *self.best(new, position, carried[2], carried[3])]
+
+        carried = frame.tiles(self.size, width, [worst, nowhere, *scalars], body)
+        _, where = self.best(carried[0], carried[1], carried[2], carried[3])
+        self.store(where, [row.start, b.index(0)], False)
+
+    def best(self, values: Value, positions: Value, value: Value, position: Value) -> tuple[Value, Value]:
+        """The first position of the best of a tile and of one more candidate."""
+        b = self.b
+        reduce = b.max if self.greatest else b.min
+        join = b.maximum if self.greatest else b.minimum
+        top = join(reduce(values, axes=[0]), value)
+        wide = b.broadcast(top, type=values.type, dimensions=())
+        first = b.min(
+            b.select(self.same(values, wide), positions, b.number(_NOWHERE, positions.type)), axes=[0]
+        )
+        alone = b.select(self.same(value, top), position, b.number(_NOWHERE, i64))
+        return top, b.minimum(first, alone)
+
+    def same(self, x: Value, y: Value) -> Value:
+        """Equal, or both NaN."""
+        b = self.b
+        equal = b.equal(x, y)
+        if not isinstance(self.element, FloatType):
+            return equal
+        return b.bitwise_or(equal, b.bitwise_and(b.not_equal(x, x), b.not_equal(y, y)))

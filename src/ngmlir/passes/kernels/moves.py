@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that only move data: transpose, slice, pad, concatenate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.core import Op, Value
+from ...ir.types import VectorType, element_type, i64, shape_of
+from ...ops.ng import YieldOp
+from ...support.target import Target
+from .plan import Span
+from .single import Single, SingleFrame
+
+
+def transpose_kernel(op: Op, target: Target) -> Single:
+    """Square blocks, so that both sides are met in whole registers."""
+    shape, order = _merged_transpose(shape_of(op.operands[0].type), op.attributes["permutation"].values)  # type: ignore[attr-defined]
+    result = [shape[d] for d in order]
+    element = element_type(op.operands[0].type)
+    last = len(shape) - 1
+    if not shape or order[-1] == last:
+        # The innermost dimension stays: whole rows are copied.
+        frame = SingleFrame(op, target, result, [shape], [result])
+
+        def copy(spans: list[Span]) -> None:
+            starts = [s.start for s in spans]
+            if not spans:
+                tile = frame.scalar(frame.sources[0], ())
+                frame.b.store(tile, frame.results[0], ())
+                return
+            span = spans[-1]
+            source = [starts[order.index(d)] for d in range(len(shape))]
+            tile = frame.b.load(
+                frame.sources[0], source, type=VectorType((span.size,), element), masked=span.masked
+            )
+            frame.b.store(tile, frame.results[0], starts, masked=span.masked)
+
+        frame.visit(result, frame.width, copy)
+        return frame.done()
+    # The result's loop over the operand's innermost dimension, and the result's own innermost loop.
+    inner = order.index(last)
+    side = 32 if target.execution == "warps" else max(4, target.lanes(4))
+    outer = [d for d in range(len(result)) if d not in (inner, last)]
+    sizes = [result[inner], *[result[d] for d in outer], result[last]]
+    frame = SingleFrame(op, target, [-(-sizes[0] // side), *sizes[1:]], [shape], [result])
+    frame.width = side
+    b = frame.b
+
+    def block(spans: list[Span], rows: Span) -> None:
+        at = {inner: rows, last: spans[-1], **dict(zip(outer, spans[1:-1], strict=True))}
+        starts = [at[d].start for d in range(len(result))]
+        source = [starts[order.index(d)] for d in range(len(shape))]
+        masked = rows.masked or spans[-1].masked
+        type = VectorType((rows.size, spans[-1].size), element)
+        tile = b.load(
+            frame.sources[0], source, type=type, dims=[last, order[-1]], masked=masked
+        )
+        b.store(tile, frame.results[0], starts, dims=[inner, last], masked=masked)
+
+    def stripe(spans: list[Span]) -> None:
+        start = b.multiply(spans[0].start, b.index(side))
+        rest = sizes[0] % side
+        if frame.masks:
+            block(spans, Span(start, side, rest != 0))
+        elif rest == 0:
+            block(spans, Span(start, side))
+        else:
+            whole = b.less(spans[0].start, b.index(sizes[0] // side))
+            regions = []
+            for size in (side, rest):
+                with b.region() as (region, _):
+                    block(spans, Span(start, size))
+                    b.end(YieldOp)
+                regions.append(region)
+            b.if_(whole, types=(), regions=regions)
+
+    frame.visit(frame.sizes, side, stripe)
+    return frame.done()
+
+
+def _merged_transpose(shape: Sequence[int], order: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Operand shape and permutation without dimensions of one element and with neighbours that stay together."""
+    kept = [d for d in order if shape[d] != 1]
+    runs: list[list[int]] = []
+    for d in kept:
+        previous = runs[-1][-1] if runs else None
+        between = range(previous + 1, d) if previous is not None and previous < d else None
+        if between is not None and all(shape[x] == 1 for x in between):
+            runs[-1].append(d)
+        else:
+            runs.append([d])
+    by_operand = sorted(runs, key=lambda run: run[0])
+    sizes = []
+    for run in by_operand:
+        size = 1
+        for d in run:
+            size *= shape[d]
+        sizes.append(size)
+    return sizes, [by_operand.index(run) for run in runs]
+
+
+def slice_kernel(op: Op, target: Target) -> Single:
+    """Reads with a step."""
+    starts: Sequence[int] = op.attributes["starts"].values  # type: ignore[attr-defined]
+    steps: Sequence[int] = op.attributes["steps"].values  # type: ignore[attr-defined]
+    frame = SingleFrame(op, target, shape_of(op.results[0].type))
+    b = frame.b
+    element = element_type(op.results[0].type)
+
+    def move(spans: list[Span]) -> None:
+        source = [
+            b.add(b.index(start), b.multiply(s.start, b.index(step)))
+            for s, start, step in zip(spans, starts, steps, strict=True)
+        ]
+        span = spans[-1] if spans else Span(b.index(0))
+        type = VectorType((span.size,), element) if span.size else element
+        distance = [steps[-1]] if spans and steps[-1] != 1 else None
+        tile = b.load(frame.sources[0], source, type=type, steps=distance, masked=span.masked)
+        b.store(tile, frame.results[0], [s.start for s in spans], masked=span.masked)
+
+    frame.visit(frame.sizes, frame.width, move)
+    return frame.done()
+
+
+def pad_kernel(op: Op, target: Target) -> Single:
+    """Reads with a mask: what lies outside the operand is the padding value."""
+    low: Sequence[int] = op.attributes["low"].values  # type: ignore[attr-defined]
+    frame = SingleFrame(op, target, shape_of(op.results[0].type))
+    b = frame.b
+    element = element_type(op.results[0].type)
+
+    def move(spans: list[Span]) -> None:
+        if not spans:
+            b.store(frame.scalar(frame.sources[0], ()), frame.results[0], ())
+            return
+        source = [b.subtract(s.start, b.index(before)) for s, before in zip(spans, low, strict=True)]
+        # Every dimension is one of the tile's, so that the mask looks at all of them.
+        whole = VectorType((*[1] * (len(spans) - 1), spans[-1].size), element)
+        tile = b.load(frame.sources[0], source, type=whole, masked=True, pad=op.attributes.get("value"))
+        tile = b.reshape(tile, type=VectorType((spans[-1].size,), element)) if len(spans) > 1 else tile
+        b.store(tile, frame.results[0], [s.start for s in spans], masked=spans[-1].masked)
+
+    frame.visit(frame.sizes, frame.width, move)
+    return frame.done()
+
+
+def concatenate_kernel(op: Op, target: Target) -> Single:
+    """One operand after the other; dimensions before and after the axis are merged."""
+    axis: int = op.attributes["axis"].value  # type: ignore[attr-defined]
+    shape = shape_of(op.results[0].type)
+    before = after = 1
+    for size in shape[:axis]:
+        before *= size
+    for size in shape[axis + 1 :]:
+        after *= size
+    widths = [shape_of(o.type)[axis] * after for o in op.operands]
+    frame = SingleFrame(
+        op, target, (before, sum(widths)), [(before, w) for w in widths], [(before, sum(widths))], parallel=False
+    )
+    b = frame.b
+    element = element_type(op.results[0].type)
+    at = 0
+    for source, width in zip(frame.sources, widths, strict=True):
+        if width == 0:
+            continue
+
+        def row(spans: list[Span], source: Value = source, width: int = width, at: int = at) -> None:
+            def move(span: Span, _: object) -> tuple[()]:
+                type = VectorType((span.size,), element)
+                tile = b.load(source, [spans[0].start, span.start], type=type, masked=span.masked)
+                if span.masked:
+                    # The tile reaches beyond this operand's row, into what another one writes.
+                    _store_part(frame, tile, spans[0], span, at, width)
+                else:
+                    b.store(tile, frame.results[0], [spans[0].start, b.add(span.start, b.index(at))])
+                return ()
+
+            frame.tiles(width, frame.width, (), move)
+
+        frame.nest((before,), row)
+        at += width
+    return frame.done()
+
+
+def _store_part(frame: SingleFrame, tile: Value, row: Span, span: Span, at: int, width: int) -> None:
+    """Stores the elements of a masked tile that lie inside a row of `width`."""
+    b = frame.b
+    whole = VectorType((span.size,), i64)
+    start = b.broadcast(b.cast(span.start, type=i64), type=whole, dimensions=())
+    position = b.add(b.iota(type=whole, dimension=0), start)
+    inside = b.less(position, b.number(width, whole))
+    target = b.minimum(b.add(position, b.number(at, whole)), b.number(at + width - 1, whole))
+    b.scatter_tile(tile, inside, frame.results[0], [row.start, target])

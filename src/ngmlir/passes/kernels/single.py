@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernels of ops that stand alone share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ...ir.core import Op, Value
+from ...ir.literals import item_bytes
+from ...ir.types import MemRefType, Type, VectorType, element_type, shape_of
+from ...support.target import Target
+from .plan import Frame, grid_for, tile_width
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Single:
+    """A finished kernel, and the shapes in which it takes the op's operands and gives its results."""
+
+    kernel: Op
+    operand_shapes: tuple[Shape, ...]
+    result_shapes: tuple[Shape, ...]
+
+
+class SingleFrame(Frame):
+    """A frame for one op. `sizes` is the space that is visited, `operand_shapes` and `result_shapes` the
+    shapes of the buffers (dimensions that the op treats alike may be merged)."""
+
+    def __init__(
+        self,
+        op: Op,
+        target: Target,
+        sizes: Sequence[int],
+        operand_shapes: Sequence[Sequence[int]] | None = None,
+        result_shapes: Sequence[Sequence[int]] | None = None,
+        parallel: bool = True,
+    ):
+        self.op = op
+        self.operand_shapes = tuple(
+            tuple(s) for s in operand_shapes or [shape_of(o.type) for o in op.operands]
+        )
+        self.result_shapes = tuple(tuple(s) for s in result_shapes or [shape_of(r.type) for r in op.results])
+        self.sizes = tuple(sizes)
+        item = max(item_bytes(element_type(v.type)) for v in (*op.operands, *op.results))
+        self.width = tile_width(target, item, 4)
+        if parallel:
+            grid = grid_for(target, self.sizes, self.width)
+        else:
+            grid = (1,) if target.execution == "warps" else ()
+        inputs = [
+            MemRefType(s, element_type(o.type)) for s, o in zip(self.operand_shapes, op.operands, strict=True)
+        ]
+        outputs = [MemRefType(s, element_type(r.type)) for s, r in zip(self.result_shapes, op.results, strict=True)]
+        super().__init__(target, grid, inputs, outputs, op.location)
+
+    def done(self) -> Single:
+        """The finished kernel; its name is given by whoever adds it to a module."""
+        return Single(self.finish("k"), self.operand_shapes, self.result_shapes)
+
+    def scalar(self, buffer: Value, indices: Sequence[Value]) -> Value:
+        """One element of a buffer."""
+        return self.b.load(buffer, indices, type=element_type(buffer.type))
+
+
+def merged(shape: Sequence[int], first: int, count: int = 1) -> tuple[int, int, int]:
+    """A shape as sizes (before, along, after) of a run of dimensions."""
+    return prod(shape[:first]), prod(shape[first : first + count]), prod(shape[first + count :])
+
+
+def vector(size: int, element: Type) -> Type:
+    """A tile of one dimension, or a scalar for size 0."""
+    return VectorType((size,), element) if size else element
