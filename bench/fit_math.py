@@ -29,6 +29,7 @@ Real = Callable[[mpf], mpf]
 mp.prec = 160
 LIBRARY = Path(__file__).resolve().parents[1] / "lowering" / "math"
 TINY = mpf(2) ** -60
+WIDE = 1300  # bits; 2 / pi is needed to as many places as the exponent range of f64 has
 SQRT_HALF = mpmath.sqrt(mpf(1) / 2)
 
 
@@ -315,7 +316,7 @@ def parts(value: mpf, element: str, count: int) -> list[mpf]:
 def bit_pieces(value: mpf, first: int, width: int, count: int) -> list[mpf]:
     """The bits of `value` below 2^-first, cut into pieces of `width` bits; the last takes 53."""
     out: list[mpf] = []
-    with mpmath.workprec(400):
+    with mpmath.workprec(WIDE):
         left, at = value * mpf(2) ** first % 1, first
         for i in range(count):
             size = width if i < count - 1 else 53
@@ -327,7 +328,7 @@ def bit_pieces(value: mpf, first: int, width: int, count: int) -> list[mpf]:
 
 def constants() -> dict[str, list[mpf]]:
     """The constants that are not fitted, by name; several numbers are the parts of one."""
-    with mpmath.workprec(400):
+    with mpmath.workprec(WIDE):
         pi, ln2, ln10 = +mp.pi, mpmath.log(2), mpmath.log(10)
         two_over_pi, log10_2 = 2 / pi, mpmath.log10(2)
     out: dict[str, list[mpf]] = {}
@@ -343,6 +344,8 @@ def constants() -> dict[str, list[mpf]]:
         }
     out["two_over_pi_near_f64"] = bit_pieces(two_over_pi, 0, 29, 4)
     out["two_over_pi_far_f64"] = bit_pieces(two_over_pi, 47, 29, 4)
+    # Scaled up, since the last pieces would be too small for f64.
+    out["two_over_pi_pieces_f64"] = [p * mpf(2) ** 400 for p in bit_pieces(two_over_pi, 0, 53, 22)]
     out["log2_power_0_f64"] = parts(2 / ln2, "f64", 2)
     out["log2_power_1_f64"] = parts(2 / (3 * ln2), "f64", 2)
     return out
