@@ -17,9 +17,6 @@ from ngmlir.runtime.cpu import load
 from ngmlir.support.artifact import Artifact
 from ngmlir.support.target import Target
 
-#: Lanes and registers as on smaller machines, with this one's instructions.
-NARROW = {size: size for size in (16, 32, 64)}
-
 
 def planned(
     inputs: Mapping[str, str], outputs: Mapping[str, str], body: str, grid: Sequence[int] = (1,)

@@ -35,7 +35,14 @@ class _Joining:
 
     def nothing(self, width: int) -> Value:
         """A register whose lanes change nothing."""
-        return formats.number(vector(width, formats.storage(self.wide)), self.identity, self.wide)
+        return self._number(width, self.identity)
+
+    def empty(self, width: int) -> Value:
+        """What no elements at all come to: the identity, but 0.0 where that is -0.0."""
+        return self._number(width, self.identity or 0)
+
+    def _number(self, width: int, value: float) -> Value:
+        return formats.number(vector(width, formats.storage(self.wide)), value, self.wide)
 
     def unpacked(self, registers: Sequence[Value]) -> list[Value]:
         return [formats.unpack(self.e.b, self.e.machine, self.element, x) for x in registers]
@@ -65,7 +72,7 @@ def reduce(e: Emitter, op: Op) -> None:
     registers = join.unpacked(e.registers(op.operands[0]))
     old, new = e.layout(op.operands[0].type), e.layout(op.result.type)
     if not registers:
-        e.define(op.result, join.packed([join.nothing(chunk.width) for _, chunk in new.each()]))
+        e.define(op.result, join.packed([join.empty(chunk.width) for _, chunk in new.each()]))
         return
     last = len(shape) - 1
     kept = [d for d in range(last) if d not in axes]
@@ -178,7 +185,7 @@ def _along_rows(
         if first // inner % shape[axis]:
             continue
         line = [first + i * inner for i in range(shape[axis])]
-        total = join.nothing(lanes_of(registers[first].type))
+        total = join.empty(lanes_of(registers[first].type))
         for number, at in enumerate(reversed(line) if reverse else line):
             before, total = total, registers[at] if number == 0 else join(total, registers[at])
             result[at] = before if exclusive else total
@@ -207,7 +214,7 @@ def _along_lanes(
             distance *= 2
         if carry is not None:
             total = join(e.b.splat(carry, width), total)
-        first = carry if carry is not None else join.nothing(1)
+        first = carry if carry is not None else join.empty(1)
         carry = e.b.extract(total, 0 if reverse else chunk.count - 1)
         result[c] = total
         if exclusive:

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that move elements between lanes: shapes, reductions, cumulative ops, strided and indexed access."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import ml_dtypes
+import numpy as np
+import pytest
+from kernel_text import agree, compiled, planned
+
+from ngmlir.llvm.machine import host_target
+
+DTYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "ui8": np.uint8}
+TARGETS = {n: replace(host_target(), vector_bytes=n) for n in (16, 32, 64)}
+
+
+def memref(shape: tuple[int, ...], dtype: str = "f32") -> str:
+    return f"memref<{''.join(f'{d}x' for d in shape)}{dtype}>"
+
+
+def tile(shape: tuple[int, ...], dtype: str = "f32") -> str:
+    return f"vector<{''.join(f'{d}x' for d in shape)}{dtype}>" if shape else dtype
+
+
+def at_zero(name: str, type: str, rank: int) -> str:
+    return f"%{name}[{', '.join(['%c0'] * rank)}] : ({type}{', index' * rank})"
+
+
+def through(op: str, old: tuple[int, ...], new: tuple[int, ...], dtype: str = "f32", result: str = "") -> str:
+    """A kernel that loads one tile, applies `op` to %v and stores the result."""
+    a, b = memref(old, dtype), memref(new, result or dtype)
+    body = f"""
+      %v = tile.load {at_zero("x", a, len(old))} -> {tile(old, dtype)}
+      %r = {op} : ({tile(old, dtype)}) -> {tile(new, result or dtype)}
+      tile.store %r, {at_zero("o", b, len(new)).replace("(", f"({tile(new, result or dtype)}, ")} -> ()"""
+    return planned({"x": a}, {"o": b}, body)
+
+
+def numbers(shape: tuple[int, ...], dtype: str = "f32") -> np.ndarray:
+    random = np.random.default_rng(prod(shape))
+    if dtype == "i1":
+        return random.random(shape) < 0.5
+    if dtype in ("i32", "ui8"):
+        return random.integers(0, 9, shape).astype(DTYPES[dtype])
+    return random.standard_normal(shape).astype(DTYPES[dtype])
+
+
+# Shapes
+
+
+@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [
+        ((16, 16), (1, 0)),
+        ((32, 16), (1, 0)),
+        ((8, 8), (1, 0)),
+        ((4, 4), (1, 0)),
+        ((3, 5), (1, 0)),
+        ((1, 40), (1, 0)),
+        ((40, 1), (1, 0)),
+        ((19, 23), (1, 0)),
+        ((2, 3, 20), (0, 2, 1)),
+        ((2, 3, 20), (1, 0, 2)),
+        ((2, 3, 5), (2, 1, 0)),
+        ((2, 3, 4, 5), (3, 1, 0, 2)),
+    ],
+)
+def test_transpose(shape: tuple[int, ...], order: tuple[int, ...], size: int) -> None:
+    new = tuple(shape[d] for d in order)
+    text = through(f"ng.transpose %v perm {list(order)}", shape, new)
+    agree(text, numbers(shape), target=TARGETS[size])
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f16", "ui8", "i1"])
+def test_transpose_of_other_elements(dtype: str) -> None:
+    agree(through("ng.transpose %v perm [1, 0]", (9, 33), (33, 9), dtype), numbers((9, 33), dtype))
+
+
+@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize(
+    ("old", "new"), [((4, 16), (64,)), ((3, 7), (21,)), ((21,), (7, 3)), ((2, 3, 4), (6, 4)), ((1,), ()), ((5, 20), (10, 10))]
+)
+def test_reshape(old: tuple[int, ...], new: tuple[int, ...], size: int) -> None:
+    agree(through("ng.reshape %v", old, new), numbers(old), target=TARGETS[size])
+
+
+@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize(
+    ("old", "new", "dims"),
+    [((), (3, 20), []), ((20,), (3, 20), [1]), ((3,), (3, 20), [0]), ((3, 1), (3, 5, 1), [0, 2]), ((2, 9), (2, 4, 9), [0, 2]), ((2, 9), (2, 9, 4), [0, 1])],
+)
+def test_broadcast(old: tuple[int, ...], new: tuple[int, ...], dims: list[int], size: int) -> None:
+    agree(through(f"ng.broadcast %v dims {dims}", old, new), numbers(old), target=TARGETS[size])
+
+
+def test_slice() -> None:
+    text = through("ng.slice %v from [4, 1] to [-1, 20] step [-2, 3]", (5, 20), (3, 7))
+    agree(text, numbers((5, 20)))
+    agree(through("ng.slice %v from [16] to [48] step [1]", (64,), (32,)), numbers((64,)))
+
+
+def test_constants_and_iota() -> None:
+    body = """
+      %a = ng.constant dense<[[1.0, -0.0, 3.0], [4.0, 0x7FC00000, 6.0]]> : vector<2x3xf32>
+      tile.store %a, %o[%c0, %c0] : (vector<2x3xf32>, memref<2x3xf32>, index, index) -> ()
+      %b = ng.iota {dimension = 1 : i64} : vector<3x21xi16>
+      tile.store %b, %q[%c0, %c0] : (vector<3x21xi16>, memref<3x21xi16>, index, index) -> ()
+      %c = ng.iota {dimension = 0 : i64} : vector<3x21xbf16>
+      tile.store %c, %r[%c0, %c0] : (vector<3x21xbf16>, memref<3x21xbf16>, index, index) -> ()"""
+    outputs = {"o": memref((2, 3)), "q": memref((3, 21), "i16"), "r": memref((3, 21), "bf16")}
+    agree(planned({}, outputs, body))
+
+
+# Reductions
+
+
+@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((20,), [0]),
+        ((1,), [0]),
+        ((64,), [0]),
+        ((3, 20), [1]),
+        ((3, 20), [0]),
+        ((3, 20), [0, 1]),
+        ((16, 16), [1]),
+        ((37, 5), [1]),
+        ((37, 2), [1]),
+        ((5, 1), [1]),
+        ((2, 3, 4), [0, 2]),
+        ((2, 3, 20), [1]),
+        ((7,), []),
+    ],
+)
+def test_reductions(shape: tuple[int, ...], axes: list[int], size: int) -> None:
+    new = tuple(d for i, d in enumerate(shape) if i not in axes)
+    for op in ("sum", "max", "min", "product"):
+        for dtype in ("f32", "i32", "bf16", "ui8"):
+            exact = op in ("max", "min") or dtype in ("i32", "ui8")
+            tolerance = 0.0 if exact else 1e-2 if dtype == "bf16" else 1e-5
+            text = through(f"ng.{op} %v axes {axes}", shape, new, dtype)
+            agree(text, numbers(shape, dtype), target=TARGETS[size], tolerance=tolerance)
+
+
+@pytest.mark.parametrize("shape", [(20,), (64,), (3, 17)])
+def test_truth_reductions(shape: tuple[int, ...]) -> None:
+    for op in ("any", "all"):
+        for value in (np.zeros(shape, bool), np.ones(shape, bool), numbers(shape, "i1")):
+            agree(through(f"ng.{op} %v axes [{len(shape) - 1}]", shape, shape[:-1], "i1"), value)
+
+
+def test_special_numbers_in_reductions() -> None:
+    x = numbers((3, 20))
+    x[0, 19], x[1, 3] = np.nan, -np.inf
+    agree(through("ng.max %v axes [1]", (3, 20), (3,)), x)
+    x[0, 19], x[1, 3] = np.inf, 1.0
+    agree(through("ng.sum %v axes [1]", (3, 20), (3,)), x, tolerance=1e-5)
+    agree(through("ng.cumulative_sum %v axis 1 {exclusive = true}", (2, 1), (2, 1)).replace("(vector<2x1xf32>) -> ", ""), x[:2, :1])
+
+
+def test_rows_reduce_alike_however_many_there_are() -> None:
+    x = numbers((19, 100))
+    (all_rows,) = compiled(through("ng.sum %v axes [1]", (19, 100), (19,)), [x])
+    for i in (0, 7, 18):
+        (one,) = compiled(through("ng.sum %v axes [0]", (100,), ()), [x[i]])
+        assert one.tobytes() == all_rows[i].tobytes()
+
+
+# Cumulative ops
+
+
+@pytest.mark.parametrize("size", [16, 64])
+@pytest.mark.parametrize(("shape", "axis"), [((1,), 0), ((20,), 0), ((64,), 0), ((3, 37), 1), ((5, 20), 0), ((2, 3, 4), 1)])
+def test_cumulative(shape: tuple[int, ...], axis: int, size: int) -> None:
+    for op in ("sum", "product", "max", "min"):
+        for flags in ("", "{reverse = true}", "{exclusive = true}", "{exclusive = true, reverse = true}"):
+            for dtype in ("f32", "i32"):
+                text = through(f"ng.cumulative_{op} %v axis {axis} {flags}", shape, shape, dtype)
+                text = text.replace(f"({tile(shape, dtype)}) -> {tile(shape, dtype)}", tile(shape, dtype))
+                tolerance = 0.0 if dtype == "i32" or op in ("max", "min") else 1e-4
+                agree(text, numbers(shape, dtype), target=TARGETS[size], tolerance=tolerance)
+
+
+# Access
+
+
+@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "i1", "f64", "ui8"])
+@pytest.mark.parametrize("steps", ["", ", steps = array<i64: 1, 2>", ", steps = array<i64: 1, -1>", ", steps = array<i64: 2, 0>"])
+@pytest.mark.parametrize("dims", ["", "dims = array<i64: 1, 0>"])
+def test_strided_loads_and_stores(dims: str, steps: str, dtype: str, size: int) -> None:
+    """Windows of 5 x 20 in any direction, half of which lies outside where it is masked."""
+    a, b = memref((70, 70), dtype), memref((5, 20), dtype)
+    words = f"{dims}{steps}".lstrip(", ")
+    masked = f"{words}, masked" if words else "masked"
+    attributes = f"{{{words}}}" if words else ""
+    body = f"""
+      %v = tile.load %x[%c22, %c23] {attributes} : ({a}, index, index) -> {tile((5, 20), dtype)}
+      tile.store %v, {at_zero("o", b, 2).replace("(", f"({tile((5, 20), dtype)}, ")} -> ()
+      %w = tile.load %x[%c60, %c62] {{{masked}}} : ({a}, index, index) -> {tile((5, 20), dtype)}
+      tile.store %w, {at_zero("q", b, 2).replace("(", f"({tile((5, 20), dtype)}, ")} -> ()"""
+    outputs = {"o": b, "q": b}
+    if "0>" not in steps:
+        body += f"""
+      %zero = ng.constant {"false" if dtype == "i1" else "0.0" if dtype[0] == "f" else "0"} : {dtype}
+      %all = ng.broadcast %zero dims [] : ({dtype}) -> {tile((70, 70), dtype)}
+      tile.store %all, {at_zero("r", a, 2).replace("(", f"({tile((70, 70), dtype)}, ")} -> ()
+      tile.store %v, %r[%c60, %c62] {{{masked}}} : ({tile((5, 20), dtype)}, {a}, index, index) -> ()"""
+        outputs["r"] = a
+    agree(planned({"x": a}, outputs, body), numbers((70, 70), dtype), target=TARGETS[size])
+
+
+def test_layouts_with_strides() -> None:
+    body = f"""
+      %s = tile.subview %x[%c3, %c1, %c5] : (memref<6x8x64xf32>, index, index, index) -> memref<4x32xf32, strided<[64, 1], offset: ?>>
+      %v = tile.load %s[%c1, %c2] : (memref<4x32xf32, strided<[64, 1], offset: ?>>, index, index) -> vector<2x20xf32>
+      tile.store %v, %o[%c0, %c0] : (vector<2x20xf32>, memref<2x20xf32>, index, index) -> ()
+      %m = tile.alloc : memref<2x20xf32, 3>
+      tile.store %v, %m[%c0, %c0] : (vector<2x20xf32>, memref<2x20xf32, 3>, index, index) -> ()
+      %t = tile.load %m[%c0, %c0] {{dims = array<i64: 1, 0>}} : (memref<2x20xf32, 3>, index, index) -> vector<20x2xf32>
+      tile.store %t, %q[%c0, %c0] : (vector<20x2xf32>, memref<20x2xf32>, index, index) -> ()
+      tile.copy %s, %r : (memref<4x32xf32, strided<[64, 1], offset: ?>>, memref<4x32xf32>) -> ()"""
+    outputs = {"o": memref((2, 20)), "q": memref((20, 2)), "r": memref((4, 32))}
+    agree(planned({"x": memref((6, 8, 64))}, outputs, body), numbers((6, 8, 64)))
+
+
+@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "ui8", "bf16", "i1"])
+@pytest.mark.parametrize("count", [1, 5, 16, 37])
+def test_gather(count: int, dtype: str, size: int) -> None:
+    a, t = memref((8, 50), dtype), tile((count,), dtype)
+    body = f"""
+      %i = tile.load %n[%c0] : (memref<{count}xi32>, index) -> vector<{count}xi32>
+      %v = tile.gather %x[%c3, %i] : ({a}, index, vector<{count}xi32>) -> {t}
+      tile.store %v, %o[%c0] : ({t}, {memref((count,), dtype)}, index) -> ()"""
+    index = np.random.default_rng(1).integers(0, 50, count).astype(np.int32)
+    text = planned({"x": a, "n": f"memref<{count}xi32>"}, {"o": memref((count,), dtype)}, body)
+    agree(text, numbers((8, 50), dtype), index, target=TARGETS[size])
+
+
+@pytest.mark.parametrize("combine", ["set", "add", "max", "min"])
+@pytest.mark.parametrize("dtype", ["f32", "i32", "bf16", "ui8"])
+def test_scatter(combine: str, dtype: str) -> None:
+    """Positions repeat, so the order shows."""
+    t = tile((3, 21), dtype)
+    body = f"""
+      %start = tile.load %x[%c0] : (memref<40x{dtype}>, index) -> vector<40x{dtype}>
+      tile.store %start, %o[%c0] : (vector<40x{dtype}>, memref<40x{dtype}>, index) -> ()
+      %i = tile.load %n[%c0, %c0] : (memref<3x21xi64>, index, index) -> vector<3x21xi64>
+      %m = tile.load %w[%c0, %c0] : (memref<3x21xi1>, index, index) -> vector<3x21xi1>
+      %v = tile.load %y[%c0, %c0] : ({memref((3, 21), dtype)}, index, index) -> {t}
+      tile.scatter %v, %m, %o[%i] {{combine = "{combine}"}} : ({t}, vector<3x21xi1>, memref<40x{dtype}>, vector<3x21xi64>) -> ()"""
+    inputs = {"x": memref((40,), dtype), "y": memref((3, 21), dtype), "n": "memref<3x21xi64>", "w": "memref<3x21xi1>"}
+    index = np.random.default_rng(1).integers(0, 40, (3, 21))
+    text = planned(inputs, {"o": memref((40,), dtype)}, body)
+    agree(text, numbers((40,), dtype), numbers((3, 21), dtype), index, numbers((3, 21), "i1"))
