@@ -418,7 +418,8 @@ class AttributeParser:
             return FloatAttr(self.float_bits(token, type), type)
         if isinstance(type, (IntegerType, IndexType)):
             return IntegerAttr(self.integer_value(token, type), type)
-        raise self.error_at(f"{type} is not the type of a number", token.start)
+        hint = f"a constant of {type} is dense<{_shortened(token.text)}>" if isinstance(type, ShapedType) else ""
+        raise self.error_at(f"{type} is not the type of a number", token.start, hint)
 
     def float_bits(self, token: Token, type: Type) -> int:
         if token.kind == "hex":

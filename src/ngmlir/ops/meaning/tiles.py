@@ -15,7 +15,7 @@ import numpy as np
 
 from ...ir.core import Op, callee
 from ...ir.literals import dtype_of
-from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, shape_of
+from ...ir.types import DYNAMIC, MemRefType, Type, shape_of
 from ...support.diagnostics import UserError
 from ..fields import get_i64, get_i64s, get_str
 from .control import Runner
@@ -84,10 +84,12 @@ def view(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     assert isinstance(type, MemRefType)
     dtype = dtype_of(type)
     stop = start + type.size * dtype.itemsize
-    (arena,) = operands
-    if not 0 <= start <= stop <= arena.nbytes:
-        raise UserError(f"tile.view takes bytes {start} to {stop} of an arena of {arena.nbytes}", op.location)
-    return [arena.view(np.uint8)[start:stop].view(dtype).reshape(type.shape)]
+    (buffer,) = operands
+    if not buffer.flags.c_contiguous:
+        raise UserError("tile.view of a buffer that is not contiguous", op.location)
+    if not 0 <= start <= stop <= buffer.nbytes:
+        raise UserError(f"tile.view takes bytes {start} to {stop} of a buffer of {buffer.nbytes}", op.location)
+    return [buffer.reshape(-1).view(np.uint8)[start:stop].view(dtype).reshape(type.shape)]
 
 
 def alloc(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
