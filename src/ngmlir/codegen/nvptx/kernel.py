@@ -77,7 +77,8 @@ class _Kernel:
             "void",
             [self._parameter(i, value) for i, value in enumerate(buffers)],
             linkage="ptx_kernel",
-            attributes=f'nounwind "nvvm.reqntid"="{self.threads}"',
+            # Without a least number of blocks, ptxas spills to reach the next step of occupancy.
+            attributes=f'nounwind "nvvm.reqntid"="{self.threads}" "nvvm.minctasm"="1"',
         )
         self.allocated, reserved = self._reserve()
         self.block = Block(b, self.threads, reserved)
