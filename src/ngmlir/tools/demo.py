@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ngmlir demo`: trains a network on handwritten digits and shows the program at each landing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+import ngmlir as ng
+
+from ..compiler import lower, resolve
+from ..ir.core import Module
+from ..ir.printer import to_text
+from ..passes.plan_memory import planned_bytes
+from . import digits
+from .progress import Progress
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="ngmlir demo", description=__doc__)
+    parser.add_argument("--target", default="cpu", choices=("cpu", "numpy", "cuda", "cuda-sim"), help="what runs the program (default: cpu)")
+    parser.add_argument("--epochs", type=int, default=60, help="times over the training images (default: 60)")
+    options = parser.parse_args(arguments)
+    data = digits.load()
+    network = digits.Network(digits.initial_weights())
+    returns, images, labels = network.training()
+    predicted, test_images = network.prediction(len(data.test_labels))
+    with ng.transformers.make_transformer(options.target) as transformer:
+        train = transformer.computation(returns, images, labels)
+        predict = transformer.computation(predicted, test_images)
+        show(train.module, options.target)
+        steps = options.epochs * (len(data.train_labels) // digits.BATCH)
+        started = time.perf_counter()
+        train.transform()
+        say(f"compiled in {time.perf_counter() - started:.2f} s")
+        with Progress(steps, "training") as progress:
+            for batch in digits.batches(data, options.epochs):
+                loss, _ = train(*batch)
+                progress.step(f"loss {float(loss):.4f}")
+        accuracy = float(np.mean(predict(data.test_images) == data.test_labels))
+        say(f"test accuracy: {accuracy:.4f} on {len(data.test_labels)} images that were held out")
+        compare(train, data)
+    return 0 if accuracy >= 0.97 or options.epochs < 60 else 1
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def show(module: Module, target: str) -> None:
+    """The training step before and after the passes: text, and what it will cost."""
+    say("the training step as the graph gives it:\n")
+    say(to_text(module))
+    if target == "numpy":
+        return
+    lowered = lower(module, resolve(target))
+    main = lowered.lookup("main")
+    assert main is not None
+    say("the same after all passes: kernels on planned memory (the kernels' own text: ngopt -p cpu)\n")
+    say(to_text(main))
+    before, launches = count(module, "ng."), count(lowered, "tile.launch")
+    kernels = sum(op.name == "tile.kernel" for op in lowered.ops)
+    say(f"ops: {before}   kernel launches: {launches}   kernels: {kernels}   planned peak: {planned_bytes(lowered):,} bytes\n")
+
+
+def count(module: Module, prefix: str) -> int:
+    main = module.lookup("main")
+    assert main is not None
+    return sum(op.name.startswith(prefix) for op in main.walk())
+
+
+def compare(train: object, data: digits.Digits, rounds: int = 7) -> None:
+    """Time per step against the same model in NumPy, alternating, median of several rounds."""
+    assert callable(train)
+    step = digits.numpy_step(digits.initial_weights())
+    batch = next(digits.batches(data, 1))
+    ours, theirs = [], []
+    for _ in range(rounds):
+        ours.append(seconds_per_call(lambda: train(*batch)))
+        theirs.append(seconds_per_call(lambda: step(*batch)))
+    mine, other = float(np.median(ours)), float(np.median(theirs))
+    say(f"time per step: ngmlir {mine * 1e6:.0f} us, NumPy {other * 1e6:.0f} us: {other / mine:.2f} times as fast")
+
+
+def seconds_per_call(call: object, budget: float = 0.05) -> float:
+    assert callable(call)
+    call()
+    started, calls = time.perf_counter(), 0
+    while (elapsed := time.perf_counter() - started) < budget or calls == 0:
+        call()
+        calls += 1
+    return elapsed / calls
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
