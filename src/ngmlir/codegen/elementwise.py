@@ -214,7 +214,12 @@ def _divided_floats(b: Instructions, x: Value, y: Value) -> tuple[Value, Value]:
 
 def _quotient(which: int) -> Rule:
     def rule(b: Instructions, element: Type, x: Value, y: Value) -> Value:
-        return _divided_floats(b, x, y)[which] if _float(element) else _divided(b, element, x, y)[which]
+        if not isinstance(element, FloatType):
+            return _divided(b, element, x, y)[which]
+        if element.width > 16:
+            return _divided_floats(b, x, y)[which]
+        wide = with_element(x.type, f32)
+        return b.fptrunc(_divided_floats(b, b.fpext(x, wide), b.fpext(y, wide))[which], x.type)
 
     return rule
 
