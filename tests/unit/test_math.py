@@ -63,7 +63,7 @@ UNARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
     "log1p": (np.log1p, 1.5, 1.8),
     "sin": (np.sin, 1.7, 1.7),
     "cos": (np.cos, 1.7, 1.7),
-    "tan": (np.tan, 2.9, 2.0),
+    "tan": (np.tan, 3.0, 2.0),
     "asin": (np.arcsin, 2.4, 2.4),
     "acos": (np.arccos, 1.3, 1.3),
     "atan": (np.arctan, 1.5, 1.7),
@@ -73,7 +73,7 @@ UNARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
     "asinh": (np.arcsinh, 1.9, 2.3),
     "acosh": (np.arccosh, 2.6, 2.8),
     "atanh": (np.arctanh, 2.1, 2.3),
-    "sigmoid": (sigmoid, 2.4, 2.4),
+    "sigmoid": (sigmoid, 2.5, 2.5),
 }
 BINARY: dict[str, tuple[Callable[[Array, Array], Array], float, float]] = {
     "atan2": (np.arctan2, 1.8, 1.8),
@@ -254,13 +254,13 @@ def test_machine_code_and_interpreter_agree(name: str, element: str):
 def test_erf_is_accurate():
     x32 = samples("f32", 1 << 19, 0)
     exact = np.array([math.erf(v) for v in x32.tolist()])
-    assert_close(compiled("erf", "f32")(x32), exact, "f32", 1.8, x32)
+    assert_close(compiled("erf", "f32")(x32), exact, "f32", 1.9, x32)
     x64 = np.concatenate(
         [samples("f64", 4096, 0)[-2048:], np.linspace(-6.2, 6.2, 8192), special("f64")[-64:]]
     )
     exact = np.array([np.longdouble(mpmath.nstr(mpmath.erf(mpmath.mpf(float(v))), 25)) for v in x64])
     exact = np.copysign(exact, x64)
-    assert_close(compiled("erf", "f64")(x64), exact, "f64", 1.8, x64)
+    assert_close(compiled("erf", "f64")(x64), exact, "f64", 1.9, x64)
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
