@@ -120,7 +120,7 @@ class _Fusion:
             if home is not None:
                 producers[home] = None
         if op.name != "ng.dot":
-            ranked = sorted(producers, key=lambda k: (-self.space.size(k.domain or ()), -k.number))
+            ranked = sorted(producers, key=lambda k: (-self.space.size(k.domain or ()), k.kind == "map", -k.number))
             for kernel in ranked:
                 if self.join(op, kernel):
                     for other in ranked:
@@ -319,18 +319,24 @@ class _Fusion:
         return True
 
     def merge(self, kernel: _Kernel, other: _Kernel) -> bool:
-        """Takes over another map kernel that runs over the same loops, unless something stands between them."""
-        if other.kind != "map" or kernel.kind not in ("map", "rows") or len(kernel.ops) + len(other.ops) > MAX_OPS:
+        """Takes over a map kernel whose ops could stand here, unless something stands between the two."""
+        if other.kind != "map" or kernel.kind == "alone" or len(kernel.ops) + len(other.ops) > MAX_OPS:
             return False
         if self.between(kernel, other) or self.between(other, kernel):
             return False
         mark = self.space.mark()
-        good = self.space.unify(kernel.domain or (), other.domain or ())
+        domain = self.space.resolve(kernel.domain or ())
+        reduced = frozenset(self.space.resolve(tuple(kernel.reduced)))
+        kept = tuple(a for a in domain if a not in reduced)
+        # Beside reductions, values of whole rows (or columns) are as welcome as those of every element.
+        small = self.space.size(other.domain or ()) != self.space.size(domain)
+        good = self.space.unify(kept if small else domain, other.domain or ())
         good = good and all(
             self.space.unify(kernel.atoms[v], atoms) for v, atoms in other.atoms.items() if v in kernel.atoms
         )
         domain = self.space.resolve(kernel.domain or ())
-        if not good or len(set(domain)) != len(domain):
+        whole = kernel.kind != "dot" or len(domain) == kernel.rank
+        if not good or not whole or len(set(domain)) != len(domain):
             self.space.undo(mark)
             return False
         kernel.ops.update(other.ops)

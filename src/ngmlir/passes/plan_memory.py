@@ -116,6 +116,7 @@ class Copy:
     source: Home
     target: Home
     location: Location
+    update: bool = False  # brings a variable's new value home, after everything else
 
 
 @dataclass(eq=False)
@@ -319,7 +320,7 @@ class _Plan:
                 if home is not target:
                     if home.role == "temporary" and home not in taken:
                         self.wanted[home] = target
-                    updates.append(Copy(home, target, end.location))
+                    updates.append(Copy(home, target, end.location, True))
                 continue
             if home.role == "temporary" and home not in taken and home not in self.wanted:
                 taken.add(home)
@@ -344,7 +345,7 @@ class _Plan:
             if source in written and isinstance(source, Buffer):
                 saved = self.new("temporary", source.type)
                 before.append(Copy(source, saved, update.location))
-                update = Copy(saved, update.target, update.location)
+                update = Copy(saved, update.target, update.location, True)
             after.append(update)
         return before + after
 
@@ -361,7 +362,9 @@ class _Plan:
                         _buffer(home).use(self.clock)
                 case Copy():
                     _buffer(step.source).use(self.clock)
-                    _buffer(step.target).use(self.clock)
+                    # An update is no use of the variable's old value.
+                    if not step.update:
+                        _buffer(step.target).use(self.clock)
                 case Loop() | While() | Choice():
                     self.nested(step)
             self.clock += 1
