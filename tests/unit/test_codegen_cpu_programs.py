@@ -399,7 +399,7 @@ def test_the_matrix_kernel_spills_nothing(name: str, block: tuple[int, int, int]
     mr, nr, ku = block
     text = assembly(cpu.emit(from_text(matmul(12, 64, 64, block)), target).llvm, target)
     count = mr * ku * nr // target.lanes(4)
-    blocks = re.split(r"^(?:\.LBB|# %bb).*$", text, flags=re.M)
+    blocks = re.split(r"^(?:\.LBB|\tj).*$", text, flags=re.M)
     (loop,) = [block for block in blocks if block.count("vfmadd") >= count]
     assert loop.count("vfmadd") == count
     assert "rsp" not in loop
