@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ngmlir: tensor programs with named axes, compiled.
+
+    graph --lift--> ng module --passes--> kernels --emit--> LLVM IR --assemble--> artifact --load--> call
+
+`import ngmlir as ng` gives the functions that build graphs; `ng.transformers` runs them; `ng.compile` gives
+one function. Rooms, from the graph to the machine: `op_graph`, `ops`, `ir`, `rewrite`, `passes`, `codegen`,
+`llvm`, `runtime`; `compiler` is the sentence that joins them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from .op_graph import functions
+from .op_graph.axes import Axes, AxesMap, Axis, FlattenedAxis, make_axes, make_axis, slice_axis
+from .op_graph.building import metadata
+from .op_graph.computation import computation
+from .op_graph.deriv import deriv
+from .op_graph.errors import (
+    AxisLengthError,
+    AxisNotFound,
+    CycleError,
+    DuplicateAxisNames,
+    IncompatibleAxesError,
+    InvalidOp,
+    MissingPlaceholder,
+    NotAssignable,
+    NotDifferentiable,
+    OutsideRegion,
+    UnmatchedAxesError,
+    UnsupportedTransformerException,
+)
+from .op_graph.functions import *  # noqa: F403
+from .op_graph.lift import lift
+from .op_graph.node import Invalid, Op
+from .op_graph.state import (
+    SetItem,
+    assign,
+    doall,
+    fill,
+    persistent_tensor,
+    placeholder,
+    sequential,
+    temporary,
+    value_of,
+    variable,
+)
+from .op_graph.tensor import Tensor
+from .op_graph.values import default_dtype, default_float, default_int_dtype
+from .support.diagnostics import Bug, Limit, NgmlirError, UserError
+
+#: Sub-modules that are loaded when they are first used: they bring the compiler with them.
+_LATER = ("compiler", "testing", "transformers")
+
+__all__ = [
+    "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
+    "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
+    "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "SetItem", "Tensor", "UnmatchedAxesError",
+    "UnsupportedTransformerException", "UserError", "assign", "compiler", "computation", "default_dtype",
+    "default_float", "default_int_dtype", "deriv", "doall", "fill", "lift", "make_axes", "make_axis", "metadata",
+    "persistent_tensor", "placeholder", "sequential", "slice_axis", "temporary", "testing", "transformers",
+    "value_of", "variable", *functions.__all__,
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'ngmlir' has no attribute '{name}'")

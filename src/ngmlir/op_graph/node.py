@@ -242,3 +242,19 @@ def closure(roots: Iterable[Op], of: Callable[[Op], Iterable[Op]] = needs) -> Or
             seen.add(op)
             stack.extend(of(op))
     return seen
+
+
+def sources_first(roots: Iterable[Op], of: Callable[[Op], Iterable[Op]] = needs) -> list[Op]:
+    """All ops that the roots need, each after those that it needs itself."""
+    out: list[Op] = []
+    seen: set[Op] = set()
+    stack = [(root.forwarded, False) for root in reversed(list(roots))]
+    while stack:
+        op, done = stack.pop()
+        if done:
+            out.append(op)
+        elif op not in seen:
+            seen.add(op)
+            stack.append((op, True))
+            stack.extend((source, False) for source in reversed(list(of(op))) if source not in seen)
+    return out

@@ -8,7 +8,7 @@ that follows arguments (order, pending writes, derivatives) needs no second rule
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..ir.types import Type
 from .axes import Axes
 from .building import BUILDING
 from .errors import OutsideRegion, fail
-from .node import Op, closure, needs
+from .node import Op, closure, needs, sources_first
 from .ordered import OrderedSet
 from .tensor import Tensor
 
@@ -45,13 +45,15 @@ class GraphRegion:
         return at is self
 
     def inside(self) -> list[Op]:
-        """The ops that the results need and that belong here, in order of creation."""
-        found = closure(self.results, lambda op: needs(op) if self.holds(op) else ())
-        return sorted((op for op in found if self.holds(op)), key=lambda op: op.serial)
+        """The ops that the results need and that belong here, each after those that it needs."""
+        return [op for op in sources_first(self.results, self._needs) if self.holds(op)]
+
+    def _needs(self, op: Op) -> Iterable[Op]:
+        return needs(op) if self.holds(op) else ()
 
     def captures(self) -> OrderedSet[Op]:
         """What the region uses from around it."""
-        found = closure(self.results, lambda op: needs(op) if self.holds(op) else ())
+        found = closure(self.results, self._needs)
         outside = OrderedSet(op for op in found if not self.holds(op))
         for op in outside:
             at = self.outer
@@ -63,10 +65,9 @@ class GraphRegion:
 
 
 @contextmanager
-def filling() -> Iterator[GraphRegion]:
-    """Ops made inside the `with` belong to a new region."""
+def within(region: GraphRegion | None) -> Iterator[GraphRegion | None]:
+    """Ops made inside the `with` belong to `region`."""
     outer = BUILDING.region
-    region = GraphRegion(outer)
     BUILDING.region = region
     try:
         yield region
@@ -78,7 +79,8 @@ def build_region(
     parameters: Sequence[tuple[Axes, Type]], body: Callable[..., Sequence[Tensor]]
 ) -> GraphRegion:
     """The region whose results are what `body` gives for its parameters."""
-    with filling() as region:
+    region = GraphRegion(BUILDING.region)
+    with within(region):
         region.parameters = tuple(RegionParameter(axes, element) for axes, element in parameters)
         region.results = tuple(body(*region.parameters))
     return region

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ng.computation`: what is to be returned, in which structure, from which parameters. Checked when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .errors import MissingPlaceholder, NotAssignable, UserError, fail
+from .node import Op, closure
+from .ordered import OrderedSet
+from .state import AssignableTensorOp, ComputationOp
+from .tensor import Tensor
+from .values import as_op
+
+
+class Computation(ComputationOp):
+    """A computation that a transformer can run; `pack` gives the values of `returns` the structure asked for."""
+
+    def __init__(self, returns: Sequence[Op], parameters: Sequence[Tensor], pack: Callable[[Sequence[Any]], Any]):
+        super().__init__(returns, parameters)
+        self.pack = pack
+
+
+def computation(returns: Any, *parameters: Any) -> Computation:
+    """A function from values of `parameters` to the values of `returns`.
+
+    An op returns its array, a list or tuple a tuple, a set or dictionary a dictionary, None nothing. The
+    parameters must hold every placeholder that is needed and has no initial value; `"all"` stands for all.
+    """
+    ops, pack = _structure(returns)
+    needed = [op for op in Op.ordered_ops(ops) if isinstance(op, AssignableTensorOp) and op.is_placeholder]
+    if "all" in [p for p in parameters if isinstance(p, str)]:
+        parameters = tuple(needed)
+    inputs: list[Tensor] = []
+    for parameter in parameters:
+        if not isinstance(parameter, AssignableTensorOp) or not parameter.is_input:
+            fail(NotAssignable, f"{parameter!r} cannot be a parameter", "parameters are placeholders, variables and persistent tensors")
+        if parameter in inputs:
+            fail(UserError, f"{parameter.name} is a parameter twice")
+        inputs.append(parameter)
+    made = Computation(ops, inputs, pack)
+    for op in closure([made]):
+        if isinstance(op, AssignableTensorOp) and op.is_placeholder and op not in inputs and op.initial_value is None:
+            fail(MissingPlaceholder, f"the placeholder {op.name} ({', '.join(op.axes.names)}) is needed, but is no parameter", f"it was made at {op.location}; add it to the parameters, or give it an initial value")
+    return made
+
+
+def _structure(returns: Any) -> tuple[list[Op], Callable[[Sequence[Any]], Any]]:
+    """The ops to compute, and what makes the answer of their values."""
+    if returns is None:
+        return [], lambda values: None
+    if isinstance(returns, Op):
+        return [returns], lambda values: values[0]
+    if isinstance(returns, Mapping):
+        keys, ops = list(returns), [_op(r) for r in returns.values()]
+        return ops, lambda values: dict(zip(keys, values, strict=True))
+    if isinstance(returns, (set, frozenset)):
+        ops = sorted((_op(r) for r in returns), key=lambda op: op.serial)
+        return ops, lambda values: dict(zip(ops, values, strict=True))
+    if isinstance(returns, (list, tuple, OrderedSet)):
+        return [_op(r) for r in returns], tuple
+    return [as_op(returns)], lambda values: values[0]
+
+
+def _op(value: Any) -> Op:
+    return value if isinstance(value, Op) else as_op(value)

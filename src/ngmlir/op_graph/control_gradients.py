@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients of branches and scans: again branches and scans, whose bodies compute the gradients of the bodies.
+
+What the forward body computed is computed again inside, from what it was entered with. So a scan keeps only its
+carried values of every step, and the gradient of a scan is a scan that itself has a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..ir import core
+from ..ir.types import FloatType
+from ..ops import ng
+from .axes import Axes
+from .deriv import Adjoints
+from .node import Op
+from .regions import ControlOp, GraphRegion, ResultOp, build_region, within
+from .tensor import Tensor
+from .verbs import VERBS
+
+Deltas = Sequence["Tensor | None"]
+ControlRule = Callable[[ControlOp, Deltas, Sequence[bool]], Deltas]
+
+
+def _copied(region: GraphRegion, parameters: Sequence[Tensor], around: Mapping[Op, Op] | None = None) -> tuple[Tensor, ...]:
+    """The results of a region, computed here again from other values of its parameters (and of ops around it)."""
+    copies: dict[Op, Op] = {**(around or {}), **dict(zip(region.parameters, parameters, strict=True))}
+    for op in region.inside():
+        if op not in copies:
+            copies[op] = _copy(op, copies)
+    return tuple(copies.get(r.forwarded, r.forwarded) for r in region.results)  # type: ignore[misc]
+
+
+def _copy(op: Op, copies: Mapping[Op, Op]) -> Op:
+    """The same op on copied arguments."""
+    args = [copies.get(a.forwarded, a.forwarded) for a in op.args]
+    if isinstance(op, ControlOp):
+        made: Op = _copy_control(op, copies)
+    elif isinstance(op, ResultOp):
+        return args[0].results[op.index]  # type: ignore[attr-defined, no-any-return]
+    else:
+        made = object.__new__(type(op))
+        made.__dict__.update(op.__dict__)
+        fresh = Tensor(args, dict(op.attributes), op.axes, op.element)  # type: ignore[attr-defined]
+        made.__dict__.update({k: v for k, v in fresh.__dict__.items() if k not in ("schemas", "storage")})
+        made.__dict__.pop("_adjoints", None)
+    made.location = op.location
+    return made
+
+
+def _copy_control(op: ControlOp, copies: Mapping[Op, Op]) -> ControlOp:
+    def body(region: GraphRegion) -> Callable[..., Sequence[Tensor]]:
+        return lambda *parameters: _copied(region, parameters, copies)
+
+    regions = [build_region([(p.axes, p.element) for p in r.parameters], body(r)) for r in op.regions]
+    operands: Any = [copies.get(o.forwarded, o.forwarded) for o in op.operands]
+    return ControlOp(op.kind, operands, regions, [(r.axes, r.element) for r in op.results], dict(op.attributes))
+
+
+def _seeded(results: Sequence[Tensor], deltas: Deltas, of: Sequence[Op]) -> list[Tensor]:
+    """The gradients of `results`, weighted with `deltas`, with respect to `of`; zeros where there is no dependence.
+
+    What lies below `of` is not looked at: it belongs to the graph around the region.
+    """
+    stop = {op.forwarded for op in of}
+    totals: list[Tensor | None] = [None] * len(of)
+    for result, delta in zip(results, deltas, strict=True):
+        if delta is None or not isinstance(result.element, FloatType):
+            continue
+        sums = Adjoints(result, delta, stop).sums
+        for i, op in enumerate(of):
+            made = sums.get(op.forwarded)
+            if made is not None:
+                known = totals[i]
+                totals[i] = made if known is None else VERBS.add(known, made)
+    return [VERBS.number_like(0, op) if t is None else t for t, op in zip(totals, of, strict=True)]  # type: ignore[arg-type]
+
+
+def _if_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool]) -> Deltas:
+    """The same condition chooses between the gradients of the branches."""
+    targets = [a for a, use in zip(op.args, wanted, strict=True) if use]
+    regions = [build_region((), lambda r=r: _seeded(_copied(r, ()), deltas, targets)) for r in op.regions]  # type: ignore[misc]
+    made = ControlOp(op.kind, op.operands, regions, [(t.axes, t.element) for t in targets])  # type: ignore[attr-defined]
+    given = iter(made.results)
+    return [next(given) if use else None for use in wanted]
+
+
+def _with_saved_states(op: ControlOp) -> tuple[Tensor, ...]:
+    """The carried values that each step of a scan began with. The scan is replaced by one that also gives these."""
+    saved = op.__dict__.get("saved_states")
+    if saved is None:
+        (region,), carried = op.regions, op.attributes["carried"]
+        axis = op.operands[carried].axes[0]
+        states = [(Axes((axis, *p.axes)), p.element) for p in region.parameters[:carried]]
+        types = [*((r.axes, r.element) for r in op.results), *states]
+        with within(op.region):
+            body = build_region(
+                [(p.axes, p.element) for p in region.parameters],
+                lambda *values: [*_copied(region, values), *values[:carried]],
+            )
+            made = ControlOp(op.kind, op.operands, [body], types, dict(op.attributes))
+        made.location = op.location
+        for old, new in zip(op.results, made.results, strict=False):
+            old.forward = new
+        saved = op.__dict__["saved_states"] = made.__dict__["saved_states"] = made.results[len(op.results) :]
+    return saved  # type: ignore[no-any-return]
+
+
+def _scan_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool]) -> Deltas:
+    """A scan the other way, over the saved states, the inputs and the gradients of the outputs.
+
+    It carries the gradients of the carried values, and sums up those of the captured ones.
+    """
+    (region,), carried = op.regions, op.attributes["carried"]
+    states = _with_saved_states(op)
+    sequences, captured = op.operands[carried:], [
+        c for c, use in zip(op.captured, wanted[op.operand_count :], strict=True) if use
+    ]
+    numbers = [i for i, p in enumerate(region.parameters) if isinstance(p.element, FloatType)]
+    floats = [i for i in numbers if i < carried]
+    slices = [i for i in numbers if i >= carried]
+    output_numbers = [i for i in range(carried, len(op.results)) if deltas[i] is not None]
+    ending = [d if d is not None else VERBS.number_like(0, r) for d, r in zip(deltas, op.results, strict=True)]
+
+    start = [*(ending[i] for i in floats), *(VERBS.number_like(0, c) for c in captured)]
+    given = [*states, *sequences, *(ending[i] for i in output_numbers)]
+
+    def step(*values: Tensor) -> Sequence[Tensor]:
+        back = dict(zip(floats, values, strict=False))
+        sums = values[len(floats) : len(start)]
+        entered = values[len(start) : len(start) + len(region.parameters)]
+        ahead = dict(zip(output_numbers, values[len(start) + len(region.parameters) :], strict=True))
+        results = _copied(region, entered)
+        weights = [back.get(i) if i < carried else ahead.get(i) for i in range(len(results))]
+        targets = [*(entered[i] for i in numbers), *captured]
+        made = _seeded(results, weights, targets)
+        by_parameter = dict(zip(numbers, made, strict=False))
+        added = [VERBS.add(s, m) for s, m in zip(sums, made[len(numbers) :], strict=True)]
+        return [*(by_parameter[i] for i in floats), *added, *(by_parameter[i] for i in slices)]
+
+    types = [(s.axes, s.element) for s in start]
+    body = build_region([*types, *((g.axes[1:], g.element) for g in given)], step)
+    outputs = [(op.operands[i].axes, op.operands[i].element) for i in slices]
+    made = ControlOp(
+        op.kind, [*start, *given], [body], [*types, *outputs],
+        {"carried": len(start), "reverse": not op.attributes["reverse"]},
+    )  # fmt: skip
+    results = made.results
+    to_operand = dict(zip([*floats, *slices], [*results[: len(floats)], *results[len(start) :]], strict=True))
+    to_captured = dict(zip(captured, results[len(floats) : len(start)], strict=True))
+    return [*(to_operand.get(i) for i in range(op.operand_count)), *(to_captured.get(c) for c in op.captured)]
+
+
+CONTROL_GRADIENTS: dict[type[core.Op], ControlRule] = {ng.IfOp: _if_gradient, ng.ScanOp: _scan_gradient}

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reverse-mode derivatives: more graph, made from the graph. Nothing is computed here.
+
+All derivatives of one dependent share one backward graph. Gradients follow data only: never a control
+dependency, an assignment, or the earlier members of a sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from ..ir.types import FloatType
+from ..ops.fields import attributes_of
+from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
+from .building import BUILDING
+from .errors import IncompatibleAxesError, NotDifferentiable, fail, limit
+from .functions.coerce import broadcast, check_lengths
+from .functions.elementwise import StopGradientOp
+from .node import Op, closure, sources_first
+from .regions import ControlOp, ResultOp
+from .state import ReadOp, SequentialOp
+from .tensor import Tensor
+from .values import ConstantOp, as_op
+from .verbs import VERBS, cast, resolved
+
+
+class Adjoints:
+    """The gradients of one dependent with respect to everything below it, down to the ops of `stop`."""
+
+    def __init__(self, dependent: Tensor, error: Tensor, stop: Collection[Op] = ()):
+        self.sums: dict[Op, Tensor] = {}
+        ops = sources_first([dependent], lambda op: () if op in stop else data(op))
+        # Only ops that a float storage, parameter or array reaches can have a gradient that is of any use.
+        self.active = _active(ops, stop)
+        self.add(dependent.forwarded, error)
+        pending: dict[ControlOp, list[Tensor | None]] = {}
+        for op in reversed(ops):
+            if isinstance(op, ControlOp):
+                if op in pending:
+                    self.control(op, pending[op])
+                continue
+            delta = self.sums.get(op)
+            if delta is None or op in stop:
+                continue
+            if isinstance(op, ResultOp):
+                deltas = pending.setdefault(op.control, [None] * len(op.control.results))
+                deltas[op.index] = delta
+            else:
+                self.spread(op, delta)
+
+    def add(self, op: Op, delta: Tensor) -> None:
+        known = self.sums.get(op)
+        self.sums[op] = delta if known is None else VERBS.add(known, delta)
+
+    def spread(self, op: Op, delta: Tensor) -> None:
+        """Hands the gradient of an op on to what it is computed from."""
+        if isinstance(op, (ReadOp, SequentialOp)):
+            for source in data(op):
+                self.add(source, delta)
+        if isinstance(op, StopGradientOp) or op.operation is None or op.operation.name in NO_GRADIENT:
+            return
+        wanted = [arg.forwarded in self.active for arg in op.args]
+        if not any(wanted):
+            return
+        assert isinstance(op, Tensor)
+        args: list[Tensor] = [a.forwarded for a in op.args]  # type: ignore[misc]
+        attributes = attributes_of(op.operation, resolved(op.attributes))
+        applied = Applied(op.operation, args, [op], attributes, wanted)
+        for arg, made, use in zip(args, GRADIENTS[op.operation.name](VERBS, applied, delta), wanted, strict=True):
+            if made is not None and use:
+                self.add(arg, made)
+
+    def control(self, op: ControlOp, deltas: Sequence[Tensor | None]) -> None:
+        wanted = [arg.forwarded in self.active for arg in op.args]
+        if not any(wanted):
+            return
+        # Those rules differentiate bodies, with the class above.
+        from .control_gradients import CONTROL_GRADIENTS
+
+        rule = CONTROL_GRADIENTS.get(op.kind)
+        if rule is None:
+            limit(f"{op.kind.name} has no gradient: the number of its steps is not known", "use ng.scan, whose length is", op.location)
+        for arg, made, use in zip(op.args, rule(op, deltas, wanted), wanted, strict=True):
+            if made is not None and use:
+                self.add(arg.forwarded, made)
+
+
+def data(op: Op) -> Iterable[Op]:
+    """What the value of an op is computed from."""
+    if isinstance(op, SequentialOp):
+        return (op.last.forwarded,) if op.has_value else ()
+    return tuple([arg.forwarded for arg in op.args])
+
+
+def _active(ops: Sequence[Op], stop: Collection[Op]) -> set[Op]:
+    active: set[Op] = set()
+    for op in ops:
+        below = () if op in stop else tuple(data(op))
+        is_source = not below and not isinstance(op, ConstantOp)
+        is_array = isinstance(op, ConstantOp) and op.value.ndim > 0
+        flat = isinstance(op, StopGradientOp) or (op.operation is not None and op.operation.name in NO_GRADIENT)
+        is_number = isinstance(op, ControlOp) or (isinstance(op, Tensor) and isinstance(op.element, FloatType))
+        if is_number and (is_source or is_array or (not flat and any(b in active for b in below))):
+            active.add(op)
+    return active
+
+
+def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -> Tensor:
+    """The derivative of `dependent` with respect to `independent`, weighted with `error`.
+
+    `error` has the axes of `dependent`; it may be left out (1) if that is a single number. The result has the
+    axes of `independent`; it is 0 where there is no dependence.
+    """
+    dependent, independent = as_op(dependent), as_op(independent)
+    if not isinstance(dependent.element, FloatType):
+        fail(NotDifferentiable, f"{dependent.name} holds {dependent.element}; only floats have derivatives")
+    if error is None and dependent.axes:
+        fail(NotDifferentiable, f"the dependent has axes ({', '.join(dependent.axes.names)}), so a derivative needs an error", "give error= with the same axes, or reduce it to one number with ng.sum(x, out_axes=())")
+    adjoints = adjoints_of(dependent, error)
+    target = independent.forwarded
+    made = adjoints.sums.get(target)
+    if made is None and isinstance(target, ConstantOp) and target in closure([dependent], data):
+        fail(NotDifferentiable, f"{target.name} is a constant number", "make it a placeholder or a variable")
+    if made is None:
+        return VERBS.number_like(0, independent)
+    return broadcast(cast(made, independent.element), independent.axes)
+
+
+def adjoints_of(dependent: Tensor, error: Tensor | None = None) -> Adjoints:
+    """The backward graph of a dependent; made once for each error (and each region that asks)."""
+    key = (error, BUILDING.region)
+    cache: dict[object, Adjoints] = dependent.__dict__.setdefault("_adjoints", {})
+    found = cache.get(key)
+    if found is None:
+        found = cache[key] = Adjoints(dependent, _seed(dependent, error))
+    return found
+
+
+def _seed(dependent: Tensor, error: Tensor | None) -> Tensor:
+    if error is None:
+        return VERBS.number_like(1, dependent)
+    error = as_op(error)
+    if error.axes and not error.axes.is_equal_set(dependent.axes):
+        fail(IncompatibleAxesError, f"the error has axes ({', '.join(error.axes.names)}), the dependent ({', '.join(dependent.axes.names)})")
+    check_lengths(error.axes, dependent.axes)
+    return broadcast(cast(error, dependent.element), dependent.axes)
+
+

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rank 7: transformers: `make_transformer("cpu")` gives one; `transformer.computation(...)` gives something to call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..op_graph.errors import UnsupportedTransformerException, fail
+from .storage import DeviceBufferStorage, DeviceTensor, UninitializedVariable
+from .transformer import DeviceComputation, Transformer
+
+__all__ = [
+    "DeviceBufferStorage",
+    "DeviceComputation",
+    "DeviceTensor",
+    "Transformer",
+    "TransformerFactory",
+    "UninitializedVariable",
+    "UnsupportedTransformerException",
+    "allocate_transformer",
+    "make_transformer",
+    "make_transformer_factory",
+    "set_transformer_factory",
+    "transformer_choices",
+]
+
+
+class TransformerFactory:
+    """Makes transformers of one name."""
+
+    def __init__(self, name: str, **arguments: Any):
+        if name not in transformer_choices():
+            fail(UnsupportedTransformerException, f"there is no transformer '{name}'", f"one of {', '.join(transformer_choices())}")
+        self.name = name
+        self.arguments = arguments
+
+    def __call__(self) -> Transformer:
+        return Transformer.transformers[self.name](**self.arguments)
+
+
+def transformer_choices() -> list[str]:
+    """The names of transformers."""
+    return list(Transformer.transformers)
+
+
+_factory: Callable[[], Transformer] | None = None
+
+
+def make_transformer_factory(name: str, **arguments: Any) -> TransformerFactory:
+    """A factory by name: `numpy`, `cpu`, `cuda` or `cuda-sim`."""
+    return TransformerFactory(name, **arguments)
+
+
+def set_transformer_factory(factory: Callable[[], Transformer]) -> None:
+    """What `make_transformer()` without a name uses from now on."""
+    global _factory
+    _factory = factory
+
+
+def make_transformer(name: str | None = None) -> Transformer:
+    """A transformer by name; without one, from the factory that is set (at first: `cpu`)."""
+    if name is not None or _factory is None:
+        return make_transformer_factory(name or "cpu")()
+    return _factory()
+
+
+def allocate_transformer(name: str, **arguments: Any) -> Transformer:
+    """A transformer by name."""
+    return make_transformer_factory(name, **arguments)()

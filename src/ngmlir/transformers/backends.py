@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each transformer runs a module: one entry per name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..ir.core import Module
+from .storage import DeviceBufferStorage
+
+#: Takes the arguments that are not state, in order; gives the results that are not tied to state.
+Run = Callable[..., Sequence[Any]]
+
+#: Makes a module callable. `state` says which arguments are state, `tied` which result is whose new contents.
+Backend = Callable[[Module, Mapping[int, DeviceBufferStorage], Sequence[tuple[int, int]]], Run]
+
+
+def _interpreted(module: Module, state: Mapping[int, DeviceBufferStorage], tied: Sequence[tuple[int, int]]) -> Run:
+    """Op by op in NumPy: slow, and the meaning of every op."""
+    from ..ops.interpreter import run
+
+    overwritten = dict(tied)
+
+    def call(*values: Any) -> Sequence[Any]:
+        given = iter(values)
+        count = len(state) + len(values)
+        results = run(module, *[state[i].host if i in state else next(given) for i in range(count)])
+        # All results are copied before any state changes: they may be the arguments themselves.
+        free = [np.array(r) for i, r in enumerate(results) if i not in overwritten]
+        kept = [(state[overwritten[i]], np.array(r)) for i, r in enumerate(results) if i in overwritten]
+        for storage, value in kept:
+            storage.host[...] = value
+        return free
+
+    return call
+
+
+def _compiled_for_cpu(module: Module, state: Mapping[int, DeviceBufferStorage], tied: Sequence[tuple[int, int]]) -> Run:
+    """Machine code; state is changed where it lies."""
+    from ..compiler import compile_module
+
+    return compile_module(module, "cpu").bind({i: s.host for i, s in state.items()})  # type: ignore[union-attr]
+
+
+def _compiled_for_gpu(
+    target: str, module: Module, state: Mapping[int, DeviceBufferStorage], tied: Sequence[tuple[int, int]]
+) -> Run:
+    """Kernels on a GPU, or on the simulator of one; state stays there."""
+    from ..compiler import compile_module
+
+    executable: Any = compile_module(module, target)
+    overwritten = dict(tied)
+    held = {i: s.on(executable.device) for i, s in state.items()}
+
+    def call(*values: Any) -> Sequence[Any]:
+        given = iter(values)
+        count = len(held) + len(values)
+        results = executable(*[held[i] if i in held else next(given) for i in range(count)])
+        return [r for i, r in enumerate(results) if i not in overwritten]
+
+    return call
+
+
+#: Transformer name -> its backend.
+BACKENDS: dict[str, Backend] = {
+    "numpy": _interpreted,
+    "cpu": _compiled_for_cpu,
+    "cuda": partial(_compiled_for_gpu, "cuda"),
+    "cuda-sim": partial(_compiled_for_gpu, "cuda-sim"),
+}
