@@ -30,7 +30,7 @@ def sweep_op(op: Op, rule: RewriteRule, kinds: frozenset[str] | None = None) -> 
 def _regions(
     op: Op, mapping: dict[Value, Value], rule: RewriteRule, kinds: frozenset[str] | None
 ) -> list[Region] | None:
-    made = []
+    made: list[Region] = []
     changed = False
     for region in op.regions:
         blocks = [_block(block, mapping, rule, kinds) for block in region.blocks]

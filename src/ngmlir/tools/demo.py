@@ -22,7 +22,12 @@ from .progress import Progress
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="ngmlir demo", description=__doc__)
-    parser.add_argument("--target", default="cpu", choices=("cpu", "numpy", "cuda", "cuda-sim"), help="what runs the program (default: cpu)")
+    parser.add_argument(
+        "--target",
+        default="cpu",
+        choices=("cpu", "numpy", "cuda", "cuda-sim"),
+        help="what runs the program (default: cpu)",
+    )
     parser.add_argument("--epochs", type=int, default=60, help="times over the training images (default: 60)")
     options = parser.parse_args(arguments)
     data = digits.load()
@@ -64,7 +69,9 @@ def show(module: Module, target: str) -> None:
     say(to_text(main))
     before, launches = count(module, "ng."), count(lowered, "tile.launch")
     kernels = sum(op.name == "tile.kernel" for op in lowered.ops)
-    say(f"ops: {before}   kernel launches: {launches}   kernels: {kernels}   planned peak: {planned_bytes(lowered):,} bytes\n")
+    say(
+        f"ops: {before}   kernel launches: {launches}   kernels: {kernels}   planned peak: {planned_bytes(lowered):,} bytes\n"
+    )
 
 
 def count(module: Module, prefix: str) -> int:
@@ -83,7 +90,9 @@ def compare(train: object, data: digits.Digits, rounds: int = 7) -> None:
         ours.append(seconds_per_call(lambda: train(*batch)))
         theirs.append(seconds_per_call(lambda: step(*batch)))
     mine, other = float(np.median(ours)), float(np.median(theirs))
-    say(f"time per step: ngmlir {mine * 1e6:.0f} us, NumPy {other * 1e6:.0f} us: {other / mine:.2f} times as fast")
+    say(
+        f"time per step: ngmlir {mine * 1e6:.0f} us, NumPy {other * 1e6:.0f} us: {other / mine:.2f} times as fast"
+    )
 
 
 def seconds_per_call(call: object, budget: float = 0.05) -> float:

@@ -34,7 +34,9 @@ def load(seed: int = 0) -> Digits:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise UserError("the demo needs scikit-learn for its data", hint="pip install 'ngmlir[demo]'") from None
+        raise UserError(
+            "the demo needs scikit-learn for its data", hint="pip install 'ngmlir[demo]'"
+        ) from None
     data = load_digits()
     order = np.random.default_rng(seed).permutation(len(data.target))
     images = (data.data[order] / 16).astype(np.float32)
@@ -67,7 +69,10 @@ class Network:
     """The graph: parameters, a training step and a prediction."""
 
     def __init__(self, weights: list[Array]):
-        self.layers = [ng.make_axis(n, name) for n, name in zip(WIDTHS, ("pixel", "wide", "narrow", "digit"), strict=True)]
+        self.layers = [
+            ng.make_axis(n, name)
+            for n, name in zip(WIDTHS, ("pixel", "wide", "narrow", "digit"), strict=True)
+        ]
         self.parameters: list[ng.Tensor] = []
         for i, (inputs, outputs) in enumerate(zip(self.layers, self.layers[1:], strict=False)):
             w, b = weights[2 * i : 2 * i + 2]

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from functools import cache
+from functools import cached_property
 
 from ..decl.pipeline_text import named_pipelines
 from ..ir.printer import to_text
@@ -93,27 +93,21 @@ class _Job:
         with self.timing.stage("Parser"):
             module = from_text(text, file=self.name, unregistered=options.unregistered)
         if self.pipeline.steps:
-            target = resolve_target(options.target)
-            module = self.pipeline.run(module, target, verify=options.verify_each, watch=self.watches)
+            module = self.pipeline.run(module, self.target, verify=options.verify_each, watch=self.watches)
         if options.emit == "ir":
             with self.timing.stage("Printer"):
                 return to_text(module, generic=options.generic, locations=options.locations)
         from ..compiler import emit_text
 
         with self.timing.stage("Code generation"):
-            return emit_text(module, resolve_target(options.target), options.emit)
+            return emit_text(module, self.target, options.emit)
 
+    @cached_property
+    def target(self) -> Target:
+        """Found when it is first needed: reading and printing take no code generator."""
+        from ..compiler import resolve
 
-@cache
-def resolve_target(name: str) -> Target:
-    """`cpu` is this machine; `cuda` and `cuda-sim` are the newest GPU that both can run."""
-    from ..llvm.machine import cpu_target, host_target, nvptx_target
-
-    if name == "cpu":
-        return host_target()
-    if name in ("cuda", "cuda-sim"):
-        return nvptx_target()
-    return nvptx_target(name) if name.startswith("sm_") else cpu_target(name)
+        return resolve(self.options.target)
 
 
 def _listing(what: str) -> str:

@@ -6,10 +6,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..rewrite.pipeline import Passes
 from ..support.diagnostics import UserError
-from .shell import Flags
+from .shell import Flags, flags
+
+if TYPE_CHECKING:
+    from ..compiler import Stage
 
 ABOUT = "Reads an .ngir module, runs passes over it, and prints what comes out."
 EPILOG = """\
@@ -36,7 +40,7 @@ class Options:
     output: str
     pipeline: str
     target: str
-    emit: str
+    emit: Stage
     verify_each: bool
     split_input: bool
     verify_diagnostics: bool
@@ -52,18 +56,18 @@ class Options:
 
     def command(self) -> list[str]:
         """The flags that decide what is computed: those a reproducer repeats."""
-        flags = [f"--target={self.target}"] if self.target != "cpu" else []
-        flags += [f"--emit={self.emit}"] if self.emit != "ir" else []
-        flags += ["--allow-unregistered-dialect"] if self.unregistered else []
-        flags += ["--split-input-file"] if self.split_input else []
-        flags += ["--no-verify-each"] if not self.verify_each else []
-        return flags + ([shlex.quote(f"--pass-pipeline={self.pipeline}")] if self.pipeline else [])
+        words = [f"--target={self.target}"] if self.target != "cpu" else []
+        words += [f"--emit={self.emit}"] if self.emit != "ir" else []
+        words += ["--allow-unregistered-dialect"] if self.unregistered else []
+        words += ["--split-input-file"] if self.split_input else []
+        words += ["--no-verify-each"] if not self.verify_each else []
+        return words + ([shlex.quote(f"--pass-pipeline={self.pipeline}")] if self.pipeline else [])
 
 
 def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
     """The options of a command line; UserError for one that ngopt does not know."""
-    flags = _flags()
-    found = flags.read(_normalised(arguments, flags.names(), passes), [f"--{name}" for name in passes])
+    known = _flags()
+    found = known.read(_normalised(arguments, known.names(), passes), [f"--{name}" for name in passes])
     if len(found.input) > 1:
         raise UserError(
             f"too many inputs: {' '.join(found.input)}",
@@ -91,8 +95,8 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
 
 
 def _flags() -> Flags:
-    flags = Flags("ngopt", ABOUT, epilog=EPILOG)
-    add = flags.add_argument
+    made = flags("ngopt", ABOUT, EPILOG)
+    add = made.add_argument
     add("input", nargs="*", help="the .ngir file; '-' or nothing: standard input")
     add("-o", metavar="FILE", default="-", help="where the result goes (default: standard output)")
     add(
@@ -164,10 +168,10 @@ def _flags() -> Flags:
             default="",
             help=f"print the {text} and stop",
         )
-    return flags
+    return made
 
 
-def _normalised(arguments: Sequence[str], flags: Sequence[str], passes: Passes) -> list[str]:
+def _normalised(arguments: Sequence[str], known: Sequence[str], passes: Passes) -> list[str]:
     """mlir-opt's spellings as ours, and a pass flag `--prune=a=1` as `--pass-pipeline=prune{a=1}`."""
     out: list[str] = []
     for i, word in enumerate(arguments):
@@ -176,9 +180,9 @@ def _normalised(arguments: Sequence[str], flags: Sequence[str], passes: Passes) 
         word = _MLIR_NAMES.get(word, word)
         if word.startswith("-") and not word.startswith("--"):
             name = word[1:].partition("=")[0]
-            word = f"-{word}" if len(name) > 1 and (name in passes or f"--{name}" in flags) else word
+            word = f"-{word}" if len(name) > 1 and (name in passes or f"--{name}" in known) else word
         unprefixed = "--" + word.removeprefix("--mlir-")
-        if word.startswith("--mlir-") and unprefixed.partition("=")[0] in flags:
+        if word.startswith("--mlir-") and unprefixed.partition("=")[0] in known:
             word = unprefixed
         name, _, options = word.removeprefix("--").partition("=")
         if word.startswith("--") and name in passes:

@@ -40,7 +40,9 @@ class Progress:
         sys.stderr.write(f"\r{self.label} [{'#' * filled}{'.' * (width - filled)}]{tail}\x1b[K")
         sys.stderr.flush()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.terminal:
             sys.stderr.write("\n")
         elif kind is None:

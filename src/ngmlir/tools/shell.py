@@ -27,19 +27,13 @@ _COLOURS = {"error": "31", "warning": "35", "remark": "34", "note": "36", "hint"
 
 
 class Flags(argparse.ArgumentParser):
-    """argparse whose complaints are UserErrors, with a suggestion for a flag that does not exist."""
-
-    def __init__(self, program: str, about: str, *, epilog: str = "") -> None:
-        super().__init__(
-            prog=program,
-            description=about,
-            epilog=epilog,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+    """argparse whose complaints are UserErrors, with a suggestion for what does not exist."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(message, hint=f"see {self.prog} --help")
+        help_text = f"see {self.prog} --help"
+        choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        known = re.findall(r"[\w-]+", choice[2]) if choice else []
+        raise UserError(message, hint=closest(choice[1], known, help_text) if choice else help_text)
 
     def names(self) -> list[str]:
         """Every flag, as it is typed."""
@@ -55,6 +49,12 @@ class Flags(argparse.ArgumentParser):
                 hint=closest(flag, [*self.names(), *other_names], f"see {self.prog} --help"),
             )
         return found
+
+
+def flags(program: str, about: str, epilog: str = "") -> Flags:
+    """An empty command line; flags are never abbreviated, so that new ones break no script."""
+    form = argparse.RawDescriptionHelpFormatter
+    return Flags(program, description=about, epilog=epilog, allow_abbrev=False, formatter_class=form)
 
 
 def closest(word: str, known: Iterable[str], otherwise: str = "") -> str:

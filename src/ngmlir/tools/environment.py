@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ngmlir env`: what ngmlir found on this machine, and what it listens to."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from importlib.util import find_spec
+
+from ..support.diagnostics import NgmlirError
+from ..support.version import version
+
+#: Environment variable -> what it does. tests/unit/test_tools.py compares the names with the sources.
+VARIABLES = {
+    "NGMLIR_CACHE": "0 turns the cache of compiled code off",
+    "NGMLIR_CACHE_DIR": "the folder of that cache",
+    "NGMLIR_NUM_THREADS": "how many threads a program on the CPU uses",
+    "NGMLIR_PTXAS": "the program that assembles PTX",
+    "NO_COLOR": "messages without colour; FORCE_COLOR: with colour, also into files",
+}
+_PACKAGES = ("llvmlite", "numpy", "ml_dtypes", "platformdirs", "cuda-bindings")
+
+
+def table() -> str:
+    """Every fact on a line of its own."""
+    rows = [
+        ("ngmlir", version()),
+        ("python", f"{platform.python_version()} ({platform.python_implementation()})"),
+    ]
+    rows += [(name, _installed(name)) for name in _PACKAGES]
+    rows += [("system", f"{platform.system()} {platform.release()} {platform.machine()}"), *_cpu(), *_gpu()]
+    rows += [("cache", _cache())]
+    rows += [(name, f"{os.environ.get(name, 'not set'):12} {meaning}") for name, meaning in VARIABLES.items()]
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"{name:{width}}  {text}\n" for name, text in rows)
+
+
+def _installed(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu() -> list[tuple[str, str]]:
+    from ..llvm import machine
+
+    target = machine.host_target()
+    chosen = [f.removeprefix("+") for f in target.features.split(",") if f.startswith("+")]
+    sizes = f"{target.vector_bytes * 8}-bit vectors, L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB"
+    return [
+        ("llvm", machine.version()),
+        ("cpu", f"{target.cpu}, {target.cores} cores, {sizes}"),
+        ("cpu features", " ".join(chosen) or "none reported"),
+    ]
+
+
+def _gpu() -> list[tuple[str, str]]:
+    from ..runtime import ptxas
+    from ..runtime.cuda import CudaDevice
+
+    assembler = ptxas.find()
+    found = "none; the driver's own compiler or cuda-sim serves" if assembler is None else str(assembler)
+    if find_spec("cuda") is None:
+        return [("gpu", "cuda-bindings is not installed: pip install 'ngmlir[cuda]'"), ("ptxas", found)]
+    try:
+        facts = CudaDevice().describe()
+        gpu = f"{facts.name}, sm_{''.join(map(str, facts.capability))}, {facts.memory_bytes >> 30} GiB"
+    except NgmlirError as error:
+        gpu = error.diagnostics[0].message
+    return [("gpu", gpu), ("ptxas", found)]
+
+
+def _cache() -> str:
+    from ..runtime.cache import default_cache
+
+    cache = default_cache()
+    return "off" if cache is None else str(cache.folder)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ngmlir: the commands that are not about one file. `python -m ngmlir` is the same."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ..support.version import version
+from . import environment
+from .shell import Reproducer, flags, run, write_output
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of a command line (without the program's name)."""
+    given = sys.argv[1:] if arguments is None else arguments
+    return run("ngmlir", lambda reproducer: _umbrella(given, reproducer))
+
+
+def _umbrella(arguments: Sequence[str], reproducer: Reproducer) -> int:
+    reproducer.command = list(arguments)
+    known = flags("ngmlir", "A compiler for tensor programs.", "ngopt --help: passes over .ngir files")
+    known.add_argument("--version", action="version", version=f"ngmlir {version()}")
+    commands = known.add_subparsers(dest="command", metavar="COMMAND")
+    commands.add_parser("env", help="what ngmlir found on this machine, and what it listens to")
+    commands.add_parser(
+        "demo", help="train a network on handwritten digits, and show every stage", add_help=False
+    )
+    cache = commands.add_parser("cache", help="the cache of compiled code")
+    cache.add_argument("action", choices=("show", "clear"), help="show where it is, or remove what is in it")
+    if arguments[:1] == ["demo"]:
+        from .demo import main as demo
+
+        return demo(list(arguments[1:]))
+    found = known.read(arguments)
+    match found.command:
+        case "env":
+            write_output("-", environment.table())
+        case "cache":
+            write_output("-", _cache(found.action))
+        case _:
+            write_output("-", known.format_help())
+    return 0
+
+
+def _cache(action: str) -> str:
+    from ..runtime.cache import default_cache
+
+    cache = default_cache()
+    if cache is None:
+        return "the cache is off (NGMLIR_CACHE)\n"
+    entries = sorted(cache.folder.glob("*.entry")) if cache.folder.is_dir() else []
+    size = sum(entry.stat().st_size for entry in entries)
+    if action == "clear":
+        for entry in entries:
+            entry.unlink(missing_ok=True)
+    done = "removed from" if action == "clear" else "in"
+    return f"{len(entries)} entries, {size / 1e6:.1f} MB, {done} {cache.folder}\n"
