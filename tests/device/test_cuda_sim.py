@@ -115,7 +115,7 @@ def test_arrays_in_arrays_out(device, count):
     for actual, expected in zip((new, total), expected_step(w, g), strict=True):
         assert np.array_equal(actual, expected)
     assert np.array_equal(w, before)  # a caller's array is copied, so it is not state
-    assert np.array_equal(executable([w, g])[1], total)
+    assert np.array_equal(executable(w, g)[1], total)
 
 
 def test_state_stays_on_the_device(device):

@@ -319,8 +319,11 @@ class _Fusion:
         return True
 
     def merge(self, kernel: _Kernel, other: _Kernel) -> bool:
-        """Takes over a map kernel whose ops could stand here, unless something stands between the two."""
-        if other.kind != "map" or kernel.kind == "alone" or len(kernel.ops) + len(other.ops) > MAX_OPS:
+        """Takes over a kernel whose ops could stand here: a map, or rows beside rows; nothing may stand between."""
+        both_rows = kernel.kind == other.kind == "rows"
+        if not (other.kind == "map" or both_rows) or kernel.kind == "alone":
+            return False
+        if len(kernel.ops) + len(other.ops) > MAX_OPS:
             return False
         if self.between(kernel, other) or self.between(other, kernel):
             return False
@@ -336,10 +339,14 @@ class _Fusion:
         )
         domain = self.space.resolve(kernel.domain or ())
         whole = kernel.kind != "dot" or len(domain) == kernel.rank
+        if both_rows:
+            mine, theirs = (frozenset(self.space.resolve(tuple(k.reduced))) for k in (kernel, other))
+            whole = mine == theirs
         if not good or not whole or len(set(domain)) != len(domain):
             self.space.undo(mark)
             return False
         kernel.ops.update(other.ops)
+        kernel.dependent |= other.dependent
         for value, atoms in other.atoms.items():
             kernel.atoms.setdefault(value, atoms)
         for op in other.ops:

@@ -170,7 +170,9 @@ class GpuExecutable:
                 launch()
             return [self._hand_over(i, arguments, wanted[i], buffer) for i, buffer in enumerate(outputs)]
 
-    __call__ = run
+    def __call__(self, *arguments: Any) -> tuple[np.ndarray | DeviceBuffer, ...]:
+        """The results for these arguments, like `run`."""
+        return tuple(self.run(arguments))
 
     def _argument(self, index: int, given: Any) -> DeviceBuffer:
         parameter = self.signature.arguments[index]
