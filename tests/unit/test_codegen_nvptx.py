@@ -41,7 +41,7 @@ def ptx_of(text: str) -> tuple[str, Artifact]:
 
 def simulated(text: str, arrays: Sequence[np.ndarray], seed: int | None = 1) -> list[np.ndarray]:
     _, artifact = ptx_of(text)
-    return load(artifact, CudaSimDevice(seed=seed))(arrays)
+    return load(artifact, CudaSimDevice(seed=seed)).run(arrays)
 
 
 def agree(text: str, *arrays: np.ndarray, rtol: float = 0.0, atol: float = 0.0) -> list[np.ndarray]:
