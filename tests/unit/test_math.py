@@ -66,7 +66,7 @@ UNARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
     "tan": (np.tan, 3.0, 2.0),
     "asin": (np.arcsin, 2.4, 2.4),
     "acos": (np.arccos, 1.3, 1.3),
-    "atan": (np.arctan, 1.5, 1.7),
+    "atan": (np.arctan, 1.7, 1.7),
     "sinh": (np.sinh, 2.0, 2.3),
     "cosh": (np.cosh, 2.0, 1.8),
     "tanh": (np.tanh, 2.5, 2.6),
