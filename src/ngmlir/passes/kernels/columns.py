@@ -87,8 +87,10 @@ def _column(
             l = reduced[len(inner)]
             return b.loop(0, kernel.plan.sizes[l], 1, values, lambda i, v: level({**inner, l: Span(i)}, v))
         here = tile(inner)
+        # Everything is loaded before the stores: they may overwrite an input.
+        made = [r.combine(b, v, r.widen(b, here.at(r.source))) for r, v in zip(found, values, strict=True)]
         here.store([(v, buffers[v]) for v in first_pass])
-        return [r.combine(b, v, r.widen(b, here.at(r.source))) for r, v in zip(found, values, strict=True)]
+        return made
 
     starts = [b.number(r.start, VectorType((span.size,), r.accumulator)) for r in found]
     totals = level({}, starts)
