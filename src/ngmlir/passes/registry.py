@@ -8,8 +8,11 @@ from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .decompose import decompose
 from .expand_math import expand_math
+from .fold_constants import fold_constants
 from .fold_empty import fold_empty
 from .fuse import fuse
+from .inline import inline
+from .layout import layout
 from .plan_memory import plan_memory
 from .prune import prune
 from .shape import shape
@@ -18,12 +21,15 @@ from .to_kernels import to_kernels
 PASSES: dict[str, Pass] = {
     name_of(p): p
     for p in (
+        inline,
+        decompose,
+        layout,
         shape,
         prune,
+        fold_constants,
+        fold_empty,
         common_subexpressions,
         dead_code,
-        decompose,
-        fold_empty,
         fuse,
         to_kernels,
         expand_math,

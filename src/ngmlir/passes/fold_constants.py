@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constant folding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..ir.attributes import ElementsAttr, elements
+from ..ir.core import Module, Op, Value
+from ..ir.literals import item_bytes
+from ..ir.types import ShapedType, TensorType
+from ..ops.builder import Builder
+from ..ops.interpreter import evaluate
+from ..rewrite.sweep import sweep
+from ..support.target import Target
+
+#: Results that are not one repeated element are folded up to this size; larger ones are cheaper to compute.
+MAX_ELEMENTS = 1024
+
+
+def fold_constants(module: Module, target: Target) -> Module:
+    """Computes ops whose operands are known, by the reference meaning of the op.
+
+    Transcendental functions are left to the target, whose math library decides their last bit.
+
+    Before:
+        func.func @main() -> tensor<4xf32> {
+          %0 = ng.constant dense<1.0> : tensor<4xf32>
+          %1 = ng.constant dense<4.0> : tensor<4xf32>
+          %2 = ng.divide %0, %1 : tensor<4xf32>
+          return %2 : tensor<4xf32>
+        }
+    After:
+        func.func @main() -> tensor<4xf32> {
+          %0 = ng.constant dense<1.0> : tensor<4xf32>
+          %1 = ng.constant dense<4.0> : tensor<4xf32>
+          %2 = ng.constant dense<0.25> : tensor<4xf32>
+          func.return %2 : tensor<4xf32>
+        }
+    """
+    return sweep(module, _fold)
+
+
+def _constant(value: Value) -> ElementsAttr | None:
+    owner = value.owner
+    if isinstance(owner, Op) and owner.name == "ng.constant":
+        literal = owner.attributes["value"]
+        return literal if isinstance(literal, ElementsAttr) else None
+    return None
+
+
+def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
+    traits = op.traits
+    if not op.operands or len(op.results) != 1 or "pure" not in traits or "math" in traits or op.regions:
+        return None
+    type = op.results[0].type
+    if not isinstance(type, TensorType) or not type.static or type.size == 0:
+        return None
+    literals = [_constant(o) for o in op.operands]
+    if any(literal is None for literal in literals):
+        return None
+    if all(literal is not None and _one(literal) for literal in literals):
+        if "elementwise" in traits:
+            return [builder.constant(type=type, value=_splat(op, literals, type))]
+        if "view" in traits:
+            literal = literals[0]
+            assert literal is not None
+            return [builder.constant(type=type, value=ElementsAttr(literal.data, type))]
+    if type.size > MAX_ELEMENTS or any(literal is None or literal.type.size > MAX_ELEMENTS for literal in literals):
+        return None
+    (result,) = evaluate(op, [literal.array() for literal in literals if literal is not None])
+    return [builder.constant(type=type, value=elements(result, type))]
+
+
+def _one(literal: ElementsAttr) -> bool:
+    """Whether all elements are the same."""
+    return literal.splat or literal.type.size == 1
+
+
+def _splat(op: Op, literals: Sequence[ElementsAttr | None], type: ShapedType) -> ElementsAttr:
+    """The op on one element of each operand."""
+    single = TensorType((), type.element)
+    given = [x for x in literals if x is not None]
+    values = [Value(TensorType((), x.type.element)) for x in given]
+    arrays = [np.frombuffer(x.data, x.array().dtype).reshape(()) for x in given]
+    (result,) = evaluate(op.rebuilt(values, types=[single]), arrays)
+    data = np.ascontiguousarray(result).tobytes()
+    assert len(data) == item_bytes(type.element)
+    return ElementsAttr(data, type)
+

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layout: transposes that need not be made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.attributes import AxesAttr, ElementsAttr, integers
+from ..ir.core import Module, Op, Value, count_uses
+from ..ir.types import TensorType
+from ..ops.builder import Builder
+from ..rewrite.sweep import sweep_op
+from ..support.target import Target
+
+
+def layout(module: Module, target: Target) -> Module:
+    """Lets the readers and writers of a transposed tensor agree on one order, so that no data must move.
+
+    A matrix product or a reduction reads either order; what is computed from constants, positions and
+    repetitions is computed in the order that is wanted; an elementwise op takes a transpose over when only
+    one of its operands has to be moved for it.
+
+    Before:
+        func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
+          %0 = ng.transpose %w perm [1, 0] : (tensor<5x3xf32>) -> tensor<3x5xf32>
+          %1 = ng.dot %x, %0 contract [1] x [0] : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>
+          return %1 : tensor<4x5xf32>
+        }
+    After:
+        func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
+          %0 = ng.transpose %w perm [1, 0] : (tensor<5x3xf32>) -> tensor<3x5xf32>
+          %1 = ng.dot %x, %w contract [1] x [1] : (tensor<4x3xf32>, tensor<5x3xf32>) -> tensor<4x5xf32>
+          func.return %1 : tensor<4x5xf32>
+        }
+    """
+    return module.with_ops([_function(op) if op.name == "func.func" else op for op in module.ops])
+
+
+def _function(function: Op) -> Op:
+    if not function.regions[0].blocks:
+        return function
+    # A rebuilt op is new to the count of uses, so what it lets through shows in the next round.
+    for _ in range(_ROUNDS):
+        changed = sweep_op(function, _Layout(function).rule, _KINDS)
+        if changed is function:
+            break
+        function = changed
+    return function
+
+
+_ROUNDS = 4
+_KINDS = frozenset({"ng.transpose", "ng.dot", "ng.sum", "ng.product", "ng.max", "ng.min", "ng.any", "ng.all", "ng.mean"})
+
+
+def permuted(type: TensorType, order: Sequence[int]) -> TensorType:
+    """The type whose dimension i is dimension order[i] of another."""
+    names = type.axes
+    encoding = AxesAttr(*(names[d] for d in order)) if names is not None else None
+    return TensorType(tuple(type.shape[d] for d in order), type.element, encoding)
+
+
+def order_of(value: Value) -> tuple[int, ...] | None:
+    """The permutation that made a value, or None."""
+    owner = value.owner
+    if isinstance(owner, Op) and owner.name == "ng.transpose":
+        return owner.attributes["permutation"].values  # type: ignore[attr-defined]
+    return None
+
+
+def source_of(value: Value) -> Value:
+    assert isinstance(value.owner, Op)
+    return value.owner.operands[0]
+
+
+class _Layout:
+    def __init__(self, function: Op):
+        self.uses = count_uses(function.regions[0].blocks[0])
+        self.moved: dict[tuple[Value, tuple[int, ...]], Value] = {}
+
+    def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        if op.name == "ng.transpose":
+            return self.transpose(op, b)
+        if op.name == "ng.dot":
+            return self.dot(op, b)
+        return self.reduction(op, b)
+
+    # -- transposes --------------------------------------------------------------------------------------
+
+    def transpose(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        source = op.operands[0]
+        order: tuple[int, ...] = op.attributes["permutation"].values  # type: ignore[attr-defined]
+        if not self.vanishes(source, order) and not self.one_moves(source, order):
+            return None
+        return [self.move(source, order, b)]
+
+    def vanishes(self, value: Value, order: Sequence[int], depth: int = 8) -> bool:
+        """Whether a value can be had in another order without moving data."""
+        owner = value.owner
+        if tuple(order) == tuple(range(len(order))):
+            return True
+        if not isinstance(owner, Op) or depth == 0:
+            return False
+        if owner.name == "ng.constant":
+            return getattr(owner.attributes["value"], "splat", False)
+        if owner.name == "ng.iota":
+            return True
+        if owner.name == "ng.transpose":
+            inner: tuple[int, ...] = owner.attributes["permutation"].values  # type: ignore[attr-defined]
+            return self.vanishes(owner.operands[0], [inner[d] for d in order], depth - 1)
+        if owner.name == "ng.broadcast":
+            dims: tuple[int, ...] = owner.attributes["dimensions"].values  # type: ignore[attr-defined]
+            places = [list(order).index(d) for d in dims]
+            return places == sorted(places)
+        if "elementwise" in owner.traits or owner.name == "ng.cast_axes":
+            return all(self.vanishes(o, order, depth - 1) for o in owner.operands)
+        return False
+
+    def one_moves(self, value: Value, order: Sequence[int]) -> bool:
+        """Whether an elementwise op, read only here, passes the transpose on to a single operand of equal size."""
+        owner = value.owner
+        if not isinstance(owner, Op) or self.uses.get(value, 2) != 1:
+            return False
+        if not ("elementwise" in owner.traits or owner.name == "ng.cast_axes"):
+            return False
+        moving = [o for o in owner.operands if not self.vanishes(o, order)]
+        # Worth it only if the transpose then meets one that undoes it, or a product that can take it over.
+        return len(moving) == 1 and (self.one_moves(moving[0], order) or self.absorbs(moving[0], order))
+
+    def absorbs(self, value: Value, order: Sequence[int]) -> bool:
+        owner = value.owner
+        return isinstance(owner, Op) and owner.name == "ng.dot" and _swaps(owner, order) and self.uses.get(value, 2) == 1
+
+    def move(self, value: Value, order: Sequence[int], b: Builder) -> Value:
+        """The value in another order."""
+        order = tuple(order)
+        if order == tuple(range(len(order))):
+            return value
+        key = (value, order)
+        if key not in self.moved:
+            self.moved[key] = self.made(value, order, b)
+        return self.moved[key]
+
+    def made(self, value: Value, order: tuple[int, ...], b: Builder) -> Value:
+        owner, type = value.owner, value.type
+        assert isinstance(type, TensorType)
+        if isinstance(owner, Op) and (self.vanishes(value, order) or self.one_moves(value, order)):
+            wanted = permuted(type, order)
+            match owner.name:
+                case "ng.constant":
+                    literal = owner.attributes["value"]
+                    assert isinstance(literal, ElementsAttr)
+                    return b.constant(type=wanted, value=ElementsAttr(literal.data, wanted))
+                case "ng.iota":
+                    dimension: int = owner.attributes["dimension"].value  # type: ignore[attr-defined]
+                    return b.iota(type=wanted, dimension=order.index(dimension))
+                case "ng.transpose":
+                    inner: tuple[int, ...] = owner.attributes["permutation"].values  # type: ignore[attr-defined]
+                    return self.move(owner.operands[0], [inner[d] for d in order], b)
+                case "ng.broadcast":
+                    dims: tuple[int, ...] = owner.attributes["dimensions"].values  # type: ignore[attr-defined]
+                    return b.broadcast(owner.operands[0], type=wanted, dimensions=[order.index(d) for d in dims])
+                case _:
+                    new = owner.rebuilt([self.move(o, order, b) for o in owner.operands], types=[wanted])
+                    b.add_op(new)
+                    return new.results[0]
+        if isinstance(owner, Op) and owner.name == "ng.dot" and self.absorbs(value, order):
+            return _swapped(owner, b)
+        return b.transpose(value, permutation=order)
+
+    # -- readers -----------------------------------------------------------------------------------------
+
+    def dot(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        """Contracted and batch dimensions are named by place, so a product reads any order of them."""
+        operands = list(op.operands)
+        attributes = dict(op.attributes)
+        changed = False
+        for i, side in enumerate(("lhs", "rhs")):
+            order = order_of(operands[i])
+            if order is None:
+                continue
+            contract: tuple[int, ...] = attributes[f"{side}_contract"].values  # type: ignore[attr-defined]
+            batch: tuple[int, ...] = attributes[f"{side}_batch"].values  # type: ignore[attr-defined]
+            free = [order[d] for d in range(len(order)) if d not in contract and d not in batch]
+            if free != sorted(free):
+                continue
+            operands[i] = source_of(operands[i])
+            attributes[f"{side}_contract"] = integers(order[d] for d in contract)
+            attributes[f"{side}_batch"] = integers(order[d] for d in batch)
+            changed = True
+        if not changed:
+            return None
+        new = op.rebuilt(operands, attributes=attributes)
+        b.add_op(new)
+        return new.results
+
+    def reduction(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        order = order_of(op.operands[0])
+        if order is None:
+            return None
+        axes: tuple[int, ...] = op.attributes["axes"].values  # type: ignore[attr-defined]
+        kept = [order[d] for d in range(len(order)) if d not in axes]
+        if kept != sorted(kept):
+            return None
+        attributes = {**op.attributes, "axes": integers(sorted(order[d] for d in axes))}
+        new = op.rebuilt([source_of(op.operands[0])], attributes=attributes)
+        b.add_op(new)
+        return new.results
+
+
+def _swaps(dot: Op, order: Sequence[int]) -> bool:
+    """Whether the order exchanges the rows and the columns of a product, each as a whole."""
+    batch = len(dot.attributes["lhs_batch"].values)  # type: ignore[attr-defined]
+    lhs: TensorType = dot.operands[0].type  # type: ignore[assignment]
+    rows = lhs.rank - batch - len(dot.attributes["lhs_contract"].values)  # type: ignore[attr-defined]
+    rank = len(order)
+    return list(order) == [*range(batch), *range(batch + rows, rank), *range(batch, batch + rows)]
+
+
+def _swapped(dot: Op, b: Builder) -> Value:
+    """The product with its sides exchanged: the transpose of the product's matrix."""
+    sides = {
+        f"{new}_{kind}": dot.attributes[f"{old}_{kind}"]
+        for new, old in (("lhs", "rhs"), ("rhs", "lhs"))
+        for kind in ("contract", "batch")
+    }
+    return b.dot(dot.operands[1], dot.operands[0], **{k: v.values for k, v in sides.items()})  # type: ignore[attr-defined]
