@@ -31,6 +31,11 @@ def elementwise(e: Emitter, op: Op) -> None:
         if known.constant:
             e.index_constant(op.result, known.low)
             return
+        if op.name in _DIVISIONS and e.range_of(op.operands[0]).low >= 0 < e.range_of(op.operands[1]).low:
+            x, y = map(e.scalar, op.operands)
+            divide = e.b.udiv if op.name == "ng.floor_divide" else e.b.urem
+            e.define_index(op.result, divide(x, y), known)
+            return
     operands = [e.registers(operand) for operand in op.operands]
     if formats.narrow(element) and op.name in _SIGN_BIT:
         method, mask = _SIGN_BIT[op.name]
