@@ -19,7 +19,7 @@ ASSUMPTIONS = ("nsz", "nnan", "ninf", "reassoc", "approx")
 #: Kinds of elements that `when` can ask for.
 KINDS = ("float", "integer", "signed", "unsigned", "bool")
 _ENTRY = re.compile(r"(?P<name>\w+)\s*:\s*(?P<pattern>.+?)\s*=>\s*(?P<target>.+)$")
-_CLAUSE = re.compile(r"\s+(assume|when)\s+((?:(?!assume\b|when\b)\w+\s*)*)$")
+_CLAUSE = re.compile(r"\s+(assume|when)\b\s*((?:(?!assume\b|when\b)\w+\s*)*)$")
 _NUMBERS = {"inf": float("inf"), "true": True, "false": False}
 
 

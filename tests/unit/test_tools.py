@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manners of the command line tools that text tests cannot see: exit codes, files, pipes, bugs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ngmlir.rewrite.pipeline import parse_pipeline
+from ngmlir.support.diagnostics import Diagnostic, Location, UserError
+from ngmlir.tools import chunks, environment, expected, ngopt, umbrella
+from ngmlir.tools.options import parse_options
+from ngmlir.tools.shell import Reproducer, painted, run, wants_colour
+
+ROOT = Path(__file__).parents[2]
+GOOD = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}\n"
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    path = tmp_path / "good.ngir"
+    path.write_text(GOOD)
+    return str(path)
+
+
+def start(*arguments: str, text: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """A tool as a process of its own."""
+    paths = {"PYTHONPATH": str(ROOT / "src"), **environment}
+    command = [sys.executable, "-m", "ngmlir.tools.ngopt", *arguments]
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, env={**os.environ, **paths}, check=False
+    )
+
+
+# -- input and output ----------------------------------------------------------------------------------------
+
+
+def test_output_replaces_a_file_only_when_all_is_well(good: str, tmp_path: Path) -> None:
+    target = tmp_path / "out.ngir"
+    target.write_text("old")
+    target.chmod(0o640)
+    bad = tmp_path / "bad.ngir"
+    bad.write_text("func.func @main( {")
+    assert ngopt.main([str(bad), "-o", str(target)]) == 1
+    assert target.read_text() == "old"
+    assert ngopt.main([good, "-o", str(target)]) == 0
+    assert "func.func @main" in target.read_text()
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.ngir", "good.ngir", "out.ngir"]
+
+
+def test_standard_input_is_the_default(good: str) -> None:
+    for arguments in ([], ["-"]):
+        done = start(*arguments, text=GOOD)
+        assert done.returncode == 0 and "@main" in done.stdout and not done.stderr
+    assert start(text="").stdout == "module {\n}\n"
+    assert "<stdin>:1:1: error" in start(text="?").stderr
+
+
+def test_input_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.ngir"
+    path.write_bytes(b"module {\xff}")
+    assert ngopt.main([str(path)]) == 1
+    assert "is not UTF-8 text: byte 8 is 0xFF" in capsys.readouterr().err
+    assert ngopt.main([str(tmp_path)]) == 1
+    assert "Is a directory" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away() -> None:
+    text = "\n".join(f"func.func @f{i}() {{\n  return\n}}" for i in range(5000))
+    command = f"{sys.executable} -m ngmlir.tools.ngopt | head -n 1"
+    paths = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        command, shell=True, input=text, capture_output=True, text=True, env=paths, check=False
+    )
+    assert done.stdout == "module {\n" and not done.stderr
+
+
+def test_names_that_a_terminal_cannot_spell() -> None:
+    done = start(text='"ng.näme"() : () -> ()', PYTHONIOENCODING="ascii")
+    assert done.returncode == 1 and "unknown op" in done.stderr and "Traceback" not in done.stderr
+
+
+# -- bugs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_bug_leaves_a_file_that_reproduces_it(
+    good: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def broken(module: object, target: object) -> object:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setitem(ngopt.PASSES, "broken", broken)
+    assert ngopt.main(["--broken", good]) == 70
+    message = capsys.readouterr().err
+    assert "ZeroDivisionError: oh" in message and "Traceback" not in message
+    (path,) = tmp_path.glob("ngmlir-*.ngir")
+    assert f"ngopt --pass-pipeline=broken {path}" in message
+    text = path.read_text()
+    assert (
+        text.startswith("// RUN: ngopt --pass-pipeline=broken %s\n") and text.endswith(GOOD) and "oh" in text
+    )
+    # The file is a program: the same command fails in the same way.
+    assert ngopt.main(["--pass-pipeline=broken", str(path)]) == 70
+
+
+def test_a_pass_that_breaks_the_module_is_a_bug(
+    good: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (main,) = ngopt.from_text(GOOD).ops
+    monkeypatch.setitem(ngopt.PASSES, "breaking", lambda module, target: module.with_ops([main, main]))
+    assert ngopt.main(["--breaking", good]) == 70
+    assert "not valid after breaking" in capsys.readouterr().err
+    assert ngopt.main(["--breaking", "--no-verify-each", good]) == 0
+    assert ngopt.main(["--breaking", "--verify-each=0", good]) == 0
+
+
+def test_interrupts_and_user_errors_have_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(reproducer: Reproducer) -> int:
+        raise KeyboardInterrupt
+
+    def refused(reproducer: Reproducer) -> int:
+        raise UserError("no", hint="yes")
+
+    assert run("tool", interrupted) == 130
+    assert run("tool", refused) == 1
+    assert capsys.readouterr().err == "error: no\nhint: yes\n"
+
+
+# -- flags ---------------------------------------------------------------------------------------------------
+
+
+def test_every_printed_pipeline_reads_back() -> None:
+    for text in ("prune", "prune{assume=nsz+nnan},dead-code", "builtin.module(func.func(prune),dead-code)"):
+        pipeline = parse_pipeline(text, ngopt.PASSES)
+        assert parse_pipeline(f"builtin.module({pipeline})", ngopt.PASSES).steps == pipeline.steps
+
+
+def test_flags_of_passes_keep_their_order() -> None:
+    options = parse_options(
+        ["--dead-code", "-p", "prune", "-prune=assume=nsz", "x.ngir", "--dead-code"], ngopt.PASSES
+    )
+    assert options.pipeline == "dead-code,prune,prune{assume=nsz},dead-code"
+    assert options.input == "x.ngir"
+
+
+@pytest.mark.parametrize(
+    ("choice", "terminal", "environment", "wanted"),
+    [
+        ("auto", True, {}, True),
+        ("auto", False, {}, False),
+        ("auto", True, {"NO_COLOR": "1"}, False),
+        ("auto", True, {"TERM": "dumb"}, False),
+        ("auto", False, {"FORCE_COLOR": "1"}, True),
+        ("always", False, {"NO_COLOR": "1"}, True),
+        ("never", True, {}, False),
+    ],
+)
+def test_colour(choice: str, terminal: bool, environment: dict[str, str], wanted: bool) -> None:
+    assert wants_colour(choice, terminal, environment) is wanted
+
+
+def test_paint_covers_the_place_and_the_severity_only() -> None:
+    assert (
+        painted("a:1:2: error: x\n  error here", True)
+        == "\033[1ma:1:2: \033[1;31merror:\033[0m x\n  error here"
+    )
+    assert painted("error: x", False) == "error: x"
+
+
+# -- parts ---------------------------------------------------------------------------------------------------
+
+
+def test_split_keeps_line_numbers() -> None:
+    text = "a\n// -----\nb\n  // -----\nc // -----\n// -----// IR Dump\nd"
+    parts = chunks.split(text)
+    assert [part.split("\n").index(word) + 1 for part, word in zip(parts, ("a", "b", "d"), strict=True)] == [
+        1,
+        3,
+        7,
+    ]
+
+
+def test_expectations_compare_place_and_text() -> None:
+    text = "// expected-error@+1 {{one}}\nx // expected-warning {{two}}\n// expected-remark@-1 {{three}}\n// expected-error@unknown {{four}}"
+    wanted = expected.expectations(text, "f")
+    given = [
+        Diagnostic(
+            "it is one", Location("f", 2, 1), notes=(Diagnostic("a note", Location("f", 9, 1), "note"),)
+        ),
+        Diagnostic("two", Location("f", 2, 1), "warning"),
+        Diagnostic("three", Location("f", 2, 3), "remark"),
+        Diagnostic("four"),
+        Diagnostic("one again", Location("f", 2, 1)),
+    ]
+    complaints = expected.compare(wanted, given, "f")
+    assert [c.message for c in complaints] == ["unexpected note: a note", "unexpected error: one again"]
+    assert [c.message for c in expected.compare(wanted[:1], given[:0], "f")] == []
+    fresh = expected.expectations(text, "f")
+    assert len(expected.compare(fresh, [], "f")) == 4
+
+
+def test_environment_names_every_variable() -> None:
+    """What the sources read is what `ngmlir env` shows."""
+    sources = "\n".join(
+        p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py") if p.name != "environment.py"
+    )
+    read = set(re.findall(r"environ(?:\.get\(|\[)\s*\"(NGMLIR_\w+)\"", sources))
+    assert read <= set(environment.VARIABLES)
+    assert {name for name in environment.VARIABLES if name.startswith("NGMLIR_")} <= set(
+        re.findall(r"NGMLIR_\w+", sources)
+    )
+    table = environment.table()
+    assert all(name in table for name in environment.VARIABLES)
+
+
+def test_the_cache_can_be_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ngmlir.runtime.cache import default_cache
+
+    monkeypatch.setenv("NGMLIR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("NGMLIR_CACHE", raising=False)
+    cache = default_cache()
+    assert cache is not None
+    cache.write("a" * 64, b"code")
+    (tmp_path / "cache" / "mine.txt").write_text("not ours")
+    assert umbrella.main(["cache", "clear"]) == 0
+    assert cache.read("a" * 64) is None
+    assert (tmp_path / "cache" / "mine.txt").exists()
