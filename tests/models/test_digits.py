@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's network: it learns, and every target takes the same steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ngmlir as ng
+
+pytest.importorskip("sklearn", reason="the digits come with scikit-learn: pip install 'ngmlir[demo]'")
+from ngmlir.tools import digits
+
+
+@pytest.fixture(scope="module")
+def data() -> digits.Digits:
+    return digits.load()
+
+
+def train(target: str, data: digits.Digits, steps: int) -> tuple[list[float], list[np.ndarray]]:
+    """Losses of the first steps, and the parameters after them."""
+    network = digits.Network(digits.initial_weights())
+    returns, images, labels = network.training()
+    with ng.transformers.make_transformer(target) as transformer:
+        step = transformer.computation(returns, images, labels)
+        stream = digits.batches(data, 1 + steps * digits.BATCH // len(data.train_labels))
+        losses = [float(step(*next(stream))[0]) for _ in range(steps)]
+        return losses, [transformer.get_tensor_view_value(p) for p in network.parameters]
+
+
+def test_training_reaches_the_demos_accuracy(data: digits.Digits) -> None:
+    network = digits.Network(digits.initial_weights())
+    returns, images, labels = network.training()
+    predicted, test_images = network.prediction(len(data.test_labels))
+    with ng.transformers.make_transformer("cpu") as transformer:
+        step = transformer.computation(returns, images, labels)
+        predict = transformer.computation(predicted, test_images)
+        for batch in digits.batches(data, 60):
+            step(*batch)
+        assert np.mean(predict(data.test_images) == data.test_labels) >= 0.97
+
+
+def test_cpu_takes_the_steps_of_the_reference_and_of_numpy(data: digits.Digits) -> None:
+    losses, parameters = train("cpu", data, 5)
+    reference, expected = train("numpy", data, 5)
+    np.testing.assert_allclose(losses, reference, rtol=1e-5)
+    for ours, theirs in zip(parameters, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    weights = digits.initial_weights()
+    step, stream = digits.numpy_step(weights), digits.batches(data, 1)
+    np.testing.assert_allclose([step(*next(stream)) for _ in range(5)], losses, rtol=1e-4)
+    for ours, theirs in zip(parameters, weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_simulated_gpu_takes_the_first_20_steps_of_the_cpu(data: digits.Digits) -> None:
+    losses, parameters = train("cpu", data, 20)
+    simulated, values = train("cuda-sim", data, 20)
+    np.testing.assert_allclose(simulated, losses, rtol=1e-5, atol=1e-5)
+    for ours, theirs in zip(values, parameters, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
