@@ -10,6 +10,10 @@ from pathlib import Path
 import lit.formats
 
 root = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(root / "src"))
+
+from ngmlir.runtime import ptxas  # noqa: E402
+
 config.name = "ngmlir"  # noqa: F821
 config.test_source_root = str(root / "lit_tests")  # noqa: F821
 config.test_exec_root = os.environ.get("NGMLIR_LIT_OUTPUT", str(root / "build" / "lit"))  # noqa: F821
@@ -43,10 +47,11 @@ config.substitutions += [  # noqa: F821
     (r"\bFileCheck\b", f"{python} -m filecheck"),
     (r"%python", python),
     (r"%mlir-opt", mlir_opt() or "mlir-opt"),
+    (r"%ptxas", str(ptxas.find() or "ptxas")),
 ]
 features = {
     "mlir-opt": mlir_opt() is not None,
-    "ptxas": shutil.which("ptxas") is not None,
+    "ptxas": ptxas.find() is not None,
     "cuda": Path("/dev/nvidiactl").exists(),
     "avx512": "avx512f" in cpu_flags(),
     "x86_64": platform.machine() == "x86_64",
