@@ -80,4 +80,6 @@ def same_bits(ours: np.ndarray, theirs: np.ndarray) -> None:
         for array, where in ((a, ours), (b, theirs)):
             array[np.isnan(where.astype(np.float64))] = 12345
     wrong = np.argwhere(a != b)
-    assert not len(wrong), f"{len(wrong)} differ, first at {wrong[0]}: {ours[tuple(wrong[0])]} != {theirs[tuple(wrong[0])]}"
+    assert not len(wrong), (
+        f"{len(wrong)} differ, first at {wrong[0]}: {ours[tuple(wrong[0])]} != {theirs[tuple(wrong[0])]}"
+    )

@@ -16,7 +16,15 @@ from ngmlir.llvm.machine import assembly, cpu_target, host_target
 from ngmlir.ops.words import from_text
 from ngmlir.support.diagnostics import Limit
 
-DTYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "ui8": np.uint8, "i32": np.int32}
+DTYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "i8": np.int8,
+    "ui8": np.uint8,
+    "i32": np.int32,
+}
 SUMS = {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32", "i8": "i32", "ui8": "i32", "i32": "i32"}
 
 
@@ -111,7 +119,9 @@ def check_matmul(text: str, m: int, n: int, k: int, dtype: str, layout: str, vec
         ((18, 48, 16), (6, 16, 4)),
     ],
 )
-def test_matmul(size: tuple[int, int, int], block: tuple[int, int, int], layout: str, vector_bytes: int) -> None:
+def test_matmul(
+    size: tuple[int, int, int], block: tuple[int, int, int], layout: str, vector_bytes: int
+) -> None:
     text = matmul(*size, block, layout=layout)
     check_matmul(text, *size, "f32", layout, vector_bytes)
 
@@ -179,7 +189,9 @@ def test_convolution() -> None:
         tile.store %sum, %o[%p0, %column, %c0] {masked} : (vector<5x16xf32>, memref<11x13x16xf32>, index, index, index) -> ()
         ng.yield
       }"""
-    text = planned({"x": "memref<11x13x3xf32>", "w": "memref<3x3x3x16xf32>"}, {"o": "memref<11x13x16xf32>"}, body, (11,))
+    text = planned(
+        {"x": "memref<11x13x3xf32>", "w": "memref<3x3x3x16xf32>"}, {"o": "memref<11x13x16xf32>"}, body, (11,)
+    )
     agree(text, numbers((11, 13, 3)), numbers((3, 3, 3, 16), seed=1), tolerance=1e-4)
 
 
@@ -324,7 +336,9 @@ def test_an_entry_function_with_everything(flag: bool, constant: str) -> None:
 
 
 def test_noalias_is_promised_only_where_it_holds() -> None:
-    text = cpu.emit(from_text(PROGRAM.replace("CONSTANT", "dense<3.0> : tensor<4x10xf32>")), host_target()).llvm
+    text = cpu.emit(
+        from_text(PROGRAM.replace("CONSTANT", "dense<3.0> : tensor<4x10xf32>")), host_target()
+    ).llvm
     double = next(line for line in text.splitlines() if "@double.program" in line and "define" in line)
     join = next(line for line in text.splitlines() if "@join.program" in line and "define" in line)
     assert "noalias" not in double  # once it doubles a buffer in place
@@ -375,14 +389,23 @@ def test_no_library_is_called(name: str, dtype: str) -> None:
     text = planned({"x": f"memref<100x{dtype}>"}, {"o": f"memref<100x{dtype}>"}, body, (4,))
     if dtype in ("f32", "f16", "bf16"):
         text = text + matmul(13, 70, 9, (6, 16, 4), dtype).replace("@k", "@m").partition("func.func")[0]
-        text = text.replace("func.return", launch_matmul(dtype) + "func.return").replace("memref<0xi8>", "memref<65536xi8>")
+        text = text.replace("func.return", launch_matmul(dtype) + "func.return").replace(
+            "memref<0xi8>", "memref<65536xi8>"
+        )
     calls = called(assembly(cpu.emit(from_text(text), target).llvm, target))
     assert calls <= {"ngmlir_parallel", "k.program", "k.inner", "k.edge", "m.program", "m.inner", "m.edge"}
 
 
 def launch_matmul(dtype: str) -> str:
-    types = [f"memref<13x9x{dtype}>", f"memref<9x70x{dtype}>", f"memref<70x{SUMS[dtype]}>", f"memref<13x70x{SUMS[dtype]}>"]
-    views = "\n".join(f"%v{i} = tile.view %arena at {8192 * i} : (memref<65536xi8>) -> {t}" for i, t in enumerate(types))
+    types = [
+        f"memref<13x9x{dtype}>",
+        f"memref<9x70x{dtype}>",
+        f"memref<70x{SUMS[dtype]}>",
+        f"memref<13x70x{SUMS[dtype]}>",
+    ]
+    views = "\n".join(
+        f"%v{i} = tile.view %arena at {8192 * i} : (memref<65536xi8>) -> {t}" for i, t in enumerate(types)
+    )
     return f"{views}\n  tile.launch @m(%v0, %v1, %v2, %v3) : ({', '.join(types)}) -> ()\n  "
 
 

@@ -13,7 +13,14 @@ from kernel_text import agree, compiled, planned
 
 from ngmlir.llvm.machine import host_target
 
-DTYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "ui8": np.uint8}
+DTYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "i32": np.int32,
+    "ui8": np.uint8,
+}
 TARGETS = {n: replace(host_target(), vector_bytes=n) for n in (16, 32, 64)}
 
 
@@ -82,7 +89,15 @@ def test_transpose_of_other_elements(dtype: str) -> None:
 
 @pytest.mark.parametrize("size", TARGETS)
 @pytest.mark.parametrize(
-    ("old", "new"), [((4, 16), (64,)), ((3, 7), (21,)), ((21,), (7, 3)), ((2, 3, 4), (6, 4)), ((1,), ()), ((5, 20), (10, 10))]
+    ("old", "new"),
+    [
+        ((4, 16), (64,)),
+        ((3, 7), (21,)),
+        ((21,), (7, 3)),
+        ((2, 3, 4), (6, 4)),
+        ((1,), ()),
+        ((5, 20), (10, 10)),
+    ],
 )
 def test_reshape(old: tuple[int, ...], new: tuple[int, ...], size: int) -> None:
     agree(through("ng.reshape %v", old, new), numbers(old), target=TARGETS[size])
@@ -91,7 +106,14 @@ def test_reshape(old: tuple[int, ...], new: tuple[int, ...], size: int) -> None:
 @pytest.mark.parametrize("size", TARGETS)
 @pytest.mark.parametrize(
     ("old", "new", "dims"),
-    [((), (3, 20), []), ((20,), (3, 20), [1]), ((3,), (3, 20), [0]), ((3, 1), (3, 5, 1), [0, 2]), ((2, 9), (2, 4, 9), [0, 2]), ((2, 9), (2, 9, 4), [0, 1])],
+    [
+        ((), (3, 20), []),
+        ((20,), (3, 20), [1]),
+        ((3,), (3, 20), [0]),
+        ((3, 1), (3, 5, 1), [0, 2]),
+        ((2, 9), (2, 4, 9), [0, 2]),
+        ((2, 9), (2, 9, 4), [0, 1]),
+    ],
 )
 def test_broadcast(old: tuple[int, ...], new: tuple[int, ...], dims: list[int], size: int) -> None:
     agree(through(f"ng.broadcast %v dims {dims}", old, new), numbers(old), target=TARGETS[size])
@@ -160,7 +182,12 @@ def test_special_numbers_in_reductions() -> None:
     agree(through("ng.max %v axes [1]", (3, 20), (3,)), x)
     x[0, 19], x[1, 3] = np.inf, 1.0
     agree(through("ng.sum %v axes [1]", (3, 20), (3,)), x, tolerance=1e-5)
-    agree(through("ng.cumulative_sum %v axis 1 {exclusive = true}", (2, 1), (2, 1)).replace("(vector<2x1xf32>) -> ", ""), x[:2, :1])
+    agree(
+        through("ng.cumulative_sum %v axis 1 {exclusive = true}", (2, 1), (2, 1)).replace(
+            "(vector<2x1xf32>) -> ", ""
+        ),
+        x[:2, :1],
+    )
 
 
 def test_rows_reduce_alike_however_many_there_are() -> None:
@@ -175,7 +202,9 @@ def test_rows_reduce_alike_however_many_there_are() -> None:
 
 
 @pytest.mark.parametrize("size", [16, 64])
-@pytest.mark.parametrize(("shape", "axis"), [((1,), 0), ((20,), 0), ((64,), 0), ((3, 37), 1), ((5, 20), 0), ((2, 3, 4), 1)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1,), 0), ((20,), 0), ((64,), 0), ((3, 37), 1), ((5, 20), 0), ((2, 3, 4), 1)]
+)
 def test_cumulative(shape: tuple[int, ...], axis: int, size: int) -> None:
     for op in ("sum", "product", "max", "min"):
         for flags in ("", "{reverse = true}", "{exclusive = true}", "{exclusive = true, reverse = true}"):
@@ -191,7 +220,9 @@ def test_cumulative(shape: tuple[int, ...], axis: int, size: int) -> None:
 
 @pytest.mark.parametrize("size", TARGETS)
 @pytest.mark.parametrize("dtype", ["f32", "i1", "f64", "ui8"])
-@pytest.mark.parametrize("steps", ["", ", steps = array<i64: 1, 2>", ", steps = array<i64: 1, -1>", ", steps = array<i64: 2, 0>"])
+@pytest.mark.parametrize(
+    "steps", ["", ", steps = array<i64: 1, 2>", ", steps = array<i64: 1, -1>", ", steps = array<i64: 2, 0>"]
+)
 @pytest.mark.parametrize("dims", ["", "dims = array<i64: 1, 0>"])
 def test_strided_loads_and_stores(dims: str, steps: str, dtype: str, size: int) -> None:
     """Windows of 5 x 20 in any direction, half of which lies outside where it is masked."""
@@ -216,13 +247,13 @@ def test_strided_loads_and_stores(dims: str, steps: str, dtype: str, size: int) 
 
 
 def test_layouts_with_strides() -> None:
-    body = f"""
+    body = """
       %s = tile.subview %x[%c3, %c1, %c5] : (memref<6x8x64xf32>, index, index, index) -> memref<4x32xf32, strided<[64, 1], offset: ?>>
       %v = tile.load %s[%c1, %c2] : (memref<4x32xf32, strided<[64, 1], offset: ?>>, index, index) -> vector<2x20xf32>
       tile.store %v, %o[%c0, %c0] : (vector<2x20xf32>, memref<2x20xf32>, index, index) -> ()
       %m = tile.alloc : memref<2x20xf32, 3>
       tile.store %v, %m[%c0, %c0] : (vector<2x20xf32>, memref<2x20xf32, 3>, index, index) -> ()
-      %t = tile.load %m[%c0, %c0] {{dims = array<i64: 1, 0>}} : (memref<2x20xf32, 3>, index, index) -> vector<20x2xf32>
+      %t = tile.load %m[%c0, %c0] {dims = array<i64: 1, 0>} : (memref<2x20xf32, 3>, index, index) -> vector<20x2xf32>
       tile.store %t, %q[%c0, %c0] : (vector<20x2xf32>, memref<20x2xf32>, index, index) -> ()
       tile.copy %s, %r : (memref<4x32xf32, strided<[64, 1], offset: ?>>, memref<4x32xf32>) -> ()"""
     outputs = {"o": memref((2, 20)), "q": memref((20, 2)), "r": memref((4, 32))}
@@ -255,7 +286,12 @@ def test_scatter(combine: str, dtype: str) -> None:
       %m = tile.load %w[%c0, %c0] : (memref<3x21xi1>, index, index) -> vector<3x21xi1>
       %v = tile.load %y[%c0, %c0] : ({memref((3, 21), dtype)}, index, index) -> {t}
       tile.scatter %v, %m, %o[%i] {{combine = "{combine}"}} : ({t}, vector<3x21xi1>, memref<40x{dtype}>, vector<3x21xi64>) -> ()"""
-    inputs = {"x": memref((40,), dtype), "y": memref((3, 21), dtype), "n": "memref<3x21xi64>", "w": "memref<3x21xi1>"}
+    inputs = {
+        "x": memref((40,), dtype),
+        "y": memref((3, 21), dtype),
+        "n": "memref<3x21xi64>",
+        "w": "memref<3x21xi1>",
+    }
     index = np.random.default_rng(1).integers(0, 40, (3, 21))
     text = planned(inputs, {"o": memref((40,), dtype)}, body)
     agree(text, numbers((40,), dtype), numbers((3, 21), dtype), index, numbers((3, 21), "i1"))

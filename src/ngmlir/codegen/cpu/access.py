@@ -61,9 +61,7 @@ class Access:
         #: Elements from the furthest possible base to the end of the buffer.
         self.spare = 1 + sum((size - 1 - k.high) * stride for k, size, stride in ends)
         self.dimensions = [
-            Dimension(
-                size, step, strides[d] * step, values[d], known[d], buffer.type.shape[d]
-            )
+            Dimension(size, step, strides[d] * step, values[d], known[d], buffer.type.shape[d])
             for size, d, step in zip(shape, chosen, steps or (1,) * len(shape), strict=True)
         ]
         self._conditions: dict[tuple[Value, int, int], Inside] = {}
@@ -109,13 +107,14 @@ class Access:
         if isinstance(self._others, Value):
             return None
         answers = {
-            self._known(d.known, c * d.step, d.limit) for c, d in zip(coordinates, self.dimensions, strict=True)
+            self._known(d.known, c * d.step, d.limit)
+            for c, d in zip(coordinates, self.dimensions, strict=True)
         }
         return False if False in answers or not self._others else None if None in answers else True
 
     def chunk(self, row: Inside, chunk: Chunk) -> Mask:
         """Which lanes of one register of a row are inside."""
-        if row is False or row is True and not self.masked:
+        if row is False or (row is True and not self.masked):
             return row
         if not self.dimensions:
             return row
@@ -126,7 +125,7 @@ class Access:
         else:
             known = [self._known(d.known, place, d.limit) for place in places]
         if row is True and None not in known:
-            return known[0] if len(set(known)) == 1 else tuple(map(bool, known))
+            return bool(known[0]) if len(set(known)) == 1 else tuple(map(bool, known))
         if known.count(False) == chunk.count:
             return False
         self.e.boundaries += 1

@@ -77,7 +77,9 @@ def cast(e: Emitter, op: Op) -> None:
 def bitcast(e: Emitter, op: Op) -> None:
     """ng.bitcast"""
     kind = formats.storage(element_type(op.result.type))
-    e.define(op.result, [e.b.bitcast(x, formats.with_element(x.type, kind)) for x in e.registers(op.operands[0])])
+    e.define(
+        op.result, [e.b.bitcast(x, formats.with_element(x.type, kind)) for x in e.registers(op.operands[0])]
+    )
 
 
 def _literal(x: Value) -> bool:

@@ -31,7 +31,7 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
         stop = last if uneven else upper.low
         known = ranges.of_loop(lower, ranges.exactly(stop), step)
         state = _rounds(e, op, state, e.scalar(op.lower), _index(stop), known)
-    if count == 1 or count > 1 and uneven:
+    if count == 1 or (count > 1 and uneven):
         e.index_constant(body.args[0], last)
         e.unflatten(body.args[1:], state)
         state = e.flatten(e.run(body))

@@ -13,7 +13,7 @@ from ...ir.types import FloatType, Type, element_type, shape_of
 from ...llvm.types import Value
 from ...ops import tile
 from . import formats
-from .emitter import Emitter
+from .emitter import Emitter, Tile
 from .memory import Deferred
 from .tiles import Chunk, splat_lane
 
@@ -78,8 +78,8 @@ class _Operand:
     def _loaded(self, row: tuple[int, ...], chunk: Chunk, at: int) -> Value:
         if isinstance(self.held, Deferred):
             return self.held.register(self.e, row, chunk)
-        assert isinstance(self.held, tuple)
-        return self.held.registers[at]  # type: ignore[union-attr]
+        assert isinstance(self.held, Tile)
+        return self.held.registers[at]
 
     def _widened(self, x: Value) -> Value:
         return formats.cast(self.e.b, self.e.machine, x, self.narrow, self.wide)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ...ir.core import Block, Op
 from ...ir.core import Value as IRValue
@@ -21,8 +21,8 @@ from .tiles import Layout, layout
 if TYPE_CHECKING:
     from .memory import Deferred
 
-#: One op's lowering: writes instructions and defines the op's results.
-Lowering: TypeAlias = "Callable[[Emitter, Op], None]"
+#: One op's lowering: writes instructions and defines the op's results. It takes the class of its op.
+Lowering: TypeAlias = "Callable[[Emitter, Any], None]"
 
 
 class Buffer(NamedTuple):
@@ -159,4 +159,3 @@ class Emitter:
         self.b.ret()
         # Allocations belong at the very start, whose line numbers phis are found by until now.
         self.b.lines[:0] = self._scratch
-

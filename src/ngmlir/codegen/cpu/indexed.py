@@ -108,4 +108,3 @@ def _spill(e: Emitter, like: IRValue, registers: Sequence[Value], kind: llvm.Typ
     for (_, chunk), register in zip(e.layout(like.type).each(), registers, strict=True):
         e.b.store(register, e.b.getelementptr(kind, to, at), align=formats.item_bytes(kind))
         at += chunk.count
-

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...ir.attributes import FloatAttr, IntegerAttr
-from ...ir.core import Op, Value as IRValue
+from ...ir.core import Op
+from ...ir.core import Value as IRValue
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i1, shape_of
 from ...llvm import types as llvm
@@ -178,7 +179,9 @@ def alloc(e: Emitter, op: tile.AllocOp) -> None:
     type = _memref(op.result, op)
     size = type.size * item_bytes(type.element)
     if size > _SCRATCH:
-        raise Limit(f"{size} bytes of scratch; one program has {_SCRATCH}", op.location, hint="use smaller tiles")
+        raise Limit(
+            f"{size} bytes of scratch; one program has {_SCRATCH}", op.location, hint="use smaller tiles"
+        )
     e.bind(op.result, Buffer(e.scratch(size), type))
 
 
@@ -196,7 +199,14 @@ def copy(e: Emitter, op: tile.CopyOp) -> None:
 
 
 def _copy_rows(
-    e: Emitter, source: Value, target: Value, types: MemRefType, targets: MemRefType, inner: int, run: int, at: int = 0
+    e: Emitter,
+    source: Value,
+    target: Value,
+    types: MemRefType,
+    targets: MemRefType,
+    inner: int,
+    run: int,
+    at: int = 0,
 ) -> None:
     b, kind = e.b, memory(types.element)
     if at < inner:

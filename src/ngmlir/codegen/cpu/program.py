@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole module: one internal function per kernel, and the entry point that launches them.
 
-    define void @main(ptr buffers, ptr arena, ptr constants)      see support/artifact.py
-    define internal void @k.program(ptr ... buffers, i64 ... program indices)
-    define internal void @k.run(ptr data, i64 number)             what the threads call; data: one ptr per buffer
+define void @main(ptr buffers, ptr arena, ptr constants)      see support/artifact.py
+define internal void @k.program(ptr ... buffers, i64 ... program indices)
+define internal void @k.run(ptr data, i64 number)             what the threads call; data: one ptr per buffer
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ class _Program:
 
     def _thunk(self, kernel: tile.KernelOp) -> None:
         b = self.text.function(
-            f"{kernel.symbol}.run", "void", [Argument(ptr, "data"), Argument(i64, "number")], linkage="internal"
+            f"{kernel.symbol}.run",
+            "void",
+            [Argument(ptr, "data"), Argument(i64, "number")],
+            linkage="internal",
         )
         data, number = b.arguments
         count = len(kernel.regions[0].block.args) - len(kernel.grid)

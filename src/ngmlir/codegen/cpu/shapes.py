@@ -93,10 +93,10 @@ def broadcast(e: Emitter, op: ng.BroadcastOp) -> None:
     keeps_lanes = bool(dims) and dims[-1] == rank - 1
     splats: dict[tuple[int, int], Value] = {}
     registers = []
-    for number, (row, chunk) in enumerate(new.each()):
+    for at, (row, chunk) in enumerate(new.each()):
         if keeps_lanes:
-            at = _position([row[d] for d in dims[:-1]], shape[:-1])
-            registers.append(source[at * len(old.chunks) + number % len(new.chunks)])
+            line = _position([row[d] for d in dims[:-1]], shape[:-1])
+            registers.append(source[line * len(old.chunks) + at % len(new.chunks)])
             continue
         key = (_position([row[d] for d in dims], shape), chunk.width)
         if key not in splats:
@@ -139,7 +139,9 @@ def slice(e: Emitter, op: ng.SliceOp) -> None:
     e.define(op.result, _picked(e, e.registers(op.input), op.input.type, op.result.type, picked))
 
 
-def _picked(e: Emitter, registers: Sequence[Value], old: Type, new: Type, picked: list[list[int]]) -> list[Value]:
+def _picked(
+    e: Emitter, registers: Sequence[Value], old: Type, new: Type, picked: list[list[int]]
+) -> list[Value]:
     """The registers of a `new` tile, made of elements of an `old` one by their positions."""
     kind, source = storage(element_type(new)), e.layout(old)
     result = []

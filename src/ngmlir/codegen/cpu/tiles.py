@@ -152,4 +152,3 @@ def transpose_square(b: Instructions, rows: Sequence[Value]) -> list[Value]:
                 rows[i], rows[i + half] = b.shuffle(a, c, low), b.shuffle(a, c, high)
         half //= 2
     return rows
-
