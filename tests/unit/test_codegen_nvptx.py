@@ -581,6 +581,47 @@ def test_an_empty_grid_launches_nothing() -> None:
     assert got.shape == (0,)
 
 
+def test_copies_and_loops_between_kernels() -> None:
+    text = ADD.replace("64x", "3x") + """
+func.func @main(%x: memref<5x3xf32>, %s: memref<3xf32>, %all: memref<5x3xf32>, %last: memref<3xf32>, %arena: memref<64xi8>)
+    attributes {ng.arguments = 2 : i64, ng.results = 2 : i64} {
+  %c0 = ng.constant 0 : index
+  %c1 = ng.constant 1 : index
+  %c4 = ng.constant 4 : index
+  %c5 = ng.constant 5 : index
+  %t = tile.view %arena at 16 : (memref<64xi8>) -> memref<3xf32>
+  tile.copy %s, %t : (memref<3xf32>, memref<3xf32>) -> ()
+  tile.for %c0 to %c5 step %c1 iter() : (index, index, index) -> () {
+  ^bb0(%i: index):
+    %back = ng.subtract %c4, %i : index
+    %w = tile.subview %x[%back, %c0] : (memref<5x3xf32>, index, index) -> memref<3xf32, strided<[1], offset: ?>>
+    %wx = tile.view %w at 0 : (memref<3xf32, strided<[1], offset: ?>>) -> memref<3xf32>
+    tile.launch @add(%wx, %t, %t) : (memref<3xf32>, memref<3xf32>, memref<3xf32>) -> ()
+    %o = tile.subview %all[%back, %c0] : (memref<5x3xf32>, index, index) -> memref<3xf32, strided<[1], offset: ?>>
+    tile.copy %t, %o : (memref<3xf32>, memref<3xf32, strided<[1], offset: ?>>) -> ()
+    ng.yield
+  }
+  tile.copy %t, %last : (memref<3xf32>, memref<3xf32>) -> ()
+  func.return
+}
+"""
+    x, s = numbers(5, 3), numbers(3, seed=1)
+    every, last = simulated(text, [x, s])
+    sums = [s]
+    for row in x[::-1]:
+        sums.append(row + sums[-1])
+    np.testing.assert_array_equal(every, np.array(sums[:0:-1]))
+    np.testing.assert_array_equal(last, sums[-1])
+    unit = emit(from_text(text), TARGET)
+    assert len(unit.launches) == 12 and unit.llvm.count("define ptx_kernel") == 2
+
+
+def test_symbols_that_ptx_cannot_spell() -> None:
+    text = planned({}, {"out": "memref<1xf32>"}, "  %x = ng.constant 1.5 : f32\n  tile.store %x, %out[%c0] : (f32, memref<1xf32>, index) -> ()")
+    (got,) = simulated(text.replace("@k", '@"a.b-c"'), [])
+    assert got == [1.5]
+
+
 def test_control_flow_between_kernels_is_a_limit() -> None:
     text = """
 func.func @main(%x: memref<i1>, %arena: memref<0xi8>) attributes {ng.arguments = 1 : i64, ng.results = 0 : i64} {

@@ -142,7 +142,7 @@ def alignment(buffer: Value, facts: Facts) -> int:
         for index, stride in zip(owner.operands[1:], outer.row_strides, strict=True):
             start = gcd(start, facts.of(index).divisor * stride)
         return start
-    return WIDEST // item_bytes(type.element)
+    return max(1, facts.alignments.get(buffer, WIDEST) // item_bytes(type.element))
 
 
 def memory_of(buffer: Value, op: Op) -> MemRefType:

@@ -3,56 +3,53 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
+from typing import NamedTuple
 
-from ...ir.attributes import IntegerAttr
-from ...ir.core import Module, Op, Value, callee
+import numpy as np
+
+from ...ir.attributes import IntegerAttr, integers
+from ...ir.core import Block, Module, Op, Value, callee
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType
+from ...ir.types import IndexType, MemRefType, VectorType, i64, index
 from ...llvm.text import Module as LlvmModule
-from ...ops import func, tile
+from ...ops import func, ng, tile
+from ...ops.builder import Builder, function
+from ...ops.interpreter import evaluate
 from ...support.artifact import Launch, Place
-from ...support.diagnostics import Bug, Limit, UserError
+from ...support.diagnostics import Bug, Limit, Location, UserError
 from ...support.target import Target
 from ..unit import Unit, entry_of, interface
 from .access import WIDEST
 from .grid import blocks
-from .kernel import Aliases, emit_kernel
+from .kernel import Parameters, emit_kernel
+
+#: Elements that one block copies.
+_COPIED = 2048
+#: Loops between kernels are unrolled into at most this many launches.
+_MOST_LAUNCHES = 100_000
 
 
 def emit(module: Module, target: Target) -> Unit:
     """The kernels that the entry function launches, and in which order it launches them on what."""
     entry = entry_of(module)
     outside = interface(entry)
-    places = dict(outside.places)
-    calls: list[tuple[tile.KernelOp, Op, tuple[Place, ...]]] = []
-    for op in entry.regions[0].block.ops:
-        match op:
-            case tile.ViewOp():
-                places[op.result] = _inside(places[op.operands[0]], op)
-            case tile.LaunchOp():
-                kernel = module.lookup(callee(op))
-                if not isinstance(kernel, tile.KernelOp):
-                    raise Bug(f"there is no kernel @{callee(op)}", op.location)
-                calls.append((kernel, op, tuple(places[value] for value in op.operands)))
-            case func.ReturnOp():
-                pass
-            case _:
-                raise Limit(
-                    f"{op.name} between kernels has no code for the GPU yet",
-                    op.location,
-                    hint="compile for the CPU, or run the steps one by one from Python",
-                )
+    steps = _Entry(module, outside.places)
+    steps.run(entry.regions[0].block)
     code = LlvmModule()
-    launches = []
-    for kernel in dict.fromkeys(kernel for kernel, _, _ in calls):
-        uses = [(op.operands, where) for other, op, where in calls if other is kernel]
-        emit_kernel(code, kernel, target, threads_of(kernel, target), _aliases(kernel, uses))
-    for kernel, _, where in calls:
-        if prod(kernel.grid):
-            launches.append(Launch(kernel.symbol, blocks(kernel.grid), threads_of(kernel, target), where))
-    return Unit(code.text(), outside.signature, outside.constants, tuple(launches))
+    names: dict[tile.KernelOp, str] = {}
+    for kernel, calls in steps.by_kernel().items():
+        names[kernel] = _entry_name(kernel.symbol, names.values())
+        threads = threads_of(kernel, target)
+        emit_kernel(code, kernel, names[kernel], target, threads, _parameters(kernel, calls))
+    launches = tuple(
+        Launch(names[call.kernel], blocks(call.kernel.grid), threads_of(call.kernel, target), call.places)
+        for call in steps.calls
+        if prod(call.kernel.grid)
+    )
+    return Unit(code.text(), outside.signature, outside.constants, launches)
 
 
 def threads_of(kernel: tile.KernelOp, target: Target) -> int:
@@ -68,32 +65,147 @@ def threads_of(kernel: tile.KernelOp, target: Target) -> int:
     return threads
 
 
-def _inside(place: Place, view: tile.ViewOp) -> Place:
-    if view.offset % WIDEST:
-        raise Bug(f"a buffer at byte {view.offset} of the arena: the GPU needs multiples of {WIDEST}", view.location)
-    return place._replace(offset=place.offset + view.offset)
+def _entry_name(symbol: str, taken) -> str:  # type: ignore[no-untyped-def]
+    """The symbol as PTX can spell it, different from those that are taken."""
+    plain = name = re.sub(r"\W", "_", symbol, flags=re.ASCII)
+    number = 0
+    while name in taken:
+        number += 1
+        name = f"{plain}_{number}"
+    return name
 
 
-def _aliases(kernel: tile.KernelOp, uses: Sequence[tuple[Sequence[Value], Sequence[Place]]]) -> Aliases:
-    count = len(kernel.grid)
-    parameters = len(kernel.regions[0].block.args) - count
-    written = range(parameters - kernel.outputs, parameters)
+class _Call(NamedTuple):
+    kernel: tile.KernelOp
+    places: tuple[Place, ...]
+    extents: tuple[int, ...]  # bytes from each place on that may be touched
+
+
+class _Entry:
+    """Runs the entry function with buffers as places: what is left are launches in order."""
+
+    def __init__(self, module: Module, places: dict[Value, Place]):
+        self.module = module
+        self.places = dict(places)
+        self.numbers: dict[Value, int] = {}
+        self.calls: list[_Call] = []
+        self.copies: dict[tuple[MemRefType, MemRefType], tile.KernelOp] = {}
+
+    def by_kernel(self) -> dict[tile.KernelOp, list[_Call]]:
+        found: dict[tile.KernelOp, list[_Call]] = {}
+        for call in self.calls:
+            found.setdefault(call.kernel, []).append(call)
+        return found
+
+    def run(self, block: Block) -> None:
+        for op in block.ops:
+            self._step(op)
+
+    def _step(self, op: Op) -> None:
+        match op:
+            case func.ReturnOp() | ng.YieldOp():
+                pass
+            case tile.ViewOp():
+                place = self.places[op.operands[0]]
+                self.places[op.result] = place._replace(offset=place.offset + op.offset)
+            case tile.SubviewOp():
+                self.places[op.result] = self._window(op)
+            case tile.LaunchOp():
+                kernel = self.module.lookup(callee(op))
+                if not isinstance(kernel, tile.KernelOp):
+                    raise Bug(f"there is no kernel @{callee(op)}", op.location)
+                self._call(kernel, op.operands)
+            case tile.CopyOp():
+                self._call(self._copy_kernel(op), op.operands)
+            case tile.ForOp() if len(op.operands) == 3:
+                positions = range(*(self.numbers[bound] for bound in op.operands))
+                body = op.regions[0].block
+                for position in positions:
+                    self.numbers[body.args[0]] = position
+                    self.run(body)
+                    if len(self.calls) > _MOST_LAUNCHES:
+                        raise Limit(f"a loop between kernels of {len(positions)} rounds on the GPU", op.location)
+            case _ if op.results and all(isinstance(r.type, IndexType) for r in op.results) and "pure" in op.traits:
+                known = [np.asarray(self.numbers[value], np.int64) for value in op.operands]
+                self.numbers[op.results[0]] = int(evaluate(op, known)[0])
+            case _:
+                raise Limit(
+                    f"{op.name} between kernels has no code for the GPU yet",
+                    op.location,
+                    hint="compile for the CPU, or run the steps one by one from Python",
+                )
+
+    def _window(self, op: Op) -> Place:
+        whole = op.operands[0]
+        type, place = whole.type, self.places[whole]
+        assert isinstance(type, MemRefType)
+        starts = zip(op.operands[1:], type.row_strides, strict=True)
+        elements = sum(self.numbers[start] * stride for start, stride in starts)
+        return place._replace(offset=place.offset + elements * item_bytes(type.element))
+
+    def _call(self, kernel: tile.KernelOp, buffers: Sequence[Value]) -> None:
+        places = tuple(self.places[value] for value in buffers)
+        self.calls.append(_Call(kernel, places, tuple(_extent(value) for value in buffers)))
+
+    def _copy_kernel(self, op: tile.CopyOp) -> tile.KernelOp:
+        source, target = (value.type for value in op.operands)
+        assert isinstance(source, MemRefType) and isinstance(target, MemRefType)
+        key = (_flattened(source), _flattened(target))
+        if key not in self.copies:
+            name = f"copy_{len(self.copies)}" if self.copies else "copy"
+            self.copies[key] = copy_kernel(*key, name, op.location)
+        return self.copies[key]
+
+
+def copy_kernel(source: MemRefType, target: MemRefType, name: str, location: Location) -> tile.KernelOp:
+    """A kernel that copies a buffer; many blocks share a contiguous one."""
+    flat = source is target and source.rank == 1 and source.strides is None
+    grid = [-(-source.size // _COPIED)] if flat else []
+    body = Block([source, target, *[index] * len(grid)], ["from", "to", "i"])
+    b = Builder(body, location)
+    if flat:
+        at = b.multiply(body.args[2], b.index(_COPIED))
+        kind = VectorType((_COPIED,), source.element)
+        b.store(b.load(body.args[0], [at], type=kind, masked=True), body.args[1], [at], masked=True)
+    else:
+        b.copy(body.args[0], body.args[1])
+    b.end(tile.ReturnOp)
+    attributes = {"grid": integers(grid), "outputs": IntegerAttr(1, i64)}
+    made = function(name, body, attributes, kind=tile.KernelOp, location=location)
+    assert isinstance(made, tile.KernelOp)
+    return made
+
+
+def _flattened(type: MemRefType) -> MemRefType:
+    """A contiguous buffer as one dimension; its offset is part of the place."""
+    if type.row_strides == MemRefType(type.shape, type.element).row_strides:
+        return MemRefType((type.size,), type.element)
+    return MemRefType(type.shape, type.element, type.row_strides)
+
+
+def _parameters(kernel: tile.KernelOp, calls: Sequence[_Call]) -> Parameters:
+    """What all launches of a kernel agree on."""
+    count = len(calls[0].places)
+    written = frozenset(range(count - kernel.outputs, count))
     overlapping = set()
-    for buffers, places in uses:
+    for call in calls:
         for w in written:
-            for i in range(parameters):
-                if i != w and _meet(buffers[i], places[i], buffers[w], places[w]):
-                    overlapping |= {i, w}
-    return Aliases(frozenset(written), frozenset(overlapping))
+            overlapping |= {x for i in range(count) if i != w and _meet(call, i, w) for x in (i, w)}
+    alignments = tuple(gcd(WIDEST, *(call.places[i].offset for call in calls)) for i in range(count))
+    return Parameters(written, frozenset(overlapping), alignments)
 
 
-def _meet(a: Value, at: Place, other: Value, there: Place) -> bool:
+def _meet(call: _Call, a: int, b: int) -> bool:
+    at, there = call.places[a], call.places[b]
     if (at.space, at.index) != (there.space, there.index):
         return False
-    return at.offset < there.offset + _bytes(other) and there.offset < at.offset + _bytes(a)
+    return at.offset < there.offset + call.extents[b] and there.offset < at.offset + call.extents[a]
 
 
-def _bytes(buffer: Value) -> int:
+def _extent(buffer: Value) -> int:
     type = buffer.type
     assert isinstance(type, MemRefType)
-    return type.size * item_bytes(type.element)
+    if not type.size:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(type.shape, type.row_strides, strict=True))
+    return (last + 1) * item_bytes(type.element)

@@ -15,8 +15,9 @@ from ..cpu.ranges import RULES, UNKNOWN, Range, exactly, of_loop
 class Facts:
     """Ranges of values of type `index`; from them follows which accesses need no mask and which may be wide."""
 
-    def __init__(self, arguments: Mapping[Value, Range]):
+    def __init__(self, arguments: Mapping[Value, Range], alignments: Mapping[Value, int]):
         self._known = dict(arguments)
+        self.alignments = alignments  # of the kernel's buffers, in bytes
 
     def of(self, value: Value) -> Range:
         return self._known.get(value, UNKNOWN)

@@ -36,16 +36,19 @@ from .reductions import cumulate, reduce
 
 
 @dataclass(frozen=True)
-class Aliases:
-    """What all launches of a kernel agree on: which buffers overlap one that the kernel writes."""
+class Parameters:
+    """What all launches of a kernel agree on, by the number of the buffer."""
 
-    written: frozenset[int]  # parameters that the kernel writes
-    overlapping: frozenset[int]  # parameters that lie where a written one lies too
+    written: frozenset[int]
+    overlapping: frozenset[int]  # share bytes with a written one, or are written and share bytes
+    alignments: tuple[int, ...]  # in bytes
 
 
-def emit_kernel(module: Module, kernel: tile.KernelOp, target: Target, threads: int, aliases: Aliases) -> None:
-    """Adds the kernel to `module` under its own name."""
-    _Kernel(module, kernel, target, threads, aliases).emit()
+def emit_kernel(
+    module: Module, kernel: tile.KernelOp, name: str, target: Target, threads: int, parameters: Parameters
+) -> None:
+    """Adds the kernel to `module` as entry `name`."""
+    _Kernel(module, kernel, name, target, threads, parameters).emit()
 
 
 def has_matrix_instructions(target: Target) -> bool:
@@ -54,12 +57,15 @@ def has_matrix_instructions(target: Target) -> bool:
 
 
 class _Kernel:
-    def __init__(self, module: Module, kernel: tile.KernelOp, target: Target, threads: int, aliases: Aliases):
+    def __init__(
+        self, module: Module, kernel: tile.KernelOp, name: str, target: Target, threads: int, parameters: Parameters
+    ):
         self.module = module
         self.kernel = kernel
+        self.name = name
         self.target = target
         self.threads = threads
-        self.aliases = aliases
+        self.parameters = parameters
         self.body = kernel.regions[0].block
         self.values: dict[IrValue, Value | Tile | Buffer] = {}
         self.matrix = has_matrix_instructions(target)
@@ -68,12 +74,13 @@ class _Kernel:
         arguments = self.body.args
         buffers = [value for value in arguments if isinstance(value.type, MemRefType)]
         grid = self.kernel.grid
-        facts = Facts({v: Range(0, max(n - 1, 0)) for v, n in zip(arguments[len(buffers) :], grid, strict=True)})
+        positions_known = {v: Range(0, max(n - 1, 0)) for v, n in zip(arguments[len(buffers) :], grid, strict=True)}
+        facts = Facts(positions_known, dict(zip(buffers, self.parameters.alignments, strict=True)))
         self.layouts: Assignment = assign(self.body, facts, self.threads, self.matrix)
         self.facts = facts
         self.hazards = self._hazards(buffers)
         b = self.module.function(
-            self.kernel.symbol,
+            self.name,
             "void",
             [self._parameter(i, value) for i, value in enumerate(buffers)],
             linkage="ptx_kernel",
@@ -86,7 +93,7 @@ class _Kernel:
         self.b = b
         for i, (value, pointer) in enumerate(zip(buffers, b.arguments, strict=True)):
             assert isinstance(value.type, MemRefType)
-            steady = i not in self.aliases.written and i not in self.aliases.overlapping
+            steady = i not in self.parameters.written and i not in self.parameters.overlapping
             self.values[value] = Buffer(pointer, value.type, steady)
         self.values.update(zip(arguments[len(buffers) :], positions(b, grid), strict=True))
         self._prepare_coordinates()
@@ -104,13 +111,13 @@ class _Kernel:
             self.module.variable(name, f"[{size} x i8]", "undef", align=16, space=3)
 
     def _parameter(self, number: int, buffer: IrValue) -> Argument:
-        words = [] if number in self.aliases.overlapping else ["noalias"]
-        words += [] if number in self.aliases.written else ["readonly"]
-        return Argument(GLOBAL, f"p{number}", " ".join([*words, "align 16"]))
+        words = [] if number in self.parameters.overlapping else ["noalias"]
+        words += [] if number in self.parameters.written else ["readonly"]
+        return Argument(GLOBAL, f"p{number}", " ".join([*words, f"align {self.parameters.alignments[number]}"]))
 
     def _hazards(self, buffers: Sequence[IrValue]) -> set[IrValue]:
         """Buffers that are both read and written here: their accesses are ordered by barriers."""
-        shared = {v for i, v in enumerate(buffers) if i in self.aliases.overlapping}
+        shared = {v for i, v in enumerate(buffers) if i in self.parameters.overlapping}
         read, written = set(), set()
         for op in self.kernel.walk():
             match op:
@@ -243,7 +250,7 @@ class _Kernel:
 
     def _table(self, op: ng.ConstantOp, literal: ElementsAttr) -> None:
         """A constant whose elements differ: read from memory like any tile."""
-        name = f"{self.kernel.symbol}.constant{len(self.values)}"
+        name = f"{self.name}.constant{len(self.values)}"
         data = "".join(f"\\{byte:02X}" for byte in literal.data)
         kind = f"[{len(literal.data)} x i8]"
         place = self.module.variable(name, kind, f'c"{data}"', align=16, constant=True, space=1)
