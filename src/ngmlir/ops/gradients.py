@@ -484,7 +484,7 @@ def _cumulative_product(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequen
     inside = v.select(later, wide, v.number_like(1, wide))
     rest = v.cumulative_product(inside, axis=axis + 1, reverse=reverse, exclusive=exclusive)
     counted = later if exclusive else v.bitwise_or(later, v.equal(i, j))
-    flow = _where(v, counted, v.multiply(rest, v.repeat(delta, axis, x, axis)))
+    flow = _where(v, counted, v.multiply(rest, v.rename_like(v.repeat(delta, axis, x, axis), rest)))
     before = v.cumulative_product(x, axis=axis, reverse=reverse, exclusive=True)
     return [v.multiply(before, v.rename_like(v.sum(flow, axes=[axis + 1]), x))]
 

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every op has a gradient rule or is flat; rules agree with differences of values, once and twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ngmlir as ng
+from ngmlir.op_graph.tensor import Tensor
+from ngmlir.op_graph.verbs import VERBS
+from ngmlir.ops import ng as dialect
+from ngmlir.ops.gradients import GRADIENTS, NO_GRADIENT
+
+A, B, C, K = (ng.make_axis(n, name) for n, name in ((3, "A"), (5, "B"), (2, "C"), (4, "K")))
+STEP = 1e-6
+
+
+def test_every_pure_op_is_sorted() -> None:
+    pure = {name for name, op in dialect.OPS.items() if "pure" in op.definition.traits and "terminator" not in op.definition.traits}
+    assert pure == set(GRADIENTS) | NO_GRADIENT
+    assert not set(GRADIENTS) & NO_GRADIENT
+
+
+def placeholders(*axes: list[ng.Axis]) -> list[Tensor]:
+    return [ng.placeholder(a) for a in axes]
+
+
+def check(build: Callable[..., Tensor], values: list[np.ndarray[Any, Any]], axes: list[list[ng.Axis]], second: bool = True) -> None:
+    """First derivatives by every input within 1e-6, second ones (of a weighted square) within 1e-5."""
+    rng = np.random.RandomState(7)
+    with ng.default_float("f64"):
+        inputs = placeholders(*axes)
+        out = build(*inputs)
+        weights = ng.constant(rng.uniform(0.5, 1.5, out.axes.known_shape), axes=out.axes)
+        value = ng.sum(out * weights, out_axes=())
+        firsts = [ng.deriv(value, x) for x in inputs]
+        mixed = sum((ng.sum(ng.square(d) * rng.uniform(0.5, 1.5), out_axes=()) for d in firsts), ng.constant(0.0))
+        seconds = [ng.deriv(mixed, x) for x in inputs]
+    run = ng.transformers.make_transformer("numpy").computation([value, mixed, *firsts, *seconds], *inputs)
+    got = run(*values)
+    assert [d.axes for d in firsts] == [x.axes for x in inputs]
+    for i, x in enumerate(values):
+
+        def at(v: np.ndarray[Any, Any], which: int, i: int = i) -> Any:
+            return run(*values[:i], v, *values[i + 1 :])[which]
+
+        np.testing.assert_allclose(got[2 + i], ng.testing.numeric_derivative(lambda v: at(v, 0), x, STEP), rtol=1e-6, atol=1e-6)
+        if second:
+            expected = ng.testing.numeric_derivative(lambda v: at(v, 1), x, STEP)
+            scale = max(1.0, float(np.abs(expected).max(initial=0)))
+            np.testing.assert_allclose(got[2 + len(values) + i] / scale, expected / scale, rtol=1e-5, atol=1e-5)
+
+
+def uniform(low: float, high: float, *shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.RandomState(seed).uniform(low, high, shape)
+
+
+UNARY = {
+    "negative": (-2, 2), "absolute": (0.1, 2), "square": (-2, 2), "reciprocal": (0.5, 2), "sqrt": (0.3, 2),
+    "rsqrt": (0.5, 2), "exp": (-2, 2), "exp2": (-2, 2), "expm1": (-2, 2), "log": (0.5, 3), "log2": (0.5, 3),
+    "log10": (0.5, 3), "log1p": (-0.4, 3), "sin": (-2, 2), "cos": (-2, 2), "tan": (-1, 1), "asin": (-0.7, 0.7),
+    "acos": (-0.7, 0.7), "atan": (-2, 2), "sinh": (-2, 2), "cosh": (-2, 2), "tanh": (-2, 2), "asinh": (-2, 2),
+    "acosh": (1.5, 3), "atanh": (-0.7, 0.7), "sigmoid": (-3, 3), "erf": (-2, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name: str) -> None:
+    check(lambda x: getattr(VERBS, name)(x), [uniform(*UNARY[name], 3, 5)], [[A, B]])
+
+
+BINARY = {
+    "add": (-2, 2), "subtract": (-2, 2), "multiply": (-2, 2), "divide": (0.5, 2), "power": (0.5, 2),
+    "maximum": (-2, 2), "minimum": (-2, 2), "atan2": (0.5, 2), "copysign": (-2, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name: str) -> None:
+    check(lambda x, y: getattr(VERBS, name)(x, y), [uniform(*BINARY[name], 3, 5), uniform(*BINARY[name], 3, 5, seed=1)], [[A, B], [A, B]])
+
+
+def test_broadcast_by_name_in_both_orders() -> None:
+    check(lambda x, y: x * y, [uniform(-1, 1, 3, 5), uniform(-1, 1, 5, 2, seed=1)], [[A, B], [B, C]])
+    check(lambda x, y: x / y, [uniform(-1, 1), uniform(1, 2, 5, 3, seed=1)], [[], [B, A]])
+
+
+def test_select_fma_and_cast() -> None:
+    check(lambda x, y: ng.where(x > 0, x * y, y * y), [uniform(-1, 1, 3, 5), uniform(-1, 1, 3, 5, seed=1)], [[A, B], [A, B]])
+    check(lambda x, y, z: ng.fma(x, y, z), [uniform(-1, 1, 3, seed=i) for i in range(3)], [[A]] * 3)
+    x = ng.placeholder([A], dtype="f64")
+    assert ng.deriv(ng.sum(ng.cast(x, "f32") * 3.0, out_axes=()), x).element.text == "f64"
+
+
+SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
+    "transpose": lambda x: ng.axes_with_order(x, [C, A, B]) * ng.constant(uniform(1, 2, 2, 3, 5), [C, A, B]),
+    "flatten": lambda x: ng.square(ng.flatten(x)),
+    "flatten_at": lambda x: ng.square(ng.flatten_at(x, 1)),
+    "cast_role": lambda x: ng.square(ng.cast_role(x, [A, K, C])),
+    "slice": lambda x: ng.square(x[1:, :4, 0]),
+    "slice_steps": lambda x: ng.square(x[::2, 1::2, ::-1]),
+    "slice_backwards_in_steps": lambda x: ng.square(x[2:0:-1, ::-2]),
+    "overlapping_slices": lambda x: x[:, :4] * x[:, 1:],
+    "slice_of_nothing": lambda x: x[:, 2:2],
+    "integer": lambda x: ng.square(x[-1, ..., 1]),
+    "pad": lambda x: ng.square(ng.pad(x, [(1, 0), 2, 0])),
+    "concatenate": lambda x: ng.square(ng.concat_along_axis([x, x[:, :2], x * x], B)),
+    "stack": lambda x: ng.square(ng.stack([x, x * x], ng.make_axis(2, "S"), 1)),
+    "broadcast": lambda x: ng.square(ng.broadcast(x, [C, A, K, B])),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shape(name: str) -> None:
+    check(SHAPES[name], [uniform(-1, 1, 3, 5, 2)], [[A, B, C]])
+
+
+REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sum": lambda x: ng.square(ng.sum(x, reduction_axes=[A, C])),
+    "mean": lambda x: ng.square(ng.mean(x, out_axes=[B])),
+    "product": lambda x: ng.prod(x, out_axes=[B]),
+    "product_of_one": lambda x: ng.prod(x, reduction_axes=[B]),
+    "max": lambda x: ng.square(ng.max(x, out_axes=[A])),
+    "min": lambda x: ng.square(ng.min(x, reduction_axes=[B])),
+    "variance": lambda x: ng.variance(x, out_axes=[A]),
+    "L2_norm": lambda x: ng.L2_norm(x),
+    "out_axes_in_another_order": lambda x: ng.square(ng.sum(x, out_axes=[C, A])),
+    "softmax": lambda x: ng.softmax(x, normalization_axes=[B]),
+    "softmax_over_two": lambda x: ng.softmax(x, normalization_axes=[A, C]),
+    "log_softmax": lambda x: ng.log_softmax(x, normalization_axes=[B]),
+    **{
+        f"cumulative_{name}_{reverse}_{exclusive}": lambda x, f=f, r=reverse, e=exclusive: f(x, B, r, e)
+        for name, f in (("sum", ng.cumulative_sum), ("prod", ng.cumulative_prod))
+        for reverse in (False, True)
+        for exclusive in (False, True)
+    },
+    **{
+        f"cumulative_{name}_{reverse}": lambda x, f=f, r=reverse: ng.square(f(x, B, r))
+        for name, f in (("max", ng.cumulative_max), ("min", ng.cumulative_min))
+        for reverse in (False, True)
+    },
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reduction(name: str) -> None:
+    check(REDUCTIONS[name], [uniform(0.5, 1.5, 3, 5, 2)], [[A, B, C]])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("f", [ng.cumulative_max, ng.cumulative_min])
+def test_exclusive_running_extremes(f: Callable[..., Tensor], reverse: bool) -> None:
+    # Next to the identity (an infinity) there is no difference to take, so only the other places are looked at.
+    check(lambda x: ng.square(f(x, B, reverse, True)[:, :-1] if reverse else f(x, B, reverse, True)[:, 1:]), [uniform(-1, 1, 3, 5)], [[A, B]])
+
+
+DOTS: dict[str, tuple[list[ng.Axis], list[ng.Axis], dict[str, Any]]] = {
+    "matrix": ([A, B], [B, C], {}),
+    "transposed": ([B, A], [C, B], {}),
+    "two_contracted_in_other_order": ([A, B, C], [C, K, B], {}),
+    "all_contracted": ([A, B], [B, A], {}),
+    "outer": ([A], [B], {}),
+    "batch": ([C, A, B], [B, K, C], {"batch_axes": [C]}),
+    "two_batches": ([C, A, B], [B, K, A, C], {"batch_axes": [A, C]}),
+}
+
+
+@pytest.mark.parametrize("name", DOTS)
+def test_dot(name: str) -> None:
+    left, right, options = DOTS[name]
+    shapes = [[a.known_length for a in axes] for axes in (left, right)]
+    check(lambda x, y: ng.dot(x, y, **options), [uniform(-1, 1, *s, seed=i) for i, s in enumerate(shapes)], [left, right])
+
+
+def test_lookups() -> None:
+    index = ng.constant([3, 0, 3, -1, 9], [B], dtype="i32")  # twice the same, from the end, beyond it
+    check(lambda x: ng.square(ng.gather(x, index, K)), [uniform(-1, 1, 3, 4)], [[A, K]])
+    flat = ng.constant(np.random.RandomState(0).randint(-4, 4, (3, 5)), [A, B], dtype="i32")
+    check(lambda x: ng.square(VERBS.gather_elements(x, flat, axis=1)), [uniform(-1, 1, 3, 4)], [[A, K]])
+
+
+def test_embedding_spares_its_pad_row() -> None:
+    table, index = ng.variable([K, C], initial_value=1.0), ng.constant([1, 2, 2, 0, -2], [B], dtype="i32")
+    run = ng.transformers.make_transformer("numpy").computation
+    got = {
+        (pad, update): run(ng.deriv(ng.sum(ng.lookuptable(table, index, [B, C], update, pad), out_axes=()), table))()[:, 0].tolist()
+        for pad, update in ((None, True), (2, True), (None, False))
+    }
+    assert got == {(None, True): [1, 1, 3, 0], (2, True): [1, 1, 0, 0], (None, False): [0, 0, 0, 0]}
+
+
+@pytest.mark.parametrize("how", ["set", "add", "max", "min"])
+def test_scatter(how: str) -> None:
+    index = ng.constant([1, 3, 1, -1, 9], [B], dtype="i32")  # twice to 1, twice to 3, one nowhere
+    values = [uniform(-1, 1, 4, 2), uniform(-1, 1, 5, 2, seed=1)]
+    check(lambda x, u: ng.square(ng.scatter(x, index, u, K, how)), values, [[K, C], [B, C]])
+
+
+def test_cross_entropies() -> None:
+    target = uniform(0, 1, 3, 5, seed=3)
+    both = [uniform(-2, 2, 3, 5), target]
+    check(lambda x, t: ng.cross_entropy_multi(ng.softmax(x, [A]), t, out_axes=[B]), both, [[A, B], [A, B]])
+    check(lambda x, t: ng.cross_entropy_multi(ng.softmax(x, [A]), t, out_axes=[A]), both, [[A, B], [A, B]])
+    check(lambda x, t: ng.cross_entropy_binary(ng.sigmoid(x), t, out_axes=[B]), both, [[A, B], [A, B]])
+    check(lambda y, t: ng.cross_entropy_binary(y, t), [uniform(0.2, 0.8, 3, 5), target], [[A, B], [A, B]])
+    check(lambda y, t: ng.cross_entropy_multi(y, t, usebits=True), [uniform(0.2, 0.8, 3, 5), target], [[A, B], [A, B]])
+
+
+def test_binary_cross_entropy_is_smooth_at_zero() -> None:
+    with ng.default_float("f64"):
+        x = ng.placeholder([A])
+        d = ng.deriv(ng.cross_entropy_binary(ng.sigmoid(x), 0.25), x)
+        dd = ng.deriv(ng.sum(d, out_axes=()), x)
+    first, second = ng.transformers.make_transformer("numpy").computation([d, dd], x)([0.0, 1e4, -1e4])
+    np.testing.assert_allclose(first, [0.25, 0.75, -0.25])
+    np.testing.assert_allclose(second, [0.25, 0, 0], atol=1e-12)
+
+
+def test_cross_entropy_of_huge_logits() -> None:
+    x, t = ng.placeholder([A]), ng.constant([0.0, 1.0, 0.0], [A])
+    loss = ng.cross_entropy_multi(ng.softmax(x), t)
+    value, gradient = ng.transformers.make_transformer("numpy").computation([loss, ng.deriv(loss, x)], x)([1e4, -1e4, 0])
+    assert value == 2e4
+    assert gradient.tolist() == [1, -1, 0]
+
+
+def gradient_at(build: Callable[[Tensor], Tensor], value: Any) -> list[float]:
+    x = ng.placeholder([ng.make_axis(len(value), "A")])
+    return ng.transformers.make_transformer("numpy").computation(ng.deriv(ng.sum(build(x), out_axes=()), x), x)(value).tolist()
+
+
+def test_kinks_take_a_side() -> None:
+    assert gradient_at(lambda x: ng.max(x), [1, 3, 3]) == [0, 1, 1]
+    assert gradient_at(lambda x: ng.min(x), [1, 3, 1]) == [1, 0, 1]
+    assert gradient_at(lambda x: ng.maximum(x, 0), [-1, 0, 2]) == [0, 0, 1]
+    assert gradient_at(lambda x: ng.minimum(0, x), [-1, 0, 2]) == [1, 0, 0]
+    assert gradient_at(abs, [-2, 0, 2]) == [-1, 0, 1]
+    assert gradient_at(ng.relu, [-1, 0, 2]) == [0, 0, 1]
+
+
+def test_no_nan_where_the_slope_is_finite() -> None:
+    assert gradient_at(lambda x: x**2, [0, -3, 1]) == [0, -6, 2]
+    assert gradient_at(lambda x: x**0, [0, 1, 2]) == [0, 0, 0]
+    assert gradient_at(lambda x: x / 4, [0, 1, -1]) == [0.25] * 3
+    assert gradient_at(lambda x: 2**x, [0, 1, 2]) == pytest.approx([np.log(2) * k for k in (1, 2, 4)])
+
+
+@pytest.mark.parametrize(("value", "expected"), [([2, 3, 4], [12, 8, 6]), ([2, 0, 4], [0, 8, 0]), ([0, 0, 4], [0, 0, 0])])
+def test_product_with_zeros(value: list[float], expected: list[float]) -> None:
+    assert gradient_at(lambda x: ng.prod(x), value) == expected
+    assert gradient_at(lambda x: ng.cumulative_prod(x, x.axes[0])[-1:], value) == expected
+
+
+def test_no_gradient_flows_through_flat_ops() -> None:
+    assert gradient_at(lambda x: ng.sign(x) + ng.floor(x) + (x > 1) + ng.stop_gradient(x) + x % 2 + x // 2, [0.5, 1.5, 2.5]) == [0, 0, 0]
+
+
+def test_loops_and_branches() -> None:
+    def rnn(x: Tensor, h: Tensor, w: Tensor) -> Tensor:
+        def step(carried: Tensor, now: Tensor) -> tuple[Tensor, Tensor]:
+            new = ng.tanh(carried * w + now)
+            return new, new * new
+
+        last, outputs = ng.scan(step, h, x, B)
+        return ng.sum(outputs, reduction_axes=[B]) + last
+
+    check(rnn, [uniform(-1, 1, 3, 5), uniform(-1, 1, 3, seed=1), uniform(-1, 1, 3, seed=2)], [[A, B], [A], [A]])
+    check(lambda x: ng.scan(lambda c, n: (c + n, c * n), ng.constant(0.5), x, B, reverse=True)[1], [uniform(-1, 1, 5)], [[B]])
+    for way in (1.0, -1.0):
+        check(lambda x, way=way: ng.cond(ng.constant(way) > 0, lambda: ng.exp(x), lambda: x * x * x), [uniform(-1, 1, 3)], [[A]])
+
+
+def test_gradient_of_a_while_is_refused_with_a_way_out() -> None:
+    x = ng.placeholder(())
+    y = ng.while_loop(lambda v: v < 10, lambda v: v * 2, x)
+    with pytest.raises(ng.Limit, match=r"test_gradients.py:\d+.*\n.*\n.*\n.*ng.scan"):
+        ng.deriv(y, x)
