@@ -23,8 +23,9 @@ from .attributes import (
     boolean,
     integers,
 )
-from .lexer import Token, unquote
-from .literals import float_bits, integer_fits, item_bytes, wrap_integer
+from .definition import COMPUTED_FLOATS
+from .lexer import Token, tokenize_type, unquote
+from .literals import float_bits, float_value, integer_fits, item_bytes, wrap_integer
 from .types import (
     DYNAMIC,
     DialectType,
@@ -62,7 +63,7 @@ class AttributeParser:
         self.kind = self.token.kind
         self.depth = 0
         self.aliases: dict[str, Type | Attribute | Location] = {}
-        self.known_types: dict[str, tuple[Type, int]] = {}
+        self.known_types: dict[str, Type] = {}
 
     # -- the cursor --------------------------------------------------------------------------------------
 
@@ -129,6 +130,12 @@ class AttributeParser:
 
     def type(self) -> Type:
         token = self.token
+        if token.kind == "shaped":
+            known = self.known_types.get(token.text)
+            if known is None:
+                known = self.known_types[token.text] = self.inside_token(token)
+            self.advance()
+            return known
         if token.kind == "bare":
             if token.text in _SHAPED:
                 return self.shaped_type(token)
@@ -145,7 +152,7 @@ class AttributeParser:
     def scalar_type(self, text: str) -> Type | None:
         known = self.known_types.get(text)
         if known is not None:
-            return known[0]
+            return known
         made: Type | None = None
         integer = _INTEGER_TYPE.match(text)
         if integer is not None and int(integer[2]) < 1 << 24:
@@ -157,19 +164,22 @@ class AttributeParser:
         elif text == "none":
             made = NoneType()
         if made is not None:
-            self.known_types[text] = (made, 1)
+            self.known_types[text] = made
+        return made
+
+    def inside_token(self, token: Token) -> Type:
+        """The type that a `shaped` token spells."""
+        outer = self.tokens, self.at
+        self.tokens = tokenize_type(self.text, self.file, token.start, token.start + len(token.text))
+        self.at = 0
+        self.sync()
+        made = self.shaped_type(self.token)
+        self.tokens, self.at = outer
+        self.sync()
         return made
 
     def shaped_type(self, token: Token) -> Type:
         """`tensor<4x?xf32, #axes>`: read from the characters, since `4x3xf32` makes no sensible tokens."""
-        end = self.text.find(">", token.start)
-        simple = self.text[token.start : end + 1]
-        known = self.known_types.get(simple)
-        if known is not None:
-            self.at += known[1]
-            self.sync()
-            return known[0]
-        first = self.at
         self.advance()
         self.expect("<")
         shape, offset = self.dimensions(self.tokens[self.at - 1].start + 1)
@@ -183,10 +193,7 @@ class AttributeParser:
             self.sync()
             element = self.type()
         self.sync()
-        made = self.finish_shaped(token, shape, element)
-        if simple.count("<") == 1:
-            self.known_types[simple] = (made, self.at - first)
-        return made
+        return self.finish_shaped(token, shape, element)
 
     def dimensions(self, offset: int) -> tuple[tuple[int, ...], int]:
         shape: list[int] = []
@@ -365,7 +372,7 @@ class AttributeParser:
                 return self.dense()
             if text == "array":
                 return self.dense_array()
-        if kind in ("bare", "(", "alias"):
+        if kind in ("bare", "(", "alias", "shaped"):
             return TypeAttr(self.type())
         raise self.error("expected an attribute")
 
@@ -415,6 +422,8 @@ class AttributeParser:
 
     def number_of(self, token: Token, type: Type) -> Attribute:
         if isinstance(type, FloatType):
+            if type.text not in COMPUTED_FLOATS:
+                raise self.error_at(f"numbers of type {type} cannot be read", token.start)
             return FloatAttr(self.float_bits(token, type), type)
         if isinstance(type, (IntegerType, IndexType)):
             return IntegerAttr(self.integer_value(token, type), type)
@@ -429,7 +438,10 @@ class AttributeParser:
             return bits
         if token.kind not in ("float", "integer"):
             raise self.error_at(f"expected a number, found '{_shortened(token.text)}'", token.start)
-        return float_bits(float(token.text), type)
+        bits = float_bits(float(token.text), type)
+        if float_value(bits, type) in (float("inf"), float("-inf")):
+            raise self.error_at(f"{_shortened(token.text)} does not fit in {type}", token.start)
+        return bits
 
     def integer_value(self, token: Token, type: Type) -> int:
         if token.text in ("true", "false") and type is i1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from .types import (
@@ -128,6 +129,12 @@ class OpDefinition:
     @property
     def mnemonic(self) -> str:
         return self.name.partition(".")[2]
+
+    @cached_property
+    def form_is_operands(self) -> bool:
+        """Whether the form is the operands in order, separated by commas."""
+        names = [f"${o.name}" for o in self.operands]
+        return [p for p in self.form if p != ","] == names
 
     def attribute_field(self, name: str) -> AttributeField | None:
         for item in self.attributes:

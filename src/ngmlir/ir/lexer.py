@@ -17,10 +17,9 @@ class Token(NamedTuple):
     start: int
 
 
-_TOKEN = re.compile(
-    r"""
-    [ \t\r\n]+ | //[^\n]*                                # nothing
-  | (?P<value>%(?:[A-Za-z_$.\-][\w$.\-]*|[0-9]+)(?:\#[0-9]+)?)   # %name, %3#1
+_SPACE = r"""[ \t\r\n]*(?://[^\n]*[ \t\r\n]*)*"""
+_PARTS = r"""
+    (?P<value>%(?:[A-Za-z_$.\-][\w$.\-]*|[0-9]+)(?:\#[0-9]+)?)   # %name, %3#1
   | (?P<bare>[A-Za-z_][\w$.]*)                           # keyword, op name, builtin type
   | (?P<hex>0x[0-9A-Fa-f]+(?![\w]))
   | (?P<float>-?[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?)
@@ -30,9 +29,11 @@ _TOKEN = re.compile(
   | (?P<label>\^[\w$.\-]+)
   | (?P<alias>[\#!][A-Za-z_][\w$.]*)                     # #ng.axes, !tile.token
   | (?P<punctuation>->|::|[()\[\]{}<>,:=?*+\-/|;])
-    """,
-    re.VERBOSE,
-)
+    """
+#: A whole shaped type is one token, so that a type met again is looked up, not read again.
+_SHAPED = r"""(?P<shaped>\b(?:tensor|vector|memref)<[^<>"\n]*(?:<[^<>"\n]*>[^<>"\n]*)?>) | """
+_TOKEN = re.compile(f"{_SPACE}(?:{_SHAPED}{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
+_PART = re.compile(f"{_SPACE}(?:{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 
 
 def location_at(text: str, file: str, offset: int) -> Location:
@@ -43,19 +44,30 @@ def location_at(text: str, file: str, offset: int) -> Location:
 
 def tokenize(text: str, file: str) -> list[Token]:
     """All tokens and a last one of kind `end`; UserError at the first character that starts none."""
+    return _tokens(_TOKEN, text, file, 0, len(text))
+
+
+def tokenize_type(text: str, file: str, start: int, end: int) -> list[Token]:
+    """The tokens inside a `shaped` token, placed as in the whole text."""
+    return _tokens(_PART, text, file, start, end)
+
+
+def _tokens(pattern: re.Pattern[str], text: str, file: str, at: int, end: int) -> list[Token]:
     tokens: list[Token] = []
-    add, match, at, end = tokens.append, _TOKEN.match, 0, len(text)
-    while at < end:
-        found = match(text, at)
-        if found is None:
-            raise UserError(_complaint(text, at), location_at(text, file, at), source=text)
+    add = tokens.append
+    for found in pattern.finditer(text, at, end):
+        if found.start() != at:
+            break  # the search went over something that starts no token
         kind = found.lastgroup
-        if kind is not None:
-            spelled = found.group()
-            add(Token(spelled if kind == "punctuation" else kind, spelled, at))
+        assert kind is not None
+        spelled = found[kind]
         at = found.end()
-    add(Token("end", "", end))
-    return tokens
+        add(Token(spelled if kind == "punctuation" else kind, spelled, at - len(spelled)))
+        if kind == "end":
+            return tokens
+    space = re.compile(_SPACE).match(text, at, end)
+    at = space.end() if space else at
+    raise UserError(_complaint(text, at), location_at(text, file, at), source=text)
 
 
 def _complaint(text: str, at: int) -> str:

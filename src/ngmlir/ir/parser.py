@@ -7,6 +7,7 @@ The parser is given its words (op classes by name); it knows no dialect itself. 
 from __future__ import annotations
 
 import difflib
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
@@ -62,7 +63,7 @@ class _Parser(AttributeParser):
         self.scopes: list[_Scope] = [_Scope(True)]
         self.forwards: dict[str, _Forward] = {}
         self.depth = 0
-        self.newlines = [i for i, c in enumerate(text) if c == "\n"]
+        self.newlines = [found.start() for found in re.finditer("\n", text)]
 
     # -- places ------------------------------------------------------------------------------------------
 
@@ -442,23 +443,26 @@ class _Parser(AttributeParser):
     def types_clause(
         self, definition: OpDefinition, names: list[tuple[str, int]]
     ) -> tuple[Sequence[Type], Sequence[Type]]:
-        """`: T` (all operands and the result are T) or `: (T, ...) -> T`; absent where there is nothing to say."""
+        """`: T` (all operands and the result are T), `: (T, ...) -> T` or, without results, `: T, T`; absent where
+        there is nothing to say."""
         if not definition.operands and not definition.results:
             return (), ()
-        if not names and not self.accept_now(":"):
+        if not names and self.kind != ":" and all(v.variadic for v in (*definition.operands, *definition.results)):
             return (), ()
         self.expect(":", "expected ':' and the op's type")
         start = self.token.start
         given = self.type()
         if isinstance(given, FunctionType):
             return given.inputs, given.results
+        if self.kind == "," and not definition.results:  # MLIR's `return %a, %b : f32, i32`
+            operands = [given]
+            while self.accept(","):
+                operands.append(self.type())
+            return operands, ()
         fixed = [r for r in definition.results if not r.variadic]
         if len(fixed) != len(definition.results):
             raise self.error_at("expected (operand types) -> result types", start)
         return [given] * len(names), [given] * len(fixed)
-
-    def accept_now(self, kind: str) -> bool:
-        return self.kind == kind
 
     def deeper(self) -> None:
         self.depth += 1

@@ -102,6 +102,14 @@ class _Printer:
         """`: T` where one type says all, else `: (T, ...) -> T`."""
         operands, results = op.operands, op.results
         definition = op.definition
+        if len(results) == 1 and operands and definition is not None and not definition.results[0].variadic:
+            # The usual op: where all types are one, that one says it.
+            type = results[0].type
+            for operand in operands:
+                if operand.type is not type:
+                    break
+            else:
+                return " : " + type.text
         if not operands and not results:
             # A variadic op still says that it has none, so that its text can be read back.
             return " : () -> ()" if definition is not None and any(r.variadic for r in definition.results) else ""
@@ -115,6 +123,8 @@ class _Printer:
     def form(self, op: Op, definition: OpDefinition, operands: list[str]) -> str:
         """What stands between the op's name and its regions."""
         attributes: Mapping[str, Attribute] = op.attributes
+        if not attributes and definition.form_is_operands:
+            return f" {', '.join(operands)}{self.types(op)}"
         text = ""
         shown: set[str] = set()
         groups = None
@@ -170,7 +180,8 @@ class _Printer:
         self.finish(text, op.location)
 
     def region(self, region: Region, indent: str, op: Op, *, labelled: bool = False, header: bool = False) -> None:
-        isolated = "isolated" in op.traits
+        # A tool that does not know our ops does not know either that a region is isolated.
+        isolated = "isolated" in op.traits and not self.generic
         saved = self.taken, self.next_number
         mark = len(self.given)
         if isolated and not header:
