@@ -78,7 +78,8 @@ def same_bits(ours: np.ndarray, theirs: np.ndarray) -> None:
     a, b = ours.view(bits).copy(), theirs.view(bits).copy()
     if ours.dtype.kind == "f" or ours.dtype.name == "bfloat16":
         for array, where in ((a, ours), (b, theirs)):
-            array[np.isnan(where.astype(np.float64))] = 12345
+            with np.errstate(invalid="ignore"):
+                array[np.isnan(where.astype(np.float64))] = 12345
     wrong = np.argwhere(a != b)
     assert not len(wrong), (
         f"{len(wrong)} differ, first at {wrong[0]}: {ours[tuple(wrong[0])]} != {theirs[tuple(wrong[0])]}"
