@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ..rewrite.pipeline import Pass, name_of
+from .check_target import check_target
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .decompose import decompose
@@ -30,6 +31,7 @@ PASSES: dict[str, Pass] = {
         fold_empty,
         common_subexpressions,
         dead_code,
+        check_target,
         fuse,
         to_kernels,
         expand_math,

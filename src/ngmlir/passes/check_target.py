@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Says early, and at the user's line, what a target cannot carry out."""
+
+from __future__ import annotations
+
+from ..decl.target_text import TargetText, load_target
+from ..ir.core import Module, Op
+from ..ir.types import element_type
+from ..support.diagnostics import Diagnostic, Limit
+from ..support.target import Target
+
+
+def check_target(module: Module, target: Target) -> Module:
+    """Refuses ops of ng that the target's table in lowering/ does not name for their elements; changes nothing.
+
+    Before:
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = ng.exp %x : tensor<4xf32>
+          return %0 : tensor<4xf32>
+        }
+    After:
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = ng.exp %x : tensor<4xf32>
+          func.return %0 : tensor<4xf32>
+        }
+    """
+    table = load_target("nvptx" if target.execution == "warps" else "cpu")
+    found = tuple(
+        Diagnostic(f"{op.name} of {element} cannot run on target '{target.name}' yet", op.location)
+        for op in module.walk()
+        if (element := _unsupported(op, table)) is not None
+    )
+    if found:
+        raise Limit(found)
+    return module
+
+
+def _unsupported(op: Op, table: TargetText) -> str | None:
+    """The element type for which the target has no way to carry out an op."""
+    if not op.name.startswith("ng.") or not (op.operands or op.results):
+        return None
+    element = element_type((op.operands or op.results)[-1].type)
+    return None if table.how(op.name, element) in ("legal", "library") else str(element)
