@@ -98,7 +98,7 @@ def _run_planned(runner: _Runner, function: Op, types: Sequence[Type], arrays: S
     count = get_i64(function, "ng.results")
     own = [fresh(t) for t in types[given : given + count - len(tied)]]
     stored = array_items(function.attributes["ng.constants"]) if "ng.constants" in function.attributes else ()
-    constants = [c.array() for c in stored if isinstance(c, ElementsAttr)]
+    constants = [np.array(c.array()) for c in stored if isinstance(c, ElementsAttr)]
     rest = [fresh(t) for t in types[given + len(own) + len(constants) :]]
     runner.isolated(function.regions[0].block, [*arguments, *own, *constants, *rest])
     untied = iter(own)

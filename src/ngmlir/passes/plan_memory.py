@@ -165,6 +165,7 @@ class _Plan:
         self.homes: dict[Value, Home] = {}
         self.buffers: list[Buffer] = []
         self.constants: list[ElementsAttr] = []
+        self.times: dict[int, int] = {}
         self.clock = 0
 
     def function(self) -> Op:
@@ -353,7 +354,6 @@ class _Plan:
 
     def live(self, steps: Sequence[Step]) -> None:
         """Numbers the steps; a buffer used inside a loop but filled outside lives as long as the loop."""
-        self.times: dict[int, int] = {}
         for step in steps:
             self.times[id(step)] = self.clock
             match step:

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests share: a cache folder of their own, and random examples that are the same on every run."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Set before anything reads it, and kept for processes that tests start.
+_CACHE = tempfile.TemporaryDirectory(prefix="ngmlir-test-cache-", ignore_cleanup_errors=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    os.environ["NGMLIR_CACHE_DIR"] = _CACHE.name
+    settings.register_profile(
+        "ngmlir",
+        max_examples=int(os.environ.get("NGMLIR_TEST_EXAMPLES", "20")),
+        derandomize=True,
+        database=None,
+        deadline=None,
+        print_blob=False,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    )
+    settings.load_profile("ngmlir")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    _CACHE.cleanup()
