@@ -58,8 +58,8 @@ def wrapped(op: type[Op]) -> str:
     if op is func.ReturnOp:
         return f"func.func @main({arguments}) -> ({', '.join(free.values())}) {{\n  {example}\n}}"
     if op is ng.YieldOp:
-        body = f'%r = ng.fusion %a {{kind = "map"}} : (tensor<4xf32>) -> tensor<4xf32> {{\n^bb0(%a: tensor<4xf32>):\n{example}\n}}'
-        return f"func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{\n{body}\n  return %r : tensor<4xf32>\n}}"
+        body = f'%r = ng.fusion %x {{kind = "map"}} : (tensor<4xf32>) -> tensor<4xf32> {{\n^bb0(%a: tensor<4xf32>):\n{example}\n}}'
+        return f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{body}\n  return %r : tensor<4xf32>\n}}"
     if op is tile.ReturnOp:
         return f"tile.kernel @k(%p: memref<4xf32>) attributes {{grid = array<i64>}} {{\n  {example}\n}}"
     end = f"return {named} : ({gives}) -> ()" if results else "return"

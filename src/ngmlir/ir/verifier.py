@@ -8,7 +8,8 @@ Types       operands and results satisfy their constraints; shared type variable
             those that the op's rule gives (shapes, axes, element types).
 Dominance   an operand is defined before its use: earlier in its block, in an enclosing block before the op,
             or in a block that dominates; nothing is seen through an isolated op.
-Symbols     names in a symbol table are unique; called functions exist and their types fit.
+Symbols     names in a symbol table are unique; called functions and kernels exist and their types fit.
+Functions   the body takes and returns what the function's type says.
 Yields      what a region yields fits the op around it (part of the op's rule, or of its function type).
 
 Not yet checked: attributes that no definition names; ops of unregistered dialects (structure only).
@@ -37,7 +38,7 @@ from .attributes import (
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, callee, op_name
 from .definition import AttributeField, OpDefinition, Operand, Typing
 from .dominance import reachable_dominators
-from .types import FunctionType, Type, i1, i64
+from .types import FunctionType, MemRefType, Type, element_type, i1, i64, shape_of
 
 _JUDGED: dict[tuple[Any, ...], tuple[str, ...]] = {}
 
@@ -75,6 +76,8 @@ class _Verifier:
         if is_table:
             self.symbols.append(self.table(op))
         self.alone(op)
+        if "function" in op.traits:
+            self.function(op)
         for region in op.regions:
             self.region(op, region, set())
         if is_table:
@@ -167,18 +170,27 @@ class _Verifier:
             self.found.append(
                 Diagnostic(f"a block of '{op_name(parent)}' does not end with a terminator", at.location)
             )
-        elif "function" in traits:
-            self.returned(parent, end)
 
-    def returned(self, function: Op, end: Op) -> None:
+    def function(self, function: Op) -> None:
+        """The type of a function is that of its body."""
         attribute = function.attributes.get("function_type")
         if not isinstance(attribute, TypeAttr) or not isinstance(attribute.type, FunctionType):
+            self.say(function, "needs a function type")
             return
-        given = tuple(o.type for o in end.operands)
-        if given != attribute.type.results:
-            self.say(
-                end, f"returns ({_list(given)}), but @{function.symbol} gives ({_list(attribute.type.results)})"
-            )
+        type = attribute.type
+        if not function.regions or not function.regions[0].blocks:
+            return
+        blocks = function.regions[0].blocks
+        taken = tuple(a.type for a in blocks[0].args)
+        if taken != type.inputs:
+            self.say(function, f"takes ({_list(taken)}), but its type says ({_list(type.inputs)})")
+        for block in blocks:
+            end = block.terminator
+            if end is None or end.successors:
+                continue
+            given = tuple(o.type for o in end.operands)
+            if given != type.results:
+                self.say(end, f"returns ({_list(given)}), but @{function.symbol} gives ({_list(type.results)})")
 
     def call(self, op: Op) -> None:
         name = callee(op)
@@ -189,14 +201,20 @@ class _Verifier:
             self.say(op, f"calls @{name}, which is not defined in this module")
             return
         attribute = target.attributes.get("function_type")
-        if op.name != "func.call" or not isinstance(attribute, TypeAttr):
+        if not isinstance(attribute, TypeAttr) or not isinstance(attribute.type, FunctionType):
             return
         function = attribute.type
-        assert isinstance(function, FunctionType)
         inputs = tuple(o.type for o in op.operands)
         results = tuple(r.type for r in op.results)
-        if (inputs, results) != (function.inputs, function.results):
+        if op.name != "func.call":
+            self.buffers(op, name, [*inputs, *results], [t for t in function.inputs if isinstance(t, MemRefType)])
+        elif (inputs, results) != (function.inputs, function.results):
             self.say(op, f"calls @{name} as {FunctionType(inputs, results)}, but it is {function}")
+
+    def buffers(self, op: Op, name: str, given: Sequence[Type], wanted: Sequence[Type]) -> None:
+        """The operands and results of a call to a kernel are its buffers, as values or in memory."""
+        if [(shape_of(t), element_type(t)) for t in given] != [(shape_of(t), element_type(t)) for t in wanted]:
+            self.say(op, f"gives @{name} the buffers ({_list(given)}), but it takes ({_list(wanted)})")
 
 
 def _looks_outside(op: Op) -> bool:
