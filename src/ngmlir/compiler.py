@@ -12,16 +12,18 @@ from .codegen.unit import Unit
 from .decl.pipeline_text import named_pipelines
 from .ir.core import Module
 from .ir.printer import to_text
-from .llvm.machine import assembly, cpu_target, host_target, nvptx_target
+from .llvm.machine import assemble as assemble_object
+from .llvm.machine import assembly, cpu_target, host_target, nvptx_target, version
 from .passes.registry import PASSES
 from .rewrite.pipeline import Pipeline, Watch, parse_pipeline
 from .runtime import cpu as cpu_runtime
 from .runtime import gpu as gpu_runtime
-from .runtime.cache import assembled
+from .runtime.cache import default_cache, key_of
 from .runtime.cuda import CudaDevice
 from .runtime.cuda_sim import CudaSimDevice
+from .runtime.stored import artifact_of, bytes_of, header_of
 from .support.artifact import Artifact
-from .support.diagnostics import UserError
+from .support.diagnostics import UNKNOWN, UserError
 from .support.target import Target
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
@@ -70,13 +72,23 @@ def assemble(unit: Unit, target: Target) -> Artifact:
     if target.execution == "warps":
         ptx = assembly(unit.llvm, target).encode()
         return Artifact("ptx", ptx, unit.signature, target.key, unit.constants, unit.launches)
-    return Artifact("object", assembled(unit.llvm, target), unit.signature, target.key, unit.constants)
+    return Artifact("object", assemble_object(unit.llvm, target), unit.signature, target.key, unit.constants)
 
 
 def compile_artifact(module: Module, target: Target | str) -> Artifact:
-    """A program as bytes that a device can load without a compiler."""
+    """A program as bytes that a device can load without a compiler; from the cache if it was compiled before."""
     resolved = resolve(target)
-    return assemble(emit(lower(module, resolved), resolved), resolved)
+    cache, pipeline = default_cache(), pipeline_for(resolved)
+    key = key_of("artifact", to_text(module), resolved.key, str(resolved), str(pipeline), version())
+    main = module.lookup("main")
+    found = cache.read(key) if cache is not None else None
+    stored = artifact_of(found, main.location if main is not None else UNKNOWN) if found is not None else None
+    if stored is not None:
+        return stored
+    artifact = assemble(emit(pipeline.run(module, resolved), resolved), resolved)
+    if cache is not None:
+        cache.write(key, bytes_of(artifact), header_of(artifact))
+    return artifact
 
 
 def compile_module(module: Module, target: str = "cpu") -> cpu_runtime.CpuExecutable | gpu_runtime.GpuExecutable:

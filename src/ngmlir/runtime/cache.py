@@ -145,10 +145,19 @@ def _cache_in(folder: str) -> Cache:
 
 @cache
 def _own_version() -> str:
+    """The version of ngmlir, and of its files: in a checkout the code changes while the number stands."""
     try:
-        return metadata.version("ngmlir")
+        number = metadata.version("ngmlir")
     except metadata.PackageNotFoundError:
-        return "source"
+        number = "checkout"
+    package = Path(__file__).parents[1]
+    digest = sha256()
+    for folder in (package, package / "lowering", package.parents[1] / "lowering"):
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".py", ".rules", ".ngir", ".target", "") and path.is_file():
+                status = path.stat()
+                digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return f"{number}+{digest.hexdigest()[:16]}"
 
 
 def _private(folder: Path) -> bool:
