@@ -345,6 +345,21 @@ def test_noalias_is_promised_only_where_it_holds() -> None:
     assert join.count("noalias") == 3
 
 
+def test_a_view_of_an_argument_is_that_argument() -> None:
+    kernel = planned({"x": "memref<16xf32>"}, {"o": "memref<16xf32>"}, "").partition("func.func")[0]
+    text = f"""{kernel}
+      func.func @main(%x: memref<4x4xf32>, %out: memref<16xf32>, %arena: memref<64xi8>)
+          attributes {{ng.arguments = 1 : i64, ng.results = 1 : i64}} {{
+        %flat = tile.view %x at 0 : (memref<4x4xf32>) -> memref<16xf32>
+        %temporary = tile.view %arena at 0 : (memref<64xi8>) -> memref<16xf32>
+        tile.launch @k(%flat, %temporary) : (memref<16xf32>, memref<16xf32>) -> ()
+        tile.launch @k(%temporary, %out) : (memref<16xf32>, memref<16xf32>) -> ()
+        return
+      }}"""
+    llvm = cpu.emit(from_text(text), host_target()).llvm
+    assert "@k.program(ptr noalias %b0, ptr noalias %b1, i64" in llvm  # not aligned: arguments lie anywhere
+
+
 def test_the_signature_names_what_goes_in_and_out() -> None:
     unit = cpu.emit(from_text(PROGRAM.replace("CONSTANT", "dense<3.0> : tensor<4x10xf32>")), host_target())
     signature = unit.signature

@@ -35,8 +35,10 @@ def extents(entry: Op, places: Mapping[Value, Place]) -> dict[Value, Extent]:
         found[value] = Extent(place.space, place.index, place.offset, place.offset + _bytes(value), aligned)
     for op in entry.walk():
         if isinstance(op, tile.ViewOp) and op.arena in found:
-            start = found[op.arena].start + op.offset
-            found[op.result] = Extent("arena", 0, start, start + _bytes(op.result), start % 64 == 0)
+            whole = found[op.arena]
+            start = whole.start + op.offset
+            aligned = whole.aligned and op.offset % 64 == 0
+            found[op.result] = whole._replace(start=start, stop=start + _bytes(op.result), aligned=aligned)
         elif isinstance(op, tile.SubviewOp) and op.buffer in found:
             found[op.result] = found[op.buffer]._replace(aligned=False)
     return found
