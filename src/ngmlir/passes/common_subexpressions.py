@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.core import Module, Op, Value
-from ..ops.builder import Builder
-from ..rewrite.sweep import sweep_op
+from ..ir.core import Block, Module, Op, Region, Value
 from ..support.target import Target
 
 
 def common_subexpressions(module: Module, target: Target) -> Module:
     """Computes equal pure ops once; operands of a commutative op may stand in either order.
+
+    A region sees what the blocks around it have computed before it.
 
     Before:
         func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
@@ -28,29 +28,58 @@ def common_subexpressions(module: Module, target: Target) -> Module:
           func.return %1 : tensor<4xf32>
         }
     """
-    return module.with_ops([_function(op) if op.regions else op for op in module.ops])
+    return module.with_ops([_with_regions(op, {}, {}) if op.regions else op for op in module.ops])
 
 
-def _function(function: Op) -> Op:
-    #: What was computed in the blocks that enclose the current op; a nested region sees a copy.
-    return sweep_op(function, _Known(), None)
+#: What an op computes: its name, operands, attributes and result type.
+Key = tuple[Any, ...]
 
 
-class _Known:
-    def __init__(self) -> None:
-        self.found: dict[tuple[Any, ...], tuple[Op, Builder]] = {}
+def _with_regions(op: Op, known: dict[Key, Op], mapping: dict[Value, Value]) -> Op:
+    """The op with its regions rebuilt where something in them was found again."""
+    if "isolated" in op.traits:
+        known = {}
+    regions = [Region(*[_block(b, known, mapping) for b in r.blocks]) for r in op.regions]
+    same = all(
+        new is old
+        for a, b in zip(regions, op.regions, strict=True)
+        for new, old in zip(a.blocks, b.blocks, strict=True)
+    )
+    return op if same else op.rebuilt(regions=regions)
 
-    def __call__(self, op: Op, builder: Builder) -> list[Value] | None:
-        traits = op.traits
-        if "pure" not in traits or op.regions or not op.results:
-            return None
-        operands = op.operands
-        if "commutative" in traits and len(operands) == 2 and id(operands[0]) > id(operands[1]):
-            operands = operands[::-1]
-        key = (op.name, operands, tuple(op.attributes.items()), op.results[0].type)
-        known = self.found.get(key)
-        # An equal op in a block that has ended (another region) is not visible here.
-        if known is not None and known[1] is builder:
-            return list(known[0].results)
-        self.found[key] = (op, builder)
-        return None
+
+def _block(block: Block, known: dict[Key, Op], mapping: dict[Value, Value]) -> Block:
+    """The block without repetitions; what it computes is forgotten at its end."""
+    out = Block()
+    out.args, out.label = block.args, block.label
+    mine: list[Key] = []
+    changed = False
+    for old in block.ops:
+        op = old
+        if mapping and any(v in mapping for v in op.operands):
+            op = op.rebuilt([mapping.get(v, v) for v in op.operands])
+        if op.regions:
+            op = _with_regions(op, known, mapping)
+        elif len(op.results) == 1 and "pure" in op.traits:
+            key = _key(op)
+            first = known.get(key)
+            if first is not None:
+                mapping[old.results[0]] = first.results[0]
+                changed = True
+                continue
+            known[key] = op
+            mine.append(key)
+        if op is not old:
+            changed = True
+            mapping.update(zip(old.results, op.results, strict=True))
+        out.ops.append(op)
+    for key in mine:
+        del known[key]
+    return out if changed else block
+
+
+def _key(op: Op) -> Key:
+    operands = op.operands
+    if len(operands) == 2 and "commutative" in op.traits and id(operands[0]) > id(operands[1]):
+        operands = operands[::-1]
+    return (op.name, operands, tuple(op.attributes.items()) if op.attributes else (), op.results[0].type)
