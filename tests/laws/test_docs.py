@@ -10,6 +10,7 @@ import pytest
 from test_layers import RANK
 
 from ngmlir.ops.words import from_text
+from ngmlir.passes.registry import PASSES
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
@@ -56,3 +57,11 @@ def test_commands_of_the_readme_exist() -> None:
     for command in commands:
         assert re.search(rf"^    {command}\)", script, re.MULTILINE), f"./run has no command {command}"
     assert '/run" test' in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_every_pass_has_a_text_test() -> None:
+    tested = {
+        path.stem if path.parent.name == "passes" else path.parent.name
+        for path in (ROOT / "lit_tests" / "passes").rglob("*.ngir")
+    }
+    assert sorted(set(PASSES) - tested) == []
