@@ -123,7 +123,7 @@ class _Printer:
     def form(self, op: Op, definition: OpDefinition, operands: list[str]) -> str:
         """What stands between the op's name and its regions."""
         attributes: Mapping[str, Attribute] = op.attributes
-        if not attributes and definition.form_is_operands:
+        if operands and not attributes and definition.form_is_operands:
             return f" {', '.join(operands)}{self.types(op)}"
         text = ""
         shown: set[str] = set()
