@@ -25,9 +25,10 @@ SIZES = st.sampled_from([1, 2, 4, 8, 16])
 relaxed = settings(max_examples=60, deadline=None)
 
 
-
 @st.composite
-def layouts(draw: st.DrawFn, rank: int | None = None, shape: tuple[int, ...] | None = None, threads: int = 0) -> Layout:
+def layouts(
+    draw: st.DrawFn, rank: int | None = None, shape: tuple[int, ...] | None = None, threads: int = 0
+) -> Layout:
     """Blocked layouts in any order, products, and random ones whose bits are shuffled."""
     if shape is None:
         shape = tuple(draw(SIZES) for _ in range(rank if rank is not None else draw(st.integers(1, 3))))
@@ -164,7 +165,10 @@ def test_conversions_bring_every_element_home(data: st.DataObject) -> None:
         assert any(set(needs[w]) - set(has[w]) for w in range(warps))
         return
     threads = np.arange(source.threads)[:, None]
-    register, lane = np.array([p.register for p in plan.registers]), np.array([p.lane for p in plan.registers])
+    register, lane = (
+        np.array([p.register for p in plan.registers]),
+        np.array([p.lane for p in plan.registers]),
+    )
     register, lane = register[None] ^ 0 * threads, lane[None] ^ 0 * threads
     for bit, part in enumerate(plan.threads):
         register = register ^ (threads >> bit & 1) * part.register
@@ -194,7 +198,9 @@ def test_warps_read_whole_lines() -> None:
 @given(
     st.sampled_from([16, 32, 64, 128]), st.sampled_from([8, 16, 64]), st.sampled_from([16, 32, 64]), THREADS
 )
-def test_matrix_fragments_are_those_of_the_instruction(rows: int, columns: int, depth: int, threads: int) -> None:
+def test_matrix_fragments_are_those_of_the_instruction(
+    rows: int, columns: int, depth: int, threads: int
+) -> None:
     """As the PTX manual gives them for mma.m16n8k16: group = lane / 4, place in group = lane % 4."""
     found = matrix_fragments(rows, columns, depth, threads)
     for layout in found:
@@ -207,9 +213,17 @@ def test_matrix_fragments_are_those_of_the_instruction(rows: int, columns: int, 
         assert [found.lhs.at(r, lane) for r in range(8)] == [
             (group + 8 * (r // 2 % 2), 2 * place + r % 2 + 8 * (r // 4)) for r in range(8)
         ]
-        assert [found.rhs.at(r, lane) for r in range(4)] == [(2 * place + r % 2 + 8 * (r // 2), group) for r in range(4)]
+        assert [found.rhs.at(r, lane) for r in range(4)] == [
+            (2 * place + r % 2 + 8 * (r // 2), group) for r in range(4)
+        ]
     # Each warp finds the operands of its part of the accumulator.
     for thread in range(0, threads, 32):
-        rows_here = {found.accumulator.at(r, t)[0] for r in range(found.accumulator.registers) for t in range(thread, thread + 32)}
-        lhs_rows = {found.lhs.at(r, t)[0] for r in range(found.lhs.registers) for t in range(thread, thread + 32)}
+        rows_here = {
+            found.accumulator.at(r, t)[0]
+            for r in range(found.accumulator.registers)
+            for t in range(thread, thread + 32)
+        }
+        lhs_rows = {
+            found.lhs.at(r, t)[0] for r in range(found.lhs.registers) for t in range(thread, thread + 32)
+        }
         assert rows_here == lhs_rows

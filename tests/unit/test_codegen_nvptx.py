@@ -13,6 +13,7 @@ from kernel_text import interpreted, planned
 
 from ngmlir.codegen.nvptx import emit
 from ngmlir.llvm.machine import assembly, nvptx_target
+from ngmlir.ops.interpreter import run as interpret
 from ngmlir.ops.words import from_text
 from ngmlir.runtime import ptxas
 from ngmlir.runtime.cuda_sim import CudaSimDevice
@@ -60,7 +61,7 @@ def agree(text: str, *arrays: np.ndarray, rtol: float = 0.0, atol: float = 0.0) 
 def numbers(*shape: int, dtype: object = np.float32, seed: int = 0) -> np.ndarray:
     dtype = np.dtype(dtype)
     random = np.random.default_rng(seed)
-    if dtype == bool:
+    if dtype.kind == "b":
         return random.integers(0, 2, shape).astype(bool)
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
@@ -118,7 +119,24 @@ def test_elementwise_with_broadcast_loads(rows: int, columns: int) -> None:
     agree(text, numbers(rows, columns), numbers(columns, seed=1), numbers(rows, seed=2))
 
 
-SPECIAL = [0.0, -0.0, 1.0, -1.5, 2.5, 0.5, np.inf, -np.inf, np.nan, 1e-40, 3e38, -7.0, 3.0, 1e-8, 123.75, -2.5]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.5,
+    2.5,
+    0.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-40,
+    3e38,
+    -7.0,
+    3.0,
+    1e-8,
+    123.75,
+    -2.5,
+]
 FLOAT_NAMES = ("f16", "bf16", "f32", "f64")
 INTEGER_NAMES = ("i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64")
 DTYPES = {
@@ -131,7 +149,8 @@ DTYPES = {
 def all_pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     """256 pairs of the numbers at which things go wrong."""
     if dtype in FLOAT_NAMES:
-        values = np.array(SPECIAL).astype(DTYPES[dtype])
+        with np.errstate(over="ignore"):
+            values = np.array(SPECIAL).astype(DTYPES[dtype])
     else:
         info = np.iinfo(DTYPES[dtype])
         low = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 5, 7, 8, 31, 100, 15, 64, 33]
@@ -147,15 +166,39 @@ def elementwise_kernel(dtype: str, ops: Sequence[str], result: str | None = None
     lines += [f"  %y = tile.load %b[%c0] : (memref<256x{dtype}>, index) -> vector<256x{dtype}>"]
     for i, op in enumerate(ops):
         lines += [f"  %r{i} = {op}"]
-        lines += [f"  tile.store %r{i}, %out{i}[%c0] : (vector<256x{result}>, memref<256x{result}>, index) -> ()"]
+        lines += [
+            f"  tile.store %r{i}, %out{i}[%c0] : (vector<256x{result}>, memref<256x{result}>, index) -> ()"
+        ]
     outputs = {f"out{i}": f"memref<256x{result}>" for i in range(len(ops))}
     return planned({"a": f"memref<256x{dtype}>", "b": f"memref<256x{dtype}>"}, outputs, "\n".join(lines))
 
 
 @pytest.mark.parametrize("dtype", FLOAT_NAMES)
 def test_float_ops_at_special_values(dtype: str) -> None:
-    two = ["add", "subtract", "multiply", "divide", "maximum", "minimum", "copysign", "floor_divide", "remainder"]
-    one = ["negative", "absolute", "sign", "square", "reciprocal", "sqrt", "rsqrt", "floor", "ceil", "round", "trunc"]
+    two = [
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "maximum",
+        "minimum",
+        "copysign",
+        "floor_divide",
+        "remainder",
+    ]
+    one = [
+        "negative",
+        "absolute",
+        "sign",
+        "square",
+        "reciprocal",
+        "sqrt",
+        "rsqrt",
+        "floor",
+        "ceil",
+        "round",
+        "trunc",
+    ]
     kind = f"vector<256x{dtype}>"
     ops = [f"ng.{name} %x, %y : {kind}" for name in two] + [f"ng.{name} %x : {kind}" for name in one]
     text = elementwise_kernel(dtype, [*ops, f"ng.fma %x, %y, %x : {kind}"])
@@ -197,6 +240,39 @@ def test_casts(source: str) -> None:
     agree(planned({"a": f"memref<256x{source}>"}, outputs, "\n".join(lines)), x)
 
 
+def test_roundings_are_those_of_the_program() -> None:
+    ops = [
+        "ng.multiply %x, %y : K",
+        "ng.add %r0, %x : K",
+        "ng.divide %r1, %y : K",
+        "ng.sqrt %r2 : K",
+        "ng.fma %x, %y, %r3 : K",
+    ]
+    ptx, _ = ptx_of(elementwise_kernel("f32", [op.replace("K", "vector<256xf32>") for op in ops]))
+    # Two elements of each op per thread, nothing fused, nothing approximate, denormals kept.
+    for instruction in ("mul.rn.f32", "add.rn.f32", "div.rn.f32", "sqrt.rn.f32", "fma.rn.f32"):
+        assert ptx.count(instruction) == 2
+    assert "ftz" not in ptx and "approx" not in ptx
+
+
+@pytest.mark.parametrize("sm", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100a", "sm_120"])
+def test_every_generation_assembles(sm: str) -> None:
+    target = nvptx_target(sm)
+    kinds = [f"vector<256x{dtype}>" for dtype in FLOAT_NAMES]
+    texts = [
+        elementwise_kernel(
+            dtype, [f"ng.maximum %x, %y : {k}", f"ng.fma %x, %y, %x : {k}", f"ng.remainder %x, %y : {k}"]
+        )
+        for dtype, k in zip(FLOAT_NAMES, kinds, strict=True)
+    ]
+    texts += [product(64, 64, 64, "NN", "bf16", step=32)]
+    for text in texts:
+        ptx = assembly(emit(from_text(text), target).llvm, target)
+        assert ("mma.sync" in ptx) == (text is texts[-1] and sm != "sm_75")
+        if ptxas.available():
+            assert not ptxas.assemble(ptx, sm).spill_stores
+
+
 # ---- reductions
 
 
@@ -228,7 +304,9 @@ def test_reductions_along_either_dimension(shape: tuple[int, int], axis: int) ->
     outputs = {}
     for name in ("sum", "product", "max", "min", "mean"):
         lines += [f"  %{name} = ng.{name} %x axes [{axis}] : ({kind}) -> vector<{kept}xf32>"]
-        lines += [f"  tile.store %{name}, %o{name}[%c0] : (vector<{kept}xf32>, memref<{kept}xf32>, index) -> ()"]
+        lines += [
+            f"  tile.store %{name}, %o{name}[%c0] : (vector<{kept}xf32>, memref<{kept}xf32>, index) -> ()"
+        ]
         outputs[f"o{name}"] = f"memref<{kept}xf32>"
     text = planned({"a": f"memref<{shape[0]}x{shape[1]}xf32>"}, outputs, "\n".join(lines))
     agree(text, numbers(*shape), rtol=1e-5, atol=1e-5)
@@ -259,7 +337,9 @@ def test_any_and_all() -> None:
 
 
 @pytest.mark.parametrize("name", ["sum", "product", "max", "min"])
-@pytest.mark.parametrize(("reverse", "exclusive"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    ("reverse", "exclusive"), [(False, False), (True, False), (False, True), (True, True)]
+)
 def test_cumulative_ops(name: str, reverse: bool, exclusive: bool) -> None:
     flags = f"{{reverse = {str(reverse).lower()}, exclusive = {str(exclusive).lower()}}}"
     lines, outputs, inputs, arrays = [], {}, {}, []
@@ -269,7 +349,9 @@ def test_cumulative_ops(name: str, reverse: bool, exclusive: bool) -> None:
         types = ", ".join(["index"] * len(shape))
         lines += [f"  %x{i} = tile.load %a{i}[{at}] : (memref<{sizes}xi32>, {types}) -> vector<{sizes}xi32>"]
         lines += [f"  %y{i} = ng.cumulative_{name} %x{i} axis {axis} {flags} : vector<{sizes}xi32>"]
-        lines += [f"  tile.store %y{i}, %o{i}[{at}] : (vector<{sizes}xi32>, memref<{sizes}xi32>, {types}) -> ()"]
+        lines += [
+            f"  tile.store %y{i}, %o{i}[{at}] : (vector<{sizes}xi32>, memref<{sizes}xi32>, {types}) -> ()"
+        ]
         inputs[f"a{i}"] = outputs[f"o{i}"] = f"memref<{sizes}xi32>"
         arrays.append(numbers(*shape, dtype=np.int32, seed=i))
     agree(planned(inputs, outputs, "\n".join(lines)), *arrays)
@@ -319,14 +401,25 @@ def test_reshapes_slices_and_tables() -> None:
   %n = ng.iota {dimension = 0 : i64} : vector<3xf32>
   %p = ng.multiply %t, %n : vector<3xf32>
   tile.store %p, %o3[%c0] : (vector<3xf32>, memref<3xf32>, index) -> ()"""
-    outputs = {"o0": "memref<4x64xf32>", "o1": "memref<10x21xf32>", "o2": "memref<3x16xf32>", "o3": "memref<3xf32>"}
-    agree(planned({"a": "memref<8x32xf32>", "b": "memref<6x35xf32>"}, outputs, body), numbers(8, 32), numbers(6, 35))
+    outputs = {
+        "o0": "memref<4x64xf32>",
+        "o1": "memref<10x21xf32>",
+        "o2": "memref<3x16xf32>",
+        "o3": "memref<3xf32>",
+    }
+    agree(
+        planned({"a": "memref<8x32xf32>", "b": "memref<6x35xf32>"}, outputs, body),
+        numbers(8, 32),
+        numbers(6, 35),
+    )
 
 
 # ---- products
 
 
-def product(rows: int, columns: int, depth: int, form: str, dtype: str = "f32", wide: str = "f32", step: int = 16) -> str:
+def product(
+    rows: int, columns: int, depth: int, form: str, dtype: str = "f32", wide: str = "f32", step: int = 16
+) -> str:
     """relu(lhs @ rhs + bias); `form` says of each side whether it is stored transposed."""
     left = f"memref<{depth}x{rows}x{dtype}>" if form[0] == "T" else f"memref<{rows}x{depth}x{dtype}>"
     right = f"memref<{columns}x{depth}x{dtype}>" if form[1] == "T" else f"memref<{depth}x{columns}x{dtype}>"
@@ -349,7 +442,9 @@ def product(rows: int, columns: int, depth: int, form: str, dtype: str = "f32", 
   %y = ng.maximum %s, %start : vector<64x64x{wide}>
   tile.store %y, %out[%i, %j] {{masked}} : (vector<64x64x{wide}>, memref<{rows}x{columns}x{wide}>, index, index) -> ()"""
     inputs = {"a": left, "b": right, "c": f"memref<{columns}x{wide}>"}
-    return planned(inputs, {"out": f"memref<{rows}x{columns}x{wide}>"}, body, [-(-rows // 64), -(-columns // 64)])
+    return planned(
+        inputs, {"out": f"memref<{rows}x{columns}x{wide}>"}, body, [-(-rows // 64), -(-columns // 64)]
+    )
 
 
 @pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT"])
@@ -373,15 +468,17 @@ def test_products_add_up_by_fma_with_ascending_depth() -> None:
 
 
 def interpreted_exactly(text: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    from ngmlir.ops.interpreter import run
-
-    return run(from_text(text), *arrays, exact=True)[0]
+    return interpret(from_text(text), *arrays, exact=True)[0]
 
 
 @pytest.mark.parametrize(("dtype", "wide"), [("f64", "f64"), ("i32", "i32"), ("i8", "i32")])
 def test_products_of_other_types(dtype: str, wide: str) -> None:
     text = product(40, 65, 33, "NT", dtype, wide)
-    arrays = [numbers(40, 33, dtype=DTYPES[dtype]), numbers(65, 33, dtype=DTYPES[dtype]), numbers(65, dtype=DTYPES[wide])]
+    arrays = [
+        numbers(40, 33, dtype=DTYPES[dtype]),
+        numbers(65, 33, dtype=DTYPES[dtype]),
+        numbers(65, dtype=DTYPES[wide]),
+    ]
     agree(text, *arrays, rtol=0 if wide[0] == "i" else 1e-12)
 
 
@@ -417,7 +514,11 @@ def test_two_products_in_a_row() -> None:
   tile.store %o, %out[%c0, %c0] : (vector<32x16xf32>, memref<32x16xf32>, index, index) -> ()"""
     inputs = {"a": "memref<32x16xbf16>", "b": "memref<16x32xbf16>", "c": "memref<32x16xbf16>"}
     text = planned(inputs, {"out": "memref<32x16xf32>"}, body)
-    arrays = [numbers(32, 16, dtype=BF16), numbers(16, 32, dtype=BF16, seed=1), numbers(32, 16, dtype=BF16, seed=2)]
+    arrays = [
+        numbers(32, 16, dtype=BF16),
+        numbers(16, 32, dtype=BF16, seed=1),
+        numbers(32, 16, dtype=BF16, seed=2),
+    ]
     agree(text, *arrays, rtol=1e-4, atol=1e-3)
 
 
@@ -433,7 +534,9 @@ def test_gather(kind: str) -> None:
   %ii = ng.broadcast %i dims [0] : (vector<64x{kind}>) -> vector<64x16x{kind}>
   %x = tile.gather %a[%ii, %j] : (memref<40x16xf32>, vector<64x16x{kind}>, vector<64x16xi32>) -> vector<64x16xf32>
   tile.store %x, %out[%at, %c0] {{masked}} : (vector<64x16xf32>, memref<100x16xf32>, index, index) -> ()"""
-    text = planned({"a": "memref<40x16xf32>", "b": f"memref<100x{kind}>"}, {"out": "memref<100x16xf32>"}, body, [2])
+    text = planned(
+        {"a": "memref<40x16xf32>", "b": f"memref<100x{kind}>"}, {"out": "memref<100x16xf32>"}, body, [2]
+    )
     indices = np.random.default_rng(0).integers(0, 40, 100).astype(DTYPES[kind])
     agree(text, numbers(40, 16), indices)
 
@@ -456,7 +559,11 @@ def test_scatter(combine: str, dtype: str) -> None:
     random = np.random.default_rng(0)
     # Which of equal indices is set last is open, so there are none.
     indices = random.permutation(96) if combine == "set" else random.integers(0, 60, 96)
-    arrays = [numbers(50, dtype=DTYPES[dtype]), indices.astype("i4"), numbers(96, dtype=DTYPES[dtype], seed=1)]
+    arrays = [
+        numbers(50, dtype=DTYPES[dtype]),
+        indices.astype("i4"),
+        numbers(96, dtype=DTYPES[dtype], seed=1),
+    ]
     tolerance = {"f32": 1e-5, "f64": 1e-12, "f16": 1e-2}.get(dtype, 0) if combine == "add" else 0
     agree(text, *arrays, rtol=tolerance, atol=tolerance)
 
@@ -468,7 +575,10 @@ def test_shared_buffers(operation: str, columns: int) -> None:
         "copy": "tile.copy %w, %s : ({window}, {shared}) -> ()\n  tile.barrier",
         "copy_async": "%t = tile.copy_async %w, %s : ({window}, {shared}) -> !tile.token\n  tile.wait %t : (!tile.token) -> ()",
     }[operation]
-    window, shared = f"memref<8x{columns}xf32, strided<[{columns}, 1], offset: ?>>", f"memref<8x{columns}xf32, 3>"
+    window, shared = (
+        f"memref<8x{columns}xf32, strided<[{columns}, 1], offset: ?>>",
+        f"memref<8x{columns}xf32, 3>",
+    )
     body = f"""
   %s = tile.alloc : {shared}
   %i = ng.multiply %p0, %c8 : index
@@ -555,7 +665,9 @@ tile.kernel @add(%x: memref<64xf32>, %y: memref<64xf32>, %z: memref<64xf32>) att
 
 
 def test_constants_arena_and_tied_results() -> None:
-    text = ADD + """
+    text = (
+        ADD
+        + """
 func.func @main(%state: memref<64xf32>, %x: memref<64xf32>, %out: memref<64xf32>, %k: memref<64xf32>, %arena: memref<512xi8>)
     attributes {ng.arguments = 2 : i64, ng.results = 2 : i64, ng.tied = array<i64: 0, 0>, ng.constants = [dense<2.0> : tensor<64xf32>]} {
   %t = tile.view %arena at 256 : (memref<512xi8>) -> memref<64xf32>
@@ -565,6 +677,7 @@ func.func @main(%state: memref<64xf32>, %x: memref<64xf32>, %out: memref<64xf32>
   func.return
 }
 """
+    )
     unit = emit(from_text(text), TARGET)
     assert unit.signature.tied == ((0, 0),) and unit.signature.arena_bytes == 512
     assert [launch.threads for launch in unit.launches] == [64] * 3
@@ -575,6 +688,30 @@ func.func @main(%state: memref<64xf32>, %x: memref<64xf32>, %out: memref<64xf32>
     np.testing.assert_array_equal(out, (x + np.float32(2)) + tied)
 
 
+def test_kernels_in_place_read_before_they_write() -> None:
+    text = """
+tile.kernel @turn(%x: memref<64x64xf32>, %y: memref<64x64xf32>) attributes {grid = array<i64>} {
+  %c0 = ng.constant 0 : index
+  %a = tile.load %x[%c0, %c0] : (memref<64x64xf32>, index, index) -> vector<64x64xf32>
+  %m = ng.max %a axes [1] : (vector<64x64xf32>) -> vector<64xf32>
+  %b = tile.load %x[%c0, %c0] {dims = array<i64: 1, 0>} : (memref<64x64xf32>, index, index) -> vector<64x64xf32>
+  %mm = ng.broadcast %m dims [0] : (vector<64xf32>) -> vector<64x64xf32>
+  %d = ng.subtract %b, %mm : vector<64x64xf32>
+  tile.store %d, %y[%c0, %c0] : (vector<64x64xf32>, memref<64x64xf32>, index, index) -> ()
+  tile.return
+}
+func.func @main(%x: memref<64x64xf32>, %arena: memref<0xi8>)
+    attributes {ng.arguments = 1 : i64, ng.results = 1 : i64, ng.tied = array<i64: 0, 0>} {
+  tile.launch @turn(%x, %x) : (memref<64x64xf32>, memref<64x64xf32>) -> ()
+  func.return
+}
+"""
+    x = numbers(64, 64)
+    for seed in range(8):
+        (got,) = simulated(text, [x], seed)
+        np.testing.assert_array_equal(got, x.T - x.max(1, keepdims=True))
+
+
 def test_an_empty_grid_launches_nothing() -> None:
     body = "  %x = ng.constant 1.0 : f32\n  tile.store %x, %out[%p0] : (f32, memref<0xf32>, index) -> ()"
     (got,) = simulated(planned({}, {"out": "memref<0xf32>"}, body, [0]), [])
@@ -582,7 +719,9 @@ def test_an_empty_grid_launches_nothing() -> None:
 
 
 def test_copies_and_loops_between_kernels() -> None:
-    text = ADD.replace("64x", "3x") + """
+    text = (
+        ADD.replace("64x", "3x")
+        + """
 func.func @main(%x: memref<5x3xf32>, %s: memref<3xf32>, %all: memref<5x3xf32>, %last: memref<3xf32>, %arena: memref<64xi8>)
     attributes {ng.arguments = 2 : i64, ng.results = 2 : i64} {
   %c0 = ng.constant 0 : index
@@ -605,6 +744,7 @@ func.func @main(%x: memref<5x3xf32>, %s: memref<3xf32>, %all: memref<5x3xf32>, %
   func.return
 }
 """
+    )
     x, s = numbers(5, 3), numbers(3, seed=1)
     every, last = simulated(text, [x, s])
     sums = [s]
@@ -617,7 +757,11 @@ func.func @main(%x: memref<5x3xf32>, %s: memref<3xf32>, %all: memref<5x3xf32>, %
 
 
 def test_symbols_that_ptx_cannot_spell() -> None:
-    text = planned({}, {"out": "memref<1xf32>"}, "  %x = ng.constant 1.5 : f32\n  tile.store %x, %out[%c0] : (f32, memref<1xf32>, index) -> ()")
+    text = planned(
+        {},
+        {"out": "memref<1xf32>"},
+        "  %x = ng.constant 1.5 : f32\n  tile.store %x, %out[%c0] : (f32, memref<1xf32>, index) -> ()",
+    )
     (got,) = simulated(text.replace("@k", '@"a.b-c"'), [])
     assert got == [1.5]
 
@@ -641,9 +785,15 @@ def test_too_much_shared_memory_is_a_limit() -> None:
 
 def test_threads_are_a_power_of_two() -> None:
     with pytest.raises(UserError, match="asks for 48 threads"):
-        emit(from_text(ADD.replace("threads = 64", "threads = 48") + """
+        emit(
+            from_text(
+                ADD.replace("threads = 64", "threads = 48")
+                + """
 func.func @main(%x: memref<64xf32>, %out: memref<64xf32>, %arena: memref<0xi8>) attributes {ng.arguments = 1 : i64, ng.results = 1 : i64} {
   tile.launch @add(%x, %x, %out) : (memref<64xf32>, memref<64xf32>, memref<64xf32>) -> ()
   func.return
 }
-"""), TARGET)
+"""
+            ),
+            TARGET,
+        )

@@ -199,7 +199,9 @@ class _Filler:
         return [basis for d in dimensions for basis in iter(lambda d=d: self.take(d), None)]  # type: ignore[misc]
 
 
-def blocked(shape: Sequence[int], threads: int, vector: int = 1, order: Sequence[int] | None = None) -> Layout:
+def blocked(
+    shape: Sequence[int], threads: int, vector: int = 1, order: Sequence[int] | None = None
+) -> Layout:
     """For access to memory: `order` lists the dimensions from the one whose neighbours are closest in memory.
 
     Each thread holds `vector` neighbours, a warp runs along the closest dimension, so that it reads or writes
@@ -211,7 +213,9 @@ def blocked(shape: Sequence[int], threads: int, vector: int = 1, order: Sequence
     register: list[Basis] = []
     if order:
         vector = min(vector, shape[order[0]], max(1, prod(shape) // threads))
-        register += [basis for _ in range(vector.bit_length() - 1) if (basis := fill.take(order[0])) is not None]
+        register += [
+            basis for _ in range(vector.bit_length() - 1) if (basis := fill.take(order[0])) is not None
+        ]
     lane = [fill.first(order) for _ in range(LANE_BITS)]
     warp = [fill.first([*order[1:], *order[:1]]) for _ in range(threads.bit_length() - 1 - LANE_BITS)]
     register += fill.rest(order)
@@ -248,7 +252,7 @@ def matrix_fragments(rows: int, columns: int, depth: int, threads: int) -> Matri
     extra = [(0, 8 << i) for i in range((columns // 8).bit_length() - 1)]
     extra_rows = [(16 << i, 0) for i in range((rows // 16).bit_length() - 1)]
     warp: list[Basis] = []
-    for bit in range(threads.bit_length() - 1 - LANE_BITS):
+    for _ in range(threads.bit_length() - 1 - LANE_BITS):
         # Warps part the larger side, which keeps their operands small.
         source = extra_rows if len(extra_rows) >= len(extra) else extra
         warp.append(source.pop() if source else (0, 0))

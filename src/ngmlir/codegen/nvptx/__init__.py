@@ -3,7 +3,8 @@
 
 emit: launches and signature from the entry function, LLVM IR for the kernels
   kernel: op by op; facts, access: what is known of positions and memory; assign: a layout for each tile
-    block: threads, shuffles, shared memory, conversions; memory, reductions, products: the ops on tiles
+    memory, reductions, products: the ops on tiles; convert: from layout to layout
+      block: the threads of a block, their shared memory and shuffles; grid: the blocks
 """
 
 from .emit import emit

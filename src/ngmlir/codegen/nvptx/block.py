@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One block of threads under construction: thread coordinates, shuffles, shared memory, and the conversion of
-tiles from layout to layout."""
+"""One block of threads under construction: where a thread stands, shared memory, and values of other threads."""
 
 from __future__ import annotations
 
@@ -10,20 +9,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ...ir.literals import item_bytes
 from ...ir.types import Type
 from ...llvm.text import Function
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, bits_of, constant, i1, i8, i32, i64, poison, vector
 from ...support.diagnostics import Bug
 from ..elementwise import llvm_element
-from ..layouts import LANE_BITS, Layout, Plan, Source, conversion
+from ..layouts import LANE_BITS, Layout
 
 SHARED = "ptr addrspace(3)"
 GLOBAL = "ptr addrspace(1)"
-
-#: Above this many instructions per element, a conversion is cheaper through shared memory.
-_SHUFFLES_PER_ELEMENT = 4
 
 
 @dataclass(frozen=True)
@@ -84,6 +79,13 @@ class Block:
         self._scratch_read = True
         self._scopes.pop()
 
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        """Code that runs at most once, in some threads: no barrier may stand there."""
+        self._scopes.append({})
+        yield
+        self._scopes.pop()
+
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """`make()`, or what it gave before where that is still valid."""
         for scope in self._scopes:
@@ -137,7 +139,10 @@ class Block:
             if coordinate.constant + reach >= shape[d]:
                 assert coordinate.thread is not None
                 limit = shape[d] - coordinate.constant
-                inside = self.once(("inside", coordinate.thread, limit), partial(self.b.icmp, "ult", coordinate.thread, limit))
+                inside = self.once(
+                    ("inside", coordinate.thread, limit),
+                    partial(self.b.icmp, "ult", coordinate.thread, limit),
+                )
                 answer = self.both(answer, inside)
         return answer
 
@@ -158,6 +163,15 @@ class Block:
             return self.b.icmp("eq", self.b.and_(self.thread, layout.copies), 0)
 
         return self.once(("speaks", layout.copies), first)
+
+    def linear(self, positions: Sequence[Value | None], strides: Sequence[int]) -> Value | None:
+        """The sum of positions times strides, of those that are there; 32 bits wide."""
+        total = None
+        for position, stride in zip(positions, strides, strict=True):
+            if position is not None and stride:
+                part = self.b.mul(position, stride) if stride != 1 else position
+                total = part if total is None else self.b.add(total, part)
+        return total
 
     # Shared memory
 
@@ -219,7 +233,9 @@ class Block:
         how = "bfly" if isinstance(lane, int) else "idx"
         position = constant(i32, lane) if isinstance(lane, int) else lane
         all_lanes, clamp = constant(i32, -1), constant(i32, 31)
-        word = b.intrinsic(f"llvm.nvvm.shfl.sync.{how}.i32", i32, all_lanes, word, position, clamp, overload=())
+        word = b.intrinsic(
+            f"llvm.nvvm.shfl.sync.{how}.i32", i32, all_lanes, word, position, clamp, overload=()
+        )
         bits = b.trunc(word, f"i{width}") if width < 32 else word
         return bits if width == 1 else b.bitcast(bits, value.type)
 
@@ -249,190 +265,3 @@ class Block:
             found[value] = row
         self.scratch_done()
         return [found[value] for value in values]
-
-    # From layout to layout
-
-    def convert(self, tile: Tile, layout: Layout) -> Tile:
-        """The same elements in another layout."""
-        return self.convert_all([(tile, layout)])[0]
-
-    def convert_all(self, wanted: Sequence[tuple[Tile, Layout]]) -> list[Tile]:
-        """Several conversions; those through shared memory go together."""
-        results: list[Tile | None] = []
-        through: list[tuple[Tile, Layout, Storage, int]] = []
-        size = 0
-        for tile, layout in wanted:
-            results.append(self._converted_in_registers(tile, layout))
-            if results[-1] is None:
-                through.append((tile, layout, self.storage(layout, tile.element), size))
-                size += through[-1][2].bytes
-        if not through:
-            return [result for result in results if result is not None]
-        base = self.scratch(size)
-        places = [
-            self.write_at(tile, storage, self.b.getelementptr(i8, base, offset) if offset else base)
-            for tile, _, storage, offset in through
-        ]
-        self.barrier()
-        read = iter(
-            Tile(layout, tile.shape, tile.element, tuple(self.read_shared(place, layout, tile.element)))
-            for place, (tile, layout, _, _) in zip(places, through, strict=True)
-        )
-        done = [result if result is not None else next(read) for result in results]
-        self.scratch_done()
-        return done
-
-    def _converted_in_registers(self, tile: Tile, layout: Layout) -> Tile | None:
-        """By moves and shuffles, where that is possible and not too much."""
-        if layout == tile.layout:
-            return tile
-        plan = conversion(tile.layout, layout)
-        if plan is None or plan.cost > _SHUFFLES_PER_ELEMENT * layout.registers:
-            return None
-        return Tile(layout, tile.shape, tile.element, self._within_warps(tile, plan))
-
-    def _within_warps(self, tile: Tile, plan: Plan) -> tuple[Value, ...]:
-        b = self.b
-        register = self._chosen([source.register for source in plan.threads])
-        lane = self._chosen([source.lane for source in plan.threads])
-        values = []
-        for source in plan.registers:
-            result: Value | None = None
-            for variant in plan.variants:
-                value = self._fetched(tile.values[source.register ^ variant], source, lane, plan)
-                if result is None or register is None:
-                    result = value
-                else:
-                    result = b.select(b.icmp("eq", register, variant), value, result)
-            assert result is not None
-            values.append(result)
-        return tuple(values)
-
-    def _fetched(self, value: Value, source: Source, lane: Value | None, plan: Plan) -> Value:
-        if not plan.moves:
-            return value
-        if lane is None:
-            return self.shuffle(value, source.lane) if source.lane else value
-        own = self.b.and_(self.thread, 31)
-        return self.shuffle(value, self.b.xor(self.b.xor(own, lane), source.lane))
-
-    def _chosen(self, masks: Sequence[int]) -> Value | None:
-        """The exclusive or of the masks whose bit of the thread number is 1."""
-        result = None
-        for bit, mask in enumerate(masks):
-            if mask:
-                b = self.b
-                part = b.and_(b.sub(0, b.and_(b.lshr(self.thread, bit), 1)), mask)
-                result = part if result is None else b.xor(result, part)
-        return result
-
-    def storage(self, reader: Layout, element: Type, order: Sequence[int] | None = None) -> Storage:
-        """A place in scratch for a tile that is read in layout `reader`."""
-        if order is None:
-            closest = max(range(reader.rank), key=lambda d: (reader.run(d), d))
-            order = [d for d in range(reader.rank) if d != closest] + [closest]
-        item = item_bytes(element)
-        # Rows of a power of two would put a column into one bank; 16 bytes keep wide accesses aligned.
-        padding = 16 // item if reader.rank > 1 else 0
-        strides = [0] * reader.rank
-        step = 1
-        for place, d in enumerate(reversed(order)):
-            strides[d] = step
-            step = reader.shape[d] if place == 0 else step * reader.shape[d]
-            if place == 0:
-                step += padding
-        return Storage(tuple(strides), order[-1], step, item)
-
-    def write_at(self, tile: Tile, storage: Storage, base: Value) -> Stored:
-        """Writes a tile to shared memory at `base`, each element once."""
-        b = self.b
-        layout = tile.layout
-        stored = Stored(storage, base)
-        piece = min(layout.run(storage.closest), 16 // storage.item)
-        kind = memory_element(tile.element)
-
-        def write() -> None:
-            for register in range(0, layout.registers, piece):
-                place = self.shared_place(stored, layout, register, kind)
-                packed = self.pack([self.to_memory(v) for v in tile.values[register : register + piece]])
-                b.store(packed, place, align=piece * storage.item)
-
-        speaks = self.speaks(layout)
-        if isinstance(speaks, Value):
-            with b.when(speaks), self.branch():
-                write()
-        else:
-            write()
-        return stored
-
-    @contextmanager
-    def branch(self) -> Iterator[None]:
-        """Code that runs at most once, in some threads: no barrier may stand there."""
-        self._scopes.append({})
-        yield
-        self._scopes.pop()
-
-    def read_shared(self, stored: Stored, layout: Layout, element: Type) -> list[Value]:
-        """A tile's elements as `layout` holds them."""
-        b = self.b
-        piece = min(layout.run(stored.storage.closest), 16 // stored.storage.item)
-        kind = memory_element(element)
-        values: list[Value] = []
-        for register in range(0, layout.registers, piece):
-            place = self.shared_place(stored, layout, register, kind)
-            whole = b.load(vector(piece, kind), place, align=piece * stored.storage.item)
-            values += [self.from_memory(v, llvm_element(element)) for v in self.unpack(whole, piece)]
-        return values
-
-    def shared_place(self, stored: Stored, layout: Layout, register: int, kind: LlvmType) -> Value:
-        """The address of one element."""
-        coordinates = self.coordinates(layout, register)
-        strides = stored.storage.strides
-
-        def start() -> Value:
-            offset = self.linear([c.thread for c in coordinates], strides)
-            return self.b.getelementptr(kind, stored.base, self.b.zext(offset, i64)) if offset else stored.base
-
-        known = stored.start + sum(c.constant * s for c, s in zip(coordinates, strides, strict=True))
-        first = self.once((stored.base, layout, strides, kind), start)
-        return self.b.getelementptr(kind, first, known) if known else first
-
-    def linear(self, positions: Sequence[Value | None], strides: Sequence[int]) -> Value | None:
-        """The sum of positions times strides, of those that are there; 32 bits wide."""
-        total = None
-        for position, stride in zip(positions, strides, strict=True):
-            if position is not None and stride:
-                part = self.b.mul(position, stride) if stride != 1 else position
-                total = part if total is None else self.b.add(total, part)
-        return total
-
-
-@dataclass(frozen=True)
-class Storage:
-    """How a tile lies in shared memory: strides in elements, the dimension whose neighbours are adjacent."""
-
-    strides: tuple[int, ...]
-    closest: int
-    elements: int
-    item: int
-
-    @property
-    def bytes(self) -> int:
-        return -(-self.elements * self.item // 16) * 16
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A tile in shared memory, `start` elements behind `base`."""
-
-    storage: Storage
-    base: Value
-    start: int = 0
-
-    def at(self, dimension: int, position: int) -> Stored:
-        """The part of the tile at one position along a dimension, without that dimension."""
-        whole = self.storage
-        strides = tuple(s for d, s in enumerate(whole.strides) if d != dimension)
-        closest = whole.closest - (whole.closest > dimension)
-        part = Storage(strides, closest, whole.elements, whole.item)
-        return Stored(part, self.base, self.start + position * whole.strides[dimension])

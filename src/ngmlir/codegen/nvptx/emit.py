@@ -124,8 +124,12 @@ class _Entry:
                     self.numbers[body.args[0]] = position
                     self.run(body)
                     if len(self.calls) > _MOST_LAUNCHES:
-                        raise Limit(f"a loop between kernels of {len(positions)} rounds on the GPU", op.location)
-            case _ if op.results and all(isinstance(r.type, IndexType) for r in op.results) and "pure" in op.traits:
+                        raise Limit(
+                            f"a loop between kernels of {len(positions)} rounds on the GPU", op.location
+                        )
+            case _ if (
+                op.results and all(isinstance(r.type, IndexType) for r in op.results) and "pure" in op.traits
+            ):
                 known = [np.asarray(self.numbers[value], np.int64) for value in op.operands]
                 self.numbers[op.results[0]] = int(evaluate(op, known)[0])
             case _:

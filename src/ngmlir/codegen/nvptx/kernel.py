@@ -28,6 +28,7 @@ from ..layouts import Layout, blocked, padded
 from .access import alignment, is_tile, rows
 from .assign import Assignment, assign
 from .block import GLOBAL, Block, Tile
+from .convert import convert
 from .facts import Facts
 from .grid import positions
 from .memory import Buffer, Memory, everywhere
@@ -58,7 +59,13 @@ def has_matrix_instructions(target: Target) -> bool:
 
 class _Kernel:
     def __init__(
-        self, module: Module, kernel: tile.KernelOp, name: str, target: Target, threads: int, parameters: Parameters
+        self,
+        module: Module,
+        kernel: tile.KernelOp,
+        name: str,
+        target: Target,
+        threads: int,
+        parameters: Parameters,
     ):
         self.module = module
         self.kernel = kernel
@@ -74,7 +81,9 @@ class _Kernel:
         arguments = self.body.args
         buffers = [value for value in arguments if isinstance(value.type, MemRefType)]
         grid = self.kernel.grid
-        positions_known = {v: Range(0, max(n - 1, 0)) for v, n in zip(arguments[len(buffers) :], grid, strict=True)}
+        positions_known = {
+            v: Range(0, max(n - 1, 0)) for v, n in zip(arguments[len(buffers) :], grid, strict=True)
+        }
         facts = Facts(positions_known, dict(zip(buffers, self.parameters.alignments, strict=True)))
         self.layouts: Assignment = assign(self.body, facts, self.threads, self.matrix)
         self.facts = facts
@@ -113,7 +122,9 @@ class _Kernel:
     def _parameter(self, number: int, buffer: IrValue) -> Argument:
         words = [] if number in self.parameters.overlapping else ["noalias"]
         words += [] if number in self.parameters.written else ["readonly"]
-        return Argument(GLOBAL, f"p{number}", " ".join([*words, f"align {self.parameters.alignments[number]}"]))
+        return Argument(
+            GLOBAL, f"p{number}", " ".join([*words, f"align {self.parameters.alignments[number]}"])
+        )
 
     def _hazards(self, buffers: Sequence[IrValue]) -> set[IrValue]:
         """Buffers that are both read and written here: their accesses are ordered by barriers."""
@@ -163,11 +174,13 @@ class _Kernel:
         """A tile in its own layout or the one asked for; scalars and constants fit any."""
         found = self.values[value]
         if isinstance(found, Tile):
-            return self.block.convert(found, layout) if layout is not None else found
+            return convert(self.block, found, layout) if layout is not None else found
         assert isinstance(found, Value)
         shape = shape_of(value.type)
         if layout is None:
-            layout = self.layouts.of.get(value) or (blocked(shape, self.threads) if shape else everywhere(self.threads))
+            layout = self.layouts.of.get(value) or (
+                blocked(shape, self.threads) if shape else everywhere(self.threads)
+            )
         return Tile(layout, shape, element_type(value.type), (found,) * layout.registers)
 
     def _layout(self, value: IrValue) -> Layout:
@@ -175,7 +188,9 @@ class _Kernel:
 
     def _set(self, value: IrValue, made: Tile) -> None:
         """Enters a result; where the layout of its class is another, converts it."""
-        self.values[value] = self.block.convert(made, self._layout(value)) if is_tile(value) else made.values[0]
+        self.values[value] = (
+            convert(self.block, made, self._layout(value)) if is_tile(value) else made.values[0]
+        )
 
     # Ops
 

@@ -55,7 +55,9 @@ class Memory:
 
     # Loads and stores
 
-    def load(self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value) -> tuple[Value, ...]:
+    def load(
+        self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value
+    ) -> tuple[Value, ...]:
         """What each thread holds of a tile; outside the buffer, `pad`."""
         block, kind = self.block, memory_element(buffer.type.element)
         piece = access.piece(layout)
@@ -84,13 +86,17 @@ class Memory:
             packed = block.pack([block.to_memory(v) for v in tile.values[register : register + piece]])
             self.put(buffer, place, packed, inside)
 
-    def _place(self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, register: int) -> Value:
+    def _place(
+        self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, register: int
+    ) -> Value:
         block, b, kind = self.block, self.b, memory_element(buffer.type.element)
         coordinates = block.coordinates(layout, register)
 
         def start() -> Value:
             place = self.offset(buffer, indices)
-            reach = sum((size - 1) * abs(stride) for size, stride in zip(layout.shape, access.strides, strict=True))
+            reach = sum(
+                (size - 1) * abs(stride) for size, stride in zip(layout.shape, access.strides, strict=True)
+            )
             threads = [c.thread for c in coordinates]
             if reach >= _NARROW:
                 threads = [t and b.zext(t, i64) for t in threads]
@@ -105,13 +111,17 @@ class Memory:
         """The address of one element of a buffer."""
 
         def compute() -> Value:
-            total = self.block.linear([None if i.name == "0" else i for i in indices], buffer.type.row_strides)
+            total = self.block.linear(
+                [None if i.name == "0" else i for i in indices], buffer.type.row_strides
+            )
             kind = memory_element(buffer.type.element)
             return self.b.getelementptr(kind, buffer.pointer, total) if total else buffer.pointer
 
         return self.block.once((buffer.pointer, "element", tuple(indices)), compute)
 
-    def _inside(self, access: Access, indices: Sequence[Value], layout: Layout, register: int) -> Value | bool:
+    def _inside(
+        self, access: Access, indices: Sequence[Value], layout: Layout, register: int
+    ) -> Value | bool:
         """Whether the element in a register lies inside the tile and the buffer."""
         block = self.block
         inside = block.alive(layout, register, access.shape)
@@ -143,7 +153,9 @@ class Memory:
 
     # One piece of up to 16 bytes
 
-    def fetch(self, buffer: Buffer, place: Value, kind: LlvmType, count: int, inside: Value | bool, pad: Value) -> Value:
+    def fetch(
+        self, buffer: Buffer, place: Value, kind: LlvmType, count: int, inside: Value | bool, pad: Value
+    ) -> Value:
         """`count` elements; where `inside` is false, `pad`."""
         b = self.b
         type = vector(count, kind)
@@ -159,7 +171,10 @@ class Memory:
         text = f"@${words} ld.{buffer.space}{cached}{number}.b{width} {{{targets}}}, [${words + 1}];"
         letter = _register(width)
         constraints = ",".join(
-            [f"={letter}"] * words + ["b", "l"] + [str(i) for i in range(words)] + ([] if buffer.steady else ["~{memory}"])
+            [f"={letter}"] * words
+            + ["b", "l"]
+            + [str(i) for i in range(words)]
+            + ([] if buffer.steady else ["~{memory}"])
         )
         kinds = word if words == 1 else f"{{{','.join([word] * words)}}}"
         got = b.assembly(
@@ -196,7 +211,14 @@ class Memory:
 
     # By index
 
-    def gather(self, buffer: Buffer, indices: Sequence[Tile | Value], kinds: Sequence[Type], layout: Layout, shape: Sequence[int]) -> tuple[Value, ...]:
+    def gather(
+        self,
+        buffer: Buffer,
+        indices: Sequence[Tile | Value],
+        kinds: Sequence[Type],
+        layout: Layout,
+        shape: Sequence[int],
+    ) -> tuple[Value, ...]:
         """One element per position of the index tiles, all in `layout`."""
         block, kind = self.block, memory_element(buffer.type.element)
         nothing = constant(kind, 0)
@@ -211,7 +233,15 @@ class Memory:
             values.append(block.from_memory(got, llvm_element(buffer.type.element)))
         return tuple(values)
 
-    def scatter(self, op: Op, buffer: Buffer, tile: Tile, mask: Tile, indices: Sequence[Tile | Value], kinds: Sequence[Type]) -> None:
+    def scatter(
+        self,
+        op: Op,
+        buffer: Buffer,
+        tile: Tile,
+        mask: Tile,
+        indices: Sequence[Tile | Value],
+        kinds: Sequence[Type],
+    ) -> None:
         """Threads write in any order: of equal indices, any may be the last to be set, and the rounding of
         sums of floats may differ from run to run."""
         block, b, layout = self.block, self.b, tile.layout
@@ -231,14 +261,20 @@ class Memory:
             with b.when(inside):
                 b.atomic(_atomic(op, combine, tile.element), place, value)
 
-    def _element(self, buffer: Buffer, indices: Sequence[Tile | Value], kinds: Sequence[Type], register: int) -> Value:
+    def _element(
+        self, buffer: Buffer, indices: Sequence[Tile | Value], kinds: Sequence[Type], register: int
+    ) -> Value:
         b = self.b
         wide = []
         for index, kind in zip(indices, kinds, strict=True):
             value = index.values[register] if isinstance(index, Tile) else index
             wide.append(cast(b, value, kind, index_type))
         offset = self.block.linear(wide, buffer.type.row_strides)
-        return b.getelementptr(memory_element(buffer.type.element), buffer.pointer, offset) if offset else buffer.pointer
+        return (
+            b.getelementptr(memory_element(buffer.type.element), buffer.pointer, offset)
+            if offset
+            else buffer.pointer
+        )
 
     # Whole buffers
 
@@ -250,7 +286,9 @@ class Memory:
         item = item_bytes(source.type.element)
         piece = _common_piece(source.type, target.type, aligned, WIDEST // item)
         kind = memory_element(source.type.element)
-        hardware = background and piece * item == WIDEST and target.space == "shared" and source.space == "global"
+        hardware = (
+            background and piece * item == WIDEST and target.space == "shared" and source.space == "global"
+        )
         total = prod(shape) // piece
         if not total:
             return
@@ -302,4 +340,3 @@ def _atomic(op: Op, combine: str, element: Type) -> str:
         raise Limit("tile.scatter cannot combine values of type i1 on the GPU", op.location)
     unsigned = getattr(element, "unsigned", False)
     return {"add": "add", "max": "umax" if unsigned else "max", "min": "umin" if unsigned else "min"}[combine]
-

@@ -8,7 +8,8 @@ from ...ir.types import FloatType, Type, element_type, shape_of
 from ...llvm.types import Value, f32, i32, vector
 from ..elementwise import apply, cast, llvm_element
 from ..layouts import Layout, MatrixLayouts, matrix_fragments, padded
-from .block import Block, Stored, Tile
+from .block import Block, Tile
+from .convert import Stored, convert_all, read, storage, write
 
 
 def fragments(op: Op, threads: int) -> MatrixLayouts | None:
@@ -39,11 +40,11 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile) -> Tile:
     rows, columns = layout.drop([1]), layout.drop([0])
     depth = lhs.shape[1]
     # Lhs lies column by column, rhs row by row: so a thread's neighbours are neighbours in memory.
-    left = block.storage(lhs.layout, lhs.element, order=(1, 0))
-    right = block.storage(rhs.layout, rhs.element, order=(0, 1))
+    left = storage(lhs.layout, lhs.element, order=(1, 0))
+    right = storage(rhs.layout, rhs.element, order=(0, 1))
     base = block.scratch(left.bytes + right.bytes)
-    stored_left = block.write_at(lhs, left, base)
-    stored_right = block.write_at(rhs, right, block.b.getelementptr("i8", base, left.bytes))
+    stored_left = write(block, lhs, left, base)
+    stored_right = write(block, rhs, right, block.b.getelementptr("i8", base, left.bytes))
     block.barrier()
     row_of = [rows.held.index((at[0],)) for at in layout.held]
     column_of = [columns.held.index((at[1],)) for at in layout.held]
@@ -59,9 +60,11 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile) -> Tile:
     return accumulator.with_values(sums)
 
 
-def _line(block: Block, stored: Stored, layout: Layout, narrow: Type, wide: Type, k: int, dimension: int) -> list[Value]:
+def _line(
+    block: Block, stored: Stored, layout: Layout, narrow: Type, wide: Type, k: int, dimension: int
+) -> list[Value]:
     """The elements at `k` along `dimension` that a thread needs."""
-    values = block.read_shared(stored.at(dimension, k), layout, narrow)
+    values = read(block, stored.at(dimension, k), layout, narrow)
     return [cast(block.b, value, narrow, wide) for value in values]
 
 
@@ -78,7 +81,7 @@ _RESULT = "{float,float,float,float}"
 
 def _by_matrix(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, found: MatrixLayouts) -> Tile:
     b = block.b
-    left, right = block.convert_all([(lhs, found.lhs), (rhs, found.rhs)])
+    left, right = convert_all(block, [(lhs, found.lhs), (rhs, found.rhs)])
     layout = accumulator.layout
     name = f"llvm.nvvm.mma.m16n8k16.row.col.{'f32.f32' if lhs.element.text == 'f16' else 'bf16'}"
     sums = list(accumulator.values)
@@ -104,5 +107,3 @@ def _words(block: Block, tile: Tile) -> list[Value]:
     kind = vector(2, llvm_element(tile.element))
     word = kind if tile.element.text == "f16" else i32
     return [b.bitcast(block.pack(values[i : i + 2]), word) for i in range(0, len(values), 2)]
-
-

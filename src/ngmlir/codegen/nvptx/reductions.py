@@ -6,7 +6,7 @@ The order of joining is a tree that only the layout decides, so the bits are the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ...ir.core import Op
@@ -70,7 +70,7 @@ def reduce(block: Block, op: Op, tile: Tile) -> Tile:
     return Tile(target, tuple(tile.shape[d] for d in kept), tile.element, results)
 
 
-def _tree(values: Sequence[Value], joined) -> Value:  # type: ignore[no-untyped-def]
+def _tree(values: Sequence[Value], joined: Callable[[Value, Value], Value]) -> Value:
     values = list(values)
     while len(values) > 1:
         pairs = [joined(a, c) for a, c in zip(values[::2], values[1::2], strict=False)]
@@ -127,13 +127,13 @@ def _upper(block: Block, layout: Layout, axis: int, level: int, register: int) -
     coordinate = block.coordinates(layout, register)[axis]
     if not any(basis[axis] >> level & 1 for basis in layout.thread):
         return bool(coordinate.constant >> level & 1)
-    assert coordinate.thread is not None
+    thread = coordinate.thread
+    assert thread is not None
 
     def test() -> Value:
-        b = block.b
-        return b.icmp("ne", b.and_(coordinate.thread, 1 << level), 0)
+        return block.b.icmp("ne", block.b.and_(thread, 1 << level), 0)
 
-    return block.once(("bit", coordinate.thread, level), test)
+    return block.once(("bit", thread, level), test)
 
 
 def _along(block: Block, layout: Layout, axis: int, step: int, values: Sequence[Value]) -> list[Value]:
