@@ -80,6 +80,7 @@ class _Fusion:
         self.source = block
         self.space = Space()
         self.kernels: list[_Kernel | None] = []
+        self.followed = 0  # bit set: the kernels that some other comes after
         self.home: dict[Op, _Kernel] = {}
         self.order = {op: i for i, op in enumerate(block.ops)}
 
@@ -180,29 +181,34 @@ class _Fusion:
 
     def settle(self, op: Op, kernel: _Kernel) -> None:
         self.home[op] = kernel
-        self.follow(kernel, self.needs(op))
+        self.follow(kernel, self.feeders(op))
 
-    def needs(self, op: Op, inside: _Kernel | None = None) -> int:
-        """The kernels that an op's operands come from, with all that come before them.
+    def feeders(self, op: Op, inside: _Kernel | None = None) -> set[_Kernel]:
+        """The kernels that an op's operands come from.
 
         What stands in `inside` (a free op repeated there) is computed there, wherever else it stands.
         """
-        bits = 0
         own = inside.ops if inside is not None else {}
+        out: set[_Kernel] = set()
         for value in self.sources(v for v in _reads(op) if v.owner not in own):
             home = self.home.get(value.owner) if isinstance(value.owner, Op) else None
             if home is not None:
-                bits |= home.before | (1 << home.number)
-        return bits
+                out.add(home)
+        return out
 
-    def follow(self, kernel: _Kernel, bits: int) -> None:
-        """`kernel` now comes after `bits`; so does everything after it."""
-        bits &= ~(1 << kernel.number)
-        new = bits & ~kernel.before
-        if not new:
+    def follow(self, kernel: _Kernel, feeders: Iterable[_Kernel]) -> None:
+        """`kernel` now comes after `feeders` and all that comes before them; so does everything after it."""
+        bits = 0
+        for feeder in feeders:
+            bits |= feeder.before | (1 << feeder.number)
+        mark = 1 << kernel.number
+        bits &= ~mark
+        if not bits & ~kernel.before:
             return
         kernel.before |= bits
-        mark = 1 << kernel.number
+        self.followed |= bits
+        if not self.followed & mark:
+            return
         for other in self.kernels:
             if other is not None and other.before & mark:
                 other.before |= bits
@@ -212,24 +218,13 @@ class _Fusion:
     def join(self, op: Op, kernel: _Kernel) -> bool:
         if kernel.kind == "alone" or len(kernel.ops) >= MAX_OPS:
             return False
-        if self.would_return(self.needs(op), kernel):
-            return False
+        mark = 1 << kernel.number
+        if any(feeder is not kernel and feeder.before & mark for feeder in self.feeders(op)):
+            return False  # a value would leave the kernel and come back
         if not self.add(op, kernel):
             return False
         self.settle(op, kernel)
         return True
-
-    def would_return(self, needed: int, kernel: _Kernel) -> bool:
-        """Whether one of the needed kernels (other than `kernel`) itself needs `kernel`."""
-        mark = 1 << kernel.number
-        others = needed & ~mark
-        while others:
-            low = others & -others
-            other = self.kernels[low.bit_length() - 1]
-            if other is not None and other.before & mark:
-                return True
-            others ^= low
-        return False
 
     def add(self, op: Op, kernel: _Kernel) -> bool:
         """Adds an op with its free operands if the loops agree; leaves no trace if not."""
@@ -357,21 +352,19 @@ class _Fusion:
         for third in self.kernels:
             if third is not None and third.before & gone:
                 third.before = (third.before & ~gone) | (1 << kernel.number)
+        if self.followed & gone:
+            self.followed = (self.followed & ~gone) | (1 << kernel.number)
         kernel.before &= ~(1 << kernel.number)
-        self.follow(kernel, other.before & ~gone)
+        self.follow(kernel, [f for op in other.ops for f in self.feeders(op, kernel) if f is not kernel])
         return True
 
     def between(self, first: _Kernel, last: _Kernel) -> bool:
         """Whether a third kernel comes after `first` and before `last`."""
         mark = 1 << first.number
-        others = last.before & ~mark
-        while others:
-            low = others & -others
-            third = self.kernels[low.bit_length() - 1]
-            if third is not None and third.before & mark:
-                return True
-            others ^= low
-        return False
+        if not last.before & mark:
+            return False
+        own = (first, last)
+        return any(f not in own and f.before & mark for op in last.ops for f in self.feeders(op, last))
 
     # -- writing the new block ---------------------------------------------------------------------------
 
@@ -391,7 +384,7 @@ class _Fusion:
         for kernel in self.kernels:
             if kernel is not None:
                 for op in list(kernel.ops):
-                    self.follow(kernel, self.needs(op, kernel))
+                    self.follow(kernel, self.feeders(op, kernel))
 
     def emit(self, ops: Sequence[Op]) -> Block:
         out = Block()
@@ -425,15 +418,13 @@ class _Fusion:
         """Kernels in an order that respects their needs, otherwise that of the text."""
         live = [k for k in self.kernels if k is not None]
         first = {k.number: max(self.order[op] for op in k.ops if self.home.get(op) is k) for k in live}
-        alive = sum(1 << k.number for k in live)
-        waiting = {k.number: (k.before & alive).bit_count() for k in live}
+        waiting: dict[int, int] = {}
         after: dict[int, list[_Kernel]] = {}
         for k in live:
-            bits = k.before & alive
-            while bits:
-                low = bits & -bits
-                after.setdefault(low.bit_length() - 1, []).append(k)
-                bits ^= low
+            feeders = {f for op in k.ops for f in self.feeders(op, k)} - {k}
+            waiting[k.number] = len(feeders)
+            for feeder in feeders:
+                after.setdefault(feeder.number, []).append(k)
         ready = [(first[n], n) for n, count in waiting.items() if count == 0]
         heapq.heapify(ready)
         done: list[_Kernel] = []
