@@ -15,7 +15,7 @@ from ...ops import ng
 from .emitter import Emitter
 from .formats import number, storage
 from .ranges import exactly
-from .tiles import assemble, layout, resize, splat_lane, transpose_square
+from .tiles import assemble, layout, splat_lane, transpose_blocks
 
 # Constants
 
@@ -198,13 +198,19 @@ def permuted_registers(
 
 
 def _turned(e: Emitter, rows: list[Value], columns: int, width: int) -> list[Value]:
-    """The first columns of some registers as registers."""
+    """The first columns of some registers as registers of `width` lanes, one lane per row."""
     b, have = e.b, llvm.lanes_of(rows[0].type)
-    side = max(have, width)
-    one_by_one = columns * max(1, (len(rows) - 1) * (1 if have == width else 2))
-    if side * (side.bit_length() - 1) > one_by_one:
-        element = element_of(rows[0].type)
+    element = element_of(rows[0].type)
+    if min(have, width) == 1:
         return [assemble(b, element, [(row, c) for row in rows], width) for c in range(columns)]
-    square = [resize(b, row, side) for row in rows]
-    square += [poison(square[0].type)] * (side - len(square))
-    return [resize(b, row, width) for row in transpose_square(b, square)[:columns]]
+    rows = [*rows, *[poison(rows[0].type)] * (width - len(rows))]
+    if have >= width:
+        # Column c is now in block c / width of a register; blocks of one register are `width` columns apart.
+        turned = transpose_blocks(b, rows)
+        places = [(turned[c % width], c // width * width) for c in range(columns)]
+        return [assemble(b, element, [(r, at + i) for i in range(width)], width) for r, at in places]
+    # Rows side by side, such that the blocks flipped at once belong to rows that follow each other.
+    joined = [
+        [(rows[at + g], lane) for at in range(0, width, have) for lane in range(have)] for g in range(have)
+    ]
+    return transpose_blocks(b, [assemble(b, element, lanes, width) for lanes in joined])[:columns]

@@ -137,18 +137,21 @@ def _merge(
     return b.shuffle(into, register, indices)
 
 
-def transpose_square(b: Instructions, rows: Sequence[Value]) -> list[Value]:
-    """n registers of n lanes, n a power of two, seen as a matrix and flipped: log2(n) rounds of n shuffles."""
+def transpose_blocks(b: Instructions, rows: Sequence[Value]) -> list[Value]:
+    """n registers of n lanes, n a power of two, seen as a matrix and flipped: log2(n) rounds of n shuffles.
+
+    Registers with more lanes hold several such matrices side by side, each of which is flipped in its place.
+    """
     rows = list(rows)
-    n = len(rows)
+    n, width = len(rows), lanes_of(rows[0].type)
     half = n // 2
     while half:
         # Swaps the off-diagonal half x half blocks of every 2 half x 2 half block.
-        low = [(i - half + n) if i & half else i for i in range(n)]
-        high = [i + n if i & half else i + half for i in range(n)]
+        low = [i - half + width if i & half else i for i in range(width)]
+        high = [i + width if i & half else i + half for i in range(width)]
         for i in range(n):
             if not i & half:
-                a, c = rows[i], rows[i + half]
-                rows[i], rows[i + half] = b.shuffle(a, c, low), b.shuffle(a, c, high)
+                x, y = rows[i], rows[i + half]
+                rows[i], rows[i + half] = b.shuffle(x, y, low), b.shuffle(x, y, high)
         half //= 2
     return rows
