@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents say is true: IR in them reads, links lead somewhere, tables agree with the code."""
+"""What the documents say is true: IR in them reads, links lead somewhere, tables agree with the code.
+
+A block "```mlir ngopt FLAGS" shows what ngopt makes of the block above it; the first one what the Python above it
+lifts. Run as a program, this file writes those blocks anew.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_layers import RANK
 
-from ngmlir.ops.words import from_text
+from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.registry import PASSES
+from ngmlir.tools import ngopt
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
@@ -19,7 +27,9 @@ DOCUMENTS = sorted(
         *(p for folder in ("bench", "dialects", "docs", "lowering") for p in (ROOT / folder).rglob("*.md")),
     ]
 )
-BLOCK = re.compile(r"^```mlir\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```mlir(?: ngopt (?P<flags>[^\n]*))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WALK = ROOT / "docs" / "architecture.md"
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
@@ -33,8 +43,35 @@ def blocks() -> list[object]:
 
 @pytest.mark.parametrize(("path", "found"), blocks())
 def test_ir_in_documents_reads(path: Path, found: re.Match[str]) -> None:
-    above = path.read_text(encoding="utf-8")[: found.start(1)].count("\n")
-    from_text("\n" * above + found[1], file=str(path))
+    above = path.read_text(encoding="utf-8")[: found.start("text")].count("\n")
+    from_text("\n" * above + found["text"], file=str(path))
+
+
+def walked() -> str:
+    """The document of the walk, each block made from the one above it."""
+    text = WALK.read_text(encoding="utf-8")
+    program = PYTHON.search(text)
+    assert program is not None
+    names: dict[str, Any] = {}
+    exec(compile(program[1], str(WALK), "exec"), names)
+    landing = to_text(names["module"])
+
+    def made(found: re.Match[str]) -> str:
+        nonlocal landing
+        flags = found["flags"]
+        if flags is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                source, target = Path(folder) / "in.ngir", Path(folder) / "out.ngir"
+                source.write_text(landing)
+                assert ngopt.main([*shlex.split(flags), str(source), "-o", str(target)]) == 0
+                landing = target.read_text()
+        return f"```mlir{f' ngopt {flags}' if flags is not None else ''}\n{landing}```"
+
+    return BLOCK.sub(made, text)
+
+
+def test_the_walk_is_as_shown() -> None:
+    assert WALK.read_text(encoding="utf-8") == walked(), "run: ./run python tests/laws/test_docs.py"
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
@@ -65,3 +102,7 @@ def test_every_pass_has_a_text_test() -> None:
         for path in (ROOT / "lit_tests" / "passes").rglob("*.ngir")
     }
     assert sorted(set(PASSES) - tested) == []
+
+
+if __name__ == "__main__":
+    WALK.write_text(walked(), encoding="utf-8")
