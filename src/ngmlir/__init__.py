@@ -11,7 +11,7 @@ one function. Rooms, from the graph to the machine: `op_graph`, `ops`, `ir`, `re
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .op_graph import functions
 from .op_graph.axes import Axes, AxesMap, Axis, FlattenedAxis, make_axes, make_axis, slice_axis
@@ -51,6 +51,9 @@ from .op_graph.tensor import Tensor
 from .op_graph.values import default_dtype, default_float, default_int_dtype
 from .support.diagnostics import Bug, Limit, NgmlirError, UserError
 
+if TYPE_CHECKING:
+    from . import compiler, testing, transformers  # noqa: F401
+
 #: Sub-modules that are loaded when they are first used: they bring the compiler with them.
 _LATER = ("compiler", "testing", "transformers")
 
@@ -58,9 +61,9 @@ __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
     "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "SetItem", "Tensor", "UnmatchedAxesError",
-    "UnsupportedTransformerException", "UserError", "assign", "compiler", "computation", "default_dtype",
+    "UnsupportedTransformerException", "UserError", "assign", "computation", "default_dtype",
     "default_float", "default_int_dtype", "deriv", "doall", "fill", "lift", "make_axes", "make_axis", "metadata",
-    "persistent_tensor", "placeholder", "sequential", "slice_axis", "temporary", "testing", "transformers",
+    "persistent_tensor", "placeholder", "sequential", "slice_axis", "temporary",
     "value_of", "variable", *functions.__all__,
 ]  # fmt: skip
 

@@ -20,7 +20,11 @@ STEP = 1e-6
 
 
 def test_every_pure_op_is_sorted() -> None:
-    pure = {name for name, op in dialect.OPS.items() if "pure" in op.definition.traits and "terminator" not in op.definition.traits}
+    pure = {
+        name
+        for name, op in dialect.OPS.items()
+        if "pure" in op.definition.traits and "terminator" not in op.definition.traits
+    }
     assert pure == set(GRADIENTS) | NO_GRADIENT
     assert not set(GRADIENTS) & NO_GRADIENT
 
@@ -29,7 +33,12 @@ def placeholders(*axes: list[ng.Axis]) -> list[Tensor]:
     return [ng.placeholder(a) for a in axes]
 
 
-def check(build: Callable[..., Tensor], values: list[np.ndarray[Any, Any]], axes: list[list[ng.Axis]], second: bool = True) -> None:
+def check(
+    build: Callable[..., Tensor],
+    values: list[np.ndarray[Any, Any]],
+    axes: list[list[ng.Axis]],
+    second: bool = True,
+) -> None:
     """First derivatives by every input within 1e-6, second ones (of a weighted square) within 1e-5."""
     rng = np.random.RandomState(7)
     with ng.default_float("f64"):
@@ -38,7 +47,9 @@ def check(build: Callable[..., Tensor], values: list[np.ndarray[Any, Any]], axes
         weights = ng.constant(rng.uniform(0.5, 1.5, out.axes.known_shape), axes=out.axes)
         value = ng.sum(out * weights, out_axes=())
         firsts = [ng.deriv(value, x) for x in inputs]
-        mixed = sum((ng.sum(ng.square(d) * rng.uniform(0.5, 1.5), out_axes=()) for d in firsts), ng.constant(0.0))
+        mixed = sum(
+            (ng.sum(ng.square(d) * rng.uniform(0.5, 1.5), out_axes=()) for d in firsts), ng.constant(0.0)
+        )
         seconds = [ng.deriv(mixed, x) for x in inputs]
     run = ng.transformers.make_transformer("numpy").computation([value, mixed, *firsts, *seconds], *inputs)
     got = run(*values)
@@ -48,11 +59,15 @@ def check(build: Callable[..., Tensor], values: list[np.ndarray[Any, Any]], axes
         def at(v: np.ndarray[Any, Any], which: int, i: int = i) -> Any:
             return run(*values[:i], v, *values[i + 1 :])[which]
 
-        np.testing.assert_allclose(got[2 + i], ng.testing.numeric_derivative(lambda v: at(v, 0), x, STEP), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            got[2 + i], ng.testing.numeric_derivative(lambda v: at(v, 0), x, STEP), rtol=1e-6, atol=1e-6
+        )
         if second:
             expected = ng.testing.numeric_derivative(lambda v: at(v, 1), x, STEP)
             scale = max(1.0, float(np.abs(expected).max(initial=0)))
-            np.testing.assert_allclose(got[2 + len(values) + i] / scale, expected / scale, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(
+                got[2 + len(values) + i] / scale, expected / scale, rtol=1e-5, atol=1e-5
+            )
 
 
 def uniform(low: float, high: float, *shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -81,7 +96,11 @@ BINARY = {
 
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(name: str) -> None:
-    check(lambda x, y: getattr(VERBS, name)(x, y), [uniform(*BINARY[name], 3, 5), uniform(*BINARY[name], 3, 5, seed=1)], [[A, B], [A, B]])
+    check(
+        lambda x, y: getattr(VERBS, name)(x, y),
+        [uniform(*BINARY[name], 3, 5), uniform(*BINARY[name], 3, 5, seed=1)],
+        [[A, B], [A, B]],
+    )
 
 
 def test_broadcast_by_name_in_both_orders() -> None:
@@ -90,7 +109,11 @@ def test_broadcast_by_name_in_both_orders() -> None:
 
 
 def test_select_fma_and_cast() -> None:
-    check(lambda x, y: ng.where(x > 0, x * y, y * y), [uniform(-1, 1, 3, 5), uniform(-1, 1, 3, 5, seed=1)], [[A, B], [A, B]])
+    check(
+        lambda x, y: ng.where(x > 0, x * y, y * y),
+        [uniform(-1, 1, 3, 5), uniform(-1, 1, 3, 5, seed=1)],
+        [[A, B], [A, B]],
+    )
     check(lambda x, y, z: ng.fma(x, y, z), [uniform(-1, 1, 3, seed=i) for i in range(3)], [[A]] * 3)
     x = ng.placeholder([A], dtype="f64")
     assert ng.deriv(ng.sum(ng.cast(x, "f32") * 3.0, out_axes=()), x).element.text == "f64"
@@ -155,7 +178,11 @@ def test_reduction(name: str) -> None:
 @pytest.mark.parametrize("f", [ng.cumulative_max, ng.cumulative_min])
 def test_exclusive_running_extremes(f: Callable[..., Tensor], reverse: bool) -> None:
     # Next to the identity (an infinity) there is no difference to take, so only the other places are looked at.
-    check(lambda x: ng.square(f(x, B, reverse, True)[:, :-1] if reverse else f(x, B, reverse, True)[:, 1:]), [uniform(-1, 1, 3, 5)], [[A, B]])
+    check(
+        lambda x: ng.square(f(x, B, reverse, True)[:, :-1] if reverse else f(x, B, reverse, True)[:, 1:]),
+        [uniform(-1, 1, 3, 5)],
+        [[A, B]],
+    )
 
 
 DOTS: dict[str, tuple[list[ng.Axis], list[ng.Axis], dict[str, Any]]] = {
@@ -173,7 +200,11 @@ DOTS: dict[str, tuple[list[ng.Axis], list[ng.Axis], dict[str, Any]]] = {
 def test_dot(name: str) -> None:
     left, right, options = DOTS[name]
     shapes = [[a.known_length for a in axes] for axes in (left, right)]
-    check(lambda x, y: ng.dot(x, y, **options), [uniform(-1, 1, *s, seed=i) for i, s in enumerate(shapes)], [left, right])
+    check(
+        lambda x, y: ng.dot(x, y, **options),
+        [uniform(-1, 1, *s, seed=i) for i, s in enumerate(shapes)],
+        [left, right],
+    )
 
 
 def test_lookups() -> None:
@@ -187,7 +218,9 @@ def test_embedding_spares_its_pad_row() -> None:
     table, index = ng.variable([K, C], initial_value=1.0), ng.constant([1, 2, 2, 0, -2], [B], dtype="i32")
     run = ng.transformers.make_transformer("numpy").computation
     got = {
-        (pad, update): run(ng.deriv(ng.sum(ng.lookuptable(table, index, [B, C], update, pad), out_axes=()), table))()[:, 0].tolist()
+        (pad, update): run(
+            ng.deriv(ng.sum(ng.lookuptable(table, index, [B, C], update, pad), out_axes=()), table)
+        )()[:, 0].tolist()
         for pad, update in ((None, True), (2, True), (None, False))
     }
     assert got == {(None, True): [1, 1, 3, 0], (2, True): [1, 1, 0, 0], (None, False): [0, 0, 0, 0]}
@@ -207,7 +240,11 @@ def test_cross_entropies() -> None:
     check(lambda x, t: ng.cross_entropy_multi(ng.softmax(x, [A]), t, out_axes=[A]), both, [[A, B], [A, B]])
     check(lambda x, t: ng.cross_entropy_binary(ng.sigmoid(x), t, out_axes=[B]), both, [[A, B], [A, B]])
     check(lambda y, t: ng.cross_entropy_binary(y, t), [uniform(0.2, 0.8, 3, 5), target], [[A, B], [A, B]])
-    check(lambda y, t: ng.cross_entropy_multi(y, t, usebits=True), [uniform(0.2, 0.8, 3, 5), target], [[A, B], [A, B]])
+    check(
+        lambda y, t: ng.cross_entropy_multi(y, t, usebits=True),
+        [uniform(0.2, 0.8, 3, 5), target],
+        [[A, B], [A, B]],
+    )
 
 
 def test_binary_cross_entropy_is_smooth_at_zero() -> None:
@@ -223,14 +260,20 @@ def test_binary_cross_entropy_is_smooth_at_zero() -> None:
 def test_cross_entropy_of_huge_logits() -> None:
     x, t = ng.placeholder([A]), ng.constant([0.0, 1.0, 0.0], [A])
     loss = ng.cross_entropy_multi(ng.softmax(x), t)
-    value, gradient = ng.transformers.make_transformer("numpy").computation([loss, ng.deriv(loss, x)], x)([1e4, -1e4, 0])
+    value, gradient = ng.transformers.make_transformer("numpy").computation([loss, ng.deriv(loss, x)], x)(
+        [1e4, -1e4, 0]
+    )
     assert value == 2e4
     assert gradient.tolist() == [1, -1, 0]
 
 
 def gradient_at(build: Callable[[Tensor], Tensor], value: Any) -> list[float]:
     x = ng.placeholder([ng.make_axis(len(value), "A")])
-    return ng.transformers.make_transformer("numpy").computation(ng.deriv(ng.sum(build(x), out_axes=()), x), x)(value).tolist()
+    return (
+        ng.transformers.make_transformer("numpy")
+        .computation(ng.deriv(ng.sum(build(x), out_axes=()), x), x)(value)
+        .tolist()
+    )
 
 
 def test_kinks_take_a_side() -> None:
@@ -249,14 +292,18 @@ def test_no_nan_where_the_slope_is_finite() -> None:
     assert gradient_at(lambda x: 2**x, [0, 1, 2]) == pytest.approx([np.log(2) * k for k in (1, 2, 4)])
 
 
-@pytest.mark.parametrize(("value", "expected"), [([2, 3, 4], [12, 8, 6]), ([2, 0, 4], [0, 8, 0]), ([0, 0, 4], [0, 0, 0])])
+@pytest.mark.parametrize(
+    ("value", "expected"), [([2, 3, 4], [12, 8, 6]), ([2, 0, 4], [0, 8, 0]), ([0, 0, 4], [0, 0, 0])]
+)
 def test_product_with_zeros(value: list[float], expected: list[float]) -> None:
     assert gradient_at(lambda x: ng.prod(x), value) == expected
     assert gradient_at(lambda x: ng.cumulative_prod(x, x.axes[0])[-1:], value) == expected
 
 
 def test_no_gradient_flows_through_flat_ops() -> None:
-    assert gradient_at(lambda x: ng.sign(x) + ng.floor(x) + (x > 1) + ng.stop_gradient(x) + x % 2 + x // 2, [0.5, 1.5, 2.5]) == [0, 0, 0]
+    assert gradient_at(
+        lambda x: ng.sign(x) + ng.floor(x) + (x > 1) + ng.stop_gradient(x) + x % 2 + x // 2, [0.5, 1.5, 2.5]
+    ) == [0, 0, 0]
 
 
 def test_loops_and_branches() -> None:
@@ -268,10 +315,20 @@ def test_loops_and_branches() -> None:
         last, outputs = ng.scan(step, h, x, B)
         return ng.sum(outputs, reduction_axes=[B]) + last
 
-    check(rnn, [uniform(-1, 1, 3, 5), uniform(-1, 1, 3, seed=1), uniform(-1, 1, 3, seed=2)], [[A, B], [A], [A]])
-    check(lambda x: ng.scan(lambda c, n: (c + n, c * n), ng.constant(0.5), x, B, reverse=True)[1], [uniform(-1, 1, 5)], [[B]])
+    check(
+        rnn, [uniform(-1, 1, 3, 5), uniform(-1, 1, 3, seed=1), uniform(-1, 1, 3, seed=2)], [[A, B], [A], [A]]
+    )
+    check(
+        lambda x: ng.scan(lambda c, n: (c + n, c * n), ng.constant(0.5), x, B, reverse=True)[1],
+        [uniform(-1, 1, 5)],
+        [[B]],
+    )
     for way in (1.0, -1.0):
-        check(lambda x, way=way: ng.cond(ng.constant(way) > 0, lambda: ng.exp(x), lambda: x * x * x), [uniform(-1, 1, 3)], [[A]])
+        check(
+            lambda x, way=way: ng.cond(ng.constant(way) > 0, lambda: ng.exp(x), lambda: x * x * x),
+            [uniform(-1, 1, 3)],
+            [[A]],
+        )
 
 
 def test_gradient_of_a_while_is_refused_with_a_way_out() -> None:

@@ -27,7 +27,13 @@ def on(transformer: Any, returns: Any, *parameters: Any) -> Callable[..., Any]:
 
     def call(*values: Any) -> Any:
         made = computation(*values)
-        return tuple(None if m is None else float(m) for m in made) if isinstance(made, tuple) else None if made is None else float(made)
+        return (
+            tuple(None if m is None else float(m) for m in made)
+            if isinstance(made, tuple)
+            else None
+            if made is None
+            else float(made)
+        )
 
     return call
 
@@ -264,7 +270,14 @@ def test_writes_through_views_reach_the_storage() -> None:
     def put(item: Any, value: Any) -> tuple[Any, Any]:
         return after(lambda x: ng.set_item(x, item, value)), expected(lambda a: a.__setitem__(item, value))
 
-    for item in (slice(1, 2), (slice(None), 1), (0, slice(1, 3)), (-1, -1), (slice(0, 3, 2), slice(1, 4, 2)), (slice(2, 2),)):
+    for item in (
+        slice(1, 2),
+        (slice(None), 1),
+        (0, slice(1, 3)),
+        (-1, -1),
+        (slice(0, 3, 2), slice(1, 4, 2)),
+        (slice(2, 2),),
+    ):
         np.testing.assert_array_equal(*put(item, 100))
     np.testing.assert_array_equal(after(lambda x: ng.fill(x[:, 1], 0))[:, 1], 0)
     np.testing.assert_array_equal(

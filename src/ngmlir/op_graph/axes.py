@@ -19,7 +19,7 @@ _SERIAL = itertools.count()
 BATCH, RECURRENT, CHANNEL = "N", "REC", "C"
 
 #: What `make_axes` takes: an axis, or anything that gives axes (a one-shot iterator too), or {name: length}.
-AxesLike = Union["Axis", "Axes", Iterable["AxesLike"], Mapping[str, int]]
+AxesLike = Union["Axis", "Axes", Iterable["AxesLike"], Mapping[str, int | None]]
 
 
 class Axis:
@@ -53,7 +53,11 @@ class Axis:
         """The length; an error while it is not set."""
         length = self.length
         if length is None:
-            fail(AxisLengthError, f"the length of axis {self.name} is not set", f"set it before: {self.name}.length = ...")
+            fail(
+                AxisLengthError,
+                f"the length of axis {self.name} is not set",
+                f"set it before: {self.name}.length = ...",
+            )
         return length
 
     @property
@@ -107,7 +111,11 @@ class FlattenedAxis(Axis):
 
     @length.setter
     def length(self, length: int | None) -> None:
-        fail(AxisLengthError, f"the length of {self.name} follows from its parts", "set the lengths of the parts")
+        fail(
+            AxisLengthError,
+            f"the length of {self.name} follows from its parts",
+            "set the lengths of the parts",
+        )
 
     @property
     def size(self) -> int:
@@ -133,7 +141,11 @@ class Axes(Sequence[Axis]):
         self.names: tuple[str, ...] = tuple([a.name for a in self._axes])
         if len(set(self.names)) != len(self.names):
             twice = next(n for n in self.names if self.names.count(n) > 1)
-            fail(DuplicateAxisNames, f"axis {twice} is named twice in ({', '.join(self.names)})", "rename one with ng.cast_role")
+            fail(
+                DuplicateAxisNames,
+                f"axis {twice} is named twice in ({', '.join(self.names)})",
+                "rename one with ng.cast_role",
+            )
 
     # ---- sequence
 
@@ -157,7 +169,11 @@ class Axes(Sequence[Axis]):
         if isinstance(other, Axes):
             return self.names == other.names
         if isinstance(other, (list, tuple, Axis)):
-            fail(IncompatibleAxesError, "axes are compared with axes only", "wrap the other side in ng.make_axes")
+            fail(
+                IncompatibleAxesError,
+                "axes are compared with axes only",
+                "wrap the other side in ng.make_axes",
+            )
         return NotImplemented
 
     def __hash__(self) -> int:
@@ -314,7 +330,7 @@ def make_axes(axes: AxesLike = ()) -> Axes:
     if isinstance(axes, Axis):
         return Axes((axes,))
     if isinstance(axes, Mapping):
-        return Axes(Axis(length, name) for name, length in axes.items())
+        return Axes(Axis(length, str(name)) for name, length in axes.items())
     made = []
     for item in axes:
         if isinstance(item, Axis):

@@ -17,7 +17,9 @@ from .values import as_op
 class Computation(ComputationOp):
     """A computation that a transformer can run; `pack` gives the values of `returns` the structure asked for."""
 
-    def __init__(self, returns: Sequence[Op], parameters: Sequence[Tensor], pack: Callable[[Sequence[Any]], Any]):
+    def __init__(
+        self, returns: Sequence[Op], parameters: Sequence[Tensor], pack: Callable[[Sequence[Any]], Any]
+    ):
         super().__init__(returns, parameters)
         self.pack = pack
 
@@ -35,14 +37,27 @@ def computation(returns: Any, *parameters: Any) -> Computation:
     inputs: list[Tensor] = []
     for parameter in parameters:
         if not isinstance(parameter, AssignableTensorOp) or not parameter.is_input:
-            fail(NotAssignable, f"{parameter!r} cannot be a parameter", "parameters are placeholders, variables and persistent tensors")
+            fail(
+                NotAssignable,
+                f"{parameter!r} cannot be a parameter",
+                "parameters are placeholders, variables and persistent tensors",
+            )
         if parameter in inputs:
             fail(UserError, f"{parameter.name} is a parameter twice")
         inputs.append(parameter)
     made = Computation(ops, inputs, pack)
     for op in closure([made]):
-        if isinstance(op, AssignableTensorOp) and op.is_placeholder and op not in inputs and op.initial_value is None:
-            fail(MissingPlaceholder, f"the placeholder {op.name} ({', '.join(op.axes.names)}) is needed, but is no parameter", f"it was made at {op.location}; add it to the parameters, or give it an initial value")
+        if (
+            isinstance(op, AssignableTensorOp)
+            and op.is_placeholder
+            and op not in inputs
+            and op.initial_value is None
+        ):
+            fail(
+                MissingPlaceholder,
+                f"the placeholder {op.name} ({', '.join(op.axes.names)}) is needed, but is no parameter",
+                f"it was made at {op.location}; add it to the parameters, or give it an initial value",
+            )
     return made
 
 

@@ -24,7 +24,9 @@ Deltas = Sequence["Tensor | None"]
 ControlRule = Callable[[ControlOp, Deltas, Sequence[bool]], Deltas]
 
 
-def _copied(region: GraphRegion, parameters: Sequence[Tensor], around: Mapping[Op, Op] | None = None) -> tuple[Tensor, ...]:
+def _copied(
+    region: GraphRegion, parameters: Sequence[Tensor], around: Mapping[Op, Op] | None = None
+) -> tuple[Tensor, ...]:
     """The results of a region, computed here again from other values of its parameters (and of ops around it)."""
     copies: dict[Op, Op] = {**(around or {}), **dict(zip(region.parameters, parameters, strict=True))}
     for op in region.inside():
@@ -56,7 +58,9 @@ def _copy_control(op: ControlOp, copies: Mapping[Op, Op]) -> ControlOp:
 
     regions = [build_region([(p.axes, p.element) for p in r.parameters], body(r)) for r in op.regions]
     operands: Any = [copies.get(o.forwarded, o.forwarded) for o in op.operands]
-    return ControlOp(op.kind, operands, regions, [(r.axes, r.element) for r in op.results], dict(op.attributes))
+    return ControlOp(
+        op.kind, operands, regions, [(r.axes, r.element) for r in op.results], dict(op.attributes)
+    )
 
 
 def _seeded(results: Sequence[Tensor], deltas: Deltas, of: Sequence[Op]) -> list[Tensor]:
@@ -115,14 +119,17 @@ def _scan_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool]) -> Del
     """
     (region,), carried = op.regions, op.attributes["carried"]
     states = _with_saved_states(op)
-    sequences, captured = op.operands[carried:], [
-        c for c, use in zip(op.captured, wanted[op.operand_count :], strict=True) if use
-    ]
+    sequences, captured = (
+        op.operands[carried:],
+        [c for c, use in zip(op.captured, wanted[op.operand_count :], strict=True) if use],
+    )
     numbers = [i for i, p in enumerate(region.parameters) if isinstance(p.element, FloatType)]
     floats = [i for i in numbers if i < carried]
     slices = [i for i in numbers if i >= carried]
     output_numbers = [i for i in range(carried, len(op.results)) if deltas[i] is not None]
-    ending = [d if d is not None else VERBS.number_like(0, r) for d, r in zip(deltas, op.results, strict=True)]
+    ending = [
+        d if d is not None else VERBS.number_like(0, r) for d, r in zip(deltas, op.results, strict=True)
+    ]
 
     start = [*(ending[i] for i in floats), *(VERBS.number_like(0, c) for c in captured)]
     given = [*states, *sequences, *(ending[i] for i in output_numbers)]

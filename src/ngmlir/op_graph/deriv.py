@@ -66,7 +66,9 @@ class Adjoints:
         args: list[Tensor] = [a.forwarded for a in op.args]  # type: ignore[misc]
         attributes = attributes_of(op.operation, resolved(op.attributes))
         applied = Applied(op.operation, args, [op], attributes, wanted)
-        for arg, made, use in zip(args, GRADIENTS[op.operation.name](VERBS, applied, delta), wanted, strict=True):
+        for arg, made, use in zip(
+            args, GRADIENTS[op.operation.name](VERBS, applied, delta), wanted, strict=True
+        ):
             if made is not None and use:
                 self.add(arg, made)
 
@@ -79,7 +81,11 @@ class Adjoints:
 
         rule = CONTROL_GRADIENTS.get(op.kind)
         if rule is None:
-            limit(f"{op.kind.name} has no gradient: the number of its steps is not known", "use ng.scan, whose length is", op.location)
+            limit(
+                f"{op.kind.name} has no gradient: the number of its steps is not known",
+                "use ng.scan, whose length is",
+                op.location,
+            )
         for arg, made, use in zip(op.args, rule(op, deltas, wanted), wanted, strict=True):
             if made is not None and use:
                 self.add(arg.forwarded, made)
@@ -98,8 +104,12 @@ def _active(ops: Sequence[Op], stop: Collection[Op]) -> set[Op]:
         below = () if op in stop else tuple(data(op))
         is_source = not below and not isinstance(op, ConstantOp)
         is_array = isinstance(op, ConstantOp) and op.value.ndim > 0
-        flat = isinstance(op, StopGradientOp) or (op.operation is not None and op.operation.name in NO_GRADIENT)
-        is_number = isinstance(op, ControlOp) or (isinstance(op, Tensor) and isinstance(op.element, FloatType))
+        flat = isinstance(op, StopGradientOp) or (
+            op.operation is not None and op.operation.name in NO_GRADIENT
+        )
+        is_number = isinstance(op, ControlOp) or (
+            isinstance(op, Tensor) and isinstance(op.element, FloatType)
+        )
         if is_number and (is_source or is_array or (not flat and any(b in active for b in below))):
             active.add(op)
     return active
@@ -115,7 +125,11 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
     if not isinstance(dependent.element, FloatType):
         fail(NotDifferentiable, f"{dependent.name} holds {dependent.element}; only floats have derivatives")
     if error is None and dependent.axes:
-        fail(NotDifferentiable, f"the dependent has axes ({', '.join(dependent.axes.names)}), so a derivative needs an error", "give error= with the same axes, or reduce it to one number with ng.sum(x, out_axes=())")
+        fail(
+            NotDifferentiable,
+            f"the dependent has axes ({', '.join(dependent.axes.names)}), so a derivative needs an error",
+            "give error= with the same axes, or reduce it to one number with ng.sum(x, out_axes=())",
+        )
     adjoints = adjoints_of(dependent, error)
     target = independent.forwarded
     made = adjoints.sums.get(target)
@@ -141,8 +155,9 @@ def _seed(dependent: Tensor, error: Tensor | None) -> Tensor:
         return VERBS.number_like(1, dependent)
     error = as_op(error)
     if error.axes and not error.axes.is_equal_set(dependent.axes):
-        fail(IncompatibleAxesError, f"the error has axes ({', '.join(error.axes.names)}), the dependent ({', '.join(dependent.axes.names)})")
+        fail(
+            IncompatibleAxesError,
+            f"the error has axes ({', '.join(error.axes.names)}), the dependent ({', '.join(dependent.axes.names)})",
+        )
     check_lengths(error.axes, dependent.axes)
     return broadcast(cast(error, dependent.element), dependent.axes)
-
-

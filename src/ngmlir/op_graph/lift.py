@@ -74,14 +74,19 @@ def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), n
     attributes: dict[str, Attribute] = {"arg_attrs": labels} if names else {}
     if tied:
         attributes["ng.tied"] = integers([i for pair in tied for i in pair])
-    made = module([function(name, block, attributes, location=computation.location)], location=computation.location)
+    made = module(
+        [function(name, block, attributes, location=computation.location)], location=computation.location
+    )
     check(made)
     return Lifted(made, tuple(storages), tuple(places), tuple(tied))
 
 
 def _parameter(op: Tensor) -> AssignableTensorOp:
     if not isinstance(op, AssignableTensorOp) or not op.is_input:
-        fail(NotAssignable, f"{op!r} cannot be fed: an input is a placeholder, a variable or a persistent tensor")
+        fail(
+            NotAssignable,
+            f"{op!r} cannot be fed: an input is a placeholder, a variable or a persistent tensor",
+        )
     return op
 
 
@@ -89,7 +94,12 @@ def _static(op: Tensor) -> Any:
     """The type of a tensor whose lengths must all be set by now."""
     if DYNAMIC in (type := op.type).shape:
         axis = next(a for a in op.axes if a.length is None)
-        fail(AxisLengthError, f"the length of axis {axis.name} is not set", f"set it before the computation runs: {axis.name}.length = ...", op.location)
+        fail(
+            AxisLengthError,
+            f"the length of axis {axis.name} is not set",
+            f"set it before the computation runs: {axis.name}.length = ...",
+            op.location,
+        )
     return type
 
 
@@ -121,7 +131,12 @@ def schedule(computation: Op) -> list[Op]:
                 heapq.heappush(ready, (other.serial, other))
     if len(out) != len(ops):
         stuck = min((op for op in ops if missing[op]), key=lambda op: op.serial)
-        fail(CycleError, f"{stuck.name} would have to run before itself", "look at the order that sequential and add_control_dep ask for", stuck.location)
+        fail(
+            CycleError,
+            f"{stuck.name} would have to run before itself",
+            "look at the order that sequential and add_control_dep ask for",
+            stuck.location,
+        )
     return out
 
 
@@ -138,9 +153,18 @@ class _Lifting:
 
     def run(self, op: Op) -> None:
         if op.is_invalid:
-            fail(InvalidOp, f"the value of {op.name} was removed from the graph by a pass", location=op.location)
+            fail(
+                InvalidOp,
+                f"the value of {op.name} was removed from the graph by a pass",
+                location=op.location,
+            )
         if op.region is not None and op.region not in self.regions:
-            fail(OutsideRegion, f"{op.name} belongs to a loop or branch that is not running here", "return it as a result of the loop or branch", op.location)
+            fail(
+                OutsideRegion,
+                f"{op.name} belongs to a loop or branch that is not running here",
+                "return it as a result of the loop or branch",
+                op.location,
+            )
         if not is_executed(op):
             return
         self.builder.location = op.location
@@ -183,15 +207,31 @@ class _Lifting:
         type = _static(op)
         array = op.array()
         if op.is_scalar or isinstance(op, SizeOp):
-            return self.builder.number(array.flat[0].item(), type) if array.size else self.builder.constant(type=type, value=elements(array, type))
+            return (
+                self.builder.number(array.flat[0].item(), type)
+                if array.size
+                else self.builder.constant(type=type, value=elements(array, type))
+            )
         return self.builder.constant(type=type, value=elements(array, type))
 
     def plain(self, op: Tensor, operands: Sequence[Value]) -> Value:
         assert op.operation is not None
         type = _static(op)
-        made = build_op(op.operation, operands, resolved(op.attributes), types=[type], location=op.location, names=[op._name])
+        made = build_op(
+            op.operation,
+            operands,
+            resolved(op.attributes),
+            types=[type],
+            location=op.location,
+            names=[op._name],
+        )
         if made.result.type is not type:
-            fail(AxisLengthError, f"{op.operation.name} gives {made.result.type}, but the graph was built for {type}", "a length that a slice, a pad or a constant was made for has changed since", op.location)
+            fail(
+                AxisLengthError,
+                f"{op.operation.name} gives {made.result.type}, but the graph was built for {type}",
+                "a length that a slice, a pad or a constant was made for has changed since",
+                op.location,
+            )
         self.builder.add_op(made)
         return made.result
 
@@ -217,5 +257,3 @@ class _Lifting:
         self.regions.pop()
         self.views = views
         return made
-
-

@@ -59,7 +59,12 @@ class GraphRegion:
             at = self.outer
             while op.region is not None and op.region is not at:
                 if at is None:
-                    fail(OutsideRegion, f"{op.name} belongs to a loop or branch that is not running here", "return it as a result", op.location)
+                    fail(
+                        OutsideRegion,
+                        f"{op.name} belongs to a loop or branch that is not running here",
+                        "return it as a result",
+                        op.location,
+                    )
                 at = at.outer
         return OrderedSet(sorted(outside, key=lambda op: op.serial))
 

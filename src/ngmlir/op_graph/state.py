@@ -46,7 +46,10 @@ class InitTensorOp(Op):
         tensor, value = self.tensor, self.value
         if callable(value):
             value = value(tensor.axes)
-        return np.broadcast_to(as_array(value, tensor.axes, tensor.element, f"the initial value of {tensor.name}"), tensor.axes.known_shape)
+        return np.broadcast_to(
+            as_array(value, tensor.axes, tensor.element, f"the initial value of {tensor.name}"),
+            tensor.axes.known_shape,
+        )
 
 
 class AssignableTensorOp(Tensor):
@@ -59,7 +62,10 @@ class AssignableTensorOp(Tensor):
         self._initializers: OrderedSet[Op] = OrderedSet()
         if isinstance(initial_value, Tensor):
             if initial_value.const is None:
-                fail(UserError, f"the initial value of a storage must be known now, {initial_value.name} is computed")
+                fail(
+                    UserError,
+                    f"the initial value of a storage must be known now, {initial_value.name} is computed",
+                )
             initial_value = initial_value.const
         if initial_value is not None:
             if not callable(initial_value):
@@ -106,7 +112,9 @@ class AssignableTensorOp(Tensor):
         return assign(self, self / other)
 
 
-def _storage(axes: AxesLike, dtype: Any, role: Role, initial_value: Any, name: str | None) -> AssignableTensorOp:
+def _storage(
+    axes: AxesLike, dtype: Any, role: Role, initial_value: Any, name: str | None
+) -> AssignableTensorOp:
     element = BUILDING.float if dtype is None else element_of(dtype)
     if BUILDING.region is not None:
         limit(f"a {role.value} cannot be made inside a loop or branch", "make it before, and use it inside")
@@ -114,17 +122,23 @@ def _storage(axes: AxesLike, dtype: Any, role: Role, initial_value: Any, name: s
     return made if name is None else made.named(name)
 
 
-def placeholder(axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None) -> Tensor:
+def placeholder(
+    axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
+) -> Tensor:
     """An input of a computation. One with an initial value may be left out of the computation's arguments."""
     return _storage(axes, dtype, Role.PLACEHOLDER, initial_value, name)
 
 
-def variable(axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None) -> Tensor:
+def variable(
+    axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
+) -> Tensor:
     """A trainable value that is kept from run to run."""
     return _storage(axes, dtype, Role.VARIABLE, initial_value, name)
 
 
-def persistent_tensor(axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None) -> Tensor:
+def persistent_tensor(
+    axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
+) -> Tensor:
     """A value that is kept from run to run and is not trained."""
     return _storage(axes, dtype, Role.PERSISTENT, initial_value, name)
 
@@ -150,7 +164,11 @@ class AssignOp(Op):
     def __init__(self, target: Tensor, value: Tensor):
         if target.storage is None:
             kind = "a constant" if target.is_constant else "computed"
-            fail(NotAssignable, f"{target.name} is {kind}, nothing can be assigned to it", "assign to a variable, a persistent tensor or a placeholder")
+            fail(
+                NotAssignable,
+                f"{target.name} is {kind}, nothing can be assigned to it",
+                "assign to a variable, a persistent tensor or a placeholder",
+            )
         if BUILDING.region is not None:
             limit("a loop or branch cannot assign", "hand the value on as a result and assign it after")
         super().__init__([target, value])
@@ -182,7 +200,9 @@ def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
     family = lvalue.family
     if not isinstance(rvalue, Tensor):
         same_rank = np.ndim(rvalue) == len(lvalue.axes)
-        rvalue = family.constant(rvalue, axes=lvalue.axes if same_rank or not np.ndim(rvalue) else None, dtype=lvalue.element)
+        rvalue = family.constant(
+            rvalue, axes=lvalue.axes if same_rank or not np.ndim(rvalue) else None, dtype=lvalue.element
+        )
     value = family.broadcast(family.cast(rvalue, lvalue.element), lvalue.axes)
     return AssignOp(lvalue, value)
 

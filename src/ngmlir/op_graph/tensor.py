@@ -89,7 +89,11 @@ class Tensor(Op):
     # ---- operators: `==` and `!=` stay identity
 
     def __bool__(self) -> bool:
-        fail(UserError, f"{self.name} has no truth value while the graph is being built", "use ng.cond or ng.where")
+        fail(
+            UserError,
+            f"{self.name} has no truth value while the graph is being built",
+            "use ng.cond or ng.where",
+        )
 
     def __add__(self, other: Any) -> Tensor:
         return self.family.add(self, other)
@@ -174,7 +178,11 @@ class Tensor(Op):
 
     def __iter__(self) -> Any:
         # Without this, Python would try the items 0, 1, ... one after the other.
-        fail(UserError, f"{self.name} cannot be iterated over", "take slices along an axis with ng.slice_along_axis")
+        fail(
+            UserError,
+            f"{self.name} cannot be iterated over",
+            "take slices along an axis with ng.slice_along_axis",
+        )
 
 
 def tensor_type(axes: Axes, element: Type) -> TensorType:

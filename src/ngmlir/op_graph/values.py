@@ -36,7 +36,11 @@ def element_of(dtype: Any) -> Type:
     try:
         return type_of_dtype(dtype)
     except TypeError:
-        fail(UserError, f"there is no element type {dtype!r}", f"one of {', '.join(_BY_NAME)}, or a NumPy dtype")
+        fail(
+            UserError,
+            f"there is no element type {dtype!r}",
+            f"one of {', '.join(_BY_NAME)}, or a NumPy dtype",
+        )
 
 
 def default_dtype(dtype: Any = None) -> np.dtype[Any]:
@@ -108,10 +112,16 @@ def as_array(value: Any, axes: Axes, element: Type, what: str = "the value") -> 
     if array.ndim == 0:
         return array
     if array.ndim != len(axes):
-        fail(IncompatibleAxesError, f"{what} has {array.ndim} dimensions, the axes ({', '.join(axes.names)}) have {len(axes)}")
+        fail(
+            IncompatibleAxesError,
+            f"{what} has {array.ndim} dimensions, the axes ({', '.join(axes.names)}) have {len(axes)}",
+        )
     for axis, length in zip(axes, array.shape, strict=True):
         if axis.length not in (None, length):
-            fail(AxisLengthError, f"{what} has {length} elements along {axis.name}, whose length is {axis.length}")
+            fail(
+                AxisLengthError,
+                f"{what} has {length} elements along {axis.name}, whose length is {axis.length}",
+            )
     array.flags.writeable = False
     return array
 
@@ -132,7 +142,6 @@ def constant(const: Any, axes: AxesLike | None = None, dtype: Any = None) -> Ten
     return ConstantOp(value, axes, element)
 
 
-
 def as_op(value: Any) -> Tensor:
     """The tensor itself; numbers and arrays become constants."""
     return value if isinstance(value, Tensor) else constant(value)
@@ -140,5 +149,3 @@ def as_op(value: Any) -> Tensor:
 
 def as_ops(values: Any) -> tuple[Tensor, ...]:
     return tuple(as_op(v) for v in values)
-
-

@@ -46,7 +46,12 @@ class GraphVerbs(GradientVerbs[Tensor]):
         return [node_class(op)(operands, dict(attributes), axes, element_type(inferred))]
 
     def stated(
-        self, op: type[core.Op], operands: Sequence[Tensor], attributes: Mapping[str, Any], axes: Axes, element: Type
+        self,
+        op: type[core.Op],
+        operands: Sequence[Tensor],
+        attributes: Mapping[str, Any],
+        axes: Axes,
+        element: Type,
     ) -> Tensor:
         """A node whose result has these axes and elements; the op's rule checks that it can."""
         infer(op, [o.type for o in operands], attributes, [tensor_type(axes, element)])
@@ -64,13 +69,19 @@ class GraphVerbs(GradientVerbs[Tensor]):
         return cast(value, like.element)
 
     def rename_like(self, value: Tensor, like: Tensor) -> Tensor:
-        return value if value.axes == like.axes else self.stated(ng.CastAxesOp, [value], {}, like.axes, value.element)
+        return (
+            value
+            if value.axes == like.axes
+            else self.stated(ng.CastAxesOp, [value], {}, like.axes, value.element)
+        )
 
     def reshape_like(self, value: Tensor, like: Tensor) -> Tensor:
         return self.stated(ng.ReshapeOp, [value], {}, like.axes, value.element)
 
     def broadcast_like(self, value: Tensor, like: Tensor, dimensions: Sequence[int]) -> Tensor:
-        return self.stated(ng.BroadcastOp, [value], {"dimensions": tuple(dimensions)}, like.axes, value.element)
+        return self.stated(
+            ng.BroadcastOp, [value], {"dimensions": tuple(dimensions)}, like.axes, value.element
+        )
 
     def repeat(self, value: Tensor, at: int, like: Tensor, dimension: int) -> Tensor:
         axes = Axes((*value.axes[:at], Axis(like.axes[dimension].length), *value.axes[at:]))
@@ -92,13 +103,20 @@ class GraphVerbs(GradientVerbs[Tensor]):
         axes = Axes(axis if d == dimension else a for d, a in enumerate(value.axes))
 
         def along(inside: int, whole: Any) -> tuple[Any, ...]:
-            return tuple([inside if d == dimension else a if whole is None else whole for d, a in enumerate(value.axes)])
+            return tuple(
+                [
+                    inside if d == dimension else a if whole is None else whole
+                    for d, a in enumerate(value.axes)
+                ]
+            )
 
         # The axis itself stands for its length where the slice takes all of it.
         attributes = {"starts": along(start, 0), "limits": along(limit, None), "steps": along(step, 1)}
         return node_class(ng.SliceOp)([value], attributes, axes, value.element)
 
-    def pad_like(self, value: Tensor, like: Tensor, low: Sequence[int], high: Sequence[int], fill: int = 0) -> Tensor:
+    def pad_like(
+        self, value: Tensor, like: Tensor, low: Sequence[int], high: Sequence[int], fill: int = 0
+    ) -> Tensor:
         attributes = {"low": tuple(low), "high": tuple(high), "value": numeric_literal(fill, value.element)}
         return self.stated(ng.PadOp, [value], attributes, like.axes, value.element)
 
@@ -114,7 +132,9 @@ def cast(x: Tensor, element: Type) -> Tensor:
     return x if x.element is element else VERBS.stated(ng.CastOp, [x], {}, x.axes, element)
 
 
-def infer(op: type[core.Op], operands: Sequence[Type], attributes: Mapping[str, Any], types: Sequence[Type]) -> Sequence[Type]:
+def infer(
+    op: type[core.Op], operands: Sequence[Type], attributes: Mapping[str, Any], types: Sequence[Type]
+) -> Sequence[Type]:
     """Result types by the op's definition; UserError at the user's line where the operands do not fit."""
     definition = op.definition
     assert definition is not None
@@ -128,7 +148,9 @@ def infer(op: type[core.Op], operands: Sequence[Type], attributes: Mapping[str, 
                 if not (other is type or _agree(other, type)):
                     fail(UserError, f"{op.name} takes operands of one type, not {other} and {type}")
     try:
-        return definition.infer(Typing(tuple(operands), attributes_of(op, resolved(attributes)), tuple(types)))
+        return definition.infer(
+            Typing(tuple(operands), attributes_of(op, resolved(attributes)), tuple(types))
+        )
     except UserError as error:
         what = error.diagnostics[0]
         fail(UserError, f"{op.name}: {what.message}", what.hint)
@@ -142,7 +164,9 @@ def _agree(a: Type, b: Type) -> bool:
 def resolved(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Attribute values in which an axis stands for the length that it has now."""
     return {
-        name: tuple([v.size if isinstance(v, Axis) else v for v in value]) if isinstance(value, tuple) else value
+        name: tuple([v.size if isinstance(v, Axis) else v for v in value])
+        if isinstance(value, tuple)
+        else value
         for name, value in attributes.items()
     }
 
@@ -156,5 +180,7 @@ def axes_of_type(type: Type, known: Sequence[Axes]) -> Axes:
     made = []
     for name, size in zip(type.axes or (), type.shape, strict=True):
         axis = by_name.get(name)
-        made.append(axis if axis is not None and axis.size == size else Axis(None if size == DYNAMIC else size, name))
+        made.append(
+            axis if axis is not None and axis.size == size else Axis(None if size == DYNAMIC else size, name)
+        )
     return Axes(made)

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..ir.attributes import elements
 from ..ir.core import Value
-
 from ..ir.types import TensorType, i32
 from ..ops import ng
 from ..ops.builder import Builder
@@ -36,11 +35,17 @@ def written(builder: Builder, view: Tensor, value: Value, read: Callable[[Op], V
     elif view.operation is ng.CastAxesOp:
         value = builder.cast_axes(value, type=base.type)
     else:
-        fail(NotAssignable, f"{view.name} repeats its elements, so it cannot be written to", location=view.location)
+        fail(
+            NotAssignable,
+            f"{view.name} repeats its elements, so it cannot be written to",
+            location=view.location,
+        )
     return written(builder, base, value, read)
 
 
-def _with_slice(builder: Builder, whole: Value, part: Value, places: list[tuple[int, int, int]], d: int) -> Value:
+def _with_slice(
+    builder: Builder, whole: Value, part: Value, places: list[tuple[int, int, int]], d: int
+) -> Value:
     """`whole` with a slice of it replaced, looking at dimensions from `d` on."""
     if d == len(places):
         return part
@@ -59,11 +64,9 @@ def _with_slice(builder: Builder, whole: Value, part: Value, places: list[tuple[
             pieces.append(_window(builder, whole, d, start + count, size, 1))
         return builder.concatenate(pieces, axis=d)
     indices = [start + i * step for i in range(count)]
-    at = builder.constant(type=(type := TensorType((count,), i32)), value=elements(np.array(indices, np.int32), type))
+    line = TensorType((count,), i32)
+    at = builder.constant(type=line, value=elements(np.array(indices, np.int32), line))
     return builder.scatter(whole, at, slab, axis=d, combine="set")
-
-
-    return np.array(values, np.int32)
 
 
 def _window(builder: Builder, value: Value, d: int, start: int, limit: int, step: int) -> Value:

@@ -234,13 +234,19 @@ def _power(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
 @gradient("maximum")
 def _maximum(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     x, y = op.operands
-    return [_where(v, v.greater(a, b), delta) if w else None for a, b, w in ((x, y, op.wanted[0]), (y, x, op.wanted[1]))]
+    return [
+        _where(v, v.greater(a, b), delta) if w else None
+        for a, b, w in ((x, y, op.wanted[0]), (y, x, op.wanted[1]))
+    ]
 
 
 @gradient("minimum")
 def _minimum(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     x, y = op.operands
-    return [_where(v, v.less(a, b), delta) if w else None for a, b, w in ((x, y, op.wanted[0]), (y, x, op.wanted[1]))]
+    return [
+        _where(v, v.less(a, b), delta) if w else None
+        for a, b, w in ((x, y, op.wanted[0]), (y, x, op.wanted[1]))
+    ]
 
 
 @gradient("atan2")
@@ -303,7 +309,9 @@ def _slice(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     shape = v.shape_of(source)
     low, high = [0] * len(shape), [0] * len(shape)
     strided = {}
-    for d, (start, limit, step) in enumerate(zip(op.get("starts"), op.get("limits"), op.get("steps"), strict=True)):
+    for d, (start, limit, step) in enumerate(
+        zip(op.get("starts"), op.get("limits"), op.get("steps"), strict=True)
+    ):
         if (start, limit, step) == (0, shape[d], 1):
             continue
         count = v.shape_of(delta)[d]
@@ -357,7 +365,9 @@ def _stack(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
 
 def _from_start(v: GradientVerbs[V], indices: V, size: int) -> V:
     """Indices counted from the start."""
-    return v.select(v.less(indices, v.number_like(0, indices)), v.add(indices, v.number_like(size, indices)), indices)
+    return v.select(
+        v.less(indices, v.number_like(0, indices)), v.add(indices, v.number_like(size, indices)), indices
+    )
 
 
 def _clamped(v: GradientVerbs[V], indices: V, size: int) -> V:
@@ -446,7 +456,9 @@ def _mean(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
 
 @gradient("max", "min")
 def _extreme(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    return [_where(v, v.equal(op.operands[0], _spread_back(v, op.results[0], op)), _spread_back(v, delta, op))]
+    return [
+        _where(v, v.equal(op.operands[0], _spread_back(v, op.results[0], op)), _spread_back(v, delta, op))
+    ]
 
 
 @gradient("product")
@@ -567,5 +579,3 @@ def _cross_entropy(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V 
     if op.wanted[1]:
         to_targets = v.negative(v.multiply(v.log_softmax(logits, axes=axes), wide))
     return [to_logits, to_targets]
-
-

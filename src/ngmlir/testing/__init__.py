@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 7: helpers for tests of programs that use ngmlir: executors, derivative checks, random tensors."""
+"""Rank 8: helpers for tests of programs that use ngmlir: executors, derivative checks, random tensors."""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ class ExecutorFactory:
         """The contents of a storage."""
         return self.transformer.get_tensor_view_value(op, host_tensor)
 
-    def numeric_derivative(self, f: Tensor, x: Tensor, dx: float, *parameters: Tensor) -> Callable[..., Array]:
+    def numeric_derivative(
+        self, f: Tensor, x: Tensor, dx: float, *parameters: Tensor
+    ) -> Callable[..., Array]:
         """A function of values of x and the parameters: the derivative of f by x from differences of values."""
         run = self.executor(f, x, *parameters)
         return lambda value, *given: numeric_derivative(lambda v: run(v, *given), value, dx)
@@ -63,7 +65,9 @@ class ExecutorFactory:
 
 
 @contextmanager
-def executor(results: Any, *parameters: Tensor, transformer: str | None = None) -> Iterator[DeviceComputation]:
+def executor(
+    results: Any, *parameters: Tensor, transformer: str | None = None
+) -> Iterator[DeviceComputation]:
     """A callable from values of the parameters to values of the results, on a transformer of its own."""
     made = make_transformer(transformer)
     try:
@@ -104,7 +108,9 @@ def check_derivative(
     """Asserts that the derivative of f by x is what differences of values say."""
     with ExecutorFactory(make_transformer(transformer)) as factory:
         symbolic = factory.derivative(f, x, *parameters)(x_value, *parameter_values)
-        numeric = factory.numeric_derivative(f, x, delta, *parameters)(np.array(x_value, x.dtype), *parameter_values)
+        numeric = factory.numeric_derivative(f, x, delta, *parameters)(
+            np.array(x_value, x.dtype), *parameter_values
+        )
     np.testing.assert_allclose(symbolic, numeric, **tolerance)
 
 

@@ -27,10 +27,14 @@ class RandomTensorGenerator:
         """Uniform in [low, high)."""
         return self.rng.uniform(low, high, make_axes(axes).known_shape).astype(dtype or self.dtype)
 
-    def discrete_uniform(self, low: float, high: float, quantum: float, axes: AxesLike, dtype: Any = None) -> Array:
+    def discrete_uniform(
+        self, low: float, high: float, quantum: float, axes: AxesLike, dtype: Any = None
+    ) -> Array:
         """Multiples of `quantum` above `low`, below `high`."""
         steps = int((high - low) / quantum)
-        return (self.rng.randint(0, steps, make_axes(axes).known_shape) * quantum + low).astype(dtype or self.dtype)
+        return (self.rng.randint(0, steps, make_axes(axes).known_shape) * quantum + low).astype(
+            dtype or self.dtype
+        )
 
     def random_integers(self, low: int, high: int, axes: AxesLike, dtype: Any = np.int8) -> Array:
         """Integers from low to high, both included."""
@@ -40,6 +44,10 @@ class RandomTensorGenerator:
         """Normal with mean `loc` and deviation `scale`."""
         return self.rng.normal(loc, scale, make_axes(axes).known_shape).astype(dtype or self.dtype)
 
-    def randn_abs_clip(self, axes: AxesLike, clip_min: float = 0.0, clip_max: float = 1.0, dtype: Any = None) -> Array:
+    def randn_abs_clip(
+        self, axes: AxesLike, clip_min: float = 0.0, clip_max: float = 1.0, dtype: Any = None
+    ) -> Array:
         """Magnitudes of normal numbers, held between two bounds."""
-        return np.clip(np.abs(self.rng.normal(0, 1, make_axes(axes).known_shape)), clip_min, clip_max).astype(dtype or self.dtype)
+        return np.clip(np.abs(self.rng.normal(0, 1, make_axes(axes).known_shape)), clip_min, clip_max).astype(
+            dtype or self.dtype
+        )

@@ -31,7 +31,11 @@ class TransformerFactory:
 
     def __init__(self, name: str, **arguments: Any):
         if name not in transformer_choices():
-            fail(UnsupportedTransformerException, f"there is no transformer '{name}'", f"one of {', '.join(transformer_choices())}")
+            fail(
+                UnsupportedTransformerException,
+                f"there is no transformer '{name}'",
+                f"one of {', '.join(transformer_choices())}",
+            )
         self.name = name
         self.arguments = arguments
 

@@ -19,7 +19,9 @@ Run = Callable[..., Sequence[Any]]
 Backend = Callable[[Module, Mapping[int, DeviceBufferStorage], Sequence[tuple[int, int]]], Run]
 
 
-def _interpreted(module: Module, state: Mapping[int, DeviceBufferStorage], tied: Sequence[tuple[int, int]]) -> Run:
+def _interpreted(
+    module: Module, state: Mapping[int, DeviceBufferStorage], tied: Sequence[tuple[int, int]]
+) -> Run:
     """Op by op in NumPy: slow, and the meaning of every op."""
     from ..ops.interpreter import run
 
@@ -39,7 +41,9 @@ def _interpreted(module: Module, state: Mapping[int, DeviceBufferStorage], tied:
     return call
 
 
-def _compiled_for_cpu(module: Module, state: Mapping[int, DeviceBufferStorage], tied: Sequence[tuple[int, int]]) -> Run:
+def _compiled_for_cpu(
+    module: Module, state: Mapping[int, DeviceBufferStorage], tied: Sequence[tuple[int, int]]
+) -> Run:
     """Machine code; state is changed where it lies."""
     from ..compiler import compile_module
 

@@ -29,7 +29,11 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
             return np.broadcast_to(array, shape).astype(dtype)
     except (ValueError, TypeError) as error:
         names = ", ".join(f"{a.name}: {a.length}" for a in op.axes)
-        fail(UserError, f"{op.name} has axes ({names}), a value of shape {array.shape} does not fit: {error}", f"it was made at {op.location}")
+        fail(
+            UserError,
+            f"{op.name} has axes ({names}), a value of shape {array.shape} does not fit: {error}",
+            f"it was made at {op.location}",
+        )
 
 
 class DeviceBufferStorage:
@@ -138,5 +142,7 @@ def _view(op: Op, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return below.reshape(op.axes.known_shape)
     if op.operation is ng.BroadcastOp:
         places = attributes["dimensions"]
-        return np.broadcast_to(np.expand_dims(below, [d for d in range(len(op.axes)) if d not in places]), op.axes.known_shape)
+        return np.broadcast_to(
+            np.expand_dims(below, [d for d in range(len(op.axes)) if d not in places]), op.axes.known_shape
+        )
     return below

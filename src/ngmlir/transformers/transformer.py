@@ -80,7 +80,10 @@ class DeviceComputation:
             values = tuple(self._value(feed_dict, p) for p in parameters)
         if len(values) != len(parameters):
             names = ", ".join(p.name for p in parameters)
-            fail(UserError, f"the computation takes {len(parameters)} values ({names}), but {len(values)} were given")
+            fail(
+                UserError,
+                f"the computation takes {len(parameters)} values ({names}), but {len(values)} were given",
+            )
         if self.executor is None:
             self.transform()
         return self._run(values)
@@ -94,7 +97,11 @@ class DeviceComputation:
     def _run(self, values: Sequence[Any]) -> Any:
         for storage in self._unset:
             if not storage.initialized:
-                fail(UninitializedVariable, f"{storage.op.name} is read before it has a value", f"give it an initial_value where it is made ({storage.op.location}), feed it, or assign to it first")
+                fail(
+                    UninitializedVariable,
+                    f"{storage.op.name} is read before it has a value",
+                    f"give it an initial_value where it is made ({storage.op.location}), feed it, or assign to it first",
+                )
         given = []
         for value, (op, storage, shape, dtype) in zip(values, self._fed, strict=True):
             if storage is not None:
@@ -163,7 +170,9 @@ class Transformer:
     def __enter__(self) -> Transformer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     # ---- state
@@ -178,10 +187,16 @@ class Transformer:
         """A storage, or a view of one, to look at and to set (`view[...] = value`)."""
         op = op.forwarded  # type: ignore[assignment]
         if not isinstance(op.storage, AssignableTensorOp):
-            fail(NotAssignable, f"{op.name} is computed: it has no contents between runs", "return it from a computation")
+            fail(
+                NotAssignable,
+                f"{op.name} is computed: it has no contents between runs",
+                "return it from a computation",
+            )
         return DeviceTensor(self.storage_of(op.storage), op)
 
-    def get_tensor_view_value(self, op: Tensor, host_tensor: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+    def get_tensor_view_value(
+        self, op: Tensor, host_tensor: np.ndarray[Any, Any] | None = None
+    ) -> np.ndarray[Any, Any]:
         """A copy of the contents of a storage or of a view of one."""
         return self.get_op_tensor_view(op).get(host_tensor)
 

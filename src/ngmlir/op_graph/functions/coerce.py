@@ -39,13 +39,13 @@ def common_element(x: Any, y: Any) -> Type:
         if x.element is y.element:
             return x.element
         return element_of(np.result_type(x.dtype, y.dtype))
-    for tensor, other in ((x, y), (y, x)):
-        if isinstance(tensor, Tensor):
-            whole = isinstance(other, (bool, int, np.bool_, np.integer))
-            if isinstance(tensor.element, FloatType) or (whole and tensor.element is not i1):
-                return tensor.element
-            return element_of(np.result_type(tensor.dtype, np.asarray(other).dtype if np.ndim(other) else type(other)))
-    return BUILDING.float
+    tensor, other = (x, y) if isinstance(x, Tensor) else (y, x)
+    if not isinstance(tensor, Tensor):
+        return BUILDING.float
+    whole = isinstance(other, (bool, int, np.bool_, np.integer))
+    if isinstance(tensor.element, FloatType) or (whole and tensor.element is not i1):
+        return tensor.element
+    return element_of(np.result_type(tensor.dtype, np.asarray(other).dtype))
 
 
 def cast(x: Any, dtype: Any) -> Tensor:
@@ -64,8 +64,16 @@ def check_lengths(x: Axes, y: Axes) -> None:
     """An axis held by both sides must have one length."""
     for axis in x:
         for other in y:
-            if axis.name == other.name and axis.length != other.length and None not in (axis.length, other.length):
-                fail(AxisLengthError, f"axis {axis.name} has {axis.length} elements on the left and {other.length} on the right", "slice or pad one side, or rename its axis with ng.cast_role")
+            if (
+                axis.name == other.name
+                and axis.length != other.length
+                and None not in (axis.length, other.length)
+            ):
+                fail(
+                    AxisLengthError,
+                    f"axis {axis.name} has {axis.length} elements on the left and {other.length} on the right",
+                    "slice or pad one side, or rename its axis with ng.cast_role",
+                )
 
 
 def broadcast(x: Any, axes: AxesLike) -> Tensor:
@@ -78,7 +86,11 @@ def broadcast(x: Any, axes: AxesLike) -> Tensor:
         return ConstantOp(x.value, axes, x.element)
     lost = [n for n in x.axes.names if n not in axes.names]
     if lost:
-        fail(IncompatibleAxesError, f"({', '.join(x.axes.names)}) cannot become ({', '.join(axes.names)}): {', '.join(lost)} would be lost", "reduce over it first, or slice it")
+        fail(
+            IncompatibleAxesError,
+            f"({', '.join(x.axes.names)}) cannot become ({', '.join(axes.names)}): {', '.join(lost)} would be lost",
+            "reduce over it first, or slice it",
+        )
     check_lengths(x.axes, axes)
     places = [axes.index(a) for a in x.axes]
     if places != sorted(places):
@@ -89,8 +101,6 @@ def broadcast(x: Any, axes: AxesLike) -> Tensor:
     return VERBS.stated(BroadcastOp, [x], {"dimensions": tuple(sorted(places))}, axes, x.element)
 
 
-
-
 def align(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Both with the same axes."""
     if x.axes.names == y.axes.names:
@@ -99,5 +109,3 @@ def align(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     check_lengths(x.axes, y.axes)
     axes = result_axes(x.axes, y.axes)
     return broadcast(x, axes), broadcast(y, axes)
-
-

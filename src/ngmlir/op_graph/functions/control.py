@@ -26,14 +26,21 @@ def _like(made: Any, wanted: Tensor, what: str) -> Tensor:
     """A result of a body with the axes and elements that it must have."""
     made = as_op(made)
     if not made.axes.is_sub_set(wanted.axes):
-        fail(IncompatibleAxesError, f"{what} has axes ({', '.join(made.axes.names)}), but ({', '.join(wanted.axes.names)}) are needed")
+        fail(
+            IncompatibleAxesError,
+            f"{what} has axes ({', '.join(made.axes.names)}), but ({', '.join(wanted.axes.names)}) are needed",
+        )
     return broadcast(cast_elements(made, wanted.element), wanted.axes)
 
 
 def _truth(condition: Any, what: str) -> Tensor:
     condition = as_op(condition)
     if condition.axes:
-        fail(IncompatibleAxesError, f"{what} must be one value, not one with axes ({', '.join(condition.axes.names)})", "reduce it with ng.any or ng.all")
+        fail(
+            IncompatibleAxesError,
+            f"{what} must be one value, not one with axes ({', '.join(condition.axes.names)})",
+            "reduce it with ng.any or ng.all",
+        )
     return condition if condition.element is i1 else condition.family.not_equal(condition, 0)
 
 
@@ -77,7 +84,9 @@ def while_loop(condition: Callable[..., Any], body: Callable[..., Any], initial:
     return made.results if isinstance(initial, (tuple, list)) else made.results[0]
 
 
-def scan(body: Callable[..., Any], initial: Any, sequences: Any, axis: Axis | str, reverse: bool = False) -> tuple[Any, Any]:
+def scan(
+    body: Callable[..., Any], initial: Any, sequences: Any, axis: Axis | str, reverse: bool = False
+) -> tuple[Any, Any]:
     """Runs `body(carried, slices) -> (carried, outputs)` once per position along an axis.
 
     `initial`, `sequences` and what the body gives are tensors or tuples of them. Gives the last carried values and the
@@ -87,9 +96,12 @@ def scan(body: Callable[..., Any], initial: Any, sequences: Any, axis: Axis | st
     if not given:
         fail(UserError, "a scan needs a sequence to run along")
     along = given[0].axes[given[0].axes.index(axis)]
-    lengths = {s.axes[s.axes.index(along)].length for s in given}
-    if len(lengths - {None}) > 1:
-        fail(AxisLengthError, f"the sequences have different lengths along {along.name}: {sorted(lengths - {None})}")  # type: ignore[type-var]
+    lengths = {a.length for s in given for a in s.axes.find_by_name(along.name) if a.length is not None}
+    if len(lengths) > 1:
+        fail(
+            AxisLengthError,
+            f"the sequences have different lengths along {along.name}: {sorted(lengths)}",
+        )
     ordered = [axes_with_order(s, Axes((s.axes[s.axes.index(along)], *(s.axes - along)))) for s in given]
     single_output = False
     output_types: list[Any] = []
@@ -101,7 +113,11 @@ def scan(body: Callable[..., Any], initial: Any, sequences: Any, axis: Axis | st
         nonlocal single_output
         result = body(pack(values[: len(start)], initial), pack(values[len(start) :], sequences))
         if not isinstance(result, (tuple, list)) or len(result) != 2:
-            fail(UserError, "the body of a scan gives (carried, outputs)", "give an empty tuple where there is nothing")
+            fail(
+                UserError,
+                "the body of a scan gives (carried, outputs)",
+                "give an empty tuple where there is nothing",
+            )
         carried, outputs = _tuple(result[0]), _tuple(result[1])
         single_output = not isinstance(result[1], (tuple, list))
         if len(carried) != len(start):
@@ -112,6 +128,8 @@ def scan(body: Callable[..., Any], initial: Any, sequences: Any, axis: Axis | st
     parameters = [*((s.axes, s.element) for s in start), *((s.axes[1:], s.element) for s in ordered)]
     region = build_region(parameters, step)
     types = [*((s.axes, s.element) for s in start), *output_types]
-    made = ControlOp(ng.ScanOp, [*start, *ordered], [region], types, {"carried": len(start), "reverse": reverse})
+    made = ControlOp(
+        ng.ScanOp, [*start, *ordered], [region], types, {"carried": len(start), "reverse": reverse}
+    )
     outputs = made.results[len(start) :]
     return pack(made.results[: len(start)], initial), outputs[0] if single_output else outputs

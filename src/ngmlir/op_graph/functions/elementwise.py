@@ -293,7 +293,11 @@ def greater_equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
 def _bits(name: str, x: Any, y: Any) -> Tensor:
     element = common_element(x, y)
     if isinstance(element, FloatType):
-        fail(UserError, f"{name} works on integers and bools, not on {element}", "cast with ng.cast(x, 'i32'), or compare first")
+        fail(
+            UserError,
+            f"{name} works on integers and bools, not on {element}",
+            "cast with ng.cast(x, 'i32'), or compare first",
+        )
     return getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))  # type: ignore[no-any-return]
 
 

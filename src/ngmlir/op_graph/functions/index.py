@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from ...ir.types import FloatType, i1, i32
 from ...ops import ng
@@ -35,26 +35,39 @@ def gather(x: Any, indices: Any, axis: Any) -> Tensor:
     return VERBS.gather(x, _indices(indices), axis=x.axes.index(axis))
 
 
-def scatter(x: Any, indices: Any, updates: Any, axis: Any, combine: str = "set") -> Tensor:
+def scatter(
+    x: Any, indices: Any, updates: Any, axis: Any, combine: Literal["set", "add", "max", "min"] = "set"
+) -> Tensor:
     """x with slices along an axis set (or `add`, `max`, `min`) to updates at indices."""
     x, indices = as_op(x), _indices(indices)
     place = x.axes.index(axis)
     axes = Axes((*x.axes[:place], *indices.axes, *x.axes[place + 1 :]))
-    return VERBS.scatter(x, indices, broadcast(cast_elements(as_op(updates), x.element), axes), axis=place, combine=combine)
+    return VERBS.scatter(
+        x, indices, broadcast(cast_elements(as_op(updates), x.element), axes), axis=place, combine=combine
+    )
 
 
-def lookuptable(lut: Any, idx: Any, axes: AxesLike, update: bool = True, pad_idx: int | None = None) -> Tensor:
+def lookuptable(
+    lut: Any, idx: Any, axes: AxesLike, update: bool = True, pad_idx: int | None = None
+) -> Tensor:
     """An embedding: rows of `lut` by index. `axes` of the result say which axis of `lut` is looked up.
 
     With `pad_idx`, that row gets no gradient; with `update=False`, no row does.
     """
     lut, idx, axes = as_op(lut), _indices(idx), make_axes(axes)
     if len(lut.axes) != 2 or len(idx.axes) != 1:
-        fail(IncompatibleAxesError, f"a table has two axes and its indices one, not ({', '.join(lut.axes.names)}) and ({', '.join(idx.axes.names)})")
+        fail(
+            IncompatibleAxesError,
+            f"a table has two axes and its indices one, not ({', '.join(lut.axes.names)}) and ({', '.join(idx.axes.names)})",
+        )
     looked_up = 0 if lut.axes[1] in axes else 1
     made = Axes((*lut.axes[:looked_up], *idx.axes, *lut.axes[looked_up + 1 :]))
     if made != axes:
-        fail(IncompatibleAxesError, f"looking up {lut.axes[looked_up].name} gives ({', '.join(made.names)}), not ({', '.join(axes.names)})", "reorder with ng.axes_with_order")
+        fail(
+            IncompatibleAxesError,
+            f"looking up {lut.axes[looked_up].name} gives ({', '.join(made.names)}), not ({', '.join(axes.names)})",
+            "reorder with ng.axes_with_order",
+        )
     if pad_idx is not None and pad_idx < 0:
         pad_idx += lut.axes[looked_up].known_length
     return VERBS.lookup(lut if update else stop_gradient(lut), idx, axis=looked_up, pad=pad_idx)

@@ -25,7 +25,11 @@ def dot(x: Any, y: Any, *, batch_axes: AxesLike = (), dtype: Any = None) -> Tens
     common = [n for n in x.axes.names if n in y.axes.names]
     for axis in batch:
         if axis.name not in common:
-            fail(IncompatibleAxesError, f"the batch axis {axis.name} must be held by both sides", f"left ({', '.join(x.axes.names)}), right ({', '.join(y.axes.names)})")
+            fail(
+                IncompatibleAxesError,
+                f"the batch axis {axis.name} must be held by both sides",
+                f"left ({', '.join(x.axes.names)}), right ({', '.join(y.axes.names)})",
+            )
     check_lengths(x.axes, y.axes)
     contract = [n for n in common if n not in batch.names]
     return VERBS.dot(

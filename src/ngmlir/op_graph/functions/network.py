@@ -94,7 +94,10 @@ def softplus(x: Any) -> Tensor:
 def _matched(y: Any, t: Any) -> tuple[Tensor, Tensor]:
     y, t = floating(y), floating(t)
     if not (y.axes.is_sub_set(t.axes) or y.axes.is_super_set(t.axes)):
-        fail(UnmatchedAxesError, f"axes of the prediction ({', '.join(y.axes.names)}) and the target ({', '.join(t.axes.names)}) must be contained in each other")
+        fail(
+            UnmatchedAxesError,
+            f"axes of the prediction ({', '.join(y.axes.names)}) and the target ({', '.join(t.axes.names)}) must be contained in each other",
+        )
     return y, t
 
 
@@ -127,7 +130,9 @@ def _kept(axes: Axes, out_axes: AxesLike | None) -> Axes:
     return axes - axes.feature_axes() if out_axes is None else make_axes(out_axes)
 
 
-def cross_entropy_binary_inner(y: Any, t: Any, enable_sig_opt: bool = True, enable_diff_opt: bool = True) -> Tensor:
+def cross_entropy_binary_inner(
+    y: Any, t: Any, enable_sig_opt: bool = True, enable_diff_opt: bool = True
+) -> Tensor:
     """-(t * log(y) + (1 - t) * log(1 - y)) of each element. Where y is a sigmoid, its logits are used."""
     y, t = _matched(y, t)
     schema = schema_of(y, Sigmoid) if enable_sig_opt else None

@@ -59,5 +59,3 @@ def normal(x: Tensor, loc: float = 0.0, scale: float = 1.0, seed: int | None = N
 def _scaled(drawn: Tensor, scale: float, shift: float) -> Tensor:
     made = drawn if scale == 1 else multiply(drawn, scale, dtype=drawn.element)
     return made if shift == 0 else add(made, shift, dtype=drawn.element)
-
-

@@ -20,7 +20,11 @@ from .elementwise import absolute, add, sqrt, square, subtract
 
 
 def compute_reduction_axes(
-    x: Tensor, reduction_axes: AxesLike | None, out_axes: AxesLike | None, *, default: Callable[[Axes], Axes] = Axes.feature_axes
+    x: Tensor,
+    reduction_axes: AxesLike | None,
+    out_axes: AxesLike | None,
+    *,
+    default: Callable[[Axes], Axes] = Axes.feature_axes,
 ) -> tuple[Axes, Axes]:
     """(axes to reduce, axes of the result): what is not given follows from the other, or from `default`."""
     if reduction_axes is None and out_axes is None:
@@ -36,7 +40,11 @@ def compute_reduction_axes(
     if kept is None:
         kept = x.axes - reduced
     if set(reduced.names) & set(kept.names) or len(reduced) + len(kept) != len(x.axes):
-        fail(IncompatibleAxesError, f"reducing ({', '.join(reduced.names)}) of ({', '.join(x.axes.names)}) does not leave ({', '.join(kept.names)})", "give one of reduction_axes and out_axes")
+        fail(
+            IncompatibleAxesError,
+            f"reducing ({', '.join(reduced.names)}) of ({', '.join(x.axes.names)}) does not leave ({', '.join(kept.names)})",
+            "give one of reduction_axes and out_axes",
+        )
     return x.axes & reduced, kept
 
 
@@ -44,23 +52,31 @@ def _places(x: Tensor, axes: Axes) -> tuple[int, ...]:
     return tuple(x.axes.index(a) for a in axes)
 
 
-def _reduce(name: str, x: Tensor, reduction_axes: AxesLike | None, out_axes: AxesLike | None, **more: Any) -> Tensor:
+def _reduce(
+    name: str, x: Tensor, reduction_axes: AxesLike | None, out_axes: AxesLike | None, **more: Any
+) -> Tensor:
     reduced, kept = compute_reduction_axes(x, reduction_axes, out_axes, **more)
     made = getattr(VERBS, name)(x, axes=_places(x, reduced)) if reduced else x
     return broadcast(made, kept)
 
 
-def sum(x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None) -> Tensor:
+def sum(
+    x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None
+) -> Tensor:
     """The sum."""
     return _reduce("sum", floating(x, dtype), reduction_axes, out_axes)
 
 
-def prod(x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None) -> Tensor:
+def prod(
+    x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None
+) -> Tensor:
     """The product."""
     return _reduce("product", floating(x, dtype), reduction_axes, out_axes)
 
 
-def _extreme(name: str, x: Any, reduction_axes: AxesLike | None, out_axes: AxesLike | None, dtype: Any) -> Tensor:
+def _extreme(
+    name: str, x: Any, reduction_axes: AxesLike | None, out_axes: AxesLike | None, dtype: Any
+) -> Tensor:
     # Reduced in its own elements, so that large integers are compared exactly.
     element, x = result_element(dtype), as_op(x)
     if x.element is i1:
@@ -68,39 +84,55 @@ def _extreme(name: str, x: Any, reduction_axes: AxesLike | None, out_axes: AxesL
     return cast_elements(_reduce(name, x, reduction_axes, out_axes), element)
 
 
-def max(x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None) -> Tensor:
+def max(
+    x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None
+) -> Tensor:
     """The greatest element."""
     return _extreme("max", x, reduction_axes, out_axes, dtype)
 
 
-def min(x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None) -> Tensor:
+def min(
+    x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None
+) -> Tensor:
     """The least element."""
     return _extreme("min", x, reduction_axes, out_axes, dtype)
 
 
-def _position(operation: type[ng.ArgmaxOp] | type[ng.ArgminOp], x: Any, dtype: Any, reduction_axes: Any, out_axes: Any) -> Tensor:
+def _position(
+    operation: type[ng.ArgmaxOp] | type[ng.ArgminOp], x: Any, dtype: Any, reduction_axes: Any, out_axes: Any
+) -> Tensor:
     element: Type = BUILDING.integer if dtype is None else element_of(dtype)
     x = as_op(x)
     if x.element is i1:
         x = floating(x)
     reduced, kept = compute_reduction_axes(x, reduction_axes, out_axes)
     if not reduced:
-        fail(IncompatibleAxesError, "the position of an extreme needs an axis to look along", "give reduction_axes")
+        fail(
+            IncompatibleAxesError,
+            "the position of an extreme needs an axis to look along",
+            "give reduction_axes",
+        )
     made = VERBS.stated(operation, [x], {"axes": _places(x, reduced)}, x.axes - reduced, element)
     return broadcast(made, kept)
 
 
-def argmax(x: Any, dtype: Any = None, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None) -> Tensor:
+def argmax(
+    x: Any, dtype: Any = None, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None
+) -> Tensor:
     """The position of the first greatest element, int32; over several axes counted row by row."""
     return _position(ng.ArgmaxOp, x, dtype, reduction_axes, out_axes)
 
 
-def argmin(x: Any, dtype: Any = None, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None) -> Tensor:
+def argmin(
+    x: Any, dtype: Any = None, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None
+) -> Tensor:
     """The position of the first least element, int32; over several axes counted row by row."""
     return _position(ng.ArgminOp, x, dtype, reduction_axes, out_axes)
 
 
-def mean(x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None) -> Tensor:
+def mean(
+    x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None
+) -> Tensor:
     """The sum divided by the number of elements."""
     return _reduce("mean", floating(x, dtype), reduction_axes, out_axes)
 
@@ -116,7 +148,9 @@ def squared_L2(x: Any, out_axes: AxesLike | None = None, reduction_axes: AxesLik
     return _reduce("sum", square(x), reduction_axes, out_axes, default=Axes.sample_axes)
 
 
-def L2_norm(x: Any, eps: float = 1e-8, out_axes: AxesLike | None = None, reduction_axes: AxesLike | None = None) -> Tensor:
+def L2_norm(
+    x: Any, eps: float = 1e-8, out_axes: AxesLike | None = None, reduction_axes: AxesLike | None = None
+) -> Tensor:
     """The root of `eps` plus the sum of squares over all axes but the batch axis."""
     return sqrt(add(squared_L2(x, out_axes, reduction_axes), eps))
 
@@ -136,7 +170,9 @@ def all(x: Tensor, reduction_axes: AxesLike | None = None, out_axes: AxesLike | 
     return _reduce("all", x, reduction_axes, out_axes)
 
 
-def tensor_size(x: Tensor, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None) -> Tensor:
+def tensor_size(
+    x: Tensor, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None
+) -> Tensor:
     """The number of elements along some axes (all but the batch axis), as a number."""
     reduced, _ = compute_reduction_axes(x, reduction_axes, out_axes, default=Axes.sample_axes)
     return SizeOp(reduced, Axes(), BUILDING.float)
@@ -153,21 +189,29 @@ def _cumulative(name: str, x: Any, axis: Any, reverse: bool, exclusive: bool, dt
     return verb(x, axis=x.axes.index(axis), reverse=reverse, exclusive=exclusive)  # type: ignore[no-any-return]
 
 
-def cumulative_sum(x: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None) -> Tensor:
+def cumulative_sum(
+    x: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None
+) -> Tensor:
     """The sum up to each element along an axis."""
     return _cumulative("sum", x, axis, reverse, exclusive, dtype)
 
 
-def cumulative_prod(x: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None) -> Tensor:
+def cumulative_prod(
+    x: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None
+) -> Tensor:
     """The product up to each element along an axis."""
     return _cumulative("product", x, axis, reverse, exclusive, dtype)
 
 
-def cumulative_max(x: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None) -> Tensor:
+def cumulative_max(
+    x: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None
+) -> Tensor:
     """The greatest element up to each one along an axis."""
     return _cumulative("max", x, axis, reverse, exclusive, dtype)
 
 
-def cumulative_min(x: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None) -> Tensor:
+def cumulative_min(
+    x: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None
+) -> Tensor:
     """The least element up to each one along an axis."""
     return _cumulative("min", x, axis, reverse, exclusive, dtype)

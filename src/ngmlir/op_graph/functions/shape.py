@@ -37,7 +37,10 @@ def getitem(x: Tensor, item: Any) -> Tensor:
         at = ellipses[0]
         parts[at : at + 1] = [slice(None)] * (len(x.axes) - len(parts) + 1)
     if len(parts) > len(x.axes):
-        fail(IncompatibleAxesError, f"{len(parts)} indices for the {len(x.axes)} axes ({', '.join(x.axes.names)})")
+        fail(
+            IncompatibleAxesError,
+            f"{len(parts)} indices for the {len(x.axes)} axes ({', '.join(x.axes.names)})",
+        )
     return tensor_slice(x, [*parts, *[slice(None)] * (len(x.axes) - len(parts))])
 
 
@@ -45,7 +48,10 @@ def tensor_slice(x: Any, slices: Iterable[Any], axes: AxesLike | None = None) ->
     """One slice or integer per axis; `axes` renames those of the result."""
     x, slices = as_op(x), list(slices)
     if len(slices) != len(x.axes):
-        fail(IncompatibleAxesError, f"{len(slices)} slices for the {len(x.axes)} axes ({', '.join(x.axes.names)})")
+        fail(
+            IncompatibleAxesError,
+            f"{len(slices)} slices for the {len(x.axes)} axes ({', '.join(x.axes.names)})",
+        )
     starts: list[Any] = []
     limits: list[Any] = []
     steps: list[int] = []
@@ -82,14 +88,22 @@ def _bounds(part: slice, axis: Axis) -> tuple[int, int, int]:
     except (TypeError, ValueError) as error:
         fail(UserError, f"{part} cannot slice axis {axis.name}: {error}")
     count = len(range(start, stop, step))
-    return (start, start + count * step, step) if step > 0 or not count else (start, start + (count - 1) * step - 1, step)
+    return (
+        (start, start + count * step, step)
+        if step > 0 or not count
+        else (start, start + (count - 1) * step - 1, step)
+    )
 
 
 def _position(part: Any, axis: Axis) -> int:
     try:
         at = operator.index(part)
     except TypeError:
-        fail(UserError, f"axis {axis.name} is indexed with integers and slices, not with {part!r}", "use ng.gather for tensors of indices")
+        fail(
+            UserError,
+            f"axis {axis.name} is indexed with integers and slices, not with {part!r}",
+            "use ng.gather for tensors of indices",
+        )
     length = axis.known_length
     if not -length <= at < length:
         fail(UserError, f"index {at} of axis {axis.name}, which has {length} elements")
@@ -124,10 +138,17 @@ def cast_axes(x: Any, axes: AxesLike) -> Tensor:
     """Other axes for the same elements, position by position; their lengths must be equal."""
     x, axes = as_op(x), make_axes(axes)
     if len(axes) != len(x.axes):
-        fail(IncompatibleAxesError, f"({', '.join(x.axes.names)}) cannot be named ({', '.join(axes.names)}): other number of axes")
+        fail(
+            IncompatibleAxesError,
+            f"({', '.join(x.axes.names)}) cannot be named ({', '.join(axes.names)}): other number of axes",
+        )
     for old, new in zip(x.axes, axes, strict=True):
         if old.length != new.length and None not in (old.length, new.length):
-            fail(AxisLengthError, f"{old.name} has {old.length} elements, {new.name} has {new.length}", "cast_role only renames")
+            fail(
+                AxisLengthError,
+                f"{old.name} has {old.length} elements, {new.name} has {new.length}",
+                "cast_role only renames",
+            )
     return _rename(x, axes)
 
 
@@ -135,8 +156,17 @@ def cast_role(x: Any, axes: AxesLike) -> Tensor:
     """Other names for the axes, position by position; the lengths stay."""
     x, axes = as_op(x), make_axes(axes)
     if len(axes) != len(x.axes):
-        fail(IncompatibleAxesError, f"({', '.join(x.axes.names)}) cannot be named ({', '.join(axes.names)}): other number of axes")
-    return _rename(x, Axes(new if new.length == old.length else old.named(new.name) for old, new in zip(x.axes, axes, strict=True)))
+        fail(
+            IncompatibleAxesError,
+            f"({', '.join(x.axes.names)}) cannot be named ({', '.join(axes.names)}): other number of axes",
+        )
+    return _rename(
+        x,
+        Axes(
+            new if new.length == old.length else old.named(new.name)
+            for old, new in zip(x.axes, axes, strict=True)
+        ),
+    )
 
 
 def map_roles(x: Any, axes_map: Mapping[Any, Any]) -> Tensor:
@@ -154,7 +184,9 @@ def flatten(x: Any, axes: AxesLike | None = None) -> Tensor:
     """One axis in the place of all; with `axes` (possibly nested), those groups."""
     x = as_op(x)
     wanted = Axes((FlattenedAxis(x.axes),)) if axes is None else make_axes(axes)
-    order = Axes(part for axis in wanted for part in (axis.axes if isinstance(axis, FlattenedAxis) else (axis,)))
+    order = Axes(
+        part for axis in wanted for part in (axis.axes if isinstance(axis, FlattenedAxis) else (axis,))
+    )
     if not order.is_equal_set(x.axes):
         return _reshape(x, wanted)
     return _reshape(broadcast(x, order), wanted)
@@ -170,7 +202,14 @@ def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
     """The parts in the place of flattened axes; with `axes`, exactly those."""
     x = as_op(x)
     if axes is None:
-        return _reshape(x, Axes(part for axis in x.axes for part in (axis.axes if isinstance(axis, FlattenedAxis) else (axis,))))
+        return _reshape(
+            x,
+            Axes(
+                part
+                for axis in x.axes
+                for part in (axis.axes if isinstance(axis, FlattenedAxis) else (axis,))
+            ),
+        )
     return _reshape(x, make_axes(axes))
 
 
@@ -181,13 +220,19 @@ def pad(x: Any, paddings: Iterable[Any], axes: AxesLike | None = None) -> Tensor
     """Zeros around: per axis a number, or (before, after)."""
     x, paddings = as_op(x), list(paddings)
     if len(paddings) != len(x.axes):
-        fail(IncompatibleAxesError, f"{len(paddings)} paddings for the {len(x.axes)} axes ({', '.join(x.axes.names)})")
+        fail(
+            IncompatibleAxesError,
+            f"{len(paddings)} paddings for the {len(x.axes)} axes ({', '.join(x.axes.names)})",
+        )
     pairs = [tuple(p) if isinstance(p, Sequence) else (p, p) for p in paddings]
     if any(lo < 0 or hi < 0 for lo, hi in pairs):
         fail(UserError, f"a padding is negative in {pairs}", "slice to remove elements")
     if not any(lo or hi for lo, hi in pairs):
         return x if axes is None else cast_axes(x, axes)
-    padded = Axes(a if lo == hi == 0 else Axis(lo + a.known_length + hi, a.name) for a, (lo, hi) in zip(x.axes, pairs, strict=True))
+    padded = Axes(
+        a if lo == hi == 0 else Axis(lo + a.known_length + hi, a.name)
+        for a, (lo, hi) in zip(x.axes, pairs, strict=True)
+    )
     low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
     made = VERBS.stated(ng.PadOp, [x], {"low": low, "high": high}, padded, x.element)
     return made if axes is None else cast_axes(made, axes)
@@ -206,10 +251,14 @@ def stack(x_list: Iterable[Any], axis: Axis, pos: int = 0) -> Tensor:
     if axis.length is None:
         axis.length = len(xs)
     if axis.length != len(xs):
-        fail(AxisLengthError, f"{len(xs)} tensors stacked along {axis.name}, which has {axis.length} elements")
+        fail(
+            AxisLengthError, f"{len(xs)} tensors stacked along {axis.name}, which has {axis.length} elements"
+        )
     first = xs[0].axes
     xs = [axes_with_order(x, first) for x in xs]
-    return VERBS.stated(ng.StackOp, xs, {"axis": pos}, Axes((*first[:pos], axis, *first[pos:])), xs[0].element)
+    return VERBS.stated(
+        ng.StackOp, xs, {"axis": pos}, Axes((*first[:pos], axis, *first[pos:])), xs[0].element
+    )
 
 
 def concat_along_axis(x_list: Iterable[Any], axis: Any) -> Tensor:
@@ -220,7 +269,10 @@ def concat_along_axis(x_list: Iterable[Any], axis: Any) -> Tensor:
     first = xs[0].axes
     for x in xs:
         if not first.is_equal_set(x.axes):
-            fail(AxisNotFound, f"({', '.join(x.axes.names)}) and ({', '.join(first.names)}) differ, but are to be concatenated")
+            fail(
+                AxisNotFound,
+                f"({', '.join(x.axes.names)}) and ({', '.join(first.names)}) differ, but are to be concatenated",
+            )
     place = first.index(axis)
     ordered = []
     for x in xs:
