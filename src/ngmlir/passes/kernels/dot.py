@@ -279,7 +279,7 @@ class _ForVectors:
         if full:
             (total,) = b.loop(0, full, UNROLL, [start], lambda k, v: [step(k, v[0], UNROLL)])
         if depth > full:
-            (total,) = b.loop(full, depth, 1, [total], lambda k, v: [step(k, v[0], 1)])
+            total = step(b.index(full), total, depth - full)
         store_epilogue(self.kernel, self.dot, self.product, self.batch, row, rows, column, columns, total)
 
     def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
@@ -354,8 +354,16 @@ def _for_threads(planned: Plan, target: Target, name: str, dot: Op, product: Pro
 
     start = b.number(0, VectorType((rows, columns), product.accumulator))
     (total,) = b.loop(0, product.depth, STEP, [start], step)
+    for axis, size in ((1, product.columns), (0, product.rows)):
+        if size == 1:
+            total = _first(b, total, axis)
     masked = (product.rows % rows != 0, product.columns % columns != 0)
     store_epilogue(kernel, dot, product, batch, row, rows, column, columns, total, masked)
     return kernel.finish(name, target.threads)
 
 
+def _first(b: Builder, tile: Value, axis: int) -> Value:
+    """The first row or column of a tile. What stands beside it is not 0 where the other side is not finite."""
+    places = VectorType(shape_of(tile.type), i64)
+    here = b.equal(b.iota(type=places, dimension=axis), b.number(0, places))
+    return b.sum(b.select(here, tile, b.number(0, tile.type)), axes=[axis])
