@@ -408,7 +408,9 @@ def test_no_library_is_called(name: str, dtype: str) -> None:
             "memref<0xi8>", "memref<65536xi8>"
         )
     calls = called(assembly(cpu.emit(from_text(text), target).llvm, target))
-    assert calls <= {"ngmlir_parallel", "k.program", "k.inner", "k.edge", "m.program", "m.inner", "m.edge"}
+    assert "ngmlir_parallel" in calls
+    own = (".program", ".inner", ".edge")
+    assert {name for name in calls if not name.endswith(own)} == {"ngmlir_parallel"}
 
 
 def launch_matmul(dtype: str) -> str:
