@@ -50,7 +50,7 @@ class Diagnostic:
         lines = [f"{head}{self.severity}: {self.message}"]
         text = _source_line(self.location, source)
         if text is not None:
-            column = max(self.location.column, 1)
+            text, column = _excerpt(text, max(self.location.column, 1))
             # A tab before the caret keeps the caret under its character, whatever the tab width.
             pad = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
             carets = "^" * max(1, min(self.length, len(text) - column + 1))
@@ -62,6 +62,20 @@ class Diagnostic:
 
     def __str__(self) -> str:
         return self.render()
+
+
+#: Longer source lines are shown only around the column.
+_SHOWN = 200
+
+
+def _excerpt(text: str, column: int) -> tuple[str, int]:
+    """The part of a line to show, and where the column is in it."""
+    if len(text) <= _SHOWN:
+        return text, column
+    start = max(0, min(column - 1 - _SHOWN // 2, len(text) - _SHOWN))
+    stop = start + _SHOWN
+    before, after = "..." if start else "", "..." if stop < len(text) else ""
+    return before + text[start:stop] + after, column - start + len(before)
 
 
 def _source_line(location: Location, source: str | None) -> str | None:

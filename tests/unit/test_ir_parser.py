@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text to module: every complaint has its place, and no text, however bad, is worse than a complaint."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ngmlir.ir.attributes import FloatAttr, IntegerAttr, StringAttr, UnitAttr
+from ngmlir.ir.core import UnregisteredOp, op_name
+from ngmlir.ir.lexer import tokenize
+from ngmlir.ir.parser import MAX_DEPTH
+from ngmlir.ir.types import MemRefType, TensorType, f32, i8
+from ngmlir.ops import ng
+from ngmlir.ops.words import from_text, to_text
+from ngmlir.support.diagnostics import UserError
+
+sys.path.append(str(Path(__file__).parents[1] / "laws"))
+from examples import OPS, wrapped
+
+HEAD = "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+
+
+def complaint(text: str, **options: bool) -> str:
+    """What the parser says, its first line."""
+    with pytest.raises(UserError) as caught:
+        from_text(text, file="f.ngir", **options)
+    return str(caught.value).split("\n")[0]
+
+
+#: Text, and the start of what is said about it.
+BAD = (
+    (HEAD + '  %s = "not closed\n}', '2:8: error: string is not closed on its line'),
+    (HEAD + "  %y = ng.expp %x : tensor<4xf32>\n}", "2:8: error: unknown op 'ng.expp'"),
+    (HEAD + "  return %z : tensor<4xf32>\n}", "2:10: error: value %z is not defined"),
+    (HEAD + "  %y = ng.add %x %x : tensor<4xf32>\n}", "2:18: error: expected ',', found '%x'"),
+    (HEAD + "  %y = ng.add %x, %x : tensor<5xf32>\n}", "2:15: error: value %x is tensor<4xf32>, but tensor<5xf32> is stated here"),
+    (HEAD + "  %y = ng.add %x, %x : tensor<4xf33>\n}", "2:33: error: expected an element type"),
+    (HEAD + "  return %x : tensor<4xf32>", "2:28: error: expected an op or '}', found the end of the text"),
+    (HEAD + "  %x = ng.exp %x : tensor<4xf32>\n}", "2:3: error: value %x is defined twice"),
+    (HEAD + "  %a, %b = ng.exp %x : tensor<4xf32>\n}", "2:3: error: ng.exp has 1 results, but 2 are named"),
+    (HEAD + "  %a = ng.exp %x\n}", "3:1: error: expected ':' and the op's type, found '}'"),
+    (HEAD + "  %a = ng.constant 1\n}", "3:1: error: expected ':' and the op's type, found '}'"),
+    (HEAD + "  %a = ng.constant -1e5 : f32\n}", "2:22: error: expected ':' and the op's type, found 'e5'"),
+    (HEAD + "  %a = ng.sum %x axes [x] : tensor<4xf32>\n}", "2:24: error: expected a integer, found 'x'"),
+    (HEAD + "  \x01\n}", "2:3: error: unexpected character '\\x01'"),
+    (HEAD + "  %\n}", "2:3: error: expected a name after '%'"),
+    ("func.func @f() attributes {a = 1 : i8, a}", "1:40: error: attribute 'a' is given twice"),
+    ("func.func @f() attributes {a = #x} {return}", "1:32: error: attribute alias #x is not defined"),
+    ("func.func @f() attributes {a = [1, }", "1:36: error: expected an attribute, found '}'"),
+    ("func.func @f(%x: !t) {return}", "1:18: error: type alias !t is not defined"),
+    ("func.func @f(%x: f33) {return}", "1:18: error: expected a type, found 'f33'"),
+    ("func.func @f(%x: tensor<4x3xf32, #ng.axes<N>>)", "1:18: error: 2 dimensions but 1 axis names"),
+    ("func.func @f(%x: tensor<4x3xf32, #ng.axes<N, N>>)", "1:34: error: an axis name appears twice in one tensor"),
+    ("func.func @f(%x: tensor<99999999999999999999xf32>)", "1:25: error: the shape has more elements than can be counted"),
+    ("func.func @f(%x: tensor<4xtensor<3xf32>>)", "1:27: error: expected an element type"),
+    ("func.func @f(%x: vector<?xf32>)", "1:18: error: a vector has no dynamic dimensions"),
+    ("func.func @f(%x: memref<4xf32, strided<[1, 2]>>)", "1:18: error: 1 dimensions but 2 strides"),
+    ("func.func @f(%x: !d.t<<1>)", "1:22: error: '<' is not closed"),
+    ("func.func @f(tensor<4xf32>) {return}", "1:29: error: a function with a body needs names"),
+    ("%c = ng.constant 300 : i8", "1:18: error: 300 does not fit in i8"),
+    ("%c = ng.constant -1 : ui8", "1:18: error: -1 does not fit in ui8"),
+    ("%c = ng.constant 1.5 : i8", "1:18: error: expected an integer, found '1.5'"),
+    ("%c = ng.constant 1.0e39 : f32", "1:18: error: 1.0e39 does not fit in f32"),
+    ("%c = ng.constant 70000.0 : f16", "1:18: error: 70000.0 does not fit in f16"),
+    ("%c = ng.constant 0x1FFFFFFFF : f32", "1:18: error: 0x1FFFFFFFF has more bits than f32"),
+    ("%c = ng.constant 1.0 : f80", "1:18: error: numbers of type f80 cannot be read"),
+    ("%c = ng.constant 1 : tensor<4xi8>", "1:18: error: tensor<4xi8> is not the type of a number"),
+    ("%c = ng.constant dense<[1, 2, 3]> : tensor<2xi32>", "1:18: error: 3 elements given for tensor<2xi32>"),
+    ("%c = ng.constant dense<[[1, 2], [3]]> : tensor<4xi32>", "1:36: error: rows of different shape"),
+    ("%c = ng.constant dense<[[1, 2]]> : tensor<2x1xi32>", "1:18: error: elements of shape [1, 2] given for tensor<2x1xi32>"),
+    ('%c = ng.constant dense<"0x010"> : tensor<2xi32>', "1:24: error: expected hexadecimal digits after 0x"),
+    ("%c = ng.constant dense<1> : tensor<?xi32>", "1:18: error: dense<...> needs a static shape"),
+    ("%c = ng.constant dense<1 : tensor<2xi32>", "1:23: error: '<' is not closed"),
+    ('"foo.bar"() : () -> ()', "1:1: error: unknown op 'foo.bar'"),
+    ('"ng.exp"(%a) : (f32) -> f32', "1:10: error: value %a is not defined"),
+    ('"ng.iota"() : f32', "1:15: error: expected a function type"),
+    ("{", "1:1: error: expected an op, found '{'"),
+    ("func.func @f(%c: i1) {\n^a:\n  return\n^a:\n  return\n}", "4:1: error: block ^a is defined twice"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "wanted"), BAD)
+def test_complaints_have_a_place(text: str, wanted: str) -> None:
+    assert complaint(text).startswith(f"f.ngir:{wanted}")
+
+
+def test_complaints_show_the_line_and_help() -> None:
+    with pytest.raises(UserError) as caught:
+        from_text("func.func @f(%x: f32) {\n\t%y = ng.expp %x : f32\n}", file="f.ngir")
+    assert str(caught.value).split("\n")[1:] == ["  \t%y = ng.expp %x : f32", "  \t     ^^^^^^^", "hint: did you mean ng.exp?"]
+    with pytest.raises(UserError, match="did you mean %alpha"):
+        from_text("func.func @f(%alpha: f32) {\n  %y = ng.exp %alpa : f32\n  return\n}")
+    with pytest.raises(UserError, match=re.escape("a constant of tensor<2xi8> is dense<1>")):
+        from_text("%c = ng.constant 1 : tensor<2xi8>")
+
+
+def test_long_lines_are_shown_in_part() -> None:
+    text = "// " + "x" * 5000 + '"\nfunc.func @f() attributes {a = "' + "y" * 100_000
+    message = str(pytest.raises(UserError, from_text, text).value)
+    assert len(message) < 1000
+    shown, caret = message.split("\n")[1:3]
+    assert shown[caret.index("^")] == '"'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "module {" * 3000,
+        "func.func @f() attributes {a = " + "[" * 3000 + "]" * 3000 + "} {return}",
+        "func.func @f() attributes {a = " + "{a = " * 3000 + "}",
+        "func.func @f(%x: " + "(" * 3000 + ") -> ()" * 3000 + ") {return}",
+        "%c = ng.constant dense<" + "[" * 3000 + "1" + "]" * 3000 + "> : tensor<1xi32>",
+        "%c = ng.constant 1 : i32 loc(" + 'callsite("a" at ' * 3000,
+        "func.func @f(%c: i1) {\n" + "ng.if %c : (i1) -> () {" * 3000,
+        'func.func @f(%c: i1) {\n' + '"ng.if"(%c) ({' * 3000,
+    ],
+    ids=["modules", "arrays", "dictionaries", "types", "constants", "locations", "regions", "generic"],
+)
+def test_deep_nesting_is_refused_with_a_place(text: str) -> None:
+    assert re.match(rf"f.ngir:\d+:\d+: error: nested deeper than {MAX_DEPTH} levels", complaint(text))
+
+
+@pytest.mark.parametrize("text", ['"' + "\\a" * 500_000, "%" * 500_000, '"' * 500_001, "0x" * 300_000, "((((" * 200_000, "//" + "x" * 2_000_000])
+def test_bad_text_takes_linear_time(text: str) -> None:
+    started = time.perf_counter()
+    try:
+        from_text(text)
+    except UserError:
+        pass
+    assert time.perf_counter() - started < 5
+
+
+def test_no_mutation_of_good_text_breaks_the_parser() -> None:
+    """Words lost, doubled, swapped or cut: a module or a UserError, and a module prints and reads back."""
+    rng = random.Random(7)
+    texts = [wrapped(op) for op in OPS.values()]
+    texts += [to_text(from_text(t), generic=True) for t in texts[::7]]
+    words = sorted({t.text for text in texts for t in tokenize(text, "") if t.text})
+    words += ["0x7FC00000", "?", "-1", "9" * 30, "^bb7", "loc", "!tile.token", "f80", "f8E4M3FN", "si8", "i7", "#a", "none", "array"]
+    good = 0
+    for _ in range(10_000):
+        text = rng.choice(texts)
+        tokens = tokenize(text, "")[:-1]
+        token = rng.choice(tokens)
+        new = rng.choice(["", token.text * 2, token.text + " " + rng.choice(words), rng.choice(words), token.text[:-1]])
+        text = text[: token.start] + new + text[token.start + len(token.text) :]
+        try:
+            module = from_text(text)
+        except UserError as error:
+            assert error.diagnostics[0].location.known, text
+            continue
+        good += 1
+        printed = to_text(module)
+        assert to_text(from_text(printed)) == printed
+    assert good > 50
+
+
+def test_short_and_generic_spellings_mix() -> None:
+    module = from_text("""
+    // A comment.
+    module @name attributes {note = "a"} {
+      func.func private @g(tensor<4xf32>) -> tensor<4xf32>
+      func.func @f(%x: tensor<4xf32> {ng.role = "input"}) -> (tensor<4xf32> {ng.role = "output"}) attributes {u} {
+        %0 = "ng.exp"(%x) {extra = 3 : i8} : (tensor<4xf32>) -> tensor<4xf32>
+        %1:2 = ng.if %c : (i1) -> (tensor<4xf32>, tensor<4xf32>) {
+          ng.yield %0, %x : tensor<4xf32>, tensor<4xf32>
+        } {
+          ng.yield %x, %0 : tensor<4xf32>
+        }
+        %r = call @g(%1#1) : (tensor<4xf32>) -> tensor<4xf32>
+        return %r : tensor<4xf32>
+      }
+    }
+    """.replace("%1:2", "%c = ng.constant true : i1\n        %1:2"))
+    assert module.symbol == "name"
+    declared, function = module.ops
+    assert declared.attributes["sym_visibility"] is StringAttr("private")
+    assert function.attributes["u"] is UnitAttr()
+    exp = function.regions[0].block.ops[0]
+    assert isinstance(exp, ng.ExpOp)
+    assert exp.attributes["extra"] is IntegerAttr(3, i8)
+    assert to_text(from_text(to_text(module))) == to_text(module)
+
+
+def test_locations_are_those_of_the_text_or_stated() -> None:
+    module = from_text('func.func @f(%x: f32) -> f32 {\n  %y = ng.exp %x : f32\n  %z = ng.exp %y : f32 loc("model.py":7:3)\n  return %z : f32\n}', file="f.ngir")
+    y, z, _ = module.ops[0].regions[0].block.ops
+    assert str(y.location) == "f.ngir:2:8" or str(y.location) == "f.ngir:2:3"
+    assert str(z.location) == "model.py:7:3"
+    again = from_text(to_text(module, locations=True), file="other")
+    assert [o.location for o in again.walk()][1:] == [o.location for o in module.walk()][1:]
+
+
+@pytest.mark.parametrize("stated", ['callsite("a.py":1:2 at "b.py":3:4)', 'fused["a.py":1:2, "b.py":3:4]', '"name"("a.py":1:2)', "#here", 'fused<"x">[unknown, "a.py":1:2]'])
+def test_composite_locations(stated: str) -> None:
+    module = from_text(f'#here = loc("a.py":1:2)\n%c = ng.constant 1 : i8 loc({stated})')
+    assert str(module.ops[0].location) == "a.py:1:2"
+
+
+def test_aliases() -> None:
+    module = from_text("!t = tensor<4x3xf32, #a>\n#b = 3 : i8".replace("#a", "#ng.axes<N, C>") + "\nfunc.func @f(%x: !t) attributes {n = #b} {return}")
+    argument = module.ops[0].regions[0].block.args[0].type
+    assert isinstance(argument, TensorType)
+    assert argument.axes == ("N", "C")
+    assert module.ops[0].attributes["n"] is IntegerAttr(3, i8)
+
+
+def test_types_as_mlir_spells_them() -> None:
+    types = ["f32", "bf16", "i1", "si7", "ui64", "index", "none", "tensor<f32>", "tensor<0x?x3xi8>", "vector<4x8xf16>", "memref<?x4xf32>"]
+    types += ["memref<4x8xf32, strided<[16, 1], offset: 3>>", "memref<4xf32, strided<[?], offset: ?>, 3>", "memref<4xi8, 5>", "() -> ()"]
+    types += ["(f32, tensor<4xf32>) -> (f32, index)", "() -> (() -> f32)", "!d.t<4, [a]>", 'tensor<4xf32, #ng.axes<"a b">>', "tensor<2xf32, #d.x<1>>"]
+    for text in types:
+        module = from_text(f"func.func private @f({text}) attributes {{t = {text}}}")
+        assert to_text(module) == f"module {{\n  func.func private @f({text}) attributes {{t = {text}}}\n}}\n"
+    assert from_text("func.func private @f(memref< 4 x f32 , strided< [ 1 ] > , 3 : i64 >)").ops[0].attributes["function_type"].type.inputs[0] is MemRefType((4,), f32, (1,), 0, 3)  # type: ignore[attr-defined]
+
+
+def test_unregistered_ops_are_kept_when_asked() -> None:
+    text = '"foo.bar"() ({\n^bb0(%a: i1):\n  "x.jump"(%a)[^bb1, ^bb0] {n = 1 : i8} : (i1) -> ()\n^bb1:\n  "x.end"() : () -> ()\n}) : () -> ()'
+    module = from_text(text, unregistered=True)
+    assert isinstance(module.ops[0], UnregisteredOp)
+    assert [op_name(o) for o in module.walk()][1:] == ["foo.bar", "x.jump", "x.end"]
+    assert to_text(from_text(to_text(module), unregistered=True)) == to_text(module)
+
+
+def test_values_may_be_used_before_they_are_defined() -> None:
+    """In text; whether it dominates is the verifier's business."""
+    text = "func.func @f() {\n  %b = ng.exp %a : f32\n  %a = ng.constant 1.0 : f32\n  return\n}"
+    module = from_text(text, verify=False)
+    b, a, _ = module.ops[0].regions[0].block.ops
+    assert b.operands[0] is a.results[0]
+    assert "does not dominate" in complaint(text)
+    assert "was used as f32" in complaint(text.replace("1.0 : f32", "1 : i8"))
+
+
+def test_floats_may_be_spelled_as_integers_or_bits() -> None:
+    for text, bits in (("1", 0x3F800000), ("-0.0", 0x80000000), ("0x7F800001", 0x7F800001), ("1.5e-3", 0x3AC49BA6)):
+        literal = from_text(f"%c = ng.constant {text} : f32").ops[0].attributes["value"]
+        assert literal is FloatAttr(bits, f32)
