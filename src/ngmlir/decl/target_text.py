@@ -98,7 +98,7 @@ def _entry(words: list[str], complete: bool, where: Location) -> Entry:
         raise complaint(
             "expected: legal element ...: op ...", where, "the first word: as, " + ", ".join(_HOWS)
         )
-    how = next((known for known in _HOWS if known == words[0]), None)
+    how: How | None = next((known for known in _HOWS if known == words[0]), None)
     if how is None:
         raise complaint(f"unknown word '{words[0]}'", where, "one of as, " + ", ".join(_HOWS))
     elements = words[1:]
