@@ -170,6 +170,8 @@ class _Verifier:
             self.found.append(
                 Diagnostic(f"a block of '{op_name(parent)}' does not end with a terminator", at.location)
             )
+        elif "function" in traits:
+            self.returned(parent, end)
 
     def function(self, function: Op) -> None:
         """The type of a function is that of its body."""
@@ -177,20 +179,20 @@ class _Verifier:
         if not isinstance(attribute, TypeAttr) or not isinstance(attribute.type, FunctionType):
             self.say(function, "needs a function type")
             return
-        type = attribute.type
-        if not function.regions or not function.regions[0].blocks:
+        blocks = function.regions[0].blocks if function.regions else ()
+        taken = tuple(a.type for a in blocks[0].args) if blocks else attribute.type.inputs
+        if taken != attribute.type.inputs:
+            self.say(function, f"takes ({_list(taken)}), but its type says ({_list(attribute.type.inputs)})")
+
+    def returned(self, function: Op, end: Op) -> None:
+        attribute = function.attributes.get("function_type")
+        if end.successors or not isinstance(attribute, TypeAttr) or not isinstance(attribute.type, FunctionType):
             return
-        blocks = function.regions[0].blocks
-        taken = tuple(a.type for a in blocks[0].args)
-        if taken != type.inputs:
-            self.say(function, f"takes ({_list(taken)}), but its type says ({_list(type.inputs)})")
-        for block in blocks:
-            end = block.terminator
-            if end is None or end.successors:
-                continue
-            given = tuple(o.type for o in end.operands)
-            if given != type.results:
-                self.say(end, f"returns ({_list(given)}), but @{function.symbol} gives ({_list(type.results)})")
+        given = tuple(o.type for o in end.operands)
+        if given != attribute.type.results:
+            self.say(
+                end, f"returns ({_list(given)}), but @{function.symbol} gives ({_list(attribute.type.results)})"
+            )
 
     def call(self, op: Op) -> None:
         name = callee(op)
