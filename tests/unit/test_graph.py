@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import ngmlir as ng
+from ngmlir.ops import ng as dialect
 from ngmlir.ops.words import from_text, to_text
 
 N, REC, C, H, W = (ng.make_axis(n, name) for n, name in ((2, "N"), (3, "REC"), (4, "C"), (5, "H"), (3, "W")))
@@ -239,6 +240,7 @@ def test_bits() -> None:
     x = ng.constant([5, 6, -8], [W], dtype="i32")
     assert value(ng.bitwise_and(x, 4)).tolist() == [4, 4, 0]
     assert value(ng.shift_right(x, 1)).tolist() == [2, 3, -4]
+    assert value(ng.shift_right_logical(x, 1)).tolist() == [2, 3, 2**31 - 4]
     with pytest.raises(ng.UserError, match="integers"):
         ng.bitwise_or(tensor(W), 1)
 
@@ -404,6 +406,9 @@ def test_indexing() -> None:
         [0, 0, 1],
     ]
     assert ng.one_hot(index, C).axes.names == ("C", "W")
+    own = ng.constant([[0, 1], [3, 2], [1, 1], [0, 0], [-1, 9]], [H, ng.make_axis(2, "C")], dtype="i32")
+    picked = [[a[[0, 3, 1, 0, 3], range(5)]], [a[[1, 2, 1, 0, 3], range(5)]]]
+    np.testing.assert_array_equal(value(ng.gather_elements(x, own, C)), np.concatenate(picked))
     np.testing.assert_array_equal(value(ng.lookuptable(x, index, [W, H])), a[[3, 0, 3]])
     np.testing.assert_array_equal(value(ng.lookuptable(x, ng.constant([1, 2], [N]), [C, N])), a[:, [1, 2]])
     with pytest.raises(ng.IncompatibleAxesError, match="reorder"):
@@ -531,3 +536,16 @@ def test_importing_is_quick_and_quiet() -> None:
 def test_functions_take_numbers_and_arrays(f: Callable[[Any], ng.Tensor]) -> None:
     assert value(f(2.0)) is not None
     assert value(f(np.ones(3))) is not None
+
+
+def test_every_op_is_a_function() -> None:
+    other_names = {
+        "product": "prod", "remainder": "mod", "floor_divide": "floordivide", "select": "where", "lookup": "lookuptable",
+        "cumulative_product": "cumulative_prod", "shift_right_arithmetic": "shift_right", "slice": "tensor_slice",
+        "transpose": "Transpose", "reshape": "flatten", "concatenate": "concat_along_axis", "if": "cond", "while": "while_loop",
+        "random_uniform": "uniform", "random_normal": "normal", "cross_entropy": "cross_entropy_multi",
+    }  # fmt: skip
+    made_by_passes = {"yield", "fusion"}
+    for op in dialect.OPS:
+        name = op.removeprefix("ng.")
+        assert name in made_by_passes or hasattr(ng, other_names.get(name, name)), op

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .regions import GraphRegion
     from .tensor import Tensor
 
-O = TypeVar("O", bound="Op")  # noqa: E741
+O = TypeVar("O", bound="Op")
 
 _SERIAL = itertools.count()
 _NAMED: weakref.WeakValueDictionary[str, Op] = weakref.WeakValueDictionary()

@@ -63,6 +63,7 @@ from .elementwise import (
     safelog_cutoff,
     shift_left,
     shift_right,
+    shift_right_logical,
     sign,
     sin,
     sinh,
@@ -75,7 +76,7 @@ from .elementwise import (
     trunc,
     where,
 )
-from .index import gather, iota, lookuptable, one_hot, scatter
+from .index import gather, gather_elements, iota, lookuptable, one_hot, scatter
 from .linear import dot
 from .network import (
     cross_entropy_binary,
@@ -87,7 +88,7 @@ from .network import (
     softmax,
     softplus,
 )
-from .random import normal, uniform
+from .random import normal, random_bits, uniform
 from .reductions import (
     L1_norm,
     L2_norm,
@@ -135,11 +136,11 @@ __all__ = [
     "compute_reduction_axes", "concat_along_axis", "cond", "constant", "copysign", "cos", "cosh",
     "cross_entropy_binary", "cross_entropy_binary_inner", "cross_entropy_multi", "cumulative_max", "cumulative_min",
     "cumulative_prod", "cumulative_sum", "divide", "dot", "equal", "erf", "exp", "exp2", "expand_dims", "expm1",
-    "flatten", "flatten_at", "floor", "floordivide", "fma", "gather", "getitem", "greater", "greater_equal", "iota",
+    "flatten", "flatten_at", "floor", "floordivide", "fma", "gather", "gather_elements", "getitem", "greater", "greater_equal", "iota",
     "less", "less_equal", "log", "log1p", "log2", "log10", "log_softmax", "logical_and", "logical_not", "logical_or",
     "lookuptable", "map_roles", "max", "maximum", "mean", "min", "minimum", "mod", "multiply", "negative", "normal",
-    "not_equal", "one_hot", "pad", "power", "prod", "reciprocal", "relu", "round", "rsqrt", "safelog",
-    "safelog_cutoff", "scan", "scatter", "set_item", "shift_left", "shift_right", "sigmoid", "sign", "sin", "sinh",
+    "not_equal", "one_hot", "pad", "power", "prod", "random_bits", "reciprocal", "relu", "round", "rsqrt", "safelog",
+    "safelog_cutoff", "scan", "scatter", "set_item", "shift_left", "shift_right", "shift_right_logical", "sigmoid", "sign", "sin", "sinh",
     "slice_along_axis", "softmax", "softplus", "sqrt", "square", "squared_L2", "stack", "stop_gradient", "subtract",
     "sum", "tan", "tanh", "tensor_size", "tensor_slice", "trunc", "unflatten", "uniform", "variance", "where",
     "while_loop",

@@ -336,6 +336,11 @@ def shift_right(x: Any, y: Any) -> Tensor:
     return _bits("shift_right_arithmetic", x, y)
 
 
+def shift_right_logical(x: Any, y: Any) -> Tensor:
+    """Bits moved down, zeros in."""
+    return _bits("shift_right_logical", x, y)
+
+
 def logical_and(x: Any, y: Any) -> Tensor:
     """Both true (not 0)."""
     return _bits("bitwise_and", _truth(x), _truth(y))

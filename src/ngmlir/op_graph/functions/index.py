@@ -35,6 +35,15 @@ def gather(x: Any, indices: Any, axis: Any) -> Tensor:
     return VERBS.gather(x, _indices(indices), axis=x.axes.index(axis))
 
 
+def gather_elements(x: Any, indices: Any, axis: Any) -> Tensor:
+    """One element per index: at the index along an axis, and at its own place along the others."""
+    x, indices = as_op(x), _indices(indices)
+    place = x.axes.index(axis)
+    along = indices.axes[indices.axes.index(axis)]
+    axes = Axes((*x.axes[:place], along, *x.axes[place + 1 :]))
+    return VERBS.gather_elements(x, broadcast(indices, axes), axis=place)
+
+
 def scatter(
     x: Any, indices: Any, updates: Any, axis: Any, combine: Literal["set", "add", "max", "min"] = "set"
 ) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.types import FloatType, Type, ui64
+from ...ir.types import FloatType, Type, ui32, ui64
 from ...ops import ng
 from ..axes import Axes, Axis
 from ..building import BUILDING
@@ -54,6 +54,11 @@ def normal(x: Tensor, loc: float = 0.0, scale: float = 1.0, seed: int | None = N
     """Normal with mean `loc` and deviation `scale`, with the axes and elements of x; drawn anew at every execution."""
     drawn = VERBS.stated(ng.RandomNormalOp, [_key(seed)], {}, x.axes, _element(x))
     return _scaled(drawn, scale, loc)
+
+
+def random_bits(x: Tensor, seed: int | None = None) -> Tensor:
+    """32 random bits per element of x, as unsigned integers; drawn anew at every execution."""
+    return VERBS.stated(ng.RandomBitsOp, [_key(seed)], {}, x.axes, ui32)
 
 
 def _scaled(drawn: Tensor, scale: float, shift: float) -> Tensor:
