@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 
 @cache
 def version() -> str:
     """That of the checkout this file lies in, else that of the installed package."""
+    # The readers take longer to import than the rest of a tool's start; few commands ask for the version.
+    import tomllib
+    from importlib import metadata
+
     project = Path(__file__).parents[3] / "pyproject.toml"
     if project.is_file():
         return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
