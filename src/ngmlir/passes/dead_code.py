@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.core import Block, Module, Op, Region, Value, callee
 from ..support.target import Target
 
 
@@ -22,50 +22,53 @@ def dead_code(module: Module, target: Target) -> Module:
           func.return %0 : tensor<4xf32>
         }
     """
-    ops = [_region_op(op, set())[0] if op.regions else op for op in module.ops]
-    called = {inner.attributes["callee"].name for op in ops for inner in op.walk() if "callee" in inner.attributes}  # type: ignore[attr-defined]
+    dead: set[Op] = set()
+    for op in module.ops:
+        _find(op, set(), dead)
+    ops = [_without(op, dead, {}) for op in module.ops]
+    called = {callee(inner) for op in ops for inner in op.walk()}
     has_calls = any(op.name == "func.func" for op in ops)
     kept = [op for op in ops if op.name != "tile.kernel" or op.symbol in called or not has_calls]
     return module.with_ops(kept)
 
 
-def _region_op(op: Op, live: set[Value]) -> tuple[Op, bool]:
-    """The op with dead code in its regions removed; values it uses from outside are added to `live`."""
-    regions, changed = [], False
+def _find(op: Op, live: set[Value], dead: set[Op]) -> None:
+    """Adds the dead ops in the regions of an op to `dead`, and the values that the others use to `live`."""
     for region in op.regions:
-        blocks = [_block(b, live) for b in region.blocks] if len(region.blocks) == 1 else list(region.blocks)
         if len(region.blocks) > 1:
             live.update(v for inner in op.walk() for v in inner.operands)
-        if all(a is b for a, b in zip(blocks, region.blocks, strict=True)):
-            regions.append(region)
-        else:
-            regions.append(Region(*blocks))
-            changed = True
-    if not changed:
-        return op, False
-    new = op.rebuilt(regions=regions)
-    # Users of the results stand later and are already visited, so the new op takes the old results over.
-    new.results = op.results
-    return new, True
-
-
-def _block(block: Block, live: set[Value]) -> Block:
-    kept: list[Op] = []
-    changed = False
-    for op in reversed(block.ops):
-        if not any(r in live for r in op.results) and _removable(op):
-            changed = True
             continue
-        if op.regions:
-            op, different = _region_op(op, live)
-            changed = changed or different
-        live.update(op.operands)
-        kept.append(op)
-    if not changed:
-        return block
+        for block in region.blocks:
+            for inner in reversed(block.ops):
+                if not any(r in live for r in inner.results) and _removable(inner):
+                    dead.add(inner)
+                    continue
+                _find(inner, live, dead)
+                live.update(inner.operands)
+
+
+def _without(op: Op, dead: set[Op], mapping: dict[Value, Value]) -> Op:
+    """The op without the dead ops in its regions; itself if there are none and no operand is renamed."""
+    regions = [Region(*[_block(b, dead, mapping) for b in r.blocks]) for r in op.regions]
+    blocks = [b for r in regions for b in r.blocks]
+    same = all(a is b for a, b in zip(blocks, [b for r in op.regions for b in r.blocks], strict=True))
+    if mapping and any(v in mapping for v in op.operands):
+        return op.rebuilt([mapping.get(v, v) for v in op.operands], op.regions if same else regions)
+    return op if same else op.rebuilt(regions=regions)
+
+
+def _block(block: Block, dead: set[Op], mapping: dict[Value, Value]) -> Block:
     out = Block()
-    out.args, out.label, out.ops = block.args, block.label, kept[::-1]
-    return out
+    out.args, out.label = block.args, block.label
+    for op in block.ops:
+        if op in dead:
+            continue
+        new = _without(op, dead, mapping) if op.regions or mapping else op
+        if new is not op:
+            mapping.update(zip(op.results, new.results, strict=True))
+        out.ops.append(new)
+    same = len(out.ops) == len(block.ops) and all(a is b for a, b in zip(out.ops, block.ops, strict=True))
+    return block if same else out
 
 
 def _removable(op: Op) -> bool:

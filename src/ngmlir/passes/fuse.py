@@ -53,9 +53,7 @@ def _nested(op: Op) -> Op:
     """An op with the blocks of its regions fused."""
     if not op.regions or op.name == "ng.fusion":
         return op
-    new = op.rebuilt(regions=[Region(*[_Fusion(b).block() for b in r.blocks]) for r in op.regions])
-    new.results = op.results  # nothing refers to the old op any more
-    return new
+    return op.rebuilt(regions=[Region(*[_Fusion(b).block() for b in r.blocks]) for r in op.regions])
 
 
 class _Kernel:
@@ -85,8 +83,7 @@ class _Fusion:
         self.order = {op: i for i, op in enumerate(block.ops)}
 
     def block(self) -> Block:
-        ops = [_nested(op) for op in self.source.ops]
-        self.order = {op: i for i, op in enumerate(ops)}
+        ops = self.source.ops
         for op in ops:
             if not self.free(op) and _fusible(op):
                 self.place(op)
@@ -394,7 +391,7 @@ class _Fusion:
         for kernel in self.scheduled():
             if kernel.kind == "alone":
                 (op,) = kernel.ops
-                new = _renamed(op, mapping)
+                new = _nested(_renamed(op, mapping))
                 for a, b in zip(op.results, new.results, strict=True):
                     mapping[a] = b
                 out.ops.append(new)

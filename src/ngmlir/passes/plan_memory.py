@@ -98,6 +98,7 @@ class Slot:
     """One slice per loop step of a buffer: what a scan's body sees of a sequence."""
 
     of: Buffer
+    whole: MemRefType  # the sequence: the buffer may hold it under another shape
     type: MemRefType
     loop: Loop
 
@@ -263,13 +264,14 @@ class _Plan:
                 copy = self.temporary(value.type)
                 out.append(Copy(whole, copy, op.location))
                 whole = copy
-            self.homes[argument] = Slot(whole, memref_of(argument.type), loop)
+            self.homes[argument] = Slot(whole, memref_of(value.type), memref_of(argument.type), loop)
         loop.steps = self.steps(body.ops[:-1])
         yields = body.ops[-1].operands
         for value, result in zip(yields[count:], op.results[count:], strict=True):
             stacked = self.temporary(result.type, result.name)
             self.homes[result] = stacked
-            loop.steps.append(Copy(self.homes[value], Slot(stacked, memref_of(value.type), loop), op.location))
+            slot = Slot(stacked, stacked.type, memref_of(value.type), loop)
+            loop.steps.append(Copy(self.homes[value], slot, op.location))
         loop.steps += self.hand_on(yields[:count], buffers, op)
         self.homes.update(zip(op.results[:count], buffers, strict=True))
         return [*out, loop]
@@ -539,8 +541,8 @@ class _Plan:
         """The memref of a home, as `type`."""
         assert isinstance(type, MemRefType)
         if isinstance(home, Slot):
-            whole = self.value(home.of, home.of.type)
-            strides = home.of.type.row_strides[1:]
+            whole = self.value(home.of, home.whole)
+            strides = home.whole.row_strides[1:]
             window = MemRefType(home.type.shape, home.type.element, strides, -1)
             indices = [self.positions[home.loop], *[self.b.index(0)] * len(home.type.shape)]
             found = self.b.subview(whole, indices, type=window)
