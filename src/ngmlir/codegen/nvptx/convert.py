@@ -17,6 +17,8 @@ from .block import Block, Tile, memory_element
 
 #: Above this many instructions per element, a conversion is cheaper through shared memory.
 _SHUFFLES_PER_ELEMENT = 4
+#: Rows of this many bytes or more are kept apart in shared memory.
+_BANKED = 64
 
 
 def convert(block: Block, tile: Tile, layout: Layout) -> Tile:
@@ -151,8 +153,8 @@ def storage(reader: Layout, element: Type, order: Sequence[int] | None = None) -
     for d in reversed(order):
         strides[d] = step
         step *= reader.shape[d]
-        if d == order[-1] and reader.rank > 1:
-            # Rows of a power of two would put a column into one bank; this keeps wide accesses aligned.
+        if d == order[-1] and reader.rank > 1 and step * item >= _BANKED:
+            # Rows of a power of two would put a column into few banks; this keeps wide accesses aligned.
             step += WIDEST // item
     return Storage(tuple(strides), order[-1], step, item)
 

@@ -138,6 +138,9 @@ class _Kernel:
                     written.add(_root(op.operands[1]))
                 case tile.ScatterOp():
                     written.add(_root(op.operands[2]))
+                case tile.CopyOp() | tile.CopyAsyncOp():
+                    read.add(_root(op.operands[0]))
+                    written.add(_root(op.operands[1]))
         both = {v for v in read & written if v in set(buffers)}
         return both | (shared if shared & read and shared & written else set())
 

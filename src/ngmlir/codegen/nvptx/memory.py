@@ -259,7 +259,7 @@ class Memory:
                 continue
             assert isinstance(inside, Value)
             with b.when(inside):
-                b.atomic(_atomic(op, combine, tile.element), place, value)
+                b.atomic(_atomic(op, combine, tile.element), place, value, 'syncscope("device") monotonic')
 
     def _element(
         self, buffer: Buffer, indices: Sequence[Tile | Value], kinds: Sequence[Type], register: int
