@@ -1,225 +1,730 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random well-typed modules of ng ops, and arguments for them: what laws about text and passes are tested on.
+"""Random well-typed programs.
 
-    @given(modules())
-    def test_a_pass_keeps_the_meaning(module):
-        arrays = arguments(module)
-        assert_close(run(my_pass(module, TARGET), *arrays), run(module, *arrays))
-
-With `smooth`, there are no ops that jump (floor, comparisons, casts to integers ...), so that results stay
-close where a pass may round differently.
+The generator knows of each value how large it can get, whether it is a whole number, and whether its bits
+depend on the order of a sum or on a math library ("rough"). So `modules(exact=True)` holds only programs
+whose results every correct compiler gives bit for bit, and in the others no step (a comparison, a rounding)
+turns the last bit of a rough value into a different result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any, TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
 
-from ngmlir.ir.attributes import elements
+from ngmlir.ir.attributes import Attribute, AxesAttr, elements, integers
 from ngmlir.ir.core import Block, Module, Value, module
 from ngmlir.ir.literals import dtype_of
-from ngmlir.ir.types import FloatType, TensorType, Type, element_type, f32, f64, i1, i32, shape_of, with_element
-from ngmlir.ops import func
+from ngmlir.ir.types import (
+    FloatType,
+    IntegerType,
+    TensorType,
+    Type,
+    bf16,
+    element_type,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i32,
+    i64,
+    shape_of,
+    ui8,
+    ui32,
+    ui64,
+    with_element,
+)
+from ngmlir.ops import func, ng
 from ngmlir.ops.builder import Builder, function
 
-ELEMENTS = (f32, f64, i32, i1)
-SIZES = st.sampled_from((1, 2, 3, 3, 4, 5, 7, 0))
-SHAPES = st.lists(SIZES, max_size=3).map(tuple)
+A = TypeVar("A")
 
-Draw = Callable[..., object]
+#: Element types, the usual ones first and more often.
+ELEMENTS: tuple[Type, ...] = (f32, f32, f32, f32, f64, i32, i32, i64, i1, f16, bf16, i8, ui8, ui32)
+#: Whole numbers up to here are exact in the type that sums are made in.
+_WHOLE = {f16: 2**24, bf16: 2**24, f32: 2**24, f64: 2**53}
+#: No tensor has more elements.
+MOST_ELEMENTS = 600
 
-
-class _Growing:
-    """A function under construction: a step draws an op that fits some value and appends it."""
-
-    def __init__(self, draw: Draw, types: Sequence[Type], smooth: bool):
-        self.draw = draw
-        self.block = Block(types, [f"x{i}" for i in range(len(types))])
-        self.builder = Builder(self.block)
-        self.values: list[Value] = list(self.block.args)
-        self.smooth = smooth
-
-    def pick(self, options: Sequence[object]) -> object:
-        return self.draw(st.sampled_from(list(options)))
-
-    def value(self, fits: Callable[[Type], bool] = lambda t: True) -> Value | None:
-        """One of the values so far, the later ones sooner."""
-        fitting = [v for v in self.values if fits(v.type)]
-        return self.draw(st.sampled_from(fitting[::-1])) if fitting else None  # type: ignore[return-value]
-
-    def axes(self, value: Value, least: int = 0) -> list[int]:
-        rank = len(shape_of(value.type))
-        return sorted(self.draw(st.sets(st.integers(0, rank - 1), min_size=least)))  # type: ignore[call-overload]
-
-    def step(self) -> None:
-        kinds = [self.unary, self.binary, self.moved, self.reduced, self.multiplied, self.row, self.made, self.chosen]
-        made = self.pick(kinds)()  # type: ignore[operator]
-        if made is not None and prod(shape_of(made.type)) <= 500:
-            self.values.append(made)
-
-    def unary(self) -> Value | None:
-        b, x = self.builder, self.value()
-        if x is None:
-            return None
-        element = element_type(x.type)
-        if element is i1:
-            return self.pick((b.bitwise_not, lambda v: b.cast(v, type=with_element(v.type, f32))))(x)  # type: ignore[operator]
-        if element is i32:
-            return self.pick((b.negative, b.absolute, b.square, b.sign, b.bitwise_not))(x)  # type: ignore[operator]
-        options = [b.negative, b.absolute, b.square, b.tanh, b.sigmoid, b.sin, b.erf, lambda v: b.exp(b.tanh(v))]
-        options += [lambda v: b.cast(v, type=with_element(v.type, f64 if element is f32 else f32))]
-        options += [lambda v: b.sqrt(b.add(b.square(v), b.number(0.5, v.type)))]
-        if not self.smooth:
-            options += [b.floor, b.round, b.sign, lambda v: b.cast(b.tanh(v), type=with_element(v.type, i32)), b.log, b.sqrt]
-        return self.pick(options)(x)  # type: ignore[operator]
-
-    def binary(self) -> Value | None:
-        b, x = self.builder, self.value()
-        if x is None:
-            return None
-        y = self.value(lambda t: t is x.type)
-        assert y is not None
-        element = element_type(x.type)
-        if element is i1:
-            options = [b.bitwise_and, b.bitwise_or, b.bitwise_xor, b.equal]
-        elif element is i32:
-            options = [b.add, b.subtract, b.multiply, b.maximum, b.bitwise_xor, b.floor_divide, b.remainder, b.less, b.equal]
-        else:
-            options = [b.add, b.subtract, b.multiply, b.maximum, b.minimum, lambda p, q: b.fma(p, q, p), lambda p, q: b.divide(p, b.add(b.square(q), b.number(1, q.type)))]
-            options += [] if self.smooth else [b.divide, b.remainder, b.floor_divide, b.less, b.greater_equal, b.not_equal, b.copysign]
-        return self.pick(options)(x, y)  # type: ignore[operator]
-
-    def chosen(self) -> Value | None:
-        b, condition = self.builder, self.value(lambda t: element_type(t) is i1)
-        if condition is None:
-            return None
-        like = self.value(lambda t: shape_of(t) == shape_of(condition.type))
-        assert like is not None
-        other = self.value(lambda t: t is like.type)
-        assert other is not None
-        return b.select(condition, like, other)
-
-    def moved(self) -> Value | None:
-        return self.pick((self.broadcast, self.reshape, self.transpose, self.slice, self.pad, self.join))()  # type: ignore[operator]
-
-    def broadcast(self) -> Value | None:
-        x = self.value(lambda t: len(shape_of(t)) < 3)
-        if x is None:
-            return None
-        shape, places = list(shape_of(x.type)), list(range(len(shape_of(x.type))))
-        at = self.draw(st.integers(0, len(shape)))
-        shape.insert(at, self.draw(SIZES))  # type: ignore[arg-type]
-        places = [p + (p >= at) for p in places]  # type: ignore[operator]
-        return self.builder.broadcast(x, type=TensorType(tuple(shape), element_type(x.type)), dimensions=places)
-
-    def reshape(self) -> Value | None:
-        x = self.value()
-        if x is None:
-            return None
-        size = prod(shape_of(x.type))
-        shapes = [(size,), (1, size), (size, 1)] + [(d, size // d) for d in (2, 3, 4, 5) if size and size % d == 0]
-        return self.builder.reshape(x, type=TensorType(self.pick(shapes), element_type(x.type)))  # type: ignore[arg-type]
-
-    def transpose(self) -> Value | None:
-        x = self.value()
-        if x is None:
-            return None
-        return self.builder.transpose(x, permutation=self.draw(st.permutations(range(len(shape_of(x.type))))))  # type: ignore[arg-type]
-
-    def slice(self) -> Value | None:
-        x = self.value()
-        if x is None:
-            return None
-        starts, limits, steps = [], [], []
-        for size in shape_of(x.type):
-            step = self.pick((1, 1, 2, -1, -2))
-            low, high = sorted(self.draw(st.tuples(st.integers(0, size), st.integers(0, size))))  # type: ignore[call-overload]
-            starts.append(low if step > 0 else high - 1)  # type: ignore[operator]
-            limits.append(high if step > 0 else low - 1)  # type: ignore[operator]
-            steps.append(step)
-        return self.builder.slice(x, starts=starts, limits=limits, steps=steps)  # type: ignore[arg-type]
-
-    def pad(self) -> Value | None:
-        x = self.value()
-        if x is None:
-            return None
-        some = st.lists(st.integers(0, 2), min_size=len(shape_of(x.type)), max_size=len(shape_of(x.type)))
-        return self.builder.pad(x, low=self.draw(some), high=self.draw(some))  # type: ignore[arg-type]
-
-    def join(self) -> Value | None:
-        x = self.value(lambda t: len(shape_of(t)) > 0)
-        if x is None:
-            return None
-        axis = self.draw(st.integers(0, len(shape_of(x.type)) - 1))
-        y = self.value(lambda t: t is x.type)
-        assert y is not None
-        return self.builder.concatenate([x, y, x][: self.pick((1, 2, 3))], axis=axis)  # type: ignore[misc, arg-type]
-
-    def reduced(self) -> Value | None:
-        b, x = self.builder, self.value(lambda t: len(shape_of(t)) > 0)
-        if x is None:
-            return None
-        element, axes = element_type(x.type), self.axes(x)
-        if element is i1:
-            return self.pick((b.any, b.all))(x, axes=axes)  # type: ignore[operator]
-        if not axes or self.draw(st.booleans()):
-            return b.cumulative_sum(x, axis=axes[0] if axes else 0, reverse=self.draw(st.booleans()), exclusive=self.draw(st.booleans()))  # type: ignore[arg-type]
-        options = [b.sum, b.max, b.min] + ([b.mean] if isinstance(element, FloatType) else [])
-        return self.pick(options)(x, axes=axes)  # type: ignore[operator]
-
-    def multiplied(self) -> Value | None:
-        x = self.value(lambda t: len(shape_of(t)) in (1, 2) and element_type(t) is not i1)
-        if x is None:
-            return None
-        size, element = shape_of(x.type)[-1], element_type(x.type)
-        y = self.value(lambda t: len(shape_of(t)) in (1, 2) and shape_of(t)[0] == size and element_type(t) is element)
-        if y is None:
-            return None
-        return self.builder.dot(x, y, lhs_contract=[len(shape_of(x.type)) - 1], rhs_contract=[0])
-
-    def row(self) -> Value | None:
-        b = self.builder
-        x = self.value(lambda t: len(shape_of(t)) > 0 and 0 not in shape_of(t) and isinstance(element_type(t), FloatType))
-        if x is None:
-            return None
-        return self.pick((b.softmax, b.log_softmax))(x, axes=self.axes(x, 1))  # type: ignore[operator]
-
-    def made(self) -> Value | None:
-        b, shape, element = self.builder, self.draw(SHAPES), self.pick(ELEMENTS)
-        type = TensorType(shape, element)  # type: ignore[arg-type]
-        if element is not i1 and shape and self.draw(st.booleans()):
-            return b.iota(type=type, dimension=self.draw(st.integers(0, len(shape) - 1)))  # type: ignore[arg-type]
-        return b.constant(type=type, value=elements(sample(type, self.draw(st.integers(0, 9))), type))  # type: ignore[arg-type]
+SAME = ["negative", "absolute"]
+STEPS = ["sign", "floor", "ceil", "round", "trunc"]
+MATH = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+        "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf"]  # fmt: skip
+#: Of those, bounded and without steep places: a last bit more or less stays one.
+GENTLE = ["sin", "cos", "atan", "tanh", "sigmoid", "erf"]
+COMPARE = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+BITS = ["bitwise_and", "bitwise_or", "bitwise_xor"]
+SHIFTS = ["shift_left", "shift_right_logical", "shift_right_arithmetic"]
 
 
-def sample(type: Type, seed: int) -> np.ndarray:
-    """Small numbers of a type."""
-    rng = np.random.default_rng(seed)
-    shape = shape_of(type)
-    if element_type(type) is i1:
-        return np.asarray(rng.integers(0, 2, shape)).astype(bool)
-    if isinstance(element_type(type), FloatType):
-        return np.asarray(rng.uniform(-2, 2, shape)).astype(dtype_of(type))
-    return np.asarray(rng.integers(-4, 5, shape)).astype(dtype_of(type))
+@dataclass(frozen=True)
+class Fact:
+    """What is known of a value: no element is larger than `bound`; NaN only where that is infinite."""
+
+    bound: float = inf
+    whole: bool = False
+    rough: bool = False
 
 
 @st.composite
-def modules(draw: Draw, *, steps: int = 12, smooth: bool = False) -> Module:
-    """A module with a function @main of up to three arguments, some ops, and up to three results."""
-    types = st.builds(TensorType, SHAPES, st.sampled_from((f32, f64) if smooth else ELEMENTS))
-    growing = _Growing(draw, draw(st.lists(types, min_size=1, max_size=3)), smooth)  # type: ignore[arg-type]
-    for _ in range(draw(st.integers(1, steps))):  # type: ignore[call-overload]
-        growing.step()
-    results = draw(st.lists(st.sampled_from(growing.values[::-1]), min_size=1, max_size=3))
-    growing.builder.end(func.ReturnOp, *results)  # type: ignore[misc]
-    return module([function("main", growing.block)])
+def modules(
+    draw: Callable[[st.SearchStrategy[Any]], Any],
+    *,
+    exact: bool = False,
+    control: bool = True,
+    tied: bool = True,
+    most_ops: int = 14,
+    elements: Sequence[Type] = ELEMENTS,
+) -> Module:
+    """A module with one function @main; with `exact`, without rough values."""
+    maker = _Maker(draw, exact, elements)
+    recipes = [*RECIPES, *CONTROL] if control else RECIPES
+    for _ in range(maker.number(most_ops // 2, most_ops) if maker.chance(2) else maker.number(1, most_ops)):
+        maker.pick(recipes)(maker)
+    return maker.finished(tied)
 
 
-def arguments(of: Module, seed: int = 0, entry: str = "main") -> list[np.ndarray]:
-    """Arrays for a function's arguments."""
-    main = of.lookup(entry)
+def arguments(of: Module, seed: int = 0) -> list[np.ndarray[Any, Any]]:
+    """Values for the arguments of @main that keep what the generator assumed of them."""
+    random = np.random.default_rng(seed)
+    main = of.lookup("main")
     assert main is not None
-    return [sample(a.type, seed + i) for i, a in enumerate(main.regions[0].block.args)]
+    return [argument(random, a.type) for a in main.block.args]
+
+
+def argument(random: np.random.Generator, type: Type) -> np.ndarray[Any, Any]:
+    shape, dtype = shape_of(type), dtype_of(type)
+    if dtype.kind == "b":
+        return np.asarray(random.random(shape) < 0.5)
+    low = 0 if dtype.kind == "u" else -_ARGUMENT
+    return np.asarray(random.integers(low, _ARGUMENT + 1, shape)).astype(dtype)
+
+
+_ARGUMENT = 4
+
+
+def is_float(value: Value) -> bool:
+    return isinstance(element_type(value.type), FloatType)
+
+
+def is_integer(value: Value) -> bool:
+    element = element_type(value.type)
+    return isinstance(element, IntegerType) and element is not i1
+
+
+def is_bool(value: Value) -> bool:
+    return element_type(value.type) is i1
+
+
+class _Maker:
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], exact: bool, elements: Sequence[Type]):
+        self.draw, self.exact, self.elements = draw, exact, elements
+        self.named = self.chance(3)
+        lengths = st.sampled_from([3, 2, 4, 5, 1, 7, 8, 16, 6, 17])
+        self.axes = [(name, draw(lengths)) for name in "NCHWK"]
+        if self.chance(12):
+            self.axes[0] = ("N", 0)
+        self.block = Block()
+        self.builder = Builder(self.block)
+        self.facts: dict[Value, Fact] = {}
+        self.scopes: list[list[Value]] = [[]]
+        self.fresh = 0
+
+    # -- choices -----------------------------------------------------------------------------------------
+
+    def number(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+    def chance(self, one_in: int) -> bool:
+        return self.draw(st.integers(1, one_in)) == one_in
+
+    def pick(self, options: Sequence[A]) -> A:
+        return self.draw(st.sampled_from(list(options)))
+
+    def some(self, options: Sequence[A], least: int = 1) -> list[A]:
+        """A part of the options, in their order."""
+        chosen = [o for o in options if self.chance(2)]
+        return chosen if len(chosen) >= least else list(options)[:least]
+
+    def value(self, good: Callable[[Value], bool] = lambda v: True) -> Value:
+        """A value, late ones first; a new one where none is good."""
+        found = [v for scope in self.scopes for v in scope if good(v)]
+        if found and not self.chance(8):
+            return found[-1 - self.number(0, len(found) - 1)]
+        for element in sorted(self.elements, key=lambda e: self.number(0, 5)):
+            probe = Value(self.type(element))
+            self.facts[probe] = Fact(_ARGUMENT, True)
+            if good(probe):
+                return self.source(probe.type)
+        return found[-1] if found else self.source(TensorType((3,), i1 if good(Value(TensorType((3,), i1))) else f32))
+
+    def like(self, type: Type, good: Callable[[Value], bool] = lambda v: True) -> Value:
+        """A value of exactly this type."""
+        found = [v for scope in self.scopes for v in scope if v.type is type and good(v)]
+        if found and not self.chance(4):
+            return found[-1 - self.number(0, len(found) - 1)]
+        return self.source(type)
+
+    def type(self, element: Type | None = None) -> TensorType:
+        axes = [a for a in self.axes if self.chance(3)]
+        while prod(s for _, s in axes) > MOST_ELEMENTS:
+            axes.pop()
+        return self.tensor([n for n, _ in axes], [s for _, s in axes], element or self.pick(self.elements))
+
+    def tensor(self, names: Sequence[str | None], shape: Sequence[int], element: Type) -> TensorType:
+        """A tensor type; None stands for a new axis name."""
+        if not self.named:
+            return TensorType(tuple(shape), element)
+        return TensorType(tuple(shape), element, AxesAttr(*[n or self.new_name() for n in names]))
+
+    def new_name(self) -> str:
+        self.fresh += 1
+        return f"R{self.fresh}"
+
+    def names(self, value: Value) -> list[str]:
+        assert isinstance(value.type, TensorType)
+        return list(value.type.axes or [""] * value.type.rank)
+
+    # -- values ------------------------------------------------------------------------------------------
+
+    def smooth(self, value: Value) -> bool:
+        return not self.facts[value].rough
+
+    def add(self, value: Value, fact: Fact = Fact(), *, kept: Value | None = None) -> Value:  # noqa: B008
+        """Makes a value known, with what is known of it (or what is known of another)."""
+        self.facts[value] = self.facts[kept] if kept is not None else fact
+        self.scopes[-1].append(value)
+        return value
+
+    def source(self, type: TensorType) -> Value:
+        """An argument, or now and then a constant."""
+        if self.chance(4):
+            return self.constant(type)
+        value = Value(type, self.block, len(self.block.args), f"a{len(self.block.args)}")
+        self.block.args = (*self.block.args, value)
+        self.facts[value] = Fact(_ARGUMENT, True)
+        self.scopes[0].append(value)
+        return value
+
+    def constant(self, type: TensorType) -> Value:
+        random = np.random.default_rng(self.number(0, 7))
+        if self.chance(2):
+            array = np.full(type.shape, argument(random, TensorType((), type.element)))
+        else:
+            array = argument(random, type)
+        value = self.builder.constant(type=type, value=elements(array, type))
+        return self.add(value, Fact(_ARGUMENT, True))
+
+    def finished(self, tied: bool) -> Module:
+        values = self.scopes[0]
+        if not values:
+            self.constant(TensorType((), f32))
+        results = [values[-1 - self.number(0, min(len(values) - 1, 5))] for _ in range(self.number(0, 3))]
+        if self.chance(5):
+            results.append(self.pick(values))
+        results.append(values[-1])
+        attributes: dict[str, Attribute] = {}
+        if tied and self.chance(2):
+            pairs: list[int] = []
+            open_arguments = list(self.block.args)
+            for i, value in enumerate(results):
+                fitting = [a for a in open_arguments if a.type is value.type]
+                if fitting and self.chance(2):
+                    chosen = self.pick(fitting)
+                    open_arguments.remove(chosen)
+                    pairs += [i, chosen.index]
+            if pairs:
+                attributes["ng.tied"] = integers(pairs)
+        self.builder.end(func.ReturnOp, *results)
+        return module([function("main", self.block, attributes)])
+
+
+# ---- recipes: each adds an op (or a few) ---------------------------------------------------------------
+
+
+def _source(m: _Maker) -> None:
+    m.source(m.type())
+
+
+def _iota(m: _Maker) -> None:
+    type = m.type(m.pick([e for e in m.elements if e is not i1]))
+    if type.rank and max(type.shape) < 100:
+        m.add(m.builder.iota(type=type, dimension=m.number(0, type.rank - 1)), Fact(100, True))
+
+
+def _random(m: _Maker) -> None:
+    key = m.builder.constant(type=TensorType((2,), ui64), value=elements(np.array([m.number(0, 9), 7], np.uint64)))
+    if m.chance(2):
+        m.add(m.builder.random_bits(key, type=m.type(ui32)))
+    else:
+        m.add(m.builder.random_uniform(key, type=m.type(m.pick([f32, f64, f16]))), Fact(1))
+
+
+def _unary(m: _Maker) -> None:
+    x = m.value()
+    fact = m.facts[x]
+    if is_bool(x):
+        m.add(m.builder.bitwise_not(x), fact)
+        return
+    if is_integer(x):
+        signed = not element_type(x.type).unsigned  # type: ignore[attr-defined]
+        name = m.pick(["absolute", "square", "bitwise_not", *(["negative", "sign"] if signed else [])])
+        m.add(getattr(m.builder, name)(x))
+        return
+    options = list(SAME)
+    if fact.bound <= 1e3:
+        options.append("square")
+    if not fact.rough:
+        options += [*STEPS, "reciprocal", "sqrt", "rsqrt"]
+    if not m.exact:
+        options += GENTLE if fact.rough else [n for n in MATH if fact.bound <= 8 or n in GENTLE]
+    name = m.pick(options)
+    made = getattr(m.builder, name)(x)
+    match name:
+        case "negative" | "absolute" | "sign" | "floor" | "ceil" | "round" | "trunc":
+            whole = fact.whole or (name in STEPS and fact.bound < inf)
+            m.add(made, Fact(fact.bound + 1 if name in STEPS else fact.bound, whole, fact.rough))
+        case "square":
+            m.add(made, Fact(fact.bound**2, fact.whole, fact.rough))
+        case "reciprocal" | "sqrt" | "rsqrt":
+            m.add(made)
+        case _:
+            steep = {"exp", "exp2", "expm1", "sinh", "cosh"}
+            m.add(made, Fact(2 if name in GENTLE else 3e3 if name in steep else inf, rough=True))
+
+
+def _binary(m: _Maker) -> None:
+    x = m.value()
+    y = m.like(x.type)
+    a, b = m.facts[x], m.facts[y]
+    rough = a.rough or b.rough
+    if is_bool(x):
+        m.add(getattr(m.builder, m.pick(BITS))(x, y), Fact(1, True))
+        return
+    options = ["add", "subtract", "maximum", "minimum"]
+    if is_integer(x):
+        options += ["multiply", "floor_divide", "remainder", "power", *BITS, *SHIFTS]
+    else:
+        if a.bound * b.bound <= 1e4:
+            options += ["multiply", "multiply"]
+        if not rough:
+            options += ["divide", "floor_divide", "remainder", "copysign"]
+            if not m.exact and max(a.bound, b.bound) <= 4:
+                options += ["power", "atan2"]
+    name = m.pick(options)
+    made = getattr(m.builder, name)(x, y)
+    whole = a.whole and b.whole
+    element = element_type(x.type)
+    top = _WHOLE[element] if is_float(x) else 2 ** (element.width - 1) - 1  # type: ignore[attr-defined]
+    match name:
+        case "add" | "subtract":
+            bound = a.bound + b.bound
+        case "multiply":
+            bound = a.bound * b.bound
+        case "maximum" | "minimum":
+            bound = max(a.bound, b.bound)
+        case _:
+            bound = inf
+    if is_integer(x) and (bound > top or element.unsigned):  # type: ignore[attr-defined]
+        bound = inf  # it may wrap
+    m.add(made, Fact(bound, whole and bound < inf, rough or name in ("power", "atan2") and is_float(x)))
+
+
+def _fma(m: _Maker) -> None:
+    x = m.value(lambda v: is_float(v) and m.facts[v].bound <= 100)
+    if is_float(x) and m.facts[x].bound <= 100:
+        y, z = m.like(x.type, lambda v: m.facts[v].bound <= 100), m.like(x.type)
+        a, b, c = (m.facts[v] for v in (x, y, z))
+        fact = Fact(a.bound * b.bound + c.bound, a.whole and b.whole and c.whole, a.rough or b.rough or c.rough)
+        m.add(m.builder.fma(x, y, z), fact)
+
+
+def _compare(m: _Maker) -> None:
+    x = m.value(m.smooth)
+    m.add(getattr(m.builder, m.pick(COMPARE))(x, m.like(x.type, m.smooth)), Fact(1, True))
+
+
+def _select(m: _Maker) -> None:
+    x = m.value()
+    y, condition = m.like(x.type), m.like(with_element(x.type, i1))
+    a, b = m.facts[x], m.facts[y]
+    m.add(m.builder.select(condition, x, y), Fact(max(a.bound, b.bound), a.whole and b.whole, a.rough or b.rough))
+
+
+def _cast(m: _Maker) -> None:
+    x = m.value()
+    fact, target = m.facts[x], m.pick(m.elements)
+    whole_target = isinstance(target, IntegerType)
+    if is_float(x) and whole_target:
+        # Beyond the range of the integer the result is not defined; of a rough value neither.
+        if fact.rough or (target is not i1 and (fact.bound > 127 or target.unsigned)):  # type: ignore[attr-defined]
+            return
+        fact = Fact(fact.bound, True)
+    elif whole_target and (fact.bound > 127 or target.unsigned):  # type: ignore[attr-defined]
+        fact = Fact()
+    elif fact.bound > 256:
+        fact = Fact(rough=fact.rough)
+    m.add(m.builder.cast(x, type=with_element(x.type, target)), fact if target is not i1 else Fact(1, True))
+
+
+def _bitcast(m: _Maker) -> None:
+    x = m.value(lambda v: element_type(v.type) in (f32, i32) and not m.facts[v].rough)
+    target = {f32: i32, i32: f32}.get(element_type(x.type))
+    # The bits of a NaN are free, so none may be looked at.
+    if target is not None and not m.facts[x].rough and (target is f32 or m.facts[x].bound < inf):
+        m.add(m.builder.bitcast(x, type=with_element(x.type, target)))
+
+
+def _broadcast(m: _Maker) -> None:
+    x = m.value(lambda v: len(shape_of(v.type)) < 4)
+    names, shape = m.names(x), list(shape_of(x.type))
+    if len(shape) > 4:
+        return
+    dims = list(range(len(shape)))
+    for name, size in m.some([a for a in m.axes if not m.named or a[0] not in names]):
+        at = m.number(0, len(shape))
+        if prod(shape) * size > MOST_ELEMENTS or len(shape) > 4:
+            break
+        shape.insert(at, size)
+        names.insert(at, name)
+        dims = [d + (d >= at) for d in dims]
+    m.add(m.builder.broadcast(x, type=m.tensor(names, shape, element_type(x.type)), dimensions=dims), kept=x)
+
+
+def _transpose(m: _Maker) -> None:
+    x = m.value(lambda v: len(shape_of(v.type)) > 1)
+    order = m.draw(st.permutations(range(len(shape_of(x.type)))))
+    m.add(m.builder.transpose(x, permutation=order), kept=x)
+
+
+def _reshape(m: _Maker) -> None:
+    x = m.value()
+    shape, count = [], prod(shape_of(x.type))
+    for _ in range(m.number(0, 3)):
+        divisors = [d for d in range(1, count + 1) if count % d == 0] or [1, 2]
+        shape.append(m.pick(divisors))
+        count //= shape[-1]
+    if count != 1 or m.chance(4):
+        shape.insert(m.number(0, len(shape)), count)
+    if prod(shape) == prod(shape_of(x.type)):
+        m.add(m.builder.reshape(x, type=m.tensor([None] * len(shape), shape, element_type(x.type))), kept=x)
+
+
+def _cast_axes(m: _Maker) -> None:
+    x = m.value(lambda v: m.named)
+    shape = shape_of(x.type)
+    m.add(m.builder.cast_axes(x, type=m.tensor([None] * len(shape), shape, element_type(x.type))), kept=x)
+
+
+def _slice(m: _Maker) -> None:
+    x = m.value(lambda v: len(shape_of(v.type)) > 0)
+    starts, limits, steps = [], [], []
+    for size in shape_of(x.type):
+        step = m.pick([1, 2, -1, 3, -2]) if m.chance(2) else 1
+        if size == 0 or not m.chance(2):
+            low, high = 0, size
+        else:
+            low = m.number(0, size - 1)
+            high = m.number(low if m.chance(6) else low + 1, size)
+        starts.append(low if step > 0 else max(high - 1, 0))
+        limits.append(high if step > 0 else low - 1 if high else 0)
+        steps.append(step)
+    m.add(m.builder.slice(x, starts=starts, limits=limits, steps=steps), kept=x)
+
+
+def _pad(m: _Maker) -> None:
+    x = m.value(lambda v: len(shape_of(v.type)) > 0)
+    low, high = ([m.number(0, 2) if m.chance(2) else 0 for _ in shape_of(x.type)] for _ in range(2))
+    if prod(a + s + b for a, s, b in zip(low, shape_of(x.type), high, strict=True)) <= MOST_ELEMENTS:
+        m.add(m.builder.pad(x, low=low, high=high), kept=x)
+
+
+def _concatenate(m: _Maker) -> None:
+    x = m.value(lambda v: len(shape_of(v.type)) > 0)
+    if not shape_of(x.type):
+        return
+    parts = [x, *(m.like(x.type) for _ in range(m.number(0, 2)))]
+    facts = [m.facts[p] for p in parts]
+    fact = Fact(max(f.bound for f in facts), all(f.whole for f in facts), any(f.rough for f in facts))
+    if len(parts) * prod(shape_of(x.type)) > MOST_ELEMENTS:
+        return
+    rank = len(shape_of(x.type))
+    if m.chance(2):
+        m.add(m.builder.concatenate(parts, axis=m.number(0, rank - 1)), fact)
+    elif rank < 5:
+        axis = m.number(0, rank)
+        shape, names = list(shape_of(x.type)), [*m.names(x)]
+        shape.insert(axis, len(parts))
+        names.insert(axis, m.new_name())
+        m.add(m.builder.stack(parts, type=m.tensor(names, shape, element_type(x.type)), axis=axis), fact)
+
+
+def _reduce(m: _Maker) -> None:
+    x = m.value(lambda v: len(shape_of(v.type)) > 0)
+    shape, fact = shape_of(x.type), m.facts[x]
+    axes = m.some(range(len(shape)), least=0)
+    count = prod(shape[a] for a in axes)
+    if is_bool(x):
+        m.add(getattr(m.builder, m.pick(["any", "all"]))(x, axes=axes), Fact(1, True))
+        return
+    summed = _summed(x, fact, count)
+    options = ["max", "min"]
+    if is_integer(x) or not summed.rough or not m.exact:
+        options += ["sum", "sum"]
+    if is_integer(x) or (fact.whole and fact.bound ** min(count, 99) <= _WHOLE[element_type(x.type)]):
+        options.append("product")
+    if is_float(x) and count and (not summed.rough or not m.exact):
+        options.append("mean")
+    name = m.pick(options)
+    made = getattr(m.builder, name)(x, axes=axes)
+    match name:
+        case "sum":
+            m.add(made, summed)
+        case "mean":
+            m.add(made, Fact(fact.bound, rough=not m.exact))
+        case "product":
+            m.add(made)
+        case _:
+            m.add(made, fact if count else Fact())
+
+
+def _summed(x: Value, fact: Fact, count: int) -> Fact:
+    """What is known of a sum of `count` such values."""
+    if is_integer(x):
+        return Fact()
+    bound = fact.bound * count
+    kept = fact.whole and bound <= _WHOLE[element_type(x.type)]
+    exact = kept and (element_type(x.type) not in (f16, bf16) or bound <= 256)
+    return Fact(bound, exact, not kept)
+
+
+def _position(m: _Maker) -> None:
+    x = m.value(lambda v: len(shape_of(v.type)) > 0 and not is_bool(v) and m.smooth(v))
+    axes = m.some(range(len(shape_of(x.type))))
+    if is_bool(x) or not axes or not m.smooth(x) or 0 in [shape_of(x.type)[a] for a in axes]:
+        return
+    axes = m.draw(st.permutations(axes))
+    kept = [d for d in range(len(shape_of(x.type))) if d not in axes]
+    type = m.tensor([m.names(x)[d] for d in kept], [shape_of(x.type)[d] for d in kept], m.pick([i32, i64]))
+    m.add(getattr(m.builder, m.pick(["argmax", "argmin"]))(x, type=type, axes=axes), Fact(MOST_ELEMENTS, True))
+
+
+def _cumulative(m: _Maker) -> None:
+    x = m.value(lambda v: len(shape_of(v.type)) > 0 and not is_bool(v))
+    if is_bool(x) or not shape_of(x.type):
+        return
+    axis = m.number(0, len(shape_of(x.type)) - 1)
+    fact = m.facts[x]
+    summed = _summed(x, fact, shape_of(x.type)[axis])
+    options = ["max", "min", *(["sum"] if is_integer(x) or not summed.rough or not m.exact else [])]
+    if is_integer(x):
+        options.append("product")
+    name = m.pick(options)
+    reverse, exclusive = m.chance(2), m.chance(3)
+    made = getattr(m.builder, f"cumulative_{name}")(x, axis=axis, reverse=reverse, exclusive=exclusive)
+    m.add(made, summed if name == "sum" else Fact() if exclusive or name == "product" else fact)
+
+
+def _dot(m: _Maker) -> None:
+    x = m.value(lambda v: not is_bool(v) and m.facts[v].bound <= 100)
+    y = m.value(lambda v: element_type(v.type) is element_type(x.type) and m.facts[v].bound <= 100)
+    if is_bool(x) or element_type(y.type) is not element_type(x.type):
+        return
+    a, b = shape_of(x.type), shape_of(y.type)
+    pairs: dict[str, list[tuple[int, int]]] = {"contract": [], "batch": []}
+    free = list(range(len(b)))
+    for i in m.draw(st.permutations(range(len(a)))):
+        same = [j for j in free if b[j] == a[i] and (not m.named or m.names(x)[i] == m.names(y)[j] or m.chance(2))]
+        if same and not m.chance(4):
+            j = m.pick(same)
+            free.remove(j)
+            pairs["batch" if m.chance(3) else "contract"].append((i, j))
+    contract, batch = pairs["contract"], pairs["batch"]
+    depth = prod(a[i] for i, _ in contract)
+    if prod(a) * prod(b[j] for j in free) > 8 * MOST_ELEMENTS or len(a) + len(free) - len(contract) > 6:
+        return
+    product = Fact(m.facts[x].bound * m.facts[y].bound, m.facts[x].whole and m.facts[y].whole)
+    fact = _summed(x, product, depth)
+    if fact.rough and m.exact:
+        return
+    if m.named and set(m.names(x)) & {m.names(y)[j] for j in free}:
+        y = m.builder.cast_axes(y, type=m.tensor([None] * len(b), b, element_type(y.type)))
+    made = m.builder.dot(
+        x,
+        y,
+        lhs_contract=[i for i, _ in contract],
+        rhs_contract=[j for _, j in contract],
+        lhs_batch=[i for i, _ in batch],
+        rhs_batch=[j for _, j in batch],
+    )
+    if prod(shape_of(made.type)) <= MOST_ELEMENTS:
+        m.add(made, fact)
+
+
+def _gather(m: _Maker) -> None:
+    x = m.value(lambda v: len(shape_of(v.type)) > 0)
+    if not shape_of(x.type):
+        return
+    axis = m.number(0, len(shape_of(x.type)) - 1)
+    shape, names = shape_of(x.type), m.names(x)
+    integer = m.pick([i32, i64])
+    if m.chance(3):
+        rows = [*shape[:axis], m.number(0, 4), *shape[axis + 1 :]]
+        indices = m.like(m.tensor(names, rows, integer))
+        if shape[axis]:
+            m.add(m.builder.gather_elements(x, indices, axis=axis), kept=x)
+        return
+    count = m.pick([[3], [], [2, 2], [0], [1]])
+    indices = m.like(m.tensor([None] * len(count), count, integer))
+    whole = [*shape[:axis], *count, *shape[axis + 1 :]]
+    if prod(whole) > MOST_ELEMENTS or len(whole) > 5:
+        return
+    if m.chance(2):
+        type = m.tensor(m.names(indices), whole, element_type(x.type)) if not m.named else None
+        inner = [*names[:axis], *m.names(indices), *names[axis + 1 :]]
+        updates = m.like(type or m.tensor(inner, whole, element_type(x.type)))
+        combine = m.pick(["set", "set", "max", "min"] if is_bool(x) else ["set", "add", "max", "min"])
+        a, b = m.facts[x], m.facts[updates]
+        if combine == "add" and not is_integer(x):
+            fact = Fact(rough=a.rough or b.rough)
+        else:
+            fact = Fact(max(a.bound, b.bound), rough=a.rough or b.rough) if combine != "add" else Fact()
+        if not is_bool(x) or combine == "set":
+            m.add(m.builder.scatter(x, indices, updates, axis=axis, combine=combine), fact)
+    elif shape[axis] or 0 in count:
+        verb = m.builder.lookup if m.chance(4) else m.builder.gather
+        m.add(verb(x, indices, axis=axis), kept=x)
+
+
+def _one_hot(m: _Maker) -> None:
+    indices = m.value(lambda v: is_integer(v) and len(shape_of(v.type)) < 4)
+    if not is_integer(indices) or len(shape_of(indices.type)) > 4:
+        return
+    axis, size = m.number(0, len(shape_of(indices.type))), m.number(0, 6)
+    shape, names = list(shape_of(indices.type)), m.names(indices)
+    shape.insert(axis, size)
+    names.insert(axis, m.new_name())
+    if prod(shape) <= MOST_ELEMENTS:
+        m.add(m.builder.one_hot(indices, type=m.tensor(names, shape, m.pick(m.elements)), axis=axis), Fact(1, True))
+
+
+def _network(m: _Maker) -> None:
+    x = m.value(lambda v: is_float(v) and len(shape_of(v.type)) > 0 and m.facts[v].bound <= 100)
+    axes = m.some(range(len(shape_of(x.type))))
+    if m.exact or not is_float(x) or m.facts[x].bound > 100 or not axes:
+        return
+    if 0 in [shape_of(x.type)[a] for a in axes]:
+        return
+    name = m.pick(["softmax", "log_softmax", "cross_entropy"])
+    if name == "cross_entropy":
+        targets = m.like(x.type, lambda v: m.facts[v].bound <= 4)
+        m.add(m.builder.cross_entropy(x, targets, axes=axes), Fact(1e4, rough=True))
+    else:
+        made = getattr(m.builder, name)(x, axes=axes)
+        m.add(made, Fact(1 if name == "softmax" else 300, rough=True))
+
+
+RECIPES: list[Callable[[_Maker], None]] = [
+    _binary, _unary, _binary, _broadcast, _reduce, _reduce, _reshape, _transpose, _source, _fma, _compare, _select, _cast,
+    _bitcast, _slice, _pad, _concatenate, _dot, _dot, _gather, _one_hot, _position, _cumulative, _network, _network, _iota,
+    _random, _cast_axes,
+]  # fmt: skip
+
+
+# ---- control flow ------------------------------------------------------------------------------------------
+
+
+def _inside(m: _Maker, carried: Sequence[Value], most: int = 3) -> list[Value]:
+    """A few ops, and for each carried value one of its type: itself, another, or a new one."""
+    for _ in range(m.number(0, most)):
+        m.pick(RECIPES)(m)
+    out = []
+    for value in carried:
+        match m.number(0, 3):
+            case 0:
+                out.append(m.like(value.type))
+            case 1:
+                out.append(m.pick([c for c in carried if c.type is value.type]))
+            case _:
+                verb = m.builder.bitwise_xor if is_bool(value) else m.builder.maximum
+                out.append(verb(value, m.like(value.type)))
+    return out
+
+
+def _unknown(m: _Maker, value: Value) -> Fact:
+    """What can be said of a value that goes round a loop."""
+    return Fact(1, True) if is_bool(value) else Fact(rough=is_float(value) and not m.exact)
+
+
+def _if(m: _Maker) -> None:
+    condition = m.like(TensorType((), i1, AxesAttr() if m.named else None))
+    patterns = [m.value() for _ in range(m.number(1, 2))]
+    regions = []
+    for _ in range(2):
+        with m.builder.region() as (region, _):
+            m.scopes.append([])
+            m.builder.end(ng.YieldOp, *_inside(m, patterns))
+            m.scopes.pop()
+        regions.append(region)
+    made = m.builder.if_(condition, types=[p.type for p in patterns], regions=regions)
+    for value in made:
+        m.add(value, _unknown(m, value))
+
+
+def _while(m: _Maker) -> None:
+    counter_type = TensorType((), i32, AxesAttr() if m.named else None)
+    zero, one, limit = (m.builder.number(n, counter_type) for n in (0, 1, m.number(0, 3)))
+    inits = [m.value() for _ in range(m.number(1, 3))]
+    if m.chance(2):
+        inits.append(m.like(inits[0].type))
+    types = [counter_type, *(v.type for v in inits)]
+    with m.builder.region(*types) as (condition, (count, *_)):
+        m.builder.end(ng.YieldOp, m.builder.less(count, limit))
+    with m.builder.region(*types) as (body, (count, *carried)):
+        m.scopes.append([])
+        for value in carried:
+            m.add(value, _unknown(m, value))
+        values = _inside(m, carried)
+        m.builder.end(ng.YieldOp, m.builder.add(count, one), *values)
+        m.scopes.pop()
+    for value in m.builder.while_([zero, *inits], types=types, regions=[condition, body])[1:]:
+        m.add(value, _unknown(m, value))
+
+
+def _scan(m: _Maker) -> None:
+    first = m.value(lambda v: 0 < len(shape_of(v.type)) and shape_of(v.type)[0] <= 8)
+    if not shape_of(first.type) or shape_of(first.type)[0] > 8:
+        return
+    sequences = [first, *([m.like(first.type)] if m.chance(2) else [])]
+    inits = [m.value() for _ in range(m.number(0, 2))]
+    if inits and m.chance(2):
+        inits.append(m.like(inits[0].type))
+    steps = [m.tensor(m.names(s)[1:], shape_of(s.type)[1:], element_type(s.type)) for s in sequences]
+    with m.builder.region(*[v.type for v in inits], *steps) as (body, values):
+        m.scopes.append([])
+        for value in values:
+            m.add(value, _unknown(m, value))
+        carried = _inside(m, values[: len(inits)])
+        given = [m.value(lambda v: prod(shape_of(v.type)) <= 60) for _ in range(m.number(0 if inits else 1, 2))]
+        m.builder.end(ng.YieldOp, *carried, *given)
+        m.scopes.pop()
+    length = shape_of(first.type)[0]
+    stacked = [m.tensor([m.new_name(), *m.names(g)], [length, *shape_of(g.type)], element_type(g.type)) for g in given]
+    made = m.builder.scan(
+        [*inits, *sequences],
+        types=[*(v.type for v in inits), *stacked],
+        carried=len(inits),
+        reverse=m.chance(3),
+        regions=[body],
+    )
+    for value in made:
+        m.add(value, _unknown(m, value))
+
+
+CONTROL: list[Callable[[_Maker], None]] = [_if, _while, _scan]

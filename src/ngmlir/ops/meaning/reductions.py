@@ -36,9 +36,11 @@ def rows(array: Array, axes: Sequence[int]) -> Array:
 
 
 def sum_over(array: Array, axes: Sequence[int]) -> Any:
-    """The sum; of f16 and bf16 in f32, not rounded back."""
+    """The sum; of f16 and bf16 in f32, not rounded back. Of nothing 0, of negative zeros -0.0."""
     wide = widened(array)
-    return np.sum(rows(wide, axes), axis=-1, dtype=wide.dtype)
+    found = rows(wide, axes)
+    start = -0.0 if is_float(wide.dtype) and found.shape[-1] else 0
+    return np.sum(found, axis=-1, dtype=wide.dtype, initial=start)
 
 
 def sum_(op: Op, arrays: Sequence[Array]) -> Any:
