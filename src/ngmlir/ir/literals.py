@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .types import FloatType, IndexType, IntegerType, Type, element_type
@@ -25,6 +26,7 @@ def item_bytes(element: Type) -> int:
     raise TypeError(f"{element} has no size")
 
 
+@cache
 def dtype_of(type: Type) -> np.dtype[Any]:
     """The NumPy dtype of a type's elements (`bf16` by ml_dtypes)."""
     import numpy as np

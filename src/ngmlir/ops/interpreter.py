@@ -62,7 +62,7 @@ def _values(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:
 
 def _has_shape(array: Array, type: Type) -> bool:
     shape = shape_of(type)
-    return len(shape) == array.ndim and all(map(same_size, shape, array.shape))
+    return shape == array.shape or (len(shape) == array.ndim and all(map(same_size, shape, array.shape)))
 
 
 def _checked(function: Op, types: Sequence[Type], arrays: Sequence[Any]) -> list[Array]:
@@ -112,6 +112,8 @@ class _Runner:
         self.functions = {op.symbol: op for op in module.ops if op.symbol}
         self.order, self.exact = order, exact
         self.values: dict[Value, Any] = {}
+        #: Constants are the same in every round of a loop and in every program of a kernel.
+        self.constants: dict[Op, tuple[Array, ...]] = {}
 
     def symbol(self, op: Op, name: str) -> Op:
         found = self.functions.get(name)
@@ -134,7 +136,12 @@ class _Runner:
             if "terminator" in op.traits:
                 return operands
             effect = EFFECTS.get(op.name)
-            results = effect(self, op, operands) if effect is not None else _values(op, operands)
+            if effect is not None:
+                results = effect(self, op, operands)
+            elif operands:
+                results = _values(op, operands)
+            else:
+                results = self.constants.get(op) or self.constants.setdefault(op, _values(op, ()))
             values.update(zip(op.results, results, strict=True))
         return []
 

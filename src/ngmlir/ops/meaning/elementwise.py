@@ -18,7 +18,8 @@ from ...ir.literals import dtype_of
 from .numbers import Array, fma, is_float, is_half, narrowed, widened
 
 Plain = Callable[..., Any]
-_WIDER: dict[str, type[np.floating[Any]]] = {"float32": np.float64, "float64": np.longdouble}
+#: Bytes of a float type -> the type in which its transcendental functions are computed.
+_WIDER: dict[int, type[np.floating[Any]]] = {4: np.float64, 8: np.longdouble}
 
 
 def in_f32(function: Plain) -> Plain:
@@ -43,7 +44,7 @@ def transcendental(function: Plain) -> Plain:
 
     def rounded(*arrays: Array) -> Any:
         dtype = arrays[0].dtype
-        return np.asarray(function(*[a.astype(_WIDER[dtype.name]) for a in arrays])).astype(dtype)
+        return np.asarray(function(*[a.astype(_WIDER[dtype.itemsize]) for a in arrays])).astype(dtype)
 
     return in_f32(rounded)
 

@@ -15,18 +15,17 @@ import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_HALVES = frozenset({"float16", "bfloat16"})
 #: Splits a float64 into two halves of 26 bits (Dekker).
 _SPLITTER = 2.0**27 + 1.0
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:
-    """Whether arithmetic of this type is done in f32 and rounded."""
-    return dtype.name in _HALVES
+    """Whether arithmetic of this type is done in f32 and rounded: f16, bf16."""
+    return dtype.itemsize == 2 and is_float(dtype)
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "f" or dtype.name in _HALVES
+    return dtype.kind in "fV"  # to NumPy, bfloat16 is a type of its own
 
 
 def widened(array: Array) -> Array:

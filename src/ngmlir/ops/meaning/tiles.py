@@ -121,20 +121,28 @@ def _require_inside(op: Op, first: int, last: int, dimension: int, size: int, *,
 
 
 class _Place:
-    """Where a tile lies in a buffer: for each buffer dimension the indices, and which of them are inside."""
+    """Where a tile lies in a buffer: as a window of slices where that can be said, else index by index."""
 
     def __init__(self, op: Op, buffer: Array, starts: Sequence[Any], shape: tuple[int, ...]):
         dims, steps = op.attributes.get("dims"), op.attributes.get("steps")
         own = dims.values if dims is not None else tuple(range(buffer.ndim - len(shape), buffer.ndim))  # type: ignore[attr-defined]
-        distances = steps.values if steps is not None else (1,) * len(shape)  # type: ignore[attr-defined]
-        self.rows = [np.array([int(s)]) for s in starts]
-        for size, d, distance in zip(shape, own, distances, strict=True):
-            self.rows[d] = self.rows[d] + distance * np.arange(size)
+        sizes = [1] * buffer.ndim
+        for size, d in zip(shape, own, strict=True):
+            sizes[d] = size
+        corner = [int(s) for s in starts]
         self.shape = shape
         self.order = (*own, *(d for d in range(buffer.ndim) if d not in own))
+        self.window: tuple[slice, ...] | None = None
+        ends = [s + n for s, n in zip(corner, sizes, strict=True)]
+        if steps is None and all(0 <= s and e <= n for s, e, n in zip(corner, ends, buffer.shape, strict=True)):
+            self.window = tuple(map(slice, corner, ends))
+            return
+        self.rows = [s + np.arange(n) for s, n in zip(corner, sizes, strict=True)]
+        if steps is not None:
+            for d, distance in zip(own, steps.values, strict=True):  # type: ignore[attr-defined]
+                self.rows[d] = corner[d] + distance * np.arange(sizes[d])
         self.inside = [(r >= 0) & (r < n) for r, n in zip(self.rows, buffer.shape, strict=True)]
-        self.whole = all(i.all() for i in self.inside)
-        if not self.whole and "masked" not in op.attributes:
+        if "masked" not in op.attributes:
             for d, (row, size) in enumerate(zip(self.rows, buffer.shape, strict=True)):
                 _require_inside(op, int(row.min()), int(row.max()), d, size)
 
@@ -156,8 +164,8 @@ class _Place:
 def load(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     buffer, starts = operands[0], operands[1:]
     place = _Place(op, buffer, starts, shape_of(op.result.type))
-    if place.whole:
-        return [place.taken_up(np.array(buffer[np.ix_(*place.rows)]))]
+    if place.window is not None:
+        return [place.taken_up(np.array(buffer[place.window]))]
     pad = op.attributes.get("pad")
     found = np.full([len(r) for r in place.rows], literal_array(pad) if pad is not None else 0, buffer.dtype)
     there, here = place.kept()
@@ -168,6 +176,9 @@ def load(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 def store(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     value, buffer, starts = operands[0], operands[1], operands[2:]
     place = _Place(op, buffer, starts, value.shape)
+    if place.window is not None:
+        _write(op, buffer, place.window, place.laid_out(value))
+        return ()
     there, here = place.kept()
     _write(op, buffer, there, place.laid_out(value)[here])
     return ()
