@@ -13,7 +13,7 @@ from ..ops.builder import Builder
 from ..support.diagnostics import Diagnostic, Limit
 from ..support.target import Target
 from .kernels.columns import columns_kernel
-from .kernels.dot import blocking, dot_kernel, pack_kernel, packed_shape, product_of
+from .kernels.dot import dot_kernel
 from .kernels.map import map_kernel
 from .kernels.plan import Plan, kind
 from .kernels.rows import rows_kernel
@@ -122,18 +122,14 @@ class _Writer:
         return [_as(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
 
     def product(self, op: Op, operands: Sequence[Value], b: Builder) -> tuple[Op, Plan, list[Value]]:
+        made = dot_kernel(op, self.target, "k")
         dot = next(o for o in op.block.ops if o.name == "ng.dot")
         outside = dict(zip(op.block.args, operands, strict=True))
-        sides = [outside[v] for v in dot.operands]
-        product = product_of(dot)
-        blocks = blocking(product, self.target)
-        if blocks.pack:
-            width = blocks.tile_columns
-            name = self.kernel(pack_kernel(product, width, "k", op.location), "pack")
-            type = TensorType(packed_shape(product, width), product.element)
-            (sides[1],) = b.call([sides[1]], types=[type], callee=name)
-        made, planned, _ = dot_kernel(op, self.target, "k", blocks)
-        return made, planned, sides
+        sides = [outside[dot.operands[i]] for i in made.sides]
+        if made.pack is not None:
+            type = TensorType(made.packed, element_type(sides[1].type))
+            (sides[1],) = b.call([sides[1]], types=[type], callee=self.kernel(made.pack, "pack"))
+        return made.kernel, made.plan, sides
 
     def single(self, op: Op, operands: Sequence[Value], b: Builder) -> Sequence[Value]:
         made = SINGLES[op.name](op, self.target)

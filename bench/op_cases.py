@@ -1,0 +1,558 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ops that bench/ops.py measures: each as a program, its arguments, and NumPy's best way to the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isqrt, prod
+from typing import Any
+
+import numpy as np
+
+from ngmlir.runtime.buffers import DTYPES
+
+#: Writes the result of some arrays into the last of them.
+Numpy = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One op on arguments of one size. `operations` counts additions and multiplications of a product."""
+
+    family: str
+    name: str
+    elements: int
+    text: str
+    arguments: tuple[np.ndarray, ...]
+    shape: tuple[int, ...]  # of the result
+    dtype: np.dtype
+    numpy: Numpy
+    operations: int = 0
+    tolerance: float = 1e-5
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize + sum(a.nbytes for a in self.arguments)
+
+
+Shape = tuple[int, ...]
+Operand = tuple[Shape, str]
+
+
+def tensor(operand: Operand) -> str:
+    shape, kind = operand
+    return f"tensor<{''.join(f'{d}x' for d in shape)}{kind}>"
+
+
+def program(arguments: Sequence[Operand], result: Operand, body: str) -> str:
+    """@main on %a, %b ...; its result %r is written where the last argument lies, as a variable's new value."""
+    names = [f"%{'abcdef'[i]}: {tensor(o)}" for i, o in enumerate(arguments)]
+    count = len(names)
+    return (
+        f"func.func @main({', '.join([*names, f'%out: {tensor(result)}'])}) -> {tensor(result)}"
+        f" attributes {{ng.tied = array<i64: 0, {count}>}} {{\n"
+        f"{body}\n  return %r : {tensor(result)}\n}}\n"
+    )
+
+
+_RANDOM = np.random.default_rng(20)
+
+
+def numbers(operand: Operand, low: float = -4.0, high: float = 4.0) -> np.ndarray:
+    shape, kind = operand
+    dtype = DTYPES[kind]
+    if kind == "i1":
+        return _RANDOM.random(shape) < 0.5
+    if dtype.kind in "iu":
+        return _RANDOM.integers(int(max(low, 0) if dtype.kind == "u" else low), int(high), shape).astype(
+            dtype
+        )
+    return _RANDOM.uniform(low, high, shape).astype(np.float32).astype(dtype)
+
+
+class _Cases:
+    """Collects the cases of one number of elements."""
+
+    def __init__(self, elements: int):
+        self.elements = elements
+        self.side = isqrt(elements)
+        self.found: list[Case] = []
+
+    def add(
+        self, family: str, name: str, arguments: Sequence[Operand], result: Operand, body: str, numpy: Numpy,
+        values: Sequence[np.ndarray | None] = (), **more: Any,
+    ) -> None:  # fmt: skip
+        given = [*values, *[None] * (len(arguments) - len(values))]
+        arrays = tuple(numbers(o) if v is None else v for o, v in zip(arguments, given, strict=True))
+        text = program(arguments, result, body)
+        kind = DTYPES[result[1]]
+        self.found.append(Case(family, name, self.elements, text, arrays, result[0], kind, numpy, **more))
+
+    # -- elementwise -------------------------------------------------------------------------------------
+
+    def unary(self, name: str, numpy: Numpy, kind: str = "f32", low: float = -4.0, high: float = 4.0) -> None:
+        type = ((self.elements,), kind)
+        family = "math" if name in _MATH else "unary"
+        tolerance = {"f16": 4e-3, "f64": 1e-12}.get(kind, 2e-5)
+        self.add(
+            family, f"{name}_{kind}", [type], type, f"  %r = ng.{name} %a : {tensor(type)}",
+            lambda a, out: numpy(a, out=out), [numbers(type, low, high)], tolerance=tolerance,
+        )  # fmt: skip
+
+    def binary(
+        self, name: str, numpy: Numpy, kind: str = "f32", low: float = -4.0, high: float = 4.0
+    ) -> None:
+        type = ((self.elements,), kind)
+        values = [numbers(type, low, high), numbers(type, low, high)]
+        if name in ("floor_divide", "remainder"):
+            values[1][values[1] == 0] = 3
+        family = "math" if name in _MATH else "binary"
+        self.add(
+            family, f"{name}_{kind}", [type, type], type, f"  %r = ng.{name} %a, %b : {tensor(type)}",
+            lambda a, b, out: numpy(a, b, out=out), values, tolerance=4e-3 if kind == "f16" else 2e-5,
+        )  # fmt: skip
+
+    def compare(self, name: str, numpy: Numpy, kind: str) -> None:
+        type, result = ((self.elements,), kind), ((self.elements,), "i1")
+        self.add(
+            "compare", f"{name}_{kind}", [type, type], result,
+            f"  %r = ng.{name} %a, %b : ({tensor(type)}, {tensor(type)}) -> {tensor(result)}",
+            lambda a, b, out: numpy(a, b, out=out),
+        )  # fmt: skip
+
+    def cast(self, source: str, target: str) -> None:
+        a, r = ((self.elements,), source), ((self.elements,), target)
+        low = 0.0 if target.startswith("u") else -4.0
+        self.add(
+            "cast", f"cast_{source}_{target}", [a], r, f"  %r = ng.cast %a : ({tensor(a)}) -> {tensor(r)}",
+            lambda a, out: np.copyto(out, a, casting="unsafe"), [numbers(a, low, 100.0)],
+        )  # fmt: skip
+
+    def elementwise(self) -> None:
+        for name, (numpy, low, high) in _UNARY.items():
+            self.unary(name, numpy, "f32", low, high)
+        for name, kind in (
+            ("exp", "f64"),
+            ("log", "f64"),
+            ("tanh", "f64"),
+            ("sqrt", "f64"),
+            ("exp", "f16"),
+            ("tanh", "f16"),
+        ):
+            numpy, low, high = _UNARY[name]
+            self.unary(name, numpy, kind, low, high)
+        for kind in ("i32", "i8"):
+            self.unary("absolute", np.absolute, kind, -100, 100)
+            self.unary("negative", np.negative, kind, -100, 100)
+        for name, numpy in _BINARY.items():
+            self.binary(name, numpy)
+        self.binary("power", np.power, low=0.1)
+        self.binary("atan2", np.arctan2)
+        for kind in ("f64", "f16", "i32", "i8"):
+            self.binary("add", np.add, kind)
+            self.binary("multiply", np.multiply, kind)
+            self.binary("maximum", np.maximum, kind)
+        for kind in ("i8", "i16", "i32", "i64", "ui32"):
+            self.binary("floor_divide", np.floor_divide, kind, -100, 100)
+        self.binary("remainder", np.remainder, "i32", -100, 100)
+        self.binary("remainder", np.remainder, "f32")
+        self.binary("bitwise_and", np.bitwise_and, "i32", -100, 100)
+        self.binary("shift_left", np.left_shift, "i32", 0, 16)
+        for kind in ("f32", "f64", "i32", "i8"):
+            self.compare("less", np.less, kind)
+        self.compare("equal", np.equal, "f32")
+        for source, target in _CASTS:
+            self.cast(source, target)
+        self.select("f32")
+        self.select("i8")
+
+    def select(self, kind: str) -> None:
+        n = (self.elements,)
+        c, t = (n, "i1"), (n, kind)
+
+        self.add(
+            "select", f"select_{kind}", [c, t, t], t,
+            f"  %r = ng.select %a, %b, %c : ({tensor(c)}, {tensor(t)}, {tensor(t)}) -> {tensor(t)}",
+            lambda c, a, b, out: np.copyto(out, np.where(c, a, b)),
+        )  # fmt: skip
+
+    def broadcasts(self) -> None:
+        for kind in ("f32", "i8"):
+            matrix = ((self.side, self.side), kind)
+            for which, dims, shape in (("row", 1, (self.side,)), ("column", 0, (self.side,))):
+                vector = (shape, kind)
+
+                def numpy(
+                    a: np.ndarray, b: np.ndarray, out: np.ndarray, column: bool = which == "column"
+                ) -> None:
+                    np.add(a, b[:, None] if column else b, out=out)
+
+                body = (
+                    f"  %w = ng.broadcast %b dims [{dims}] : ({tensor(vector)}) -> {tensor(matrix)}\n"
+                    f"  %r = ng.add %a, %w : {tensor(matrix)}"
+                )
+                self.add("broadcast", f"add_{which}_{kind}", [matrix, vector], matrix, body, numpy)
+
+    # -- reductions --------------------------------------------------------------------------------------
+
+    def shapes(self) -> Iterator[tuple[str, Shape, tuple[int, ...]]]:
+        n, side = self.elements, self.side
+        yield "last", (side, side), (1,)
+        yield "first", (side, side), (0,)
+        yield "all", (n,), (0,)
+        yield "last8", (n // 8, 8), (1,)
+        yield "last37", (n // 37, 37), (1,)
+        yield "first5", (n // 5, 5), (0,)
+        yield "middle", (n // 256, 16, 16), (1,)
+
+    def reduction(
+        self, name: str, numpy: Numpy, kind: str, which: str, shape: Shape, axes: tuple[int, ...]
+    ) -> None:
+        a = (shape, kind)
+        r = (tuple(d for i, d in enumerate(shape) if i not in axes), kind)
+        low, high = (0.9, 1.1) if name == "product" else (-4.0, 4.0)
+        # What decides `any` and `all` comes last, so that nobody stops early.
+        values = np.full(shape, name == "all") if kind == "i1" else numbers(a, low, high)
+
+        def call(a: np.ndarray, out: np.ndarray) -> None:
+            numpy(a, axis=axes, out=out)
+
+        tolerance = {"f64": 1e-10, "f16": 2e-2}.get(kind, 1e-3)
+        body = f"  %r = ng.{name} %a axes [{', '.join(map(str, axes))}] : ({tensor(a)}) -> {tensor(r)}"
+        self.add("reduce", f"{name}_{which}_{kind}", [a], r, body, call, [values], tolerance=tolerance)
+
+    def reductions(self) -> None:
+        for which, shape, axes in self.shapes():
+            self.reduction("sum", np.add.reduce, "f32", which, shape, axes)
+            self.reduction("max", np.maximum.reduce, "f32", which, shape, axes)
+            if which in ("last", "first", "all"):
+                for name, numpy, kind in _REDUCTIONS:
+                    self.reduction(name, numpy, kind, which, shape, axes)
+            if which != "middle":
+                self.arg(which, shape, axes, "f32")
+            if which in ("last", "all"):
+                self.arg(which, shape, axes, "i32")
+        self.cumulative("cumulative_sum", np.add.accumulate, "f32", (self.elements,), 0)
+        self.cumulative("cumulative_sum", np.add.accumulate, "f32", (self.side, self.side), 1)
+        self.cumulative("cumulative_sum", np.add.accumulate, "f32", (self.side, self.side), 0)
+        self.cumulative("cumulative_sum", np.add.accumulate, "f64", (self.elements,), 0)
+        self.cumulative("cumulative_sum", np.add.accumulate, "i32", (self.elements,), 0)
+        self.cumulative("cumulative_max", np.maximum.accumulate, "f32", (self.elements,), 0)
+
+    def arg(self, which: str, shape: Shape, axes: tuple[int, ...], kind: str) -> None:
+        a, r = (shape, kind), (tuple(d for i, d in enumerate(shape) if i not in axes), "i64")
+        values = numbers(a, -1e6, 1e6)
+
+        def call(a: np.ndarray, out: np.ndarray) -> None:
+            np.argmax(a, axis=axes[0], out=out)
+
+        body = f"  %r = ng.argmax %a axes [{axes[0]}] : ({tensor(a)}) -> {tensor(r)}"
+        self.add("argmax", f"argmax_{which}_{kind}", [a], r, body, call, [values])
+
+    def cumulative(self, name: str, numpy: Numpy, kind: str, shape: Shape, axis: int) -> None:
+        type = (shape, kind)
+        where = f"{len(shape)}d_{'last' if axis == len(shape) - 1 else 'first'}"
+        values = numbers(type, 0.0, 4.0)
+
+        def call(a: np.ndarray, out: np.ndarray) -> None:
+            numpy(a, axis=axis, out=out)
+
+        body = f"  %r = ng.{name} %a axis {axis} : {tensor(type)}"
+        # NumPy adds one after the other, and so gathers the greater error.
+        self.add("cumulative", f"{name}_{where}_{kind}", [type], type, body, call, [values], tolerance=3e-3)
+
+    def networks(self) -> None:
+        for rows, columns in ((self.side, self.side), (self.elements // 10, 10)):
+            type = ((rows, columns), "f32")
+            one = ((rows,), "f32")
+            for name, numpy in (("softmax", _softmax), ("log_softmax", _log_softmax)):
+                body = f"  %r = ng.{name} %a axes [1] : {tensor(type)}"
+                self.add("softmax", f"{name}_{columns}", [type], type, body, numpy)
+            targets = np.zeros(type[0], np.float32)
+            targets[np.arange(rows), _RANDOM.integers(0, columns, rows)] = 1
+            body = (
+                f"  %r = ng.cross_entropy %a, %b axes [1] : ({tensor(type)}, {tensor(type)}) -> {tensor(one)}"
+            )
+            self.add(
+                "softmax",
+                f"cross_entropy_{columns}",
+                [type, type],
+                one,
+                body,
+                _cross_entropy,
+                [None, targets],
+            )
+
+    # -- moves -------------------------------------------------------------------------------------------
+
+    def transpose(self, label: str, shape: Shape, order: tuple[int, ...], kind: str) -> None:
+        a, r = (shape, kind), (tuple(shape[d] for d in order), kind)
+        self.add(
+            "transpose", f"transpose_{label}_{kind}", [a], r,
+            f"  %r = ng.transpose %a perm [{', '.join(map(str, order))}] : ({tensor(a)}) -> {tensor(r)}",
+            lambda a, out: np.copyto(out, a.transpose(order)),
+        )  # fmt: skip
+
+    def moves(self) -> None:
+        n, side = self.elements, self.side
+        for kind in ("f32", "f64", "i8", "f16"):
+            self.transpose("2d", (side, side), (1, 0), kind)
+        self.transpose("batched", (n // 256, 16, 16), (0, 2, 1), "f32")
+        self.transpose("heads", (side, 4, side // 4), (1, 0, 2), "f32")
+        self.transpose("nchw", (n // 1024, 16, 64), (0, 2, 1), "f32")
+        self.transpose("odd", (n // 37, 37), (1, 0), "f32")
+        for label, kind, starts, limits, steps in (
+            ("step2", "f32", (0,), (n,), (2,)),
+            ("step2", "i8", (0,), (n,), (2,)),
+            ("reverse", "f32", (n - 1,), (-1,), (-1,)),
+            ("window", "f32", (1, 1), (side - 1, side - 1), (1, 1)),
+            ("grid", "f32", (0, 0), (side, side), (2, 2)),
+            ("columns", "f32", (0, 3), (side, side), (1, 5)),
+        ):
+            self.slice(label, kind, starts, limits, steps)
+        for kind in ("f32", "i8"):
+            self.pad("pad", (side, side), kind)
+            self.concatenate("rows", [(side, side), (side, side)], 0, kind)
+            self.concatenate("columns", [(side, side), (side, side)], 1, kind)
+        self.concatenate("flat", [(n,), (n // 2,), (n,)], 0, "f32")
+        self.concatenate("thin", [(n // 4, 3), (n // 4, 1)], 1, "f32")
+
+    def slice(self, label: str, kind: str, starts: Shape, limits: Shape, steps: Shape) -> None:
+        shape = (self.elements,) if len(starts) == 1 else (self.side, self.side)
+        window = tuple(
+            slice(s, None if limit < 0 else limit, step)
+            for s, limit, step in zip(starts, limits, steps, strict=True)
+        )
+        a, r = (shape, kind), (np.empty(shape, np.int8)[window].shape, kind)
+        self.add(
+            "slice", f"slice_{label}_{kind}", [a], r,
+            f"  %r = ng.slice %a from {list(starts)} to {list(limits)} step {list(steps)} : ({tensor(a)}) -> {tensor(r)}",
+            lambda a, out: np.copyto(out, a[window]),
+        )  # fmt: skip
+
+    def pad(self, label: str, shape: Shape, kind: str) -> None:
+        a, r = (shape, kind), ((shape[0] + 2, shape[1] + 2), kind)
+
+        def numpy(a: np.ndarray, out: np.ndarray) -> None:
+            out[0] = out[-1] = 0
+            out[:, 0] = out[:, -1] = 0
+            out[1:-1, 1:-1] = a
+
+        body = f"  %r = ng.pad %a low [1, 1] high [1, 1] : ({tensor(a)}) -> {tensor(r)}"
+        self.add("pad", f"{label}_{kind}", [a], r, body, numpy)
+
+    def concatenate(self, label: str, shapes: Sequence[Shape], axis: int, kind: str) -> None:
+        types = [(shape, kind) for shape in shapes]
+        total = list(shapes[0])
+        total[axis] = sum(s[axis] for s in shapes)
+        r = (tuple(total), kind)
+        names = ", ".join(f"%{'abcdef'[i]}" for i in range(len(types)))
+        body = f"  %r = ng.concatenate {names} axis {axis} : ({', '.join(map(tensor, types))}) -> {tensor(r)}"
+        self.add(
+            "concatenate", f"concatenate_{label}_{kind}", types, r, body,
+            lambda *arrays: np.concatenate(arrays[:-1], axis=axis, out=arrays[-1]),
+        )  # fmt: skip
+
+    def indexed(self) -> None:
+        n, side = self.elements, self.side
+        for kind in ("f32", "f64", "i8"):
+            self.gather(f"flat_{kind}", (n,), (n,), kind)
+        self.gather("rows_f32", (max(side, 64), 64), (n // 64,), "f32")
+        self.gather("thin_f32", (n // 4, 4), (n // 4,), "f32")
+        a, i, r = ((side, side), "f32"), ((side, side), "i32"), ((side, side), "f32")
+        index = _RANDOM.integers(0, side, i[0]).astype(np.int32)
+
+        def along(a: np.ndarray, i: np.ndarray, out: np.ndarray) -> None:
+            out[...] = np.take_along_axis(a, i, axis=1)
+
+        body = f"  %r = ng.gather_elements %a[%b] axis 1 : ({tensor(a)}, {tensor(i)}) -> {tensor(r)}"
+        self.add("gather", "gather_elements_f32", [a, i], r, body, along, [None, index])
+        for combine in ("set", "add", "max"):
+            self.scatter("flat", (n,), (n,), combine)
+            self.scatter("rows", (side, 64), (n // 64,), combine)
+        self.one_hot(n // 10, 10)
+        self.one_hot(max(1, n // 1000), 1000)
+
+    def gather(self, label: str, shape: Shape, count: Shape, kind: str) -> None:
+        a, i, r = (shape, kind), (count, "i32"), ((*count, *shape[1:]), kind)
+        index = _RANDOM.integers(0, shape[0], count).astype(np.int32)
+        self.add(
+            "gather", f"gather_{label}", [a, i], r,
+            f"  %r = ng.gather %a[%b] axis 0 : ({tensor(a)}, {tensor(i)}) -> {tensor(r)}",
+            lambda a, i, out: np.take(a, i, axis=0, out=out, mode="clip"), [None, index],
+        )  # fmt: skip
+
+    def scatter(self, label: str, shape: Shape, count: Shape, combine: str) -> None:
+        a, i, u = (shape, "f32"), (count, "i32"), ((*count, *shape[1:]), "f32")
+        index = _RANDOM.integers(0, shape[0], count).astype(np.int32)
+        at = {"add": np.add.at, "max": np.maximum.at}.get(combine)
+
+        def numpy(a: np.ndarray, i: np.ndarray, u: np.ndarray, out: np.ndarray) -> None:
+            np.copyto(out, a)
+            if at:
+                at(out, i, u)
+            else:
+                out[i] = u
+
+        body = (
+            f'  %r = ng.scatter %a[%b], %c axis 0 {{combine = "{combine}"}} : '
+            f"({tensor(a)}, {tensor(i)}, {tensor(u)}) -> {tensor(a)}"
+        )
+        self.add(
+            "scatter", f"scatter_{combine}_{label}", [a, i, u], a, body, numpy, [None, index], tolerance=1e-4
+        )
+
+    def one_hot(self, rows: int, classes: int) -> None:
+        i, r = ((rows,), "i32"), ((rows, classes), "f32")
+        index = _RANDOM.integers(0, classes, rows).astype(np.int32)
+        every = np.arange(rows)
+
+        def numpy(i: np.ndarray, out: np.ndarray) -> None:
+            out.fill(0)
+            out[every, i] = 1
+
+        body = f"  %r = ng.one_hot %a axis 1 : ({tensor(i)}) -> {tensor(r)}"
+        self.add("one_hot", f"one_hot_{classes}", [i], r, body, numpy, [index])
+
+    # -- products ----------------------------------------------------------------------------------------
+
+    def dot(
+        self,
+        label: str,
+        m: int,
+        k: int,
+        n: int,
+        kind: str = "f32",
+        lhs: str = "N",
+        rhs: str = "N",
+        batch: int = 0,
+    ) -> None:
+        before = (batch,) if batch else ()
+        a = ((*before, *((m, k) if lhs == "N" else (k, m))), kind)
+        b = ((*before, *((k, n) if rhs == "N" else (n, k))), kind)
+        r = ((*before, m, n), kind)
+        first = len(before)
+        where = f"contract [{first + (lhs == 'N')}] x [{first + (rhs == 'T')}]"
+        batches = " {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>}" if batch else ""
+        body = f"  %r = ng.dot %a, %b {where}{batches} : ({tensor(a)}, {tensor(b)}) -> {tensor(r)}"
+
+        def numpy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+            np.matmul(
+                a.swapaxes(-1, -2) if lhs == "T" else a, b.swapaxes(-1, -2) if rhs == "T" else b, out=out
+            )
+
+        self.add(
+            "dot", f"dot_{lhs}{rhs}_{label}_{kind}", [a, b], r, body, numpy,
+            operations=2 * max(1, batch) * m * k * n, tolerance={"f16": 3e-2, "f64": 1e-10}.get(kind, 1e-3),
+        )  # fmt: skip
+
+    def products(self) -> None:
+        s = self.side
+        for lhs, rhs in (("N", "N"), ("N", "T"), ("T", "N"), ("T", "T")):
+            self.dot("square", s, s, s, lhs=lhs, rhs=rhs)
+            self.dot("rows8", 8, s, s, lhs=lhs, rhs=rhs)
+            self.dot("row", 1, s, s, lhs=lhs, rhs=rhs)
+            self.dot("column", s, s, 1, lhs=lhs, rhs=rhs)
+        self.dot("columns8", s, s, 8)
+        self.dot("half", s // 2, s, 2 * s)
+        self.dot("odd", s + 1, s - 1, s + 3)
+        self.dot("thin", s, 16, s)
+        self.dot("outer", s, 1, s)
+        self.dot("inner", 1, self.elements, 1, rhs="T")
+        self.dot("square", s, s, s, "f64")
+        self.dot("batch16", 16, 16, 16, batch=self.elements // 256)
+        self.dot("batch64", 64, 64, 64, batch=max(1, self.elements // 4096), rhs="T")
+        if s <= 256:
+            for kind in ("i32", "i8", "f16"):
+                self.dot("square", s, s, s, kind)
+
+    def all(self) -> list[Case]:
+        self.elementwise()
+        self.broadcasts()
+        self.reductions()
+        self.networks()
+        self.moves()
+        self.indexed()
+        self.products()
+        return self.found
+
+
+def cases(elements: int) -> list[Case]:
+    """All cases on about `elements` elements (a square number of at least 1024, for square matrices)."""
+    return _Cases(elements).all()
+
+
+# ---- NumPy's ways --------------------------------------------------------------------------------------------
+
+
+def _softmax(a: np.ndarray, out: np.ndarray) -> None:
+    np.subtract(a, a.max(axis=1, keepdims=True), out=out)
+    np.exp(out, out=out)
+    np.divide(out, out.sum(axis=1, keepdims=True), out=out)
+
+
+def _log_softmax(a: np.ndarray, out: np.ndarray) -> None:
+    np.subtract(a, a.max(axis=1, keepdims=True), out=out)
+    np.subtract(out, np.log(np.exp(out).sum(axis=1, keepdims=True)), out=out)
+
+
+def _cross_entropy(a: np.ndarray, targets: np.ndarray, out: np.ndarray) -> None:
+    shifted = a - a.max(axis=1, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    shifted *= targets
+    np.negative(shifted.sum(axis=1), out=out)
+
+
+def _sigmoid(a: np.ndarray, out: np.ndarray) -> None:
+    np.negative(a, out=out)
+    np.exp(out, out=out)
+    np.add(out, 1, out=out)
+    np.reciprocal(out, out=out)
+
+
+def _rsqrt(a: np.ndarray, out: np.ndarray) -> None:
+    np.sqrt(a, out=out)
+    np.reciprocal(out, out=out)
+
+
+def _mean(a: np.ndarray, axis: tuple[int, ...], out: np.ndarray) -> None:
+    np.add.reduce(a, axis=axis, out=out)
+    np.divide(out, out.dtype.type(prod(a.shape[d] for d in axis)), out=out)
+
+
+#: op -> NumPy's function, and the range of its arguments.
+_UNARY: dict[str, tuple[Numpy, float, float]] = {
+    "negative": (np.negative, -4, 4), "absolute": (np.absolute, -4, 4), "sign": (np.sign, -4, 4),
+    "square": (np.square, -4, 4), "reciprocal": (np.reciprocal, 0.5, 4), "sqrt": (np.sqrt, 0, 4),
+    "rsqrt": (_rsqrt, 0.1, 4), "floor": (np.floor, -4, 4), "ceil": (np.ceil, -4, 4), "round": (np.rint, -4, 4),
+    "trunc": (np.trunc, -4, 4), "exp": (np.exp, -10, 10), "exp2": (np.exp2, -10, 10), "expm1": (np.expm1, -4, 4),
+    "log": (np.log, 0.1, 100), "log2": (np.log2, 0.1, 100), "log10": (np.log10, 0.1, 100),
+    "log1p": (np.log1p, -0.9, 4), "sin": (np.sin, -10, 10), "cos": (np.cos, -10, 10), "tan": (np.tan, -1.5, 1.5),
+    "asin": (np.arcsin, -1, 1), "acos": (np.arccos, -1, 0.9), "atan": (np.arctan, -4, 4),
+    "sinh": (np.sinh, -4, 4), "cosh": (np.cosh, -4, 4), "tanh": (np.tanh, -4, 4),
+    "asinh": (np.arcsinh, -4, 4), "acosh": (np.arccosh, 1.1, 4), "atanh": (np.arctanh, -0.9, 0.9),
+    "sigmoid": (_sigmoid, -4, 4),
+}  # fmt: skip
+
+_BINARY: dict[str, Numpy] = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
+    "maximum": np.maximum, "minimum": np.minimum, "copysign": np.copysign, "floor_divide": np.floor_divide,
+}  # fmt: skip
+
+_MATH = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid"
+    " power atan2".split()
+)
+
+_CASTS = (
+    ("f32", "f64"), ("f64", "f32"), ("f32", "f16"), ("f16", "f32"), ("f32", "i32"), ("i32", "f32"), ("f32", "i8"),
+    ("i8", "f32"), ("f32", "i1"), ("i1", "f32"), ("i64", "i32"), ("i32", "i64"), ("i8", "i32"), ("i32", "i8"),
+    ("f64", "i64"), ("i64", "f64"), ("f32", "ui8"), ("ui8", "f32"), ("f64", "f16"), ("f32", "i64"),
+)  # fmt: skip
+
+_REDUCTIONS: tuple[tuple[str, Numpy, str], ...] = (
+    ("sum", np.add.reduce, "f64"), ("sum", np.add.reduce, "f16"), ("sum", np.add.reduce, "i32"),
+    ("max", np.maximum.reduce, "i8"), ("max", np.maximum.reduce, "f64"), ("product", np.multiply.reduce, "f32"),
+    ("mean", _mean, "f32"), ("any", np.logical_or.reduce, "i1"), ("all", np.logical_and.reduce, "i1"),
+)  # fmt: skip

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products of few rows whose two sides are both stored along the depth: each element of the result is the
+sum along two contiguous rows. A tile holds lanes of the sums of a few rows by a few columns; the lanes are
+joined at the end. Nothing has to be packed, and the right side is read once, in the order in which it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.core import Op, Value
+from ...ir.literals import item_bytes
+from ...ir.types import FloatType, MemRefType, VectorType
+from ...support.target import Target
+from .plan import Kernel, Plan
+from .product import Product, store_epilogue
+
+#: With more rows a packed right side costs less than joining lanes.
+MOST_ROWS = 8
+#: Elements of the right side that one program reads.
+PROGRAM_ELEMENTS = 1 << 18
+
+
+def suits(product: Product) -> bool:
+    """Whether both sides are contiguous along the depth, and rows are few."""
+    left = not product.lhs_depth_first or product.rows == 1
+    right = not product.rhs_depth_first or product.columns == 1
+    return left and right and product.rows <= MOST_ROWS and product.depth > 1
+
+
+class AlongKernel:
+    """Builds the kernel of one product; its extra inputs are the two sides."""
+
+    def __init__(self, planned: Plan, target: Target, dot: Op, product: Product, sides: Sequence[MemRefType]):
+        self.dot, self.product = dot, product
+        lanes = target.lanes(item_bytes(product.accumulator))
+        sums = target.vector_registers // 2  # the others hold what is multiplied
+        self.columns = max(1, min(product.columns, 8, sums // product.rows))
+        registers = max(1, min(8, sums // (self.columns * product.rows)))
+        self.width = min(registers * lanes, -(-product.depth // lanes) * lanes)
+        self.block = max(self.columns, PROGRAM_ELEMENTS // product.depth // self.columns * self.columns)
+        programs = -(-product.columns // self.block)
+        sizes = (product.batch, programs)
+        self.kernel = Kernel(planned, target, [size for size in sizes if size > 1], sides)
+        self.b = self.kernel.b
+        places = iter(self.kernel.programs)
+        first, self.place = (next(places) if size > 1 else self.b.index(0) for size in sizes)
+        self.batch = [first] if product.batch else []
+        self.lhs, self.rhs = self.kernel.extra
+
+    def build(self, name: str) -> Op:
+        b, columns = self.b, self.product.columns
+        full = columns // self.columns * self.columns
+        start = b.multiply(self.place, b.index(self.block))
+        stop = b.minimum(b.add(start, b.index(self.block)), b.index(full))
+        b.loop(start, stop, self.columns, (), lambda j, _: self.tile(j, self.columns) or ())
+        if columns > full:
+            # Only the last program comes here: for the others the range is empty.
+            rest = columns - full
+            start = b.maximum(start, b.index(full))
+            stop = b.minimum(b.add(start, b.index(self.block)), b.index(columns))
+            last = b.multiply(b.add(self.place, b.index(1)), b.index(self.block))
+            b.loop(start, b.minimum(stop, last), rest, (), lambda j, _: self.tile(j, rest) or ())
+        return self.kernel.finish(name)
+
+    def tile(self, column: Value, columns: int) -> None:
+        """A few columns of all rows."""
+        b, product = self.b, self.product
+        rows, depth, width = product.rows, product.depth, self.width
+        shape = (rows, columns, width)
+        sums = VectorType(shape, product.accumulator)
+
+        def step(k: Value, carried: Sequence[Value]) -> list[Value]:
+            left = self.side(self.lhs, b.index(0), rows, k, product.lhs_depth_first)
+            right = self.side(self.rhs, column, columns, k, product.rhs_depth_first)
+            left = b.broadcast(left, type=sums, dimensions=[0, 2])
+            right = b.broadcast(right, type=sums, dimensions=[1, 2])
+            if isinstance(product.accumulator, FloatType):
+                return [b.fma(left, right, carried[0])]
+            return [b.add(b.multiply(left, right), carried[0])]
+
+        (total,) = b.loop(0, depth, width, [b.number(0, sums)], step)
+        store_epilogue(
+            self.kernel,
+            self.dot,
+            product,
+            self.batch,
+            b.index(0),
+            rows,
+            column,
+            columns,
+            b.sum(total, axes=[2]),
+        )
+
+    def side(self, buffer: Value, across: Value, size: int, k: Value, depth_first: bool) -> Value:
+        """Rows of one side along the depth; beyond its end they are 0."""
+        b, first, element = self.b, len(self.batch), self.product.element
+        indices = [*self.batch, k, across] if depth_first else [*self.batch, across, k]
+        dims = [first + 1, first] if depth_first else None
+        masked = self.product.depth % self.width != 0
+        tile = b.load(buffer, indices, type=VectorType((size, self.width), element), dims=dims, masked=masked)
+        if element is self.product.accumulator:
+            return tile
+        return b.cast(tile, type=VectorType((size, self.width), self.product.accumulator))

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernels of matrix products share: the sizes of a product, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ...ir.core import Op, Value
+from ...ir.types import FloatType, Type, VectorType, element_type, f32, shape_of, with_element
+from .plan import Kernel, Span, Tile
+
+
+@dataclass(frozen=True)
+class Product:
+    """The sizes and the storage of one product: `lhs_depth_first` = stored depth x rows, and so on."""
+
+    batch: int  # 0 = no batch dimension
+    rows: int
+    columns: int
+    depth: int
+    lhs_depth_first: bool
+    rhs_depth_first: bool
+    element: Type
+    result: Type
+
+    @property
+    def accumulator(self) -> Type:
+        """f16 and bf16 are summed in f32."""
+        narrow = isinstance(self.result, FloatType) and self.result.width < 32
+        return f32 if narrow else self.result
+
+    @property
+    def turned(self) -> Product:
+        """The transposed product, whose sides have changed places."""
+        return replace(
+            self,
+            rows=self.columns,
+            columns=self.rows,
+            lhs_depth_first=self.rhs_depth_first,
+            rhs_depth_first=self.lhs_depth_first,
+        )
+
+
+def product_of(dot: Op) -> Product:
+    """Reads a product that the shape pass brought to [batch,] matrix form."""
+    lhs, rhs = shape_of(dot.operands[0].type), shape_of(dot.operands[1].type)
+    batched = len(lhs) == 3
+    lhs_contract = dot.attributes["lhs_contract"].values[0]  # type: ignore[attr-defined]
+    rhs_contract = dot.attributes["rhs_contract"].values[0]  # type: ignore[attr-defined]
+    first = int(batched)
+    return Product(
+        batch=lhs[0] if batched else 0,
+        rows=lhs[2 * first + 1 - lhs_contract] if batched else lhs[1 - lhs_contract],
+        columns=rhs[2 * first + 1 - rhs_contract] if batched else rhs[1 - rhs_contract],
+        depth=lhs[lhs_contract],
+        lhs_depth_first=lhs_contract == first,
+        rhs_depth_first=rhs_contract == first,
+        element=element_type(dot.operands[0].type),
+        result=element_type(dot.results[0].type),
+    )
+
+
+def split(total: int, most: int) -> list[tuple[int, int]]:
+    """(how many, of what size): the fewest parts of at most `most`, whose sizes differ by at most one."""
+    parts = -(-total // most)
+    small, larger = divmod(total, parts)
+    out = [(larger, small + 1), (parts - larger, small)]
+    return [(count, size) for count, size in out if count]
+
+
+def store_epilogue(
+    kernel: Kernel, dot: Op, product: Product, batch: Sequence[Value], row: Value, rows: int,
+    column: Value, columns: int, total: Value, masked: tuple[bool, bool] = (False, False),
+) -> None:  # fmt: skip
+    """Computes the rest of the fusion on a tile of the product and stores the outputs."""
+    b = kernel.b
+    if product.accumulator is not product.result:
+        total = b.cast(total, type=with_element(total.type, product.result))
+    loops = kernel.plan.loops[dot.results[0]]
+    spans: list[Span] = [Span(b.index(0)) for _ in kernel.plan.sizes]
+    dims = [(Span(v), product.batch) for v in batch]
+    dims += [(Span(row, rows, masked[0]), product.rows), (Span(column, columns, masked[1]), product.columns)]
+    kept = [(span, size) for span, size in dims if size != 1]  # a dimension of one element is no loop
+    for l, (span, _) in zip(loops, kept, strict=True):
+        spans[l] = span
+    shape = tuple(span.size for span, _ in kept if span.size)
+    if shape != shape_of(total.type):
+        total = b.reshape(total, type=VectorType(shape, product.result) if shape else product.result)
+    tile = Tile(kernel, spans, {dot.results[0]: total})
+    tile.store(list(zip(kernel.plan.outputs, kernel.results, strict=True)))

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products of every shape and storage, with epilogues, as the CPU computes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ngmlir.compiler import compile_module, emit, lower, resolve
+from ngmlir.llvm.machine import assemble
+from ngmlir.ops.words import from_text
+from ngmlir.runtime.buffers import DTYPES
+from ngmlir.runtime.cpu import load
+from ngmlir.support.artifact import Artifact
+
+
+def product(
+    m: int, k: int, n: int, storage: str = "NN", kind: str = "f32", batch: int = 0, end: str = ""
+) -> str:
+    before = f"{batch}x" if batch else ""
+    a = f"tensor<{before}{f'{m}x{k}' if storage[0] == 'N' else f'{k}x{m}'}x{kind}>"
+    b = f"tensor<{before}{f'{k}x{n}' if storage[1] == 'N' else f'{n}x{k}'}x{kind}>"
+    r = f"tensor<{before}{m}x{n}x{kind}>"
+    first = bool(batch)
+    places = f"contract [{first + (storage[0] == 'N')}] x [{first + (storage[1] == 'T')}]"
+    batches = " {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>}" if batch else ""
+    bias = f", %c: tensor<{n}x{kind}>" if end else ""
+    body = f"  %p = ng.dot %a, %b {places}{batches} : ({a}, {b}) -> {r}\n"
+    if end:
+        dims = 2 if batch else 1
+        body += f"  %w = ng.broadcast %c dims [{dims}] : (tensor<{n}x{kind}>) -> {r}\n  %q = ng.add %p, %w : {r}\n"
+        body += f"  %r = ng.{end} %q : {r}\n"
+    return f"func.func @main(%a: {a}, %b: {b}{bias}) -> {r} {{\n{body}  return {'%r' if end else '%p'} : {r}\n}}\n"
+
+
+def arrays(m: int, k: int, n: int, storage: str, kind: str, batch: int) -> tuple[np.ndarray, np.ndarray]:
+    random, dtype = np.random.default_rng(m + k + n), DTYPES[kind]
+    before = (batch,) if batch else ()
+    shapes = ((m, k) if storage[0] == "N" else (k, m), (k, n) if storage[1] == "N" else (n, k))
+    draw = random.integers if dtype.kind in "iu" else random.uniform
+    a, b = (draw(-3, 4, (*before, *shape)).astype(dtype) for shape in shapes)
+    return a, b
+
+
+def expected(a: np.ndarray, b: np.ndarray, storage: str) -> np.ndarray:
+    wide = np.int64 if a.dtype.kind in "iu" else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    x = x.swapaxes(-1, -2) if storage[0] == "T" else x
+    return np.matmul(x, y.swapaxes(-1, -2) if storage[1] == "T" else y)
+
+
+def check(m: int, k: int, n: int, storage: str = "NN", kind: str = "f32", batch: int = 0) -> None:
+    a, b = arrays(m, k, n, storage, kind, batch)
+    (got,) = compile_module(from_text(product(m, k, n, storage, kind, batch)))(a, b)
+    want = expected(a, b, storage)
+    if a.dtype.kind in "iu":
+        np.testing.assert_array_equal(got, want.astype(a.dtype))
+        return
+    tolerance = {"f16": 1e-2, "bf16": 5e-2, "f64": 1e-12}.get(kind, 1e-5)
+    scale = np.sqrt(k) * 10
+    np.testing.assert_allclose(got.astype(np.float64), want, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("storage", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize(
+    "m, k, n",
+    [
+        (1, 1, 1),
+        (1, 37, 1),
+        (1, 9, 70),
+        (70, 9, 1),
+        (3, 130, 5),
+        (8, 33, 19),
+        (9, 5, 16),
+        (65, 63, 67),
+        (1, 1, 40),
+        (30, 1, 3),
+    ],
+)
+def test_small_products(m: int, k: int, n: int, storage: str) -> None:
+    check(m, k, n, storage)
+
+
+@pytest.mark.parametrize("storage", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize(
+    "m, k, n",
+    [(1, 515, 700), (5, 700, 515), (20, 600, 400), (130, 803, 301), (1000, 300, 1), (300, 70, 600)],
+)  # fmt: skip
+def test_products_whose_right_side_is_far(m: int, k: int, n: int, storage: str) -> None:
+    check(m, k, n, storage)
+
+
+@pytest.mark.parametrize("kind", ["f64", "f16", "bf16", "i32", "i8", "ui8", "i64"])
+@pytest.mark.parametrize(
+    "m, k, n, storage", [(13, 21, 35, "NN"), (1, 40, 9, "NT"), (6, 17, 4, "TT"), (9, 50, 1, "TN")]
+)
+def test_other_elements(m: int, k: int, n: int, storage: str, kind: str) -> None:
+    check(m, k, n, storage, kind)
+
+
+def test_a_deep_product_of_f64() -> None:
+    check(101, 1030, 257, "TT", "f64")
+
+
+@pytest.mark.parametrize("storage", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("m, k, n", [(3, 4, 5), (1, 20, 7), (40, 33, 18), (6, 9, 1)])
+def test_batches(m: int, k: int, n: int, storage: str) -> None:
+    check(m, k, n, storage, batch=7)
+
+
+@pytest.mark.parametrize(
+    "m, k, n, batch", [(1, 50, 33, 0), (7, 600, 300, 0), (120, 900, 257, 0), (40, 20, 1, 0), (5, 6, 7, 3)]
+)
+@pytest.mark.parametrize("storage", ["NN", "NT"])
+def test_epilogues(m: int, k: int, n: int, batch: int, storage: str) -> None:
+    a, b = arrays(m, k, n, storage, "f32", batch)
+    c = np.linspace(-9, 9, n, dtype=np.float32)
+    text = product(m, k, n, storage, "f32", batch, end="absolute")
+    (got,) = compile_module(from_text(text))(a, b, c)
+    np.testing.assert_allclose(got, np.abs(expected(a, b, storage) + c), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "m, k, n, storage",
+    [(131, 1100, 330, "NN"), (131, 300, 330, "TN"), (4, 700, 700, "NT"), (1, 900, 900, "NN")],
+)
+def test_sums_do_not_depend_on_how_work_is_shared(m: int, k: int, n: int, storage: str) -> None:
+    """A target with other caches blocks otherwise, but every sum has the same terms in the same order."""
+    a, b = arrays(m, k, n, storage, "f32", 0)
+    target = resolve("cpu")
+    results = []
+    for l2 in (target.l2_bytes, target.l2_bytes // 8):
+        changed = replace(target, l2_bytes=l2)
+        unit = emit(lower(from_text(product(m, k, n, storage)), changed), changed)
+        artifact = Artifact(
+            "object", assemble(unit.llvm, changed), unit.signature, changed.key, unit.constants
+        )
+        results.append(load(artifact)(a, b)[0])
+    np.testing.assert_array_equal(results[0].view(np.int32), results[1].view(np.int32))
