@@ -98,6 +98,21 @@ def test_aligned_accesses_are_16_bytes_wide_and_unmasked() -> None:
     assert "@%p" not in ptx and "ld.global.nc.b32" not in ptx
 
 
+def test_dimensions_of_one_element_do_not_narrow_accesses() -> None:
+    body = """
+  %x = tile.load %a[%c0, %p0, %c0] : (memref<512x3x1xf32>, index, index, index) -> vector<1x1xf32>
+  %y = tile.load %b[%p0, %c0, %c0] : (memref<3x512x1xf32>, index, index, index) -> vector<512x1xf32>
+  %z = ng.reshape %x : (vector<1x1xf32>) -> f32
+  %w = ng.broadcast %z dims [] : (f32) -> vector<512x1xf32>
+  %s = ng.add %y, %w : vector<512x1xf32>
+  tile.store %s, %out[%p0, %c0, %c0] : (vector<512x1xf32>, memref<3x512x1xf32>, index, index, index) -> ()"""
+    inputs = {"a": "memref<512x3x1xf32>", "b": "memref<3x512x1xf32>"}
+    text = planned(inputs, {"out": "memref<3x512x1xf32>"}, body, [3])
+    agree(text, numbers(512, 3, 1), numbers(3, 512, 1, seed=1))
+    ptx, _ = ptx_of(text)
+    assert "ld.global.nc.v4" in ptx and "st.global.v4" in ptx
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (7, 100), (64, 64), (13, 257)])
 def test_elementwise_with_broadcast_loads(rows: int, columns: int) -> None:
     matrix = f"memref<{rows}x{columns}xf32>"

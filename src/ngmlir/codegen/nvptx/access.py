@@ -48,7 +48,8 @@ class Access:
     @property
     def order(self) -> tuple[int, ...]:
         """Tile dimensions from the one whose neighbours are closest in memory."""
-        return tuple(sorted(reversed(range(len(self.shape))), key=lambda d: abs(self.strides[d])))
+        dims = reversed(range(len(self.shape)))
+        return tuple(sorted(dims, key=lambda d: (self.shape[d] == 1, abs(self.strides[d]))))
 
     def layout(self, threads: int) -> Layout:
         """The layout that moves the fewest bytes."""
@@ -110,14 +111,15 @@ def window(op: Op, type: Type, buffer: Value, indices: tuple[Value, ...], facts:
             positive = known.low + min(span, 0) >= 0
             if not positive or known.high + max(span, 0) >= size:
                 bounds.append(Bound(dimension, size, along, step, positive))
-    closest = next((d for d in range(rank) if strides[d] == 1), None)
+    long = [d for d in range(rank) if shape[d] > 1]
+    closest = next((d for d in long if strides[d] == 1), None)
     item = item_bytes(memory.element)
     width = 1
     if closest is not None:
         start = alignment(buffer, facts)
         for index, stride in zip(indices, memory.row_strides, strict=True):
             start = gcd(start, facts.of(index).divisor * stride)
-        start = gcd(start, *(stride for d, stride in enumerate(strides) if d != closest))
+        start = gcd(start, *(strides[d] for d in long if d != closest))
         # A piece must lie inside the tile and inside the buffer as a whole, or not at all.
         if padded(shape) != shape:
             start = gcd(start, shape[closest])
