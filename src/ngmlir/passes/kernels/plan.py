@@ -85,6 +85,9 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
         if skip(op):
             known[op.results[0]] = space.atoms(shape_of(op.results[0].type))
     good = label(space, [op for op in body.ops[:-1] if not skip(op)], known)
+    # Reductions side by side run over the same loops, even where no op relates what they reduce.
+    sources = [known[op.operands[0]] for op in body.ops if "reduction" in op.traits]
+    good = good and all(space.unify(sources[0], other) for other in sources[1:])
     assert good, "the ops of a fusion contradict each other"
     resolved = {v: space.resolve(a) for v, a in known.items()}
     counted: dict[Op, Atoms] = {}
