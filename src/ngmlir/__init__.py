@@ -53,6 +53,7 @@ from .support.diagnostics import Bug, Limit, NgmlirError, UserError
 
 if TYPE_CHECKING:
     from . import compiler, testing, transformers  # noqa: F401
+    from .transformers import compile
 
 #: Sub-modules that are loaded when they are first used: they bring the compiler with them.
 _LATER = ("compiler", "testing", "transformers")
@@ -61,7 +62,7 @@ __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
     "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "SetItem", "Tensor", "UnmatchedAxesError",
-    "UnsupportedTransformerException", "UserError", "assign", "computation", "default_dtype",
+    "UnsupportedTransformerException", "UserError", "assign", "compile", "computation", "default_dtype",
     "default_float", "default_int_dtype", "deriv", "doall", "fill", "lift", "make_axes", "make_axis", "metadata",
     "persistent_tensor", "placeholder", "sequential", "slice_axis", "temporary",
     "value_of", "variable", *functions.__all__,
@@ -69,6 +70,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "compile":
+        return import_module(".transformers", __name__).compile
     if name in _LATER:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'ngmlir' has no attribute '{name}'")

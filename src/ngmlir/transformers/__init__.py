@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..op_graph.errors import UnsupportedTransformerException, fail
+from ..op_graph.tensor import Tensor
 from .storage import DeviceBufferStorage, DeviceTensor, UninitializedVariable
 from .transformer import DeviceComputation, Transformer
 
@@ -19,6 +20,7 @@ __all__ = [
     "UninitializedVariable",
     "UnsupportedTransformerException",
     "allocate_transformer",
+    "compile",
     "make_transformer",
     "make_transformer_factory",
     "set_transformer_factory",
@@ -72,3 +74,19 @@ def make_transformer(name: str | None = None) -> Transformer:
 def allocate_transformer(name: str, **arguments: Any) -> Transformer:
     """A transformer by name."""
     return make_transformer_factory(name, **arguments)()
+
+
+def compile(returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu") -> DeviceComputation:
+    """A function of arrays, compiled now: `ng.compile(returns, inputs)(*arrays)`.
+
+    Args:
+        returns: an op, or a list, tuple, set or dictionary of ops, as for `Transformer.computation`.
+        inputs: the placeholders (or variables) that the arrays stand for, in order.
+        target: `cpu`, `cuda`, `cuda-sim` or `numpy`.
+
+    Variables start from their initial values and keep what is assigned to them from call to call. Raises
+    UserError where the graph or the target is wrong, Limit where this version cannot compile an op.
+    """
+    made = make_transformer(target).computation(returns, *inputs)
+    made.transform()
+    return made
