@@ -15,7 +15,7 @@ from ...llvm import types as llvm
 from ...llvm.types import Value, constant, i32, i64, lanes, vector
 from .emitter import Buffer, Emitter
 from .formats import memory
-from .ranges import Range
+from ..ranges import Range
 from .tiles import Chunk
 
 #: Known, or a condition.

@@ -11,7 +11,7 @@ from ...llvm.types import Value
 from .. import elementwise as rules
 from . import formats
 from .emitter import Emitter
-from .ranges import RULES, UNKNOWN
+from ..ranges import RULES, UNKNOWN
 
 #: Ops on the bits of f16 and bf16 as they lie in registers: operand -> integer instruction and mask.
 _SIGN_BIT = {"ng.negative": ("xor", -0x8000), "ng.absolute": ("and_", 0x7FFF)}

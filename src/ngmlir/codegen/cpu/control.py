@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...ir.core import Block
 from ...llvm.types import Value, constant, i64
 from ...ops import ng, tile
-from . import ranges
+from .. import ranges
 from .emitter import Emitter
 
 _ROLLED = '!{!"llvm.loop.unroll.disable"}'

@@ -15,7 +15,7 @@ from ...support.diagnostics import Bug, Limit
 from ...support.target import Target
 from .deferral import deferrable
 from .formats import machine_of
-from .ranges import UNKNOWN, Range, exactly
+from ..ranges import UNKNOWN, Range, exactly
 from .tiles import Layout, layout
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from ..unit import Interface, Unit, entry_of, interface
 from .emitter import Buffer, Emitter
 from .formats import computing
 from .places import attributes, extents
-from .ranges import Range, exactly
+from ..ranges import Range, exactly
 from .table import TABLE
 
 

@@ -14,7 +14,7 @@ from ...llvm.types import Value, element_of, from_bits, poison, vector
 from ...ops import ng
 from .emitter import Emitter
 from .formats import number, storage
-from .ranges import exactly
+from ..ranges import exactly
 from .tiles import assemble, layout, splat_lane, transpose_blocks
 
 # Constants

@@ -9,7 +9,7 @@ from ...ir.attributes import IntegerAttr
 from ...ir.core import Op, Value
 from ...ir.types import IndexType
 from ...ops import ng, tile
-from ..cpu.ranges import RULES, UNKNOWN, Range, exactly, of_loop
+from ..ranges import RULES, UNKNOWN, Range, exactly, of_loop
 
 
 class Facts:

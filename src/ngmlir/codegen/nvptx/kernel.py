@@ -23,7 +23,7 @@ from ...ops import ng, tile
 from ...support.diagnostics import Limit
 from ...support.target import Target
 from .. import elementwise
-from ..cpu.ranges import Range
+from ..ranges import Range
 from ..layouts import Layout, blocked, padded
 from .access import alignment, is_tile, rows
 from .assign import Assignment, assign
