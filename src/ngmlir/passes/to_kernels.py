@@ -15,6 +15,7 @@ from ..support.target import Target
 from .kernels.columns import columns_kernel
 from .kernels.dot import dot_kernel
 from .kernels.map import map_kernel
+from .kernels.packing import pack_kernel
 from .kernels.plan import Plan, kind
 from .kernels.rows import rows_kernel
 from .kernels.singles import SINGLES
@@ -125,10 +126,14 @@ class _Writer:
         made = dot_kernel(op, self.target, "k")
         dot = next(o for o in op.block.ops if o.name == "ng.dot")
         outside = dict(zip(op.block.args, operands, strict=True))
-        sides = [outside[dot.operands[i]] for i in made.sides]
-        if made.pack is not None:
-            type = TensorType(made.packed, element_type(sides[1].type))
-            (sides[1],) = b.call([sides[1]], types=[type], callee=self.kernel(made.pack, "pack"))
+        sides = []
+        for number, packing in made.sides:
+            side = outside[dot.operands[number]]
+            if packing is not None:
+                name = self.kernel(pack_kernel(packing, "k", op.location), "pack")
+                type = TensorType(packing.shape, packing.element)
+                (side,) = b.call([side], types=[type], callee=name)
+            sides.append(side)
         return made.kernel, made.plan, sides
 
     def single(self, op: Op, operands: Sequence[Value], b: Builder) -> Sequence[Value]:

@@ -11,21 +11,20 @@ from ...ir.types import MemRefType, VectorType, i64, shape_of
 from ...ops.builder import Builder
 from ...support.target import Target
 from .along import AlongKernel, suits
-from .panels import PanelKernel, blocking, pack_kernel, packed_shape
+from .packing import Packing, left_side, right_side
+from .panels import LEFT_WIDTH, PanelKernel, blocking
 from .plan import Kernel, Plan, plan, power_of_two
 from .product import Product, product_of, store_epilogue
 
 
 @dataclass(frozen=True)
 class DotKernel:
-    """A finished kernel. Its extra inputs are `sides` of the product: operand numbers, in order; before the last
-    of them is read, the kernel `pack` brings it to `packed`."""
+    """A finished kernel. Its extra inputs are `sides` of the product: each the number of an operand, and how that
+    is packed before."""
 
     kernel: Op
     plan: Plan
-    sides: tuple[int, int]
-    pack: Op | None = None
-    packed: tuple[int, ...] = ()
+    sides: tuple[tuple[int, Packing | None], ...]
 
 
 def dot_kernel(fusion: Op, target: Target, name: str) -> DotKernel:
@@ -35,21 +34,23 @@ def dot_kernel(fusion: Op, target: Target, name: str) -> DotKernel:
     product = product_of(dot)
     types = [MemRefType(shape_of(side.type), product.element) for side in dot.operands]
     if target.execution == "warps":
-        return DotKernel(_for_threads(planned, target, name, dot, product, types), planned, (0, 1))
-    sides = (0, 1)
+        return DotKernel(
+            _for_threads(planned, target, name, dot, product, types), planned, ((0, None), (1, None))
+        )
+    order = (0, 1)
     if product.columns == 1:
         # Both results have the same elements in the same order, and kernels know how to do with few rows.
-        product, sides = product.turned, (1, 0)
+        product, order = product.turned, (1, 0)
         types.reverse()
     if suits(product):
-        return DotKernel(AlongKernel(planned, target, dot, product, types).build(name), planned, sides)
+        kernel = AlongKernel(planned, target, dot, product, types).build(name)
+        return DotKernel(kernel, planned, tuple((i, None) for i in order))
     blocks = blocking(product, target)
-    packed = packed_shape(product, blocks.tile_columns)
-    if blocks.pack:
-        types[1] = MemRefType(packed, product.element)
+    packings = (left_side(product, LEFT_WIDTH), right_side(product, blocks.tile_columns))
+    chosen = [p if packed else None for p, packed in zip(packings, blocks.pack, strict=True)]
+    types = [p.type if p else type for p, type in zip(chosen, types, strict=True)]
     kernel = PanelKernel(planned, target, dot, product, types, blocks).build(name)
-    pack = pack_kernel(product, blocks.tile_columns, "k", fusion.location) if blocks.pack else None
-    return DotKernel(kernel, planned, sides, pack, packed)
+    return DotKernel(kernel, planned, tuple(zip(order, chosen, strict=True)))
 
 
 # ---- the GPU kernel ----------------------------------------------------------------------------------------

@@ -15,22 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...ir.attributes import Attribute, IntegerAttr, integers
-from ...ir.core import Block, Op, Value
+from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType, VectorType, i64, index
-from ...ops import tile as tile_ops
-from ...ops.builder import Builder, function
+from ...ir.types import MemRefType, VectorType
 from ...ops.ng import YieldOp
-from ...support.diagnostics import Location
 from ...support.target import Target
 from .plan import Kernel, Plan
 from .product import Product, split, store_epilogue
 
 #: Steps of the depth loop that are written out.
 UNROLL = 4
-#: Depth steps that packing copies at once: a square block is transposed in registers.
-PACK_ROWS = 16
+#: Depth of a panel of a packed left side.
+LEFT_WIDTH = 64
 #: Multiplications of one program on a CPU: some tens of microseconds.
 PROGRAM_MULTIPLICATIONS = 1 << 21
 #: Bytes of a right side that lies in a near cache whatever is done.
@@ -47,14 +43,14 @@ WAITING_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Blocking:
-    """The register tile, what one program owns, how deep it goes at once, and whether the right side is packed."""
+    """The register tile, what one program owns, how deep it goes at once, and which sides are packed."""
 
     tile_rows: int
     tile_columns: int
     block_rows: int
     block_columns: int
     depth: int
-    pack: bool
+    pack: tuple[bool, bool]
 
 
 def blocking(product: Product, target: Target) -> Blocking:
@@ -81,11 +77,14 @@ def blocking(product: Product, target: Target) -> Blocking:
     tile_rows = max(1, min(product.rows, (free - vectors) // vectors))
     tile_columns = vectors * lanes
     pack = not product.rhs_depth_first or (product.rows > PACK_FROM_ROWS and (apart or not near))
+    # A left side stored depth x rows has what a tile reads all over many pages.
+    left_bytes = product.rows * product.depth * item_bytes(product.element)
+    pack_left = product.lhs_depth_first and left_bytes > NEAR_BYTES and product.columns > PACK_FROM_ROWS
     if near:
         depth = product.depth
         per_row = product.columns * product.depth
         block_rows = _whole(PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
-        return Blocking(tile_rows, tile_columns, block_rows, product.columns, depth, pack)
+        return Blocking(tile_rows, tile_columns, block_rows, product.columns, depth, (pack_left, pack))
     if pack:
         depth = _depth(product.depth, NEAR_DEPTH)
         block_rows = _whole(target.l2_bytes // 4 // (depth * item), tile_rows, product.rows)
@@ -96,7 +95,7 @@ def blocking(product: Product, target: Target) -> Blocking:
     if not pack:
         columns = max(columns, WAITING_BYTES // 4 // (block_rows * item))
     block_columns = _whole(columns, tile_columns, product.columns)
-    return Blocking(tile_rows, tile_columns, block_rows, block_columns, depth, pack)
+    return Blocking(tile_rows, tile_columns, block_rows, block_columns, depth, (pack_left, pack))
 
 
 def _whole(wanted: int, unit: int, size: int) -> int:
@@ -112,70 +111,11 @@ def _depth(depth: int, most: int) -> int:
     return -(-depth // (blocks * UNROLL)) * UNROLL
 
 
-# ---- packing -----------------------------------------------------------------------------------------------
-
-
-def packed_shape(product: Product, width: int) -> tuple[int, ...]:
-    """[batch,] panels, depth, width; a last panel that is narrower is padded with zeros."""
-    shape = (-(-product.columns // width), product.depth, width)
-    return (product.batch, *shape) if product.batch else shape
-
-
-def pack_kernel(product: Product, width: int, name: str, location: Location) -> Op:
-    """Copies a right side into panels [batch,] columns / width, depth, width: what a register tile reads is
-    then contiguous. The end of a narrower last panel is never read, and not written."""
-    source = (product.depth, product.columns) if product.rhs_depth_first else (product.columns, product.depth)
-    batch = (product.batch,) if product.batch else ()
-    panels = -(-product.columns // width)
-    types = [
-        MemRefType((*batch, *source), product.element),
-        MemRefType(packed_shape(product, width), product.element),
-    ]
-    grid = (*batch, panels)
-    block = Block([*types, *[index] * len(grid)], ["from", "to", *"ij"[: len(grid)]])
-    b = Builder(block, location)
-    buffer, packed = block.args[:2]
-    outer, panel = list(block.args[2:-1]), block.args[-1]
-    first = len(outer)
-    column = b.multiply(panel, b.index(width))
-
-    def copy(size: int) -> None:
-        def rows(k: Value, count: int) -> tuple[()]:
-            type = VectorType((count, size), product.element)
-            if product.rhs_depth_first:
-                tile = b.load(buffer, [*outer, k, column], type=type)
-            else:
-                tile = b.load(buffer, [*outer, column, k], type=type, dims=[first + 1, first])
-            b.store(tile, packed, [*outer, panel, k, b.index(0)])
-            return ()
-
-        full = product.depth // PACK_ROWS * PACK_ROWS
-        if full:
-            b.loop(0, full, PACK_ROWS, (), lambda k, _: rows(k, PACK_ROWS))
-        if product.depth > full:
-            rows(b.index(full), product.depth - full)
-
-    if product.columns % width == 0:
-        copy(width)
-    else:
-        regions = []
-        for size in (width, product.columns % width):
-            with b.region() as (region, _):
-                copy(size)
-                b.end(YieldOp)
-            regions.append(region)
-        whole = b.less(panel, b.index(panels - 1))
-        b.if_(whole, types=(), regions=regions)
-    b.end(tile_ops.ReturnOp)
-    attributes: dict[str, Attribute] = {"grid": integers(grid), "outputs": IntegerAttr(1, i64)}
-    return function(name, block, attributes, kind=tile_ops.KernelOp, location=location)
-
-
 # ---- the kernel --------------------------------------------------------------------------------------------
 
 
 class PanelKernel:
-    """Builds the kernel of one product; its extra inputs are the two sides (the right one packed if so)."""
+    """Builds the kernel of one product; its extra inputs are the two sides, packed if so."""
 
     def __init__(
         self,
@@ -328,6 +268,10 @@ class PanelKernel:
     def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
         type = VectorType((rows, size), self.product.element)
         first = len(self.batch)
+        if self.blocks.pack[0]:
+            width = self.b.index(LEFT_WIDTH)
+            at = [self.b.floor_divide(k, width), row, self.b.remainder(k, width)]
+            return self.b.load(self.lhs, [*self.batch, *at], type=type)
         if self.product.lhs_depth_first:
             return self.b.load(self.lhs, [*self.batch, k, row], type=type, dims=[first + 1, first])
         return self.b.load(self.lhs, [*self.batch, row, k], type=type)
@@ -335,7 +279,7 @@ class PanelKernel:
     def right(self, column: Value, columns: int, k: Value, size: int) -> Value:
         type = VectorType((size, columns), self.product.element)
         b = self.b
-        if not self.blocks.pack:
+        if not self.blocks.pack[1]:
             return b.load(self.rhs, [*self.batch, k, column], type=type)
         panel = b.floor_divide(column, b.index(self.blocks.tile_columns))
         return b.load(self.rhs, [*self.batch, panel, k, b.index(0)], type=type)
