@@ -33,7 +33,12 @@ def wrapped(op: type[Op]) -> str:
     example = definition.example
     if "function" in definition.traits:
         return example
-    defined = {name for line in example.split("\n") for name in re.findall(r"%\w+", line.partition("=")[0]) if "=" in line}
+    defined = {
+        name
+        for line in example.split("\n")
+        for name in re.findall(r"%\w+", line.partition("=")[0])
+        if "=" in line
+    }
     defined |= set(re.findall(r"(%\w+): ", example))
     free: dict[str, str] = {}
     results: list[str] = []
@@ -59,7 +64,9 @@ def wrapped(op: type[Op]) -> str:
         return f"func.func @main({arguments}) -> ({', '.join(free.values())}) {{\n  {example}\n}}"
     if op is ng.YieldOp:
         body = f'%r = ng.fusion %x {{kind = "map"}} : (tensor<4xf32>) -> tensor<4xf32> {{\n^bb0(%a: tensor<4xf32>):\n{example}\n}}'
-        return f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{body}\n  return %r : tensor<4xf32>\n}}"
+        return (
+            f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{body}\n  return %r : tensor<4xf32>\n}}"
+        )
     if op is tile.ReturnOp:
         return f"tile.kernel @k(%p: memref<4xf32>) attributes {{grid = array<i64>}} {{\n  {example}\n}}"
     end = f"return {named} : ({gives}) -> ()" if results else "return"

@@ -14,7 +14,9 @@ from ngmlir.ops.decompositions import DECOMPOSITIONS
 from ngmlir.ops.interpreter import ArrayVerbs, evaluate, run
 from ngmlir.ops.words import from_text, to_text
 
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+SETTINGS = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
 
 
 @SETTINGS

@@ -8,12 +8,12 @@ import random
 import shutil
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+from examples import OPS, wrapped
 
 from ngmlir.ir.attributes import Attribute, ElementsAttr, FloatAttr, IntegerAttr, StringAttr, elements
 from ngmlir.ir.core import Block, Op, Value, module, op_name
@@ -22,10 +22,6 @@ from ngmlir.ir.types import IntegerType, Type, bf16, f16, f32, f64, i1, i8, i16,
 from ngmlir.ops import func, ng
 from ngmlir.ops.builder import Builder, function
 from ngmlir.ops.words import from_text, to_text
-
-LAWS = Path(__file__).parents[1] / "laws"
-sys.path.append(str(LAWS))
-from examples import OPS, wrapped
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "kernels").glob("*.ngir"))
 
@@ -56,15 +52,26 @@ def test_floats_keep_their_bits(type: Type, width: int) -> None:
     rng = random.Random(3)
     top = {32: 0x7F800000, 64: 0x7FF0000000000000}[width]
     special = [0, 1, 2, top - 1, top, top + 1, top | 1 << (22 if width == 32 else 51), (1 << (width - 1)) - 1]
-    special += [float_bits(x, type) for x in (1.0, 0.1, 1 / 3, 1e-5, 123456789.0, 1e22, 5e-324, 1.17549435e-38)]
-    patterns = special + [p | 1 << (width - 1) for p in special] + [rng.getrandbits(width) for _ in range(5000)]
+    special += [
+        float_bits(x, type) for x in (1.0, 0.1, 1 / 3, 1e-5, 123456789.0, 1e22, 5e-324, 1.17549435e-38)
+    ]
+    patterns = (
+        special + [p | 1 << (width - 1) for p in special] + [rng.getrandbits(width) for _ in range(5000)]
+    )
     literals: list[Attribute] = [FloatAttr(bits, type) for bits in patterns]
     assert read_back(literals) == literals
     assert read_back(literals, generic=True) == literals
 
 
 def test_floats_are_spelled_for_people() -> None:
-    for value, text in ((1.0, "1.0"), (0.1, "0.1"), (-0.0, "-0.0"), (1e10, "1.0e+10"), (1e-7, "1.0e-07"), (3.14159265, "3.1415927")):
+    for value, text in (
+        (1.0, "1.0"),
+        (0.1, "0.1"),
+        (-0.0, "-0.0"),
+        (1e10, "1.0e+10"),
+        (1e-7, "1.0e-07"),
+        (3.14159265, "3.1415927"),
+    ):
         assert float_text(float_bits(value, f32), f32) == text
     assert float_text(float_bits(float("inf"), f32), f32) == "0x7F800000"
     assert float_text(float_bits(float("nan"), f16), f16) == "0x7E00"
@@ -72,7 +79,12 @@ def test_floats_are_spelled_for_people() -> None:
 
 def test_rounding_agrees_with_numpy() -> None:
     rng = np.random.default_rng(0)
-    numbers = np.concatenate([rng.normal(size=3000) * 10.0 ** rng.integers(-45, 40, 3000), [0, -0.0, np.inf, -np.inf, 65519.99, 65520, 5.9e-8, 2.9e-8]])
+    numbers = np.concatenate(
+        [
+            rng.normal(size=3000) * 10.0 ** rng.integers(-45, 40, 3000),
+            [0, -0.0, np.inf, -np.inf, 65519.99, 65520, 5.9e-8, 2.9e-8],
+        ]
+    )
     for type, dtype in ((f16, np.float16), (f32, np.float32), (f64, np.float64)):
         for x in numbers:
             with np.errstate(over="ignore"):
@@ -95,7 +107,10 @@ def test_integers_keep_their_bits() -> None:
         width = getattr(type, "width", 64)
         unsigned = getattr(type, "unsigned", False)
         low = 0 if unsigned else -(1 << (width - 1))
-        literals += [IntegerAttr(v, type) for v in (low, low + 1, 0, 1, 42 % (1 << (width - 1)), (1 << (width - 1)) - 1)]
+        literals += [
+            IntegerAttr(v, type)
+            for v in (low, low + 1, 0, 1, 42 % (1 << (width - 1)), (1 << (width - 1)) - 1)
+        ]
         literals += [IntegerAttr((1 << width) - 1, type)] if unsigned else []
     texts = [f"{{a{i} = {x.text}}}" for i, x in enumerate(literals)]
     for literal, text in zip(literals, texts, strict=True):
@@ -103,15 +118,25 @@ def test_integers_keep_their_bits() -> None:
         assert next(v for k, v in found.attributes.items() if k.startswith("a")) is literal
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "bf16", "?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+@pytest.mark.parametrize(
+    "dtype", ["f2", "f4", "f8", "bf16", "?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+)
 def test_arrays_keep_their_bits(dtype: str) -> None:
     kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bf16" else dtype)
     rng = np.random.default_rng(1)
     arrays = []
     for shape in ((), (0,), (1,), (3,), (2, 3), (2, 0, 3), (64,), (65,), (5, 40), (1, 1)):
         raw = rng.integers(0, 256, (*shape, kind.itemsize), dtype=np.uint8)
-        arrays.append((raw[..., 0] % 2).astype(bool) if dtype == "?" else np.ascontiguousarray(raw).view(kind).reshape(shape))
-        arrays.append(np.broadcast_to(arrays[-1].reshape(-1)[:1].reshape((1,) * len(shape)), shape) if arrays[-1].size else arrays[-1])
+        arrays.append(
+            (raw[..., 0] % 2).astype(bool)
+            if dtype == "?"
+            else np.ascontiguousarray(raw).view(kind).reshape(shape)
+        )
+        arrays.append(
+            np.broadcast_to(arrays[-1].reshape(-1)[:1].reshape((1,) * len(shape)), shape)
+            if arrays[-1].size
+            else arrays[-1]
+        )
     literals: list[Attribute] = [elements(np.ascontiguousarray(a).reshape(a.shape)) for a in arrays]
     for array, literal, other in zip(arrays, literals, read_back(literals), strict=True):
         assert literal is other
@@ -120,10 +145,26 @@ def test_arrays_keep_their_bits(dtype: str) -> None:
         assert other.array().tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("text", ["", "a b", 'quote " and \\', "line\nend\ttab\r", "é∀😀", "\x00\x7f", "\udcff", "\\0A", "%x @y // z"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "a b", 'quote " and \\', "line\nend\ttab\r", "é∀😀", "\x00\x7f", "\udcff", "\\0A", "%x @y // z"],
+)
 def test_strings_keep_their_characters(text: str) -> None:
     made = module([func.FuncOp((), (), {"sym_name": StringAttr(text), "note": StringAttr(text)})])
-    printed = to_text(module([from_text("func.func private @f()").ops[0].rebuilt(attributes={**from_text("func.func private @f()").ops[0].attributes, **made.ops[0].attributes})]))
+    printed = to_text(
+        module(
+            [
+                from_text("func.func private @f()")
+                .ops[0]
+                .rebuilt(
+                    attributes={
+                        **from_text("func.func private @f()").ops[0].attributes,
+                        **made.ops[0].attributes,
+                    }
+                )
+            ]
+        )
+    )
     assert printed.isascii()
     found = from_text(printed).ops[0]
     assert found.symbol == text
@@ -193,17 +234,37 @@ def assert_alike(one: Op, other: Op) -> None:
 @pytest.mark.parametrize("flags", [["--mlir-print-op-generic"], []], ids=["generic", "pretty"])
 def test_exchange_with_stock_mlir(flags: list[str]) -> None:
     """Every example and every kind of constant through the real mlir-opt, in one run, and back."""
-    modules = [from_text(wrapped(op)) for op in OPS.values()] + [from_text(p.read_text(encoding="utf-8")) for p in EXAMPLES]
+    modules = [from_text(wrapped(op)) for op in OPS.values()] + [
+        from_text(p.read_text(encoding="utf-8")) for p in EXAMPLES
+    ]
     rng = np.random.default_rng(2)
-    literals: list[Attribute] = [FloatAttr(b, f32) for b in (0x80000000, 0x7F800000, 0xFFC00001, 1, 0x3DCCCCCD)]
-    literals += [FloatAttr(int(b), f16) for b in rng.integers(0, 1 << 16, 50)] + [FloatAttr(int(b), bf16) for b in rng.integers(0, 1 << 16, 50)]
-    literals += [elements(rng.normal(size=s).astype(d)) for s in ((2, 3), (100,), ()) for d in (np.float32, np.float16, np.float64)]
-    literals += [elements(np.array([[True, False]])), elements(np.arange(-3, 3)), elements(np.zeros((0, 2), np.int8))]
+    literals: list[Attribute] = [
+        FloatAttr(b, f32) for b in (0x80000000, 0x7F800000, 0xFFC00001, 1, 0x3DCCCCCD)
+    ]
+    literals += [FloatAttr(int(b), f16) for b in rng.integers(0, 1 << 16, 50)] + [
+        FloatAttr(int(b), bf16) for b in rng.integers(0, 1 << 16, 50)
+    ]
+    literals += [
+        elements(rng.normal(size=s).astype(d))
+        for s in ((2, 3), (100,), ())
+        for d in (np.float32, np.float16, np.float64)
+    ]
+    literals += [
+        elements(np.array([[True, False]])),
+        elements(np.arange(-3, 3)),
+        elements(np.zeros((0, 2), np.int8)),
+    ]
     modules.append(module([function("constants", _holding(literals))]))
     whole = "\n// -----\n".join(to_text(m, generic=True) for m in modules)
     path = tool("mlir-opt")
     assert path is not None
-    done = subprocess.run([path, "--allow-unregistered-dialect", "--split-input-file", *flags, "-"], input=whole, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [path, "--allow-unregistered-dialect", "--split-input-file", *flags, "-"],
+        input=whole,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[:2000]
     for mine, theirs in zip(modules, done.stdout.split("// -----"), strict=True):
         assert_alike(mine, from_text(theirs))

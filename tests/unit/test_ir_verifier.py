@@ -67,11 +67,26 @@ def test_violations(body: str, where: str, what: str) -> None:
 
 def test_functions_say_what_they_take_and_give() -> None:
     for text, what in (
-        ("func.func @f(%x: f32) -> i32 {\n  return %x : f32\n}", "'func.return' returns (f32), but @f gives (i32)"),
-        ("func.func @f() {return}\nfunc.func @f() {return}", "'func.func' defines @f, which is already defined at f.ngir:1:1"),
-        ('"func.func"() ({\n^bb0(%x: f32):\n  func.return\n}) {sym_name = "f", function_type = () -> ()} : () -> ()', "takes (f32), but its type says ()"),
-        ('"func.func"() ({\n  func.return\n}) {sym_name = "f", function_type = i32} : () -> ()', "needs a function type"),
-        ('"tile.kernel"() ({\n  tile.return\n}) {sym_name = "f", function_type = () -> ()} : () -> ()', "needs the attribute 'grid'"),
+        (
+            "func.func @f(%x: f32) -> i32 {\n  return %x : f32\n}",
+            "'func.return' returns (f32), but @f gives (i32)",
+        ),
+        (
+            "func.func @f() {return}\nfunc.func @f() {return}",
+            "'func.func' defines @f, which is already defined at f.ngir:1:1",
+        ),
+        (
+            '"func.func"() ({\n^bb0(%x: f32):\n  func.return\n}) {sym_name = "f", function_type = () -> ()} : () -> ()',
+            "takes (f32), but its type says ()",
+        ),
+        (
+            '"func.func"() ({\n  func.return\n}) {sym_name = "f", function_type = i32} : () -> ()',
+            "needs a function type",
+        ),
+        (
+            '"tile.kernel"() ({\n  tile.return\n}) {sym_name = "f", function_type = () -> ()} : () -> ()',
+            "needs the attribute 'grid'",
+        ),
     ):
         with pytest.raises(UserError, match=re.escape(what)):
             from_text(text, file="f.ngir")
@@ -94,7 +109,9 @@ def test_all_violations_are_found_in_order() -> None:
     body = "%a = ng.exp %c : tensor<i1>\n  %b = ng.sum %x axes [5] : (tensor<4x3xf32>) -> f32\n  return %x : tensor<4x3xf32>\n}"
     with pytest.raises(UserError) as caught:
         from_text(HEAD + "  " + body, file="f.ngir")
-    assert [d.location.line for d in caught.value.diagnostics] == sorted(d.location.line for d in caught.value.diagnostics)
+    assert [d.location.line for d in caught.value.diagnostics] == sorted(
+        d.location.line for d in caught.value.diagnostics
+    )
     assert len(caught.value.diagnostics) == 3
 
 
@@ -151,11 +168,19 @@ def test_attributes_of_every_kind() -> None:
         ({"reverse": IntegerAttr(1, i32)}, "attribute 'reverse' must be bool"),
     ):
         block = Block([TensorType((3,), f32)])
-        values = {"axis": IntegerAttr(0), "reverse": IntegerAttr(0, i1), "exclusive": IntegerAttr(0, i1), **change}
+        values = {
+            "axis": IntegerAttr(0),
+            "reverse": IntegerAttr(0, i1),
+            "exclusive": IntegerAttr(0, i1),
+            **change,
+        }
         op = ng.CumulativeSumOp([block.args[0]], [block.args[0].type], values)
         block.ops += [op, func.ReturnOp()]
         assert what in verify(module([function("f", block)]))[0].message
-    for name, value, what in (("combine", StringAttr("mul"), "must be enum(set|add|max|min)"), ("masked", IntegerAttr(1), "must be unit")):
+    for name, value, what in (
+        ("combine", StringAttr("mul"), "must be enum(set|add|max|min)"),
+        ("masked", IntegerAttr(1), "must be unit"),
+    ):
         cls: type[Op] = tile.ScatterOp if name == "combine" else tile.LoadOp
         text = from_text(_example(cls))
         bad = next(o for o in text.walk() if isinstance(o, cls)).rebuilt(attributes={name: value})

@@ -85,7 +85,11 @@ def test_while(start: int, steps: int) -> None:
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scan(length: int, reverse: bool) -> None:
     rng = np.random.default_rng(1)
-    h, xs, k = rng.normal(size=2).astype("f4"), rng.normal(size=(length, 2)).astype("f4"), np.array([0.5, 2], "f4")
+    h, xs, k = (
+        rng.normal(size=2).astype("f4"),
+        rng.normal(size=(length, 2)).astype("f4"),
+        np.array([0.5, 2], "f4"),
+    )
     last, states, sums = run(from_text(scan_text(length, str(reverse).lower())), h, xs, k)
     wanted = np.empty_like(xs)
     a = h
@@ -153,6 +157,9 @@ def test_unknown_sizes_are_taken_from_the_operands() -> None:
 
 
 def test_a_size_from_nowhere_is_a_limit() -> None:
-    module = from_text("func.func @main() -> tensor<?xi32> {\n  %i = ng.iota {dimension = 0 : i64} : tensor<?xi32>\n  return %i : tensor<?xi32>\n}", file="f.ngir")
+    module = from_text(
+        "func.func @main() -> tensor<?xi32> {\n  %i = ng.iota {dimension = 0 : i64} : tensor<?xi32>\n  return %i : tensor<?xi32>\n}",
+        file="f.ngir",
+    )
     with pytest.raises(Limit, match="f.ngir:2:3: error: the size of tensor"):
         run(module)

@@ -34,7 +34,13 @@ from ngmlir.ir.literals import float_bits, type_of_dtype
 from ngmlir.ops import ng
 
 NAN, INF = math.nan, math.inf
-CLAIMED = {"float": FLOATS, "numeric": NUMERIC, "signed": FLOATS + SIGNED, "integer": INTEGERS, "bits": (BOOL, *INTEGERS)}
+CLAIMED = {
+    "float": FLOATS,
+    "numeric": NUMERIC,
+    "signed": FLOATS + SIGNED,
+    "integer": INTEGERS,
+    "bits": (BOOL, *INTEGERS),
+}
 CLAIMED["element"] = (BOOL, *NUMERIC)
 
 
@@ -132,7 +138,9 @@ OF_INTEGERS: dict[type[Op], Callable[..., Any]] = {
     ng.BitwiseXorOp: lambda a, b, width: a ^ b,
     ng.ShiftLeftOp: lambda a, b, width: a << b if 0 <= b < width else 0,
     ng.ShiftRightLogicalOp: lambda a, b, width: _unsigned(a, width) >> b if 0 <= b < width else 0,
-    ng.ShiftRightArithmeticOp: lambda a, b, width: a >> (b if 0 <= b < width else width - 1 if a < 0 else width),
+    ng.ShiftRightArithmeticOp: lambda a, b, width: (
+        a >> (b if 0 <= b < width else width - 1 if a < 0 else width)
+    ),
     ng.EqualOp: lambda a, b, width: a == b,
     ng.NotEqualOp: lambda a, b, width: a != b,
     ng.LessOp: lambda a, b, width: a < b,
@@ -189,8 +197,7 @@ def pairs_of(dtype: np.dtype, count: int) -> list[np.ndarray]:
     """Every combination of special numbers, and some random ones."""
     grid = np.meshgrid(*[special(dtype)] * count, indexing="ij")
     return [
-        np.concatenate([g.reshape(-1).astype(dtype), sample(dtype, (61,), i)])
-        for i, g in enumerate(grid)
+        np.concatenate([g.reshape(-1).astype(dtype), sample(dtype, (61,), i)]) for i, g in enumerate(grid)
     ]
 
 
@@ -206,7 +213,9 @@ def cases(table: dict[type[Op], Any], dtypes: tuple[np.dtype, ...]) -> list[Any]
 def test_every_elementwise_op_is_tested_here() -> None:
     tested = {*OF_FLOATS, *OF_INTEGERS, *OF_BOOLS, *TRANSCENDENTAL}
     alone = {ng.RsqrtOp, ng.FmaOp, ng.SelectOp, ng.CastOp, ng.BitcastOp}
-    assert {op for op in ng.OPS.values() if op.definition and "elementwise" in op.definition.traits} == tested | alone
+    assert {
+        op for op in ng.OPS.values() if op.definition and "elementwise" in op.definition.traits
+    } == tested | alone
 
 
 @pytest.mark.parametrize(("op", "dtype"), cases(OF_FLOATS, FLOATS))
@@ -214,7 +223,9 @@ def test_floats(op: type[Op], dtype: np.dtype) -> None:
     arrays = pairs_of(dtype, arity(op))
     found = value(op, *arrays)
     exact = [OF_FLOATS[op](*map(float, numbers)) for numbers in zip(*arrays, strict=True)]
-    wanted = np.array(exact, bool) if found.dtype == BOOL else np.array([rounded(e, dtype) for e in exact], dtype)
+    wanted = (
+        np.array(exact, bool) if found.dtype == BOOL else np.array([rounded(e, dtype) for e in exact], dtype)
+    )
     assert same(found, wanted)
 
 
@@ -223,7 +234,10 @@ def test_integers(op: type[Op], dtype: np.dtype) -> None:
     arrays, width = pairs_of(dtype, arity(op)), 8 * dtype.itemsize
     found = value(op, *arrays)
     exact = [OF_INTEGERS[op](*map(int, numbers), width) for numbers in zip(*arrays, strict=True)]
-    assert same(found, np.array(exact, bool) if found.dtype == BOOL else np.array([wrapped(e, dtype) for e in exact], dtype))
+    assert same(
+        found,
+        np.array(exact, bool) if found.dtype == BOOL else np.array([wrapped(e, dtype) for e in exact], dtype),
+    )
 
 
 @pytest.mark.parametrize(("op", "dtype"), cases(OF_BOOLS, (BOOL,)))
@@ -281,9 +295,24 @@ def test_transcendental_edges(dtype: np.dtype) -> None:
 
 
 def test_power_and_atan2_edges() -> None:
-    for a, b, wanted in ((NAN, 0, 1), (1, NAN, 1), (0, -1, INF), (-0.0, -1, -INF), (-8, 1 / 3, NAN), (-2, 3, -8)):
-        assert same(value(ng.PowerOp, np.float64(a).reshape(()), np.float64(b).reshape(())), np.float64(wanted))
-    for y, x, wanted in ((0, -1, math.pi), (-0.0, -1, -math.pi), (0, 0, 0), (-0.0, 0, -0.0), (1, 0, math.pi / 2)):
+    for a, b, wanted in (
+        (NAN, 0, 1),
+        (1, NAN, 1),
+        (0, -1, INF),
+        (-0.0, -1, -INF),
+        (-8, 1 / 3, NAN),
+        (-2, 3, -8),
+    ):
+        assert same(
+            value(ng.PowerOp, np.float64(a).reshape(()), np.float64(b).reshape(())), np.float64(wanted)
+        )
+    for y, x, wanted in (
+        (0, -1, math.pi),
+        (-0.0, -1, -math.pi),
+        (0, 0, 0),
+        (-0.0, 0, -0.0),
+        (1, 0, math.pi / 2),
+    ):
         assert same(value(ng.Atan2Op, np.array(float(y)), np.array(float(x))), np.float64(wanted))
 
 
@@ -340,7 +369,9 @@ def test_fma_rounds_once(dtype: np.dtype) -> None:
     x, y = sample(dtype, (400,), 1), sample(dtype, (400,), 2)
     with np.errstate(all="ignore"):
         # Addends that nearly cancel the product, and that are far below its last place.
-        near = -(x.astype(np.float64) * y.astype(np.float64)) * (1 + rng.normal(size=400) * 2.0 ** rng.integers(-60, 0, 400))
+        near = -(x.astype(np.float64) * y.astype(np.float64)) * (
+            1 + rng.normal(size=400) * 2.0 ** rng.integers(-60, 0, 400)
+        )
         far = x.astype(np.float64) * y.astype(np.float64) * 2.0 ** rng.integers(-70, 70, 400)
         a, b = np.concatenate([a, x, x]), np.concatenate([b, y, y])
         c = np.concatenate([c, near.astype(dtype), far.astype(dtype)])
@@ -400,7 +431,9 @@ def test_float64_reaches_bfloat16_in_one_rounding() -> None:
     assert found.astype(float).tolist() == [1 + 2.0**-7, -1 - 2.0**-7, 1 + 2.0**-7, -1 - 2.0**-7, 1.0, INF]
 
 
-@pytest.mark.parametrize(("source", "target"), [(a, b) for a in NUMERIC for b in NUMERIC if a.itemsize == b.itemsize])
+@pytest.mark.parametrize(
+    ("source", "target"), [(a, b) for a in NUMERIC for b in NUMERIC if a.itemsize == b.itemsize]
+)
 def test_bitcast(source: np.dtype, target: np.dtype) -> None:
     for shape in SHAPES:
         numbers = sample(source, shape)

@@ -77,7 +77,9 @@ def test_example(name: str) -> None:
     for one, other in zip(found, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
         assert np.allclose(one, other, rtol=1e-5, atol=1e-5)
     for order in range(2):
-        assert all(np.array_equal(a, b) for a, b in zip(found, run(module, *arrays, order=order), strict=True))
+        assert all(
+            np.array_equal(a, b) for a, b in zip(found, run(module, *arrays, order=order), strict=True)
+        )
 
 
 def test_softmax_in_one_pass_stands_infinities() -> None:

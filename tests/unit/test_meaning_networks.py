@@ -9,7 +9,22 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from meaning_helpers import BF16, FLOATS, INTEGERS, NUMERIC, SHAPES, SIGNED, is_float, made, same, sample, special, tensor, ulps, value
+from meaning_helpers import (
+    BF16,
+    FLOATS,
+    INTEGERS,
+    NUMERIC,
+    SHAPES,
+    SIGNED,
+    is_float,
+    made,
+    same,
+    sample,
+    special,
+    tensor,
+    ulps,
+    value,
+)
 
 from ngmlir.ir.core import Block, Op, Region, Value, module
 from ngmlir.ir.verifier import verify
@@ -38,7 +53,10 @@ def _exact_rows(logits: np.ndarray) -> np.ndarray:
 def test_softmax(dtype: np.dtype) -> None:
     logits = (sample(dtype, (5, 7)).astype(np.float64) / 8).astype(dtype)
     exact = _exact_rows(logits)
-    soft, log = value(ng.SoftmaxOp, logits, axes=[1]).astype(float), value(ng.LogSoftmaxOp, logits, axes=[1]).astype(float)
+    soft, log = (
+        value(ng.SoftmaxOp, logits, axes=[1]).astype(float),
+        value(ng.LogSoftmaxOp, logits, axes=[1]).astype(float),
+    )
     assert (np.abs(soft - np.exp(exact)) <= 4 * STEP[dtype.name] * np.exp(exact) + 2.0**-24).all()
     assert (np.abs(log - exact) <= 8 * STEP[dtype.name] * np.maximum(1, np.abs(exact))).all()
     targets = np.exp(exact).astype(dtype)
@@ -51,18 +69,28 @@ def test_softmax_axes_may_be_several_or_first() -> None:
     x = sample(np.dtype(np.float32), (3, 4, 5))
     both = value(ng.SoftmaxOp, x, axes=[0, 2])
     assert np.allclose(both.sum((0, 2)), 1)
-    assert np.allclose(value(ng.SoftmaxOp, x, axes=[0]), value(ng.SoftmaxOp, np.ascontiguousarray(x.transpose(1, 2, 0)), axes=[2]).transpose(2, 0, 1))
+    assert np.allclose(
+        value(ng.SoftmaxOp, x, axes=[0]),
+        value(ng.SoftmaxOp, np.ascontiguousarray(x.transpose(1, 2, 0)), axes=[2]).transpose(2, 0, 1),
+    )
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_softmax_edges(dtype: np.dtype) -> None:
     big = {"float16": 60000.0}.get(dtype.name, 1e38)
-    rows = np.array([[-INF, -INF], [INF, 0], [-INF, 0], [NAN, 0], [big, -big], [big, big], [0, 0]]).astype(dtype)
+    rows = np.array([[-INF, -INF], [INF, 0], [-INF, 0], [NAN, 0], [big, -big], [big, big], [0, 0]]).astype(
+        dtype
+    )
     soft = value(ng.SoftmaxOp, rows, axes=[1])
-    assert same(soft, np.array([[NAN] * 2, [NAN] * 2, [0, 1], [NAN] * 2, [1, 0], [0.5, 0.5], [0.5, 0.5]]).astype(dtype))
+    assert same(
+        soft,
+        np.array([[NAN] * 2, [NAN] * 2, [0, 1], [NAN] * 2, [1, 0], [0.5, 0.5], [0.5, 0.5]]).astype(dtype),
+    )
     assert same(value(ng.SoftmaxOp, np.zeros((2, 0), dtype), axes=[1]), np.zeros((2, 0), dtype))
     # A class that is masked out, and not aimed at, costs nothing.
-    loss = value(ng.CrossEntropyOp, np.array([-INF, 0]).astype(dtype), np.array([0, 1]).astype(dtype), axes=[0])
+    loss = value(
+        ng.CrossEntropyOp, np.array([-INF, 0]).astype(dtype), np.array([0, 1]).astype(dtype), axes=[0]
+    )
     assert loss == 0
 
 
@@ -76,20 +104,39 @@ def unary(op: type[Op], dtypes: tuple[np.dtype, ...] = FLOATS) -> list[Any]:
 
 def composites() -> list[tuple[type[Op], tuple[np.ndarray, ...], dict[str, Any], Any]]:
     """Ops with operands, attributes and stated type: every composite op, every type, odd shapes."""
-    found: list[Any] = [*unary(ng.SquareOp, NUMERIC), *unary(ng.ReciprocalOp), *unary(ng.RsqrtOp), *unary(ng.SignOp, FLOATS + SIGNED)]
+    found: list[Any] = [
+        *unary(ng.SquareOp, NUMERIC),
+        *unary(ng.ReciprocalOp),
+        *unary(ng.RsqrtOp),
+        *unary(ng.SignOp, FLOATS + SIGNED),
+    ]
     key = np.array([123456789123456789, 9876543210987654321], np.uint64)
     for dtype in FLOATS:
         grid = np.meshgrid(special(dtype), special(dtype))
         found += [(op, tuple(g.ravel() for g in grid), {}, None) for op in (ng.FloorDivideOp, ng.RemainderOp)]
-        for shape, axes in (((4, 3), [1]), ((4, 3), [0, 1]), ((0, 3), [1]), ((2, 0), [1]), ((2, 3, 5), [0, 2]), ((7,), [0])):
+        for shape, axes in (
+            ((4, 3), [1]),
+            ((4, 3), [0, 1]),
+            ((0, 3), [1]),
+            ((2, 0), [1]),
+            ((2, 3, 5), [0, 2]),
+            ((7,), [0]),
+        ):
             x = sample(dtype, shape)
             found += [(op, (x,), {"axes": axes}, None) for op in (ng.MeanOp, ng.SoftmaxOp, ng.LogSoftmaxOp)]
             found.append((ng.CrossEntropyOp, (x, np.abs(sample(dtype, shape, 2))), {"axes": axes}, None))
-        found += [(op, (key,), {}, tensor(s, dtype)) for op in (ng.RandomUniformOp, ng.RandomNormalOp) for s in SHAPES]
+        found += [
+            (op, (key,), {}, tensor(s, dtype))
+            for op in (ng.RandomUniformOp, ng.RandomNormalOp)
+            for s in SHAPES
+        ]
     found += [(ng.RandomBitsOp, (key,), {}, tensor(s, np.uint32)) for s in SHAPES]
     for dtype in NUMERIC:
         x = sample(dtype, (2, 3))
-        found += [(ng.StackOp, (x, x + x, x), {"axis": a}, tensor((2, 3)[:a] + (3,) + (2, 3)[a:], dtype)) for a in range(3)]
+        found += [
+            (ng.StackOp, (x, x + x, x), {"axis": a}, tensor((2, 3)[:a] + (3,) + (2, 3)[a:], dtype))
+            for a in range(3)
+        ]
         found.append((ng.LookupOp, (sample(dtype, (5, 3)), np.array([[0, -1], [7, 3]])), {}, None))
         found.append((ng.OneHotOp, (np.array([0, 2, -1, 4, 9]),), {"axis": 1}, tensor((5, 5), dtype)))
     for integer in INTEGERS:
@@ -105,8 +152,14 @@ def test_every_decomposition_is_tested() -> None:
 def close(found: np.ndarray, wanted: np.ndarray, op: type[Op]) -> bool:
     """Bit for bit, or a few last places where a sum may take another order."""
     if op is ng.RandomNormalOp:  # the product with 2 pi is rounded in the type
-        return np.allclose(found.astype(float), wanted.astype(float), rtol=1e-2 if found.itemsize == 2 else 1e-5, atol=1e-5)
-    if is_float(found.dtype) and found.size and op in (ng.SoftmaxOp, ng.LogSoftmaxOp, ng.MeanOp, ng.CrossEntropyOp):
+        return np.allclose(
+            found.astype(float), wanted.astype(float), rtol=1e-2 if found.itemsize == 2 else 1e-5, atol=1e-5
+        )
+    if (
+        is_float(found.dtype)
+        and found.size
+        and op in (ng.SoftmaxOp, ng.LogSoftmaxOp, ng.MeanOp, ng.CrossEntropyOp)
+    ):
         return found.dtype == wanted.dtype and found.shape == wanted.shape and ulps(found, wanted) <= 2
     return same(found, wanted)
 

@@ -36,7 +36,12 @@ def _philox_one(counter: list[int], key: list[int]) -> list[int]:
     """By Python's integers, one block."""
     for _ in range(10):
         a, b = counter[0] * 0xD2511F53, counter[2] * 0xCD9E8D57
-        counter = [(b >> 32) ^ counter[1] ^ key[0], b & 0xFFFFFFFF, (a >> 32) ^ counter[3] ^ key[1], a & 0xFFFFFFFF]
+        counter = [
+            (b >> 32) ^ counter[1] ^ key[0],
+            b & 0xFFFFFFFF,
+            (a >> 32) ^ counter[3] ^ key[1],
+            a & 0xFFFFFFFF,
+        ]
         key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
     return counter
 
@@ -44,7 +49,11 @@ def _philox_one(counter: list[int], key: list[int]) -> list[int]:
 def test_how_key_and_block_fill_the_counter() -> None:
     seed, stream = map(int, KEY)
     low = 0xFFFFFFFF
-    wanted = [w for block in range(5) for w in _philox_one([block, 0, stream & low, stream >> 32], [seed & low, seed >> 32])]
+    wanted = [
+        w
+        for block in range(5)
+        for w in _philox_one([block, 0, stream & low, stream >> 32], [seed & low, seed >> 32])
+    ]
     assert words(KEY, 19).tolist() == wanted[:19]
     shaped = value(ng.RandomBitsOp, KEY, type=tensor((19,), np.uint32))
     assert shaped.tolist() == wanted[:19]
@@ -58,7 +67,11 @@ def test_bits_do_not_depend_on_the_shape(shape: tuple[int, ...]) -> None:
 
 def test_another_seed_or_stream_gives_other_bits() -> None:
     first = words(KEY, 100)
-    for change in (np.array([1, 0], np.uint64), np.array([0, 1], np.uint64), np.array([1 << 40, 0], np.uint64)):
+    for change in (
+        np.array([1, 0], np.uint64),
+        np.array([0, 1], np.uint64),
+        np.array([1 << 40, 0], np.uint64),
+    ):
         assert (words(KEY + change, 100) == first).sum() <= 1
 
 

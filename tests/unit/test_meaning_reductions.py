@@ -15,7 +15,17 @@ from meaning_helpers import BF16, BOOL, FLOATS, INTEGERS, NUMERIC, is_float, sam
 from ngmlir.ir.core import Op
 from ngmlir.ops import ng
 
-CASES = (((), ()), ((7,), (0,)), ((5, 3), (0,)), ((5, 3), (1,)), ((5, 3), (1, 0)), ((2, 3, 5), (0, 2)), ((3, 0), (1,)), ((0, 3), (1,)), ((2, 3), ()))
+CASES = (
+    ((), ()),
+    ((7,), (0,)),
+    ((5, 3), (0,)),
+    ((5, 3), (1,)),
+    ((5, 3), (1, 0)),
+    ((2, 3, 5), (0, 2)),
+    ((3, 0), (1,)),
+    ((0, 3), (1,)),
+    ((2, 3), ()),
+)
 NAN, INF = math.nan, math.inf
 
 
@@ -41,7 +51,10 @@ def test_integers(dtype: np.dtype, shape: tuple[int, ...], axes: tuple[int, ...]
     x, bits = sample(dtype, shape), 1 << 8 * dtype.itemsize
     unsigned = f"u{dtype.itemsize}"
     info = np.iinfo(dtype)
-    for op, fold in ((ng.SumOp, lambda g: sum(map(int, g))), (ng.ProductOp, lambda g: math.prod(map(int, g)))):
+    for op, fold in (
+        (ng.SumOp, lambda g: sum(map(int, g))),
+        (ng.ProductOp, lambda g: math.prod(map(int, g))),
+    ):
         found = value(op, x, axes=axes)
         shape_left, lists = groups(x, axes)
         wanted = np.array([fold(g) % bits for g in lists], unsigned).view(dtype).reshape(shape_left)
@@ -56,17 +69,23 @@ def test_floats(dtype: np.dtype, shape: tuple[int, ...], axes: tuple[int, ...]) 
     x = sample(dtype, shape)
     count = math.prod(x.shape[a] for a in axes)
     computed = np.float64 if dtype == np.float64 else np.float32
-    close = 4 * float(np.finfo(computed).eps) + (0 if dtype.itemsize > 2 else 2.0 ** (-8 if dtype == BF16 else -11))
+    close = 4 * float(np.finfo(computed).eps) + (
+        0 if dtype.itemsize > 2 else 2.0 ** (-8 if dtype == BF16 else -11)
+    )
     size = reduced(x, axes, lambda g: sum(abs(float(e)) for e in g), np.float64)
     total = reduced(x, axes, lambda g: float(sum(map(Fraction, map(float, g)), Fraction(0))), np.float64)
     assert (np.abs(value(ng.SumOp, x, axes=axes).astype(np.float64) - total) <= close * size + 1e-30).all()
     if count:
         means = value(ng.MeanOp, x, axes=axes).astype(np.float64)
         assert (np.abs(means - total / count) <= close * size / count + 1e-30).all()
-    product_ = reduced(x, axes, lambda g: float(math.prod(map(Fraction, map(float, g)), start=Fraction(1))), np.float64)
+    product_ = reduced(
+        x, axes, lambda g: float(math.prod(map(Fraction, map(float, g)), start=Fraction(1))), np.float64
+    )
     with np.errstate(over="ignore"):
         found = value(ng.ProductOp, x, axes=axes)
-        assert np.allclose(found.astype(np.float64), product_.astype(dtype).astype(np.float64), rtol=8 * close)
+        assert np.allclose(
+            found.astype(np.float64), product_.astype(dtype).astype(np.float64), rtol=8 * close
+        )
     assert same(value(ng.MaxOp, x, axes=axes), reduced(x, axes, lambda g: max(g, default=-INF), dtype))
     assert same(value(ng.MinOp, x, axes=axes), reduced(x, axes, lambda g: min(g, default=INF), dtype))
 
@@ -86,7 +105,9 @@ def test_halves_are_summed_in_f32() -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_extremes_know_nan_and_the_sign_of_zero(dtype: np.dtype) -> None:
-    rows = np.array([[1, NAN, 2], [-0.0, 0.0, -0.0], [-0.0, -0.0, -1], [0.0, 1, -0.0], [-INF, -INF, -INF]]).astype(dtype)
+    rows = np.array(
+        [[1, NAN, 2], [-0.0, 0.0, -0.0], [-0.0, -0.0, -1], [0.0, 1, -0.0], [-INF, -INF, -INF]]
+    ).astype(dtype)
     assert same(value(ng.MaxOp, rows, axes=[1]), np.array([NAN, 0.0, -0.0, 1, -INF]).astype(dtype))
     assert same(value(ng.MinOp, rows, axes=[1]), np.array([NAN, -0.0, -1, -0.0, -INF]).astype(dtype))
     down = value(ng.CumulativeMaxOp, rows, axis=1).astype(np.float64)
@@ -140,7 +161,9 @@ def test_cumulative(dtype: np.dtype, reverse: bool, exclusive: bool) -> None:
             for at in np.ndindex(line.shape[1:]):
                 so_far: Any = start
                 for i in range(len(line)):
-                    following = fold(so_far, line[(i, *at)].item() if dtype != BF16 else float(line[(i, *at)]))
+                    following = fold(
+                        so_far, line[(i, *at)].item() if dtype != BF16 else float(line[(i, *at)])
+                    )
                     out[(i, *at)] = so_far if exclusive else following
                     so_far = following
             assert same(value(op, x, axis=axis, reverse=reverse, exclusive=exclusive), wanted)
@@ -162,7 +185,9 @@ def test_dot(dtype: np.dtype) -> None:
     assert same(inner, np.asarray((x.astype(np.int64) * y.astype(np.int64)).sum()).astype(dtype))
     outer = value(ng.DotOp, x, y, lhs_contract=[], rhs_contract=[])
     assert same(outer, (x.astype(np.int64)[:, None] * y.astype(np.int64)).astype(dtype))
-    nothing = value(ng.DotOp, np.zeros((3, 0), dtype), np.zeros((0, 2), dtype), lhs_contract=[1], rhs_contract=[0])
+    nothing = value(
+        ng.DotOp, np.zeros((3, 0), dtype), np.zeros((0, 2), dtype), lhs_contract=[1], rhs_contract=[0]
+    )
     assert same(nothing, np.zeros((3, 2), dtype))
 
 

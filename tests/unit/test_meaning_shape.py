@@ -44,7 +44,12 @@ def test_constants(dtype: np.dtype) -> None:
 
 
 def test_constants_keep_their_bits() -> None:
-    for literal in (FloatAttr(0x80000000, f32), FloatAttr(0x7FC12345, f32), IntegerAttr(-128, i8), IntegerAttr(-1, index)):
+    for literal in (
+        FloatAttr(0x80000000, f32),
+        FloatAttr(0x7FC12345, f32),
+        IntegerAttr(-128, i8),
+        IntegerAttr(-1, index),
+    ):
         (found,) = evaluate(build_op(ng.ConstantOp, [], {"value": literal}, types=[literal.type]), [])
         bits = literal.bits if isinstance(literal, FloatAttr) else literal.value
         assert int(found.view(f"u{found.itemsize}")) == bits % (1 << 8 * found.itemsize)
@@ -65,10 +70,15 @@ def test_iota(dtype: np.dtype) -> None:
 @pytest.mark.parametrize("dtype", EVERY, ids=str)
 def test_moving(dtype: np.dtype) -> None:
     x = sample(dtype, (2, 3, 5))
-    assert same(value(ng.TransposeOp, x, permutation=[2, 0, 1]), built((5, 2, 3), dtype, lambda a, b, c: x[b, c, a]))
+    assert same(
+        value(ng.TransposeOp, x, permutation=[2, 0, 1]), built((5, 2, 3), dtype, lambda a, b, c: x[b, c, a])
+    )
     wide = value(ng.BroadcastOp, x, type=tensor((2, 4, 3, 5), dtype), dimensions=[0, 2, 3])
     assert same(wide, built((2, 4, 3, 5), dtype, lambda a, b, c, d: x[a, c, d]))
-    assert same(value(ng.ReshapeOp, x, type=tensor((6, 5), dtype)), built((6, 5), dtype, lambda a, b: x[a // 3, a % 3, b]))
+    assert same(
+        value(ng.ReshapeOp, x, type=tensor((6, 5), dtype)),
+        built((6, 5), dtype, lambda a, b: x[a // 3, a % 3, b]),
+    )
     assert same(value(ng.CastAxesOp, x, type=tensor(x.shape, dtype)), x)
     part = value(ng.SliceOp, x, starts=[0, 2, 4], limits=[2, -1, 0], steps=[1, -1, -2])
     assert same(part, built((2, 3, 2), dtype, lambda a, b, c: x[a, 2 - b, 4 - 2 * c]))
@@ -77,18 +87,30 @@ def test_moving(dtype: np.dtype) -> None:
     assert same(padded, built((3, 4, 7), dtype, inside))
     y = sample(dtype, (2, 2, 5), 1)
     joined = value(ng.ConcatenateOp, x, y, x, axis=1)
-    assert same(joined, built((2, 8, 5), dtype, lambda a, b, c: x[a, b, c] if b < 3 else y[a, b - 3, c] if b < 5 else x[a, b - 5, c]))
+    assert same(
+        joined,
+        built(
+            (2, 8, 5),
+            dtype,
+            lambda a, b, c: x[a, b, c] if b < 3 else y[a, b - 3, c] if b < 5 else x[a, b - 5, c],
+        ),
+    )
     stacked = value(ng.StackOp, x, x[::-1], type=tensor((2, 3, 2, 5), dtype), axis=2)
     assert same(stacked, built((2, 3, 2, 5), dtype, lambda a, b, i, c: (x[1 - a] if i else x[a])[b, c]))
 
 
 def test_moving_nothing_and_points() -> None:
     point, nothing = np.array(3.5, np.float32), np.zeros((0, 3), np.float32)
-    assert same(value(ng.BroadcastOp, point, type=tensor((2, 1), "f4"), dimensions=[]), np.full((2, 1), 3.5, "f4"))
+    assert same(
+        value(ng.BroadcastOp, point, type=tensor((2, 1), "f4"), dimensions=[]), np.full((2, 1), 3.5, "f4")
+    )
     assert same(value(ng.ReshapeOp, point, type=tensor((1, 1), "f4")), np.full((1, 1), 3.5, "f4"))
     assert same(value(ng.TransposeOp, point, permutation=[]), point)
     assert same(value(ng.SliceOp, point, starts=[], limits=[], steps=[]), point)
-    assert same(value(ng.PadOp, nothing, low=[1, 0], high=[1, 0], value=numeric_literal(2.5, f32)), np.full((2, 3), 2.5, "f4"))
+    assert same(
+        value(ng.PadOp, nothing, low=[1, 0], high=[1, 0], value=numeric_literal(2.5, f32)),
+        np.full((2, 3), 2.5, "f4"),
+    )
     assert same(value(ng.ConcatenateOp, nothing, nothing, axis=0), nothing)
     assert same(value(ng.ReshapeOp, nothing, type=tensor((5, 0), "f4")), np.zeros((5, 0), "f4"))
     for start, limit, step in ((2, 1, 1), (1, 2, -1), (0, -3, 1), (4, 4, -1)):
@@ -110,7 +132,10 @@ def test_by_index(dtype: np.dtype, integer: np.dtype) -> None:
 
     wanted = built((5, len(where), 2, 3), dtype, lambda a, p, q, c: x[a, place(where[p, q]), c])
     assert same(value(ng.GatherOp, x, where, axis=1), wanted)
-    assert same(value(ng.LookupOp, x, where), built((len(where), 2, 7, 3), dtype, lambda p, q, b, c: x[place(where[p, q], 5), b, c]))
+    assert same(
+        value(ng.LookupOp, x, where),
+        built((len(where), 2, 7, 3), dtype, lambda p, q, b, c: x[place(where[p, q], 5), b, c]),
+    )
     chosen = sample(integer, (5, 4, 3), 9)
     each = value(ng.GatherElementsOp, x, chosen, axis=1)
     assert same(each, built((5, 4, 3), dtype, lambda a, b, c: x[a, place(chosen[a, b, c]), c]))
@@ -138,7 +163,9 @@ def test_scatter(dtype: np.dtype, combine: str) -> None:
 
 def test_scatter_of_bools_and_of_nothing() -> None:
     x = np.array([True, False, False])
-    assert same(value(ng.ScatterOp, x, np.array([1]), np.array([True]), axis=0), np.array([True, True, False]))
+    assert same(
+        value(ng.ScatterOp, x, np.array([1]), np.array([True]), axis=0), np.array([True, True, False])
+    )
     none = np.zeros((0,), np.int32)
     y = np.arange(3.0)
     assert same(value(ng.ScatterOp, y, none, np.zeros((0,)), axis=0), y)

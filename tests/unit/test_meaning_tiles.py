@@ -106,7 +106,10 @@ def test_an_access_outside_is_an_error_with_a_place(access: str) -> None:
   tile.store %v, %y[%c0, %c0] : (vector<2x2xf32>, memref<2x2xf32>, index, index) -> ()""",
         "1",
     )
-    with pytest.raises(UserError, match=r"k.ngir:\d+:3: error: tile.load reaches index (4|-1) of dimension [01], which has [34]"):
+    with pytest.raises(
+        UserError,
+        match=r"k.ngir:\d+:3: error: tile.load reaches index (4|-1) of dimension [01], which has [34]",
+    ):
         run(module, np.zeros((3, 4), np.float32), entry="k")
 
 
@@ -115,9 +118,17 @@ def test_stores_outside_or_into_inputs_are_errors() -> None:
   %v = tile.load %x[%c0] : (memref<4xf32>, index) -> vector<3xf32>
   tile.store %v, %{}[%c2] : (vector<3xf32>, memref<4xf32>, index) -> ()"""
     with pytest.raises(UserError, match="tile.store reaches index 4"):
-        run(kernel("%x: memref<4xf32>, %y: memref<4xf32>", body.format("y")), np.zeros(4, np.float32), entry="k")
+        run(
+            kernel("%x: memref<4xf32>, %y: memref<4xf32>", body.format("y")),
+            np.zeros(4, np.float32),
+            entry="k",
+        )
     with pytest.raises(UserError, match="writes to an input"):
-        run(kernel("%x: memref<4xf32>, %y: memref<4xf32>", body.format("x").replace("[%c2]", "[%c0]")), np.zeros(4, np.float32), entry="k")
+        run(
+            kernel("%x: memref<4xf32>, %y: memref<4xf32>", body.format("x").replace("[%c2]", "[%c0]")),
+            np.zeros(4, np.float32),
+            entry="k",
+        )
 
 
 def test_gather() -> None:
@@ -213,7 +224,10 @@ def test_an_asynchronous_copy_is_there_only_after_waiting() -> None:
     assert np.isnan(run(copying(""), x, entry="k")[0]).all()
 
 
-@pytest.mark.parametrize(("narrow", "wide"), [("f32", "f32"), ("bf16", "f32"), ("f16", "f32"), ("f64", "f64"), ("i8", "i32"), ("i32", "i32")])
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [("f32", "f32"), ("bf16", "f32"), ("f16", "f32"), ("f64", "f64"), ("i8", "i32"), ("i32", "i32")],
+)
 def test_tile_product(narrow: str, wide: str) -> None:
     module = kernel(
         f"%a: memref<3x5x{narrow}>, %b: memref<5x4x{narrow}>, %c: memref<3x4x{wide}>, %y: memref<3x4x{wide}>",
@@ -231,7 +245,9 @@ def test_tile_product(narrow: str, wide: str) -> None:
     wanted = c
     if is_float(wide_type):
         for k in range(5):
-            wanted = fma(*np.broadcast_arrays(a[:, k, None].astype(wide_type), b[None, k].astype(wide_type)), wanted)
+            wanted = fma(
+                *np.broadcast_arrays(a[:, k, None].astype(wide_type), b[None, k].astype(wide_type)), wanted
+            )
         assert np.allclose(run(module, a, b, c, entry="k")[0], wanted, rtol=1e-4, atol=1e-4)
     else:
         wanted = (c.astype(np.int64) + a.astype(np.int64) @ b.astype(np.int64)).astype(wide_type)

@@ -23,7 +23,11 @@ def typed(name: str, clause: str, attributes: str = "", *, infer: bool = False) 
     declared = from_text(f"func.func private @f{clause} attributes {{{attributes}}}").ops[0]
     type = get_type(declared, "function_type")
     assert isinstance(type, FunctionType)
-    values: dict[str, Attribute] = {k: v for k, v in declared.attributes.items() if k not in ("sym_name", "function_type", "sym_visibility")}
+    values: dict[str, Attribute] = {
+        k: v
+        for k, v in declared.attributes.items()
+        if k not in ("sym_name", "function_type", "sym_visibility")
+    }
     stated: tuple[Type, ...] | None = None if infer else type.results
     op: Op = build_op(WORDS[name], [Value(t) for t in type.inputs], values, types=stated)
     return [str(r.type) for r in op.results]
@@ -138,8 +142,18 @@ def test_what_is_refused(name: str, types: str, attributes: str, what: str) -> N
 
 
 def test_every_rule_is_used_and_documented_by_use() -> None:
-    used = {op.definition.rule.__name__ for op in WORDS.values() if op.definition is not None and op.definition.rule is not None}
-    public = {n for n, f in inspect.getmembers(rules, inspect.isfunction) if f.__module__ == rules.__name__ and list(inspect.signature(f).parameters) == ["t"] and not n.startswith("_")}
+    used = {
+        op.definition.rule.__name__
+        for op in WORDS.values()
+        if op.definition is not None and op.definition.rule is not None
+    }
+    public = {
+        n
+        for n, f in inspect.getmembers(rules, inspect.isfunction)
+        if f.__module__ == rules.__name__
+        and list(inspect.signature(f).parameters) == ["t"]
+        and not n.startswith("_")
+    }
     assert public <= used | {"copy"}
 
 
@@ -155,12 +169,36 @@ SCAN = """func.func @f(%h: tensor<3xf32>, %xs: tensor<5x3xf32>, %ys: tensor<4x3x
 @pytest.mark.parametrize(
     ("head", "yields", "what"),
     [
-        ("%s = ng.scan %h {carried = 1 : i64} : (tensor<3xf32>) -> tensor<3xf32>", "%a", "a scan needs a sequence to run over"),
-        ("%s = ng.scan %h, %xs {carried = 3 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> tensor<3xf32>", "%a", "3 carried values of 2 inputs"),
-        ("%s = ng.scan %h, %xs, %ys {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>, tensor<4x3xf32>) -> tensor<3xf32>", "%a", "must agree in their first dimension"),
-        ("%s = ng.scan %h, %p {carried = 1 : i64} : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>", "%a", "must agree in their first dimension"),
-        ("%s, %t = ng.scan %h, %xs {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> (tensor<3xf32>, tensor<3xf32>)", "%a, %x", "but (tensor<3xf32>, tensor<3xf32>) is stated"),
-        ("%s = ng.scan %xs, %xs {carried = 1 : i64} : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>", "%a", "the body takes (tensor<3xf32>, tensor<3xf32>), but"),
+        (
+            "%s = ng.scan %h {carried = 1 : i64} : (tensor<3xf32>) -> tensor<3xf32>",
+            "%a",
+            "a scan needs a sequence to run over",
+        ),
+        (
+            "%s = ng.scan %h, %xs {carried = 3 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> tensor<3xf32>",
+            "%a",
+            "3 carried values of 2 inputs",
+        ),
+        (
+            "%s = ng.scan %h, %xs, %ys {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>, tensor<4x3xf32>) -> tensor<3xf32>",
+            "%a",
+            "must agree in their first dimension",
+        ),
+        (
+            "%s = ng.scan %h, %p {carried = 1 : i64} : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>",
+            "%a",
+            "must agree in their first dimension",
+        ),
+        (
+            "%s, %t = ng.scan %h, %xs {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> (tensor<3xf32>, tensor<3xf32>)",
+            "%a, %x",
+            "but (tensor<3xf32>, tensor<3xf32>) is stated",
+        ),
+        (
+            "%s = ng.scan %xs, %xs {carried = 1 : i64} : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>",
+            "%a",
+            "the body takes (tensor<3xf32>, tensor<3xf32>), but",
+        ),
     ],
 )
 def test_scans(head: str, yields: str, what: str) -> None:
@@ -171,10 +209,22 @@ def test_scans(head: str, yields: str, what: str) -> None:
 def test_other_regions() -> None:
     loop = "func.func @f(%x: f32, %i: i32) {{\n  {0}\n  return\n}}"
     for body, what in (
-        ("%r = ng.while %x : (f32) -> f32 {\n^bb0(%a: f32):\n  ng.yield %a : f32\n} {\n^bb0(%a: f32):\n  ng.yield %a : f32\n}", "the condition must yield one i1"),
-        ("%r = ng.while %x : (f32) -> f32 {\n^bb0(%a: i32):\n  ng.yield %a : i32\n} {\n^bb0(%a: f32):\n  ng.yield %a : f32\n}", "the condition takes (i32), but (f32) is needed"),
-        ('%r = ng.fusion %x {kind = "m"} : (f32) -> f32 {\n^bb0(%a: i32):\n  ng.yield %a : i32\n}', "the body takes (i32), but (f32) is needed"),
-        ("ng.if %x : (f32) -> () {\n  ng.yield : () -> ()\n} {\n  ng.yield : () -> ()\n}", "operand 'condition' must be value(bool), not f32"),
+        (
+            "%r = ng.while %x : (f32) -> f32 {\n^bb0(%a: f32):\n  ng.yield %a : f32\n} {\n^bb0(%a: f32):\n  ng.yield %a : f32\n}",
+            "the condition must yield one i1",
+        ),
+        (
+            "%r = ng.while %x : (f32) -> f32 {\n^bb0(%a: i32):\n  ng.yield %a : i32\n} {\n^bb0(%a: f32):\n  ng.yield %a : f32\n}",
+            "the condition takes (i32), but (f32) is needed",
+        ),
+        (
+            '%r = ng.fusion %x {kind = "m"} : (f32) -> f32 {\n^bb0(%a: i32):\n  ng.yield %a : i32\n}',
+            "the body takes (i32), but (f32) is needed",
+        ),
+        (
+            "ng.if %x : (f32) -> () {\n  ng.yield : () -> ()\n} {\n  ng.yield : () -> ()\n}",
+            "operand 'condition' must be value(bool), not f32",
+        ),
     ):
         with pytest.raises(UserError, match=re.escape(what)):
             from_text(loop.format(body))

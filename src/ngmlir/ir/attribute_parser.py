@@ -413,11 +413,8 @@ class AttributeParser:
         """A number with its `: type`; with `type` given, of that type and without the clause."""
         token = self.advance()
         if type is None:
-            if self.kind == ":":
-                self.advance()
-                type = self.type()
-            else:
-                type = f64 if token.kind == "float" else i64
+            natural = f64 if token.kind == "float" else i64
+            return self.number_of(token, self.type() if self.accept(":") else natural)
         return self.number_of(token, type)
 
     def number_of(self, token: Token, type: Type) -> Attribute:

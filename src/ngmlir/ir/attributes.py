@@ -200,13 +200,12 @@ def elements(array: Any, type: ShapedType | None = None) -> ElementsAttr:
     import numpy as np
 
     array = np.asarray(array)
-    if type is None:
-        type = TensorType(array.shape, type_of_dtype(array.dtype))
+    held = type if type is not None else TensorType(array.shape, type_of_dtype(array.dtype))
     data = np.ascontiguousarray(array).tobytes()
-    size = item_bytes(type.element)
+    size = item_bytes(held.element)
     if len(data) > size and data == data[:size] * (len(data) // size):
         data = data[:size]
-    return ElementsAttr(data, type)
+    return ElementsAttr(data, held)
 
 
 def dictionary_text(items: tuple[tuple[str, Attribute], ...]) -> str:

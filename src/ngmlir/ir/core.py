@@ -16,7 +16,7 @@ from .attributes import Attribute, StringAttr, SymbolRefAttr
 from .definition import OpDefinition
 from .types import FunctionType, Type
 
-O = TypeVar("O", bound="Op")  # noqa: E741
+O = TypeVar("O", bound="Op")
 
 
 class Value:

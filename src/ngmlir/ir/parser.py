@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from ..support.diagnostics import Location, UserError
+from ..support.diagnostics import Location
 from .attribute_parser import AttributeParser
 from .attributes import ArrayAttr, Attribute, DictAttr, StringAttr, TypeAttr
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, op_name

@@ -7,7 +7,7 @@ A named tensor type carries its axes in the encoding slot: `tensor<4x3xf32, #ng.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 #: A dimension that is known only when the program runs; printed `?`.
 DYNAMIC = -1
@@ -66,7 +66,7 @@ class FloatType(Type):
     """`f16 bf16 f32 f64`; other names are kept and printed but nothing computes with them."""
 
     __slots__ = ("width",)
-    WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 19, "f80": 80, "f128": 128}
+    WIDTHS: ClassVar = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 19, "f80": 80, "f128": 128}
 
     def __init__(self, name: str):
         self.text, self.width = name, self.WIDTHS.get(name, 8)

@@ -25,6 +25,7 @@ from typing import Any
 
 from ..support.diagnostics import Diagnostic, UserError
 from .attributes import (
+    Attribute,
     AxesAttr,
     DenseArrayAttr,
     ElementsAttr,

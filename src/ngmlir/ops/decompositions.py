@@ -231,7 +231,10 @@ def random_bits(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]
     c, d = halves(key_word(1))
     keys = halves(key_word(0))
     for i in range(ROUNDS):
-        k, l = (verbs.bitwise_and(verbs.add(word, number(i * w & 0xFFFFFFFF)), low) for word, w in zip(keys, WEYL, strict=True))
+        k, l = (
+            verbs.bitwise_and(verbs.add(word, number(i * w & 0xFFFFFFFF)), low)
+            for word, w in zip(keys, WEYL, strict=True)
+        )
         first_low, first_high = halves(verbs.multiply(a, number(MULTIPLIERS[0])))
         second_low, second_high = halves(verbs.multiply(c, number(MULTIPLIERS[1])))
         a = verbs.bitwise_xor(verbs.bitwise_xor(second_high, b), k)

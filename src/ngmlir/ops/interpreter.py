@@ -56,7 +56,9 @@ def _values(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:
         raise Limit(f"{op.name} has no reference value", op.location)
     result, type = np.asarray(meaning(op, arrays)), op.results[0].type
     if result.dtype != dtype_of(type) or not _has_shape(result, type):
-        raise Bug(f"the reference value of {op.name} is {result.dtype}{list(result.shape)}, not {type}", op.location)
+        raise Bug(
+            f"the reference value of {op.name} is {result.dtype}{list(result.shape)}, not {type}", op.location
+        )
     return (result,)
 
 
@@ -68,7 +70,9 @@ def _has_shape(array: Array, type: Type) -> bool:
 def _checked(function: Op, types: Sequence[Type], arrays: Sequence[Any]) -> list[Array]:
     """The arguments as arrays; UserError where they do not fit the types."""
     if len(types) != len(arrays):
-        raise UserError(f"@{function.symbol} takes {len(types)} arguments, not {len(arrays)}", function.location)
+        raise UserError(
+            f"@{function.symbol} takes {len(types)} arguments, not {len(arrays)}", function.location
+        )
     found = []
     for i, (type, given) in enumerate(zip(types, arrays, strict=True)):
         array = given if isinstance(given, np.ndarray | np.generic) else np.asarray(given, dtype_of(type))
@@ -81,7 +85,9 @@ def _checked(function: Op, types: Sequence[Type], arrays: Sequence[Any]) -> list
     return found
 
 
-def _run_kernel(runner: _Runner, kernel: Op, types: Sequence[Type], arrays: Sequence[Any]) -> tuple[Array, ...]:
+def _run_kernel(
+    runner: _Runner, kernel: Op, types: Sequence[Type], arrays: Sequence[Any]
+) -> tuple[Array, ...]:
     buffers = [t for t in types if isinstance(t, MemRefType)]
     read = len(buffers) - get_i64(kernel, "outputs")
     results = [fresh(t) for t in buffers[read:]]
@@ -89,7 +95,9 @@ def _run_kernel(runner: _Runner, kernel: Op, types: Sequence[Type], arrays: Sequ
     return tuple(results)
 
 
-def _run_planned(runner: _Runner, function: Op, types: Sequence[Type], arrays: Sequence[Any]) -> tuple[Array, ...]:
+def _run_planned(
+    runner: _Runner, function: Op, types: Sequence[Type], arrays: Sequence[Any]
+) -> tuple[Array, ...]:
     given = get_i64(function, "ng.arguments")
     pairs = function.attributes.get("ng.tied")
     flat = pairs.values if isinstance(pairs, DenseArrayAttr) else ()

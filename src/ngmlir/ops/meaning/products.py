@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ...ir.core import Op
 from ..fields import get_i64s
 from .numbers import Array, widened

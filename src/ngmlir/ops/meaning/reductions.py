@@ -101,7 +101,9 @@ def argmin(op: Op, arrays: Sequence[Array]) -> Any:
     return np.argmin(rows(widened(arrays[0]), get_i64s(op, "axes")), axis=-1).astype(dtype_of(op.result.type))
 
 
-def _cumulative(combine: Callable[[Any, Any], Any], first: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
+def _cumulative(
+    combine: Callable[[Any, Any], Any], first: Callable[[np.dtype[Any]], Any]
+) -> Callable[..., Any]:
     """Steps along the axis from `first`, the value of nothing."""
 
     def value(op: Op, arrays: Sequence[Array]) -> Any:

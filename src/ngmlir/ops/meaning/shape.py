@@ -36,7 +36,9 @@ def constant(op: Op, arrays: Sequence[Array]) -> Any:
 def _known_shape(op: Op) -> tuple[int, ...]:
     shape = shape_of(op.result.type)
     if DYNAMIC in shape:
-        raise Limit(f"the size of {op.result.type} does not follow from the operands of {op.name}", op.location)
+        raise Limit(
+            f"the size of {op.result.type} does not follow from the operands of {op.name}", op.location
+        )
     return shape
 
 

@@ -88,7 +88,9 @@ def view(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     if not buffer.flags.c_contiguous:
         raise UserError("tile.view of a buffer that is not contiguous", op.location)
     if not 0 <= start <= stop <= buffer.nbytes:
-        raise UserError(f"tile.view takes bytes {start} to {stop} of a buffer of {buffer.nbytes}", op.location)
+        raise UserError(
+            f"tile.view takes bytes {start} to {stop} of a buffer of {buffer.nbytes}", op.location
+        )
     return [buffer.reshape(-1).view(np.uint8)[start:stop].view(dtype).reshape(type.shape)]
 
 
@@ -134,7 +136,9 @@ class _Place:
         self.order = (*own, *(d for d in range(buffer.ndim) if d not in own))
         self.window: tuple[slice, ...] | None = None
         ends = [s + n for s, n in zip(corner, sizes, strict=True)]
-        if steps is None and all(0 <= s and e <= n for s, e, n in zip(corner, ends, buffer.shape, strict=True)):
+        if steps is None and all(
+            0 <= s and e <= n for s, e, n in zip(corner, ends, buffer.shape, strict=True)
+        ):
             self.window = tuple(map(slice, corner, ends))
             return
         self.rows = [s + np.arange(n) for s, n in zip(corner, sizes, strict=True)]
@@ -184,7 +188,9 @@ def store(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     return ()
 
 
-def _positions(op: Op, buffer: Array, indices: Sequence[Array], shape: tuple[int, ...], used: Array) -> tuple[Array, ...]:
+def _positions(
+    op: Op, buffer: Array, indices: Sequence[Array], shape: tuple[int, ...], used: Array
+) -> tuple[Array, ...]:
     """The index of each element in each dimension; only those `used` must be inside."""
     found = [np.broadcast_to(i, shape).astype(np.int64)[used] for i in indices]
     for d, (index, size) in enumerate(zip(found, buffer.shape, strict=True)):
@@ -242,7 +248,7 @@ def dot(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     if not runner.exact or not is_float(total.dtype):
         return [(total + lhs @ rhs).astype(total.dtype)]
     for k in range(lhs.shape[1]):
-        total = fma(*np.broadcast_arrays(lhs[:, k, None], rhs[None, k, :]), total)
+        total = fma(lhs[:, k, None], rhs[None, k, :], total)
     return [total]
 
 
