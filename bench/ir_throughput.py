@@ -47,7 +47,9 @@ def program(ops: int) -> str:
         ]
         value, skip, n = f"%i{k}", f"%d{k}", n + 8
     body = "\n".join(lines)
-    return f"func.func @main(%x: {matrix}, %b: {row}) -> {matrix} {{\n{body}\n  return {value} : {matrix}\n}}\n"
+    return (
+        f"func.func @main(%x: {matrix}, %b: {row}) -> {matrix} {{\n{body}\n  return {value} : {matrix}\n}}\n"
+    )
 
 
 def best(rounds: int, work: Callable[[], Any]) -> float:
@@ -61,7 +63,9 @@ def best(rounds: int, work: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ops", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--passes", default=FIFTEEN)
@@ -70,7 +74,9 @@ def main() -> None:
     count = text.count(" = ng.")
     module = from_text(text)
     print(f"{count} ops")
-    print(f"parse    {best(options.rounds, lambda: from_text(text, verify=False)) / count * 1e6:6.2f} us/op   (budget 30)")
+    print(
+        f"parse    {best(options.rounds, lambda: from_text(text, verify=False)) / count * 1e6:6.2f} us/op   (budget 30)"
+    )
     print(f"print    {best(options.rounds, lambda: to_text(module)) / count * 1e6:6.2f} us/op   (budget 5)")
     fresh = [from_text(text, verify=False) for _ in range(options.rounds)]
     print(f"verify   {best(options.rounds, lambda: check(fresh.pop())) / count * 1e6:6.2f} us/op")

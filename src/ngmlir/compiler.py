@@ -91,10 +91,14 @@ def compile_artifact(module: Module, target: Target | str) -> Artifact:
     return artifact
 
 
-def compile_module(module: Module, target: str = "cpu") -> cpu_runtime.CpuExecutable | gpu_runtime.GpuExecutable:
+def compile_module(
+    module: Module, target: str = "cpu"
+) -> cpu_runtime.CpuExecutable | gpu_runtime.GpuExecutable:
     """@main of `module`, ready to call on `cpu`, `cuda` or `cuda-sim`."""
     if target not in TARGETS:
-        raise UserError(f"this machine cannot run programs for '{target}'", hint=f"choose {', '.join(TARGETS)}")
+        raise UserError(
+            f"this machine cannot run programs for '{target}'", hint=f"choose {', '.join(TARGETS)}"
+        )
     artifact = compile_artifact(module, target)
     if target == "cpu":
         return cpu_runtime.load(artifact)

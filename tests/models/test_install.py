@@ -36,7 +36,9 @@ def build(kind: str, folder: Path) -> Path:
     """The file that the build backend makes, without touching the network."""
     pytest.importorskip("hatchling")
     program = f"import hatchling.build as b; print(b.build_{kind}({str(folder)!r}))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return folder / done.stdout.split()[-1]
 
@@ -59,7 +61,12 @@ def test_editable(tmp_path: Path) -> None:
 def test_wheel(tmp_path: Path) -> None:
     wheel = build("wheel", tmp_path)
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"ngmlir/py.typed", "ngmlir/dialects/ng.ngd", "ngmlir/lowering/pipelines", "ngmlir/__init__.py"} <= names
+    assert {
+        "ngmlir/py.typed",
+        "ngmlir/dialects/ng.ngd",
+        "ngmlir/lowering/pipelines",
+        "ngmlir/__init__.py",
+    } <= names
     assert not [n for n in names if n.startswith(("tests", "lit_tests")) or "__pycache__" in n]
     site = unpacked(wheel, tmp_path / "site")
     rules, dialect, version, lowering = python(CHECK, site)

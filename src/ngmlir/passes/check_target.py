@@ -6,12 +6,15 @@ from __future__ import annotations
 from ..decl.target_text import TargetText, load_target
 from ..ir.core import Module, Op
 from ..ir.types import element_type
+from ..ops.decompositions import DECOMPOSITIONS
 from ..support.diagnostics import Diagnostic, Limit
 from ..support.target import Target
 
 
 def check_target(module: Module, target: Target) -> Module:
     """Refuses ops of ng that the target's table in lowering/ does not name for their elements; changes nothing.
+
+    Composite ops pass: decompose writes them in terms of the others.
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -37,7 +40,7 @@ def check_target(module: Module, target: Target) -> Module:
 
 def _unsupported(op: Op, table: TargetText) -> str | None:
     """The element type for which the target has no way to carry out an op."""
-    if not op.name.startswith("ng.") or not (op.operands or op.results):
+    if not op.name.startswith("ng.") or op.name in DECOMPOSITIONS or not (op.operands or op.results):
         return None
     element = element_type((op.operands or op.results)[-1].type)
     return None if table.how(op.name, element) in ("legal", "library") else str(element)

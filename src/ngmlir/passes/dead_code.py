@@ -75,6 +75,9 @@ def _removable(op: Op) -> bool:
     traits = op.traits
     if "terminator" in traits or not op.results:
         return False
-    return "pure" in traits or ("control" in traits or "isolated" in traits) and all(
-        _removable(inner) or "terminator" in inner.traits for r in op.regions for b in r.blocks for inner in b.ops
-    )
+    if "pure" in traits:
+        return True
+    if not ("control" in traits or "isolated" in traits):
+        return False
+    inside = (inner for r in op.regions for b in r.blocks for inner in b.ops)
+    return all(_removable(inner) or "terminator" in inner.traits for inner in inside)

@@ -68,7 +68,9 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
             literal = literals[0]
             assert literal is not None
             return [builder.constant(type=type, value=ElementsAttr(literal.data, type))]
-    if type.size > MAX_ELEMENTS or any(literal is None or literal.type.size > MAX_ELEMENTS for literal in literals):
+    if type.size > MAX_ELEMENTS or any(
+        literal is None or literal.type.size > MAX_ELEMENTS for literal in literals
+    ):
         return None
     (result,) = evaluate(op, [literal.array() for literal in literals if literal is not None])
     return [builder.constant(type=type, value=elements(result, type))]
@@ -89,4 +91,3 @@ def _splat(op: Op, literals: Sequence[ElementsAttr | None], type: ShapedType) ->
     data = np.ascontiguousarray(result).tobytes()
     assert len(data) == item_bytes(type.element)
     return ElementsAttr(data, type)
-

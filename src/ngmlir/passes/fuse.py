@@ -118,7 +118,9 @@ class _Fusion:
             if home is not None:
                 producers[home] = None
         if op.name != "ng.dot":
-            ranked = sorted(producers, key=lambda k: (-self.space.size(k.domain or ()), k.kind == "map", -k.number))
+            ranked = sorted(
+                producers, key=lambda k: (-self.space.size(k.domain or ()), k.kind == "map", -k.number)
+            )
             for kernel in ranked:
                 if self.join(op, kernel):
                     for other in ranked:
@@ -262,7 +264,12 @@ class _Fusion:
                     return False
             for value in current.operands:
                 owner = value.owner
-                if isinstance(owner, Op) and owner in self.order and self.free(owner) and owner not in self.home:
+                if (
+                    isinstance(owner, Op)
+                    and owner in self.order
+                    and self.free(owner)
+                    and owner not in self.home
+                ):
                     pending.append(owner)
         return True
 
@@ -374,7 +381,12 @@ class _Fusion:
             pending = _reads(op)
             while pending:
                 owner = pending.pop().owner
-                if isinstance(owner, Op) and owner in self.order and self.free(owner) and owner not in self.home:
+                if (
+                    isinstance(owner, Op)
+                    and owner in self.order
+                    and self.free(owner)
+                    and owner not in self.home
+                ):
                     self.place_free(owner)
                     if owner.name == "ng.reshape":
                         pending += owner.operands
@@ -407,7 +419,11 @@ class _Fusion:
                 continue
             for op in kernel.ops:
                 for value in _reads(op):
-                    if not isinstance(value.owner, Op) or value.owner not in kernel.ops or self.home.get(value.owner) is not kernel:
+                    if (
+                        not isinstance(value.owner, Op)
+                        or value.owner not in kernel.ops
+                        or self.home.get(value.owner) is not kernel
+                    ):
                         used.add(value)
         return used
 
@@ -441,9 +457,7 @@ class _Fusion:
         ops = sorted(kernel.ops, key=self.order.__getitem__)
         inside = {r for op in ops for r in op.results}
         inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v not in inside))
-        outputs = [
-            r for op in ops if self.home.get(op) is kernel for r in op.results if r in used_outside
-        ]
+        outputs = [r for op in ops if self.home.get(op) is kernel for r in op.results if r in used_outside]
         body = Block([v.type for v in inputs], [v.name for v in inputs])
         inner: dict[Value, Value] = dict(zip(inputs, body.args, strict=True))
         for op in ops:

@@ -49,7 +49,9 @@ class _Inliner:
         if name not in self.done:
             if name in self.open:
                 cycle = " -> @".join([*self.open[self.open.index(name) :], name])
-                raise Limit(Diagnostic(f"@{cycle}: recursion cannot be compiled", self.functions[name].location))
+                raise Limit(
+                    Diagnostic(f"@{cycle}: recursion cannot be compiled", self.functions[name].location)
+                )
             self.open.append(name)
             self.done[name] = sweep_op(self.functions[name], self.call, frozenset({"func.call"}))
             self.open.pop()
@@ -58,7 +60,11 @@ class _Inliner:
     def call(self, op: Op, b: Builder) -> Sequence[Value]:
         function = self.function(callee(op))
         if not function.regions[0].blocks:
-            raise Limit(Diagnostic(f"@{function.symbol} has no body here", op.location, hint="define it in this module"))
+            raise Limit(
+                Diagnostic(
+                    f"@{function.symbol} has no body here", op.location, hint="define it in this module"
+                )
+            )
         body = function.block
         mapping = dict(zip(body.args, op.operands, strict=True))
         for inner in body.ops[:-1]:

@@ -49,7 +49,9 @@ def _function(function: Op) -> Op:
 
 
 _ROUNDS = 4
-_KINDS = frozenset({"ng.transpose", "ng.dot", "ng.sum", "ng.product", "ng.max", "ng.min", "ng.any", "ng.all", "ng.mean"})
+_KINDS = frozenset(
+    {"ng.transpose", "ng.dot", "ng.sum", "ng.product", "ng.max", "ng.min", "ng.any", "ng.all", "ng.mean"}
+)
 
 
 def permuted(type: TensorType, order: Sequence[int]) -> TensorType:
@@ -128,7 +130,12 @@ class _Layout:
 
     def absorbs(self, value: Value, order: Sequence[int]) -> bool:
         owner = value.owner
-        return isinstance(owner, Op) and owner.name == "ng.dot" and _swaps(owner, order) and self.uses.get(value, 2) == 1
+        return (
+            isinstance(owner, Op)
+            and owner.name == "ng.dot"
+            and _swaps(owner, order)
+            and self.uses.get(value, 2) == 1
+        )
 
     def move(self, value: Value, order: Sequence[int], b: Builder) -> Value:
         """The value in another order."""
@@ -158,7 +165,9 @@ class _Layout:
                     return self.move(owner.operands[0], [inner[d] for d in order], b)
                 case "ng.broadcast":
                     dims: tuple[int, ...] = owner.attributes["dimensions"].values  # type: ignore[attr-defined]
-                    return b.broadcast(owner.operands[0], type=wanted, dimensions=[order.index(d) for d in dims])
+                    return b.broadcast(
+                        owner.operands[0], type=wanted, dimensions=[order.index(d) for d in dims]
+                    )
                 case _:
                     new = owner.rebuilt([self.move(o, order, b) for o in owner.operands], types=[wanted])
                     b.add_op(new)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from ..ir.attributes import Attribute, ElementsAttr, TypeAttr, integers
 from ..ir.core import Block, Module, Op, Region, Value
 from ..ir.types import DYNAMIC, FunctionType, TensorType, Type
-from ..ops import ng
 from ..ops.builder import Builder
 from ..support.target import Target
 
@@ -99,7 +98,9 @@ class _Shaping:
         type = op.results[0].type if op.results else None
         if "elementwise" in traits and isinstance(type, TensorType) and type.static:
             self.elementwise(op, type)
-        elif op.name == "ng.cast_axes" or (op.name == "ng.reshape" and isinstance(type, TensorType) and type.static):
+        elif op.name == "ng.cast_axes" or (
+            op.name == "ng.reshape" and isinstance(type, TensorType) and type.static
+        ):
             self.base[op.results[0]] = self.base[op.operands[0]]
         elif "reduction" in traits and isinstance(type, TensorType) and _static(op):
             self.reduction(op)
@@ -191,7 +192,9 @@ class _Shaping:
         )
         self.set(op, made)
 
-    def matrix(self, value: Value, batch: Sequence[int], contract: Sequence[int], left: bool) -> tuple[Value, int]:
+    def matrix(
+        self, value: Value, batch: Sequence[int], contract: Sequence[int], left: bool
+    ) -> tuple[Value, int]:
         """One operand as [batch,] matrix and the place (0 or 1) of its contracted dimension."""
         type: TensorType = value.type  # type: ignore[assignment]
         free = [d for d in range(type.rank) if d not in batch and d not in contract]
@@ -203,18 +206,17 @@ class _Shaping:
             return product
 
         # Without moving data the contracted dimensions may stand before or after the free ones.
-        for order, depth in (([*batch, *free, *contract], 1), ([*batch, *contract, *free], 0)):
-            if [d for d in order if type.shape[d] != 1] == sorted(d for d in order if type.shape[d] != 1):
-                break
-        else:
-            order, depth = ([*batch, *free, *contract], 1) if left else ([*batch, *contract, *free], 0)
-            value = self.transposed(value, order)
-            rows = [size(batch)] if batch else []
-            rest = (size(free), size(contract)) if depth else (size(contract), size(free))
-            return self.reshaped(value, [*rows, *rest]), depth
+        after, before = [*batch, *free, *contract], [*batch, *contract, *free]
+        order, depth = next(
+            ((order, depth) for order, depth in ((after, 1), (before, 0)) if _in_place(order, type.shape)),
+            (after, 1) if left else (before, 0),
+        )
         rows = [size(batch)] if batch else []
         rest = (size(free), size(contract)) if depth else (size(contract), size(free))
-        return self.view(value, [*rows, *rest]), depth
+        if _in_place(order, type.shape):
+            return self.view(value, [*rows, *rest]), depth
+        moved = self.builder.transpose(self.view(value), permutation=order)
+        return self.reshaped(moved, [*rows, *rest]), depth
 
     def position(self, op: Op) -> None:
         """The reduced axes of argmax and argmin stand together at the end, in order, or where they are."""
@@ -229,12 +231,13 @@ class _Shaping:
         self.builder.add_op(new)
         self.set(op, *new.results)
 
-    def transposed(self, value: Value, order: Sequence[int]) -> Value:
-        return self.builder.transpose(self.view(value), permutation=order)
-
     def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
         type: TensorType = value.type  # type: ignore[assignment]
-        return value if type.shape == tuple(shape) else self.builder.reshape(value, type=TensorType(tuple(shape), type.element))
+        return (
+            value
+            if type.shape == tuple(shape)
+            else self.builder.reshape(value, type=TensorType(tuple(shape), type.element))
+        )
 
     def other(self, op: Op) -> None:
         """Any other op keeps its dimensions and loses its names."""
@@ -250,6 +253,12 @@ def _plain_attribute(attribute: Attribute) -> Attribute:
     if isinstance(attribute, ElementsAttr):
         return ElementsAttr(attribute.data, plain(attribute.type))  # type: ignore[arg-type]
     return attribute
+
+
+def _in_place(order: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether dimensions in this order are the same elements in the same order: only single ones may move."""
+    long = [d for d in order if shape[d] != 1]
+    return long == sorted(long)
 
 
 def _static(op: Op) -> bool:

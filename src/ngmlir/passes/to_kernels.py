@@ -22,7 +22,19 @@ from .kernels.singles import SINGLES
 
 _KINDS = {"map": map_kernel, "rows": rows_kernel, "columns": columns_kernel}
 #: Ops that stay in functions: views, control flow, constants, ends.
-_KEPT = frozenset({"ng.reshape", "ng.constant", "ng.if", "ng.while", "ng.scan", "ng.yield", "func.return", "func.call", "tile.call"})
+_KEPT = frozenset(
+    {
+        "ng.reshape",
+        "ng.constant",
+        "ng.if",
+        "ng.while",
+        "ng.scan",
+        "ng.yield",
+        "func.return",
+        "func.call",
+        "tile.call",
+    }
+)
 
 
 def to_kernels(module: Module, target: Target) -> Module:
@@ -51,7 +63,9 @@ def to_kernels(module: Module, target: Target) -> Module:
         }
     """
     writer = _Writer(module, target)
-    ops = [writer.function(op) if op.name == "func.func" and op.regions[0].blocks else op for op in module.ops]
+    ops = [
+        writer.function(op) if op.name == "func.func" and op.regions[0].blocks else op for op in module.ops
+    ]
     return module.with_ops([*ops, *writer.kernels])
 
 
@@ -82,7 +96,9 @@ class _Writer:
             elif op.name in SINGLES:
                 results = self.single(op, operands, b)
             else:
-                raise Limit(Diagnostic(f"{op.name} cannot be compiled for {self.target.name} yet", op.location))
+                raise Limit(
+                    Diagnostic(f"{op.name} cannot be compiled for {self.target.name} yet", op.location)
+                )
             for old, value in zip(op.results, results, strict=True):
                 mapping[old] = value
                 value.name = value.name or old.name

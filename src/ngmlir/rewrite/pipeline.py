@@ -65,7 +65,9 @@ class Pipeline:
             except NgmlirError:
                 raise
             except RecursionError:
-                raise UserError("the program is nested too deeply", hint=f"seen in pass {step.name}") from None
+                raise UserError(
+                    "the program is nested too deeply", hint=f"seen in pass {step.name}"
+                ) from None
             seconds = time.perf_counter() - started
             if verify:
                 try:
@@ -164,7 +166,9 @@ class _Reader:
     def step(self, name: str, start: int) -> Step:
         if name not in self.passes:
             near = difflib.get_close_matches(name, self.passes, 1)
-            raise self.error(f"unknown pass '{name}'", start, f"did you mean {near[0]}?" if near else "see --list-passes")
+            raise self.error(
+                f"unknown pass '{name}'", start, f"did you mean {near[0]}?" if near else "see --list-passes"
+            )
         options: list[tuple[str, str]] = []
         if self.peek() == "{":
             close = self.text.find("}", self.at)

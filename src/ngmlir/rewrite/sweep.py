@@ -42,7 +42,9 @@ def _regions(
     return made if changed else None
 
 
-def _block(block: Block, mapping: dict[Value, Value], rule: RewriteRule, kinds: frozenset[str] | None) -> Block:
+def _block(
+    block: Block, mapping: dict[Value, Value], rule: RewriteRule, kinds: frozenset[str] | None
+) -> Block:
     """The block after the sweep. Arguments keep their identity, so nothing outside the ops must be renamed."""
     out = Block()
     out.args, out.label = block.args, block.label

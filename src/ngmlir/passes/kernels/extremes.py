@@ -92,7 +92,9 @@ class _Search:
 
         def body(span: Span, carried: Sequence[Value]) -> Sequence[Value]:
             type = VectorType((span.size,), self.element)
-            new = b.load(frame.sources[0], [row.start, span.start, b.index(0)], type=type, dims=[1], masked=span.masked)
+            new = b.load(
+                frame.sources[0], [row.start, span.start, b.index(0)], type=type, dims=[1], masked=span.masked
+            )
             counts = VectorType((span.size,), i64)
             position = b.add(
                 b.iota(type=counts, dimension=0),

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-
-
 from ...ir.core import Op, Value
 from ...ir.types import IntegerType, VectorType, element_type, i64, index, shape_of
 from ...ops.ng import YieldOp
@@ -54,10 +52,15 @@ def gather_kernel(op: Op, target: Target) -> Single:
         def pick(spans: list[Span]) -> None:
             row, span = spans
             found = b.load(
-                frame.sources[1], [span.start], type=vector(span.size, element_type(op.operands[1].type)), masked=span.masked
+                frame.sources[1],
+                [span.start],
+                type=vector(span.size, element_type(op.operands[1].type)),
+                masked=span.masked,
             )
             place = _clamped(frame, found, size)
-            tile = b.gather_tile(frame.sources[0], [row.start, place, b.index(0)], type=vector(span.size, element))
+            tile = b.gather_tile(
+                frame.sources[0], [row.start, place, b.index(0)], type=vector(span.size, element)
+            )
             b.store(tile, frame.results[0], [row.start, span.start], masked=span.masked)
 
         frame.visit(frame.sizes, frame.width, pick)
@@ -69,7 +72,10 @@ def gather_kernel(op: Op, target: Target) -> Single:
         row, number, span = spans
         place = b.cast(_clamped(frame, frame.scalar(frame.sources[1], [number.start]), size), type=index)
         tile = b.load(
-            frame.sources[0], [row.start, place, span.start], type=vector(span.size, element), masked=span.masked
+            frame.sources[0],
+            [row.start, place, span.start],
+            type=vector(span.size, element),
+            masked=span.masked,
         )
         b.store(tile, frame.results[0], [row.start, number.start, span.start], masked=span.masked)
 
@@ -97,7 +103,9 @@ def gather_elements_kernel(op: Op, target: Target) -> Single:
             wide = VectorType((span.size,), i64)
             start = b.broadcast(b.cast(span.start, type=i64), type=wide, dimensions=())
             # A masked tile reaches beyond the row; what is read there is not stored.
-            places[-1] = b.minimum(b.add(b.iota(type=wide, dimension=0), start), b.number(source[-1] - 1, wide))
+            places[-1] = b.minimum(
+                b.add(b.iota(type=wide, dimension=0), start), b.number(source[-1] - 1, wide)
+            )
         tile = b.gather_tile(frame.sources[0], places, type=vector(span.size, element))
         b.store(tile, frame.results[0], starts, masked=span.masked)
 
@@ -115,9 +123,7 @@ def scatter_kernel(op: Op, target: Target) -> Single:
     before, size, after = merged(shape_of(op.operands[0].type), axis)
     _, count, _ = merged(shape_of(op.operands[1].type), 0, len(shape_of(op.operands[1].type)))
     shape = (before, size, after)
-    frame = SingleFrame(
-        op, target, shape, [shape, (count,), (before, count, after)], [shape], parallel=False
-    )
+    frame = SingleFrame(op, target, shape, [shape, (count,), (before, count, after)], [shape], parallel=False)
     b = frame.b
     element = element_type(op.results[0].type)
     source, indices, updates = frame.sources
@@ -167,9 +173,7 @@ def scatter_kernel(op: Op, target: Target) -> Single:
     return frame.done()
 
 
-def _scatter_elements(
-    frame: SingleFrame, op: Op, combine: str, before: int, size: int, count: int
-) -> None:
+def _scatter_elements(frame: SingleFrame, op: Op, combine: str, before: int, size: int, count: int) -> None:
     """Single elements: tile.scatter keeps their order."""
     b = frame.b
     element = element_type(op.results[0].type)
@@ -192,11 +196,11 @@ def _scatter_elements(
                 frame.sources[2], [spans[0].start, span.start, b.index(0)],
                 type=vector(span.size, element), dims=[1], masked=span.masked,
             )  # fmt: skip
-            b.scatter_tile(new, inside, frame.results[0], [spans[0].start, place, b.index(0)], combine=combine)
+            b.scatter_tile(
+                new, inside, frame.results[0], [spans[0].start, place, b.index(0)], combine=combine
+            )
             return ()
 
         frame.tiles(count, frame.width, (), change)
 
     frame.nest((before,), row)
-
-

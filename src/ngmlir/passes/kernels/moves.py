@@ -53,9 +53,7 @@ def transpose_kernel(op: Op, target: Target) -> Single:
         source = [starts[order.index(d)] for d in range(len(shape))]
         masked = rows.masked or spans[-1].masked
         type = VectorType((rows.size, spans[-1].size), element)
-        tile = b.load(
-            frame.sources[0], source, type=type, dims=[last, order[-1]], masked=masked
-        )
+        tile = b.load(frame.sources[0], source, type=type, dims=[last, order[-1]], masked=masked)
         b.store(tile, frame.results[0], starts, dims=[inner, last], masked=masked)
 
     def stripe(spans: list[Span]) -> None:
@@ -156,7 +154,12 @@ def concatenate_kernel(op: Op, target: Target) -> Single:
         after *= size
     widths = [shape_of(o.type)[axis] * after for o in op.operands]
     frame = SingleFrame(
-        op, target, (before, sum(widths)), [(before, w) for w in widths], [(before, sum(widths))], parallel=False
+        op,
+        target,
+        (before, sum(widths)),
+        [(before, w) for w in widths],
+        [(before, sum(widths))],
+        parallel=False,
     )
     b = frame.b
     element = element_type(op.results[0].type)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -118,15 +119,13 @@ def _runs(domain: Atoms, sequences: Sequence[Atoms]) -> list[Atoms]:
     """Splits the domain where some value has one of two neighbouring atoms without the other beside it."""
     if not domain:
         return []
-    together = {(a, b) for a, b in zip(domain, domain[1:], strict=False)}
+    together = set(pairwise(domain))
     for atoms in sequences:
-        following = dict(zip(atoms, atoms[1:], strict=False))
+        following = dict(pairwise(atoms))
         has = set(atoms)
-        together = {
-            (a, b) for a, b in together if (a not in has and b not in has) or following.get(a) == b
-        }
+        together = {(a, b) for a, b in together if (a not in has and b not in has) or following.get(a) == b}
     runs = [(domain[0],)]
-    for a, b in zip(domain, domain[1:], strict=False):
+    for a, b in pairwise(domain):
         if (a, b) in together:
             runs[-1] = (*runs[-1], b)
         else:
@@ -181,7 +180,11 @@ class Frame:
         return []
 
     def tiles(
-        self, size: int, step: int, carried: Sequence[Value], body: Callable[[Span, Sequence[Value]], Sequence[Value]]
+        self,
+        size: int,
+        step: int,
+        carried: Sequence[Value],
+        body: Callable[[Span, Sequence[Value]], Sequence[Value]],
     ) -> Sequence[Value]:
         """Runs `body` on the tiles of a loop of `size`: exact ones with a shorter last one, or masked ones."""
         b = self.b
@@ -200,7 +203,9 @@ class Frame:
             carried = body(Span(b.index(full), size - full), carried)
         return carried
 
-    def tiles_between(self, start: Value, stop: Value, size: int, step: int, body: Callable[[Span], None]) -> None:
+    def tiles_between(
+        self, start: Value, stop: Value, size: int, step: int, body: Callable[[Span], None]
+    ) -> None:
         """Tiles of one program's part [start, stop) of a loop of `size`; `start` is a multiple of `step`."""
         b = self.b
         full = size // step * step
@@ -274,7 +279,11 @@ class Frame:
             self.tiles_between(start, stop, sizes[0], width, lambda span: body([span]))
         else:
             b.loop(
-                start, stop, 1, (), lambda i, _: self.nest(sizes[1:-1], lambda middle: row([Span(i), *middle])) or ()
+                start,
+                stop,
+                1,
+                (),
+                lambda i, _: self.nest(sizes[1:-1], lambda middle: row([Span(i), *middle])) or (),
             )
 
 
@@ -311,7 +320,9 @@ def tile_width(target: Target, item: int, ops: int) -> int:
 class Kernel(Frame):
     """The kernel of a fusion: a buffer for each input, for each extra input, and for each output."""
 
-    def __init__(self, plan: Plan, target: Target, grid: Sequence[int], extra_inputs: Sequence[MemRefType] = ()):
+    def __init__(
+        self, plan: Plan, target: Target, grid: Sequence[int], extra_inputs: Sequence[MemRefType] = ()
+    ):
         self.plan = plan
         self.inputs = [v for v in plan.inputs if v in plan.loops]
         own = [MemRefType(plan.shape(v), element_type(v.type)) for v in self.inputs]
@@ -333,7 +344,9 @@ class Kernel(Frame):
         for o, output in enumerate(self.plan.outputs):
             loops = self.plan.loops[output]
             for i, value in enumerate(self.inputs):
-                same = self.plan.loops[value] == loops and element_type(value.type) is element_type(output.type)
+                same = self.plan.loops[value] == loops and element_type(value.type) is element_type(
+                    output.type
+                )
                 if same and (not outer_only or loops == whole):
                     pairs += [i, len(self.sources) + o]
         return pairs
@@ -369,9 +382,7 @@ class Tile:
                 stack.pop()
                 continue
             owner = current.owner
-            missing = (
-                [o for o in owner.operands if o not in self.known] if isinstance(owner, Op) else []
-            )
+            missing = [o for o in owner.operands if o not in self.known] if isinstance(owner, Op) else []
             if missing:
                 stack += missing
                 continue
@@ -492,7 +503,11 @@ class Reduction:
         self.source = op.operands[0]
         self.result = op.results[0]
         self.element = element_type(op.results[0].type)
-        narrow = op.name in ("ng.sum", "ng.product") and isinstance(self.element, FloatType) and self.element.width < 32
+        narrow = (
+            op.name in ("ng.sum", "ng.product")
+            and isinstance(self.element, FloatType)
+            and self.element.width < 32
+        )
         self.accumulator: Type = f32 if narrow else self.element
 
     @property

@@ -90,7 +90,11 @@ class _Row:
 
     def build(self) -> None:
         width = self.inner[-1]
-        limit = BLOCK_TILE if self.kernel.masks else ROW_REGISTERS * self.kernel.target.lanes(widest_item(self.plan))
+        limit = (
+            BLOCK_TILE
+            if self.kernel.masks
+            else ROW_REGISTERS * self.kernel.target.lanes(widest_item(self.plan))
+        )
         if len(self.inner) == 1 and width <= limit:
             self.in_one_tile(width)
         else:
@@ -115,7 +119,9 @@ class _Row:
         for number, phase in enumerate(phases):
             self.reduce(phase, number)
         outputs = list(zip(self.plan.outputs, self.kernel.results, strict=True))
-        row_tile = Tile(self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values)
+        row_tile = Tile(
+            self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values
+        )
         row_tile.store([(v, buffer) for v, buffer in outputs if not self.full(v)])
         written = [(v, buffer) for v, buffer in outputs if self.full(v)]
         if written:
@@ -157,7 +163,9 @@ class _Row:
         size = prod(self.inner)
         for value, numbers in wanted.items():
             if len(numbers) > 1 and size * 8 <= SCRATCH_BYTES:
-                self.scratch[value] = self.b.alloc(type=MemRefType(self.inner, element_type(value.type), None, 0, 3))
+                self.scratch[value] = self.b.alloc(
+                    type=MemRefType(self.inner, element_type(value.type), None, 0, 3)
+                )
 
     def walk(self, carried: Sequence[Value], body) -> Sequence[Value]:  # type: ignore[no-untyped-def]
         """Runs over the tiles of the row; outer reduced loops one by one."""

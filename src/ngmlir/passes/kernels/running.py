@@ -64,10 +64,18 @@ class _Running:
         return getattr(self.b, _COMBINE[self.kind])(x, y)
 
     def widen(self, value: Value) -> Value:
-        return value if self.wide is self.element else self.b.cast(value, type=with_element(value.type, self.wide))
+        return (
+            value
+            if self.wide is self.element
+            else self.b.cast(value, type=with_element(value.type, self.wide))
+        )
 
     def narrow(self, value: Value) -> Value:
-        return value if self.wide is self.element else self.b.cast(value, type=with_element(value.type, self.element))
+        return (
+            value
+            if self.wide is self.element
+            else self.b.cast(value, type=with_element(value.type, self.element))
+        )
 
 
 def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:

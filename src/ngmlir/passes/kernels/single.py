@@ -53,7 +53,9 @@ class SingleFrame(Frame):
         inputs = [
             MemRefType(s, element_type(o.type)) for s, o in zip(self.operand_shapes, op.operands, strict=True)
         ]
-        outputs = [MemRefType(s, element_type(r.type)) for s, r in zip(self.result_shapes, op.results, strict=True)]
+        outputs = [
+            MemRefType(s, element_type(r.type)) for s, r in zip(self.result_shapes, op.results, strict=True)
+        ]
         super().__init__(target, grid, inputs, outputs, op.location)
 
     def done(self) -> Single:

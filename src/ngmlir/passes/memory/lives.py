@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long each buffer is needed, which buffers are one, and where each lies in the arena."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...ir.attributes import DenseArrayAttr
+from ...ir.core import Op, callee
+from .schedule import Schedule
+from .steps import Buffer, Choice, Copy, Launch, Loop, Slot, Step, While, buffer_of, homes_of, walk
+
+
+class Lives:
+    """The first and last use of every buffer; then the sharing that these allow.
+
+    `root(buffer)` is the buffer that stands for it, `dropped` the steps (by id) that sharing made needless.
+    """
+
+    def __init__(self, schedule: Schedule, kernels: dict[str, Op]):
+        self.schedule, self.kernels = schedule, kernels
+        self.clock = 0
+        self.times: dict[int, int] = {}
+        self.live(schedule.program)
+        self.share(schedule.program)
+
+    def arena(self, alignment: int) -> int:
+        """Gives every temporary its offset; the size of the arena."""
+        buffers = self.schedule.buffers
+        return place(
+            [b for b in buffers if b.role == "temporary" and b.last >= 0 and b not in self.moved], alignment
+        )
+
+    def live(self, steps: Sequence[Step]) -> None:
+        """Numbers the steps; a buffer used inside a loop but filled outside lives as long as the loop."""
+        for step in steps:
+            self.times[id(step)] = self.clock
+            match step:
+                case Launch():
+                    for home in step.places:
+                        buffer_of(home).use(self.clock)
+                case Copy():
+                    buffer_of(step.source).use(self.clock)
+                    # An update is no use of the variable's old value.
+                    if not step.update:
+                        buffer_of(step.target).use(self.clock)
+                case Loop() | While() | Choice():
+                    self.nested(step)
+            self.clock += 1
+
+    def nested(self, step: Loop | While | Choice) -> None:
+        before = {b: b.first for b in self.schedule.buffers if b.last >= 0}
+        start = self.clock
+        self.clock += 1
+        if isinstance(step, Choice):
+            buffer_of(step.flag).use(start)
+            self.live(step.then)
+            self.live(step.other)
+        elif isinstance(step, While):
+            self.live(step.condition)
+            buffer_of(step.flag).use(self.clock)
+            self.clock += 1
+            self.live(step.steps)
+        else:
+            self.live(step.steps)
+        for buffer in self.schedule.buffers:
+            if buffer.last < start:
+                continue
+            if buffer in before:  # filled before the loop: every round may need it
+                buffer.use(self.clock)
+            elif not isinstance(step, Choice) and self.read_first(buffer, step):
+                buffer.use(start)
+                buffer.use(self.clock)
+
+    def read_first(self, buffer: Buffer, step: Loop | While) -> bool:
+        """Whether a buffer keeps something from one round to the next: it is stacked into, slice by slice."""
+        return any(
+            isinstance(home, Slot) and home.of is buffer
+            for inner in walk(step.steps)
+            for home in homes_of(inner)
+        )
+
+    def share(self, steps: Sequence[Step]) -> None:
+        """Lets outputs take over the buffers of inputs that end there, and new values those of their variables."""
+        self.moved: dict[Buffer, Buffer] = {}
+        self.dropped: set[int] = set()
+        inside = {
+            id(inner) for step in steps if not isinstance(step, (Launch, Copy)) for inner in walk([step])
+        }
+        final: dict[Buffer, Copy] = {
+            s.source: s
+            for s in steps
+            if isinstance(s, Copy) and isinstance(s.source, Buffer) and s.source in self.schedule.wanted
+        }
+        for step in steps:
+            if not isinstance(step, Launch) or id(step) in inside:
+                continue
+            time = self.times[id(step)]
+            for i, o in self.pairs(step):
+                source, target = step.places[i], step.places[o]
+                if not (isinstance(source, Buffer) and isinstance(target, Buffer)) or target.first != time:
+                    continue
+                if step.places.count(source) != 1 or target in self.moved or target.role != "temporary":
+                    continue
+                variable = self.schedule.wanted.get(target)
+                root = self.root(source)
+                if variable is root and source.last == time:
+                    self.move(target, root, final.get(target))
+                elif (
+                    variable is None
+                    and root.role == "temporary"
+                    and root.last == time
+                    and root.bytes == target.bytes
+                ):
+                    root.last = target.last
+                    self.moved[target] = root
+            for o in range(len(step.places)):
+                target = step.places[o]
+                if (
+                    isinstance(target, Buffer)
+                    and target.first == time
+                    and target in self.schedule.wanted
+                    and target not in self.moved
+                ):
+                    variable = self.schedule.wanted[target]
+                    if variable.last < time:
+                        self.move(target, variable, final.get(target))
+
+    def move(self, target: Buffer, variable: Buffer, copy: Copy | None) -> None:
+        """`target` is written straight into its variable's buffer, so the copy at the end goes."""
+        self.moved[target] = variable
+        variable.last = max(variable.last, target.last)
+        if copy is not None:
+            self.dropped.add(id(copy))
+
+    def root(self, buffer: Buffer) -> Buffer:
+        while buffer in self.moved:
+            buffer = self.moved[buffer]
+        return buffer
+
+    def pairs(self, step: Launch) -> Iterator[tuple[int, int]]:
+        kernel = self.kernels.get(callee(step.op))
+        attribute = kernel.attributes.get("in_place") if kernel is not None else None
+        if isinstance(attribute, DenseArrayAttr):
+            yield from zip(attribute.values[::2], attribute.values[1::2], strict=True)
+
+
+def place(buffers: Sequence[Buffer], alignment: int) -> int:
+    """Offsets in one arena: the largest buffer first, each into the tightest gap among those alive with it."""
+    placed: list[Buffer] = []
+    end = 0
+    for buffer in sorted(buffers, key=lambda b: (-b.bytes, b.first, b.last)):
+        size = -(-buffer.bytes // alignment) * alignment
+        busy = sorted(
+            (p.offset, p.offset - (-p.bytes // alignment) * alignment)
+            for p in placed
+            if p.first <= buffer.last and buffer.first <= p.last
+        )
+        best, best_gap, at = -1, 1 << 62, 0
+        for start, stop in busy:
+            if size <= start - at < best_gap:
+                best, best_gap = at, start - at
+            at = max(at, stop)
+        buffer.offset = best if best >= 0 else at
+        end = max(end, buffer.offset + size)
+        placed.append(buffer)
+    return end
