@@ -68,7 +68,8 @@ def program(op: type[Op], element: Type) -> Module | None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_primitive_op_has_its_place(name: str) -> None:
-    assert set(load_target(name).ops) == set(PRIMITIVE)
+    known = {op for op in OPS if op.startswith("ng.")}
+    assert set(PRIMITIVE) <= set(load_target(name).ops) <= known
 
 
 @pytest.mark.parametrize("name", TARGETS)
