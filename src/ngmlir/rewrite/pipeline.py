@@ -153,7 +153,7 @@ class _Reader:
                 self.at += 1
             elif name:
                 steps.append(self.step(name, start))
-            elif steps or depth == 0 and self.text.strip():
+            elif steps or (depth == 0 and self.text.strip()):
                 raise self.error("expected the name of a pass", start)
             self.space()
             if self.peek() == ",":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def initial_weights(seed: int = 1) -> list[Array]:
     """Normal weights of deviation sqrt(2 / inputs) (He et al. 2015) and zero biases: w, b, w, b, ..."""
     random = np.random.default_rng(seed)
     out: list[Array] = []
-    for inputs, outputs in zip(WIDTHS, WIDTHS[1:], strict=False):
+    for inputs, outputs in pairwise(WIDTHS):
         out.append((random.normal(size=(inputs, outputs)) * np.sqrt(2 / inputs)).astype(np.float32))
         out.append(np.zeros(outputs, np.float32))
     return out
@@ -74,7 +75,7 @@ class Network:
             for n, name in zip(WIDTHS, ("pixel", "wide", "narrow", "digit"), strict=True)
         ]
         self.parameters: list[ng.Tensor] = []
-        for i, (inputs, outputs) in enumerate(zip(self.layers, self.layers[1:], strict=False)):
+        for i, (inputs, outputs) in enumerate(pairwise(self.layers)):
             w, b = weights[2 * i : 2 * i + 2]
             self.parameters.append(ng.variable([inputs, outputs], initial_value=w, name=f"w{i}"))
             self.parameters.append(ng.variable([outputs], initial_value=b, name=f"b{i}"))
