@@ -45,7 +45,9 @@ def resolve(target: Target | str) -> Target:
     if target == "cpu":
         return host_target()
     if target == "cuda":
-        return nvptx_target(_cuda().describe().sm)
+        major, minor = _cuda().describe().capability
+        # The architecture's own instructions (wgmma and the like) are in the "a" variant.
+        return nvptx_target(f"sm_{major}{minor}{'a' if major >= 9 else ''}")
     if target == "cuda-sim":
         return nvptx_target()
     return nvptx_target(target) if target.startswith("sm_") else cpu_target(target)

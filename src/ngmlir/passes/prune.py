@@ -22,6 +22,7 @@ def prune(module: Module, target: Target, *, assume: str = "") -> Module:
         }
     After:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = ng.negative %x : tensor<4xf32>
           func.return %x : tensor<4xf32>
         }
     """

@@ -35,7 +35,7 @@ from ...ir.types import (
 )
 from ...ops import tile
 from ...ops.builder import Builder, function
-from ...support.diagnostics import Location
+from ...support.diagnostics import Diagnostic, Limit, Location
 from ...support.target import Target
 from ..space import Atoms, Space, label
 
@@ -89,7 +89,10 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
     # Reductions side by side run over the same loops, even where no op relates what they reduce.
     sources = [known[op.operands[0]] for op in body.ops if "reduction" in op.traits]
     good = good and all(space.unify(sources[0], other) for other in sources[1:])
-    assert good, "the ops of a fusion contradict each other"
+    for value in body.ops[-1].operands:  # an argument may be handed through without any op
+        known.setdefault(value, space.atoms(shape_of(value.type)))
+    if not good:
+        raise Limit(Diagnostic("the ops of this fusion run over loops that do not fit together", fusion.location))
     resolved = {v: space.resolve(a) for v, a in known.items()}
     counted: dict[Op, Atoms] = {}
     for op in body.ops:
@@ -97,8 +100,8 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
             dimension = op.attributes["dimension"].value  # type: ignore[attr-defined]
             counted[op] = space.resolve([known[op.results[0]][dimension]])
     domain = max(resolved.values(), key=len, default=())
-    for atoms in resolved.values():
-        assert set(atoms) <= set(domain), "a fusion has one widest value"
+    if not all(set(atoms) <= set(domain) for atoms in resolved.values()):
+        raise Limit(Diagnostic("the values of this fusion have no loops in common", fusion.location))
     # The dimensions of a skipped op stay apart: its kernel tiles each in its own way.
     apart = [(a,) for op in body.ops if skip(op) for a in resolved[op.results[0]]]
     runs = _runs(domain, [*resolved.values(), *counted.values(), *apart])
