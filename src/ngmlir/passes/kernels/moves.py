@@ -43,8 +43,7 @@ def transpose_kernel(op: Op, target: Target) -> Single:
     side = 32 if target.execution == "warps" else max(4, target.lanes(4))
     outer = [d for d in range(len(result)) if d not in (inner, last)]
     sizes = [result[inner], *[result[d] for d in outer], result[last]]
-    frame = SingleFrame(op, target, [-(-sizes[0] // side), *sizes[1:]], [shape], [result])
-    frame.width = side
+    frame = SingleFrame(op, target, [-(-sizes[0] // side), *sizes[1:]], [shape], [result], width=side)
     b = frame.b
 
     def block(spans: list[Span], rows: Span) -> None:

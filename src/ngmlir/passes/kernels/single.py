@@ -27,7 +27,7 @@ class Single:
 
 class SingleFrame(Frame):
     """A frame for one op. `sizes` is the space that is visited, `operand_shapes` and `result_shapes` the
-    shapes of the buffers (dimensions that the op treats alike may be merged)."""
+    shapes of the buffers (dimensions that the op treats alike may be merged), `width` that of a tile."""
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class SingleFrame(Frame):
         operand_shapes: Sequence[Sequence[int]] | None = None,
         result_shapes: Sequence[Sequence[int]] | None = None,
         parallel: bool = True,
+        width: int | None = None,
     ):
         self.op = op
         self.operand_shapes = tuple(
@@ -45,7 +46,7 @@ class SingleFrame(Frame):
         self.result_shapes = tuple(tuple(s) for s in result_shapes or [shape_of(r.type) for r in op.results])
         self.sizes = tuple(sizes)
         item = max(item_bytes(element_type(v.type)) for v in (*op.operands, *op.results))
-        self.width = tile_width(target, item, 4)
+        self.width = width or tile_width(target, item, 4)
         if parallel:
             grid = grid_for(target, self.sizes, self.width)
         else:
