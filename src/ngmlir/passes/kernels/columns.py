@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from ...ir.core import Op, Value
-from ...ir.types import VectorType
+from ...ir.types import MemRefType, VectorType
 from ...support.target import Target
 from .plan import (
     PROGRAM_ELEMENTS,
@@ -23,6 +23,11 @@ from .plan import (
     widest_item,
 )
 
+#: Rows that are added up before the sums go back to scratch.
+BAND = 8
+#: Bytes of each row that one program reads at least: whole pages, in order.
+STRIPE_BYTES = 4096
+
 
 def columns_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
     """The kernel of a `columns` fusion: the innermost loop is kept, one of the others is reduced."""
@@ -32,67 +37,168 @@ def columns_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
     last = len(planned.sizes) - 1
     outer = [l for l in range(last) if l in kept]
     reduced = [l for l in range(last) if l not in kept]
-    columns = planned.sizes[last]
     if target.execution == "warps":
-        width = min(power_of_two(columns), target.threads)
-    else:
-        width = min(columns, tile_width(target, widest_item(planned), len(planned.ops)))
+        return _for_threads(planned, target, name, outer, reduced, found), planned
+    return _for_vectors(planned, target, name, outer, reduced, found), planned
+
+
+def _for_threads(
+    planned: Plan,
+    target: Target,
+    name: str,
+    outer: Sequence[int],
+    reduced: Sequence[int],
+    found: Sequence[Reduction],
+) -> Op:
+    columns = planned.sizes[-1]
+    width = min(power_of_two(columns), target.threads)
+    rows = [planned.sizes[l] for l in outer]
+    kernel = Kernel(planned, target, (prod(rows), -(-columns // width)))
+    positions = dict(zip(outer, kernel.apart(kernel.programs[0], rows), strict=True))
+    span = Span(kernel.b.multiply(kernel.programs[1], kernel.b.index(width)), width, columns % width != 0)
+    _Columns(kernel, positions, reduced, found).tile(span)
+    return kernel.finish(name, max(32, width))
+
+
+def _for_vectors(
+    planned: Plan,
+    target: Target,
+    name: str,
+    outer: Sequence[int],
+    reduced: Sequence[int],
+    found: Sequence[Reduction],
+) -> Op:
+    """Programs share the kept loops: some rows of results, or some columns of one.
+
+    What fits into the near cache is read one tile of columns after the other. More is read in the order in which
+    it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch.
+    """
+    columns, item = planned.sizes[-1], widest_item(planned)
+    width = min(columns, tile_width(target, item, len(planned.ops)))
     work = prod(planned.sizes[l] for l in reduced)
-    tiles = -(-columns // width)
-    rows = prod(planned.sizes[l] for l in outer)
-    if target.execution == "warps":
-        block, programs = 1, tiles
-    else:
-        block = max(1, min(tiles, PROGRAM_ELEMENTS // max(1, work * width)))
-        programs = -(-tiles // block)
-    grid = (rows, programs) if rows * programs > 1 or target.execution == "warps" else ()
-    kernel = Kernel(planned, target, grid)
+    sizes = [planned.sizes[l] for l in outer]
+    rows = prod(sizes)
+    far = work * columns * item > target.l1_bytes and columns > width and planned.sizes[reduced[-1]] >= BAND
+    stripe = max(PROGRAM_ELEMENTS // work, STRIPE_BYTES // item if far else 1)
+    stripe = min(columns, -(-stripe // width) * width)
+    stripes = -(-columns // stripe)
+    group = 1 if stripes > 1 else max(1, min(rows, PROGRAM_ELEMENTS // (work * columns)))
+    grid = (-(-rows // group), stripes)
+    kernel = Kernel(planned, target, [size for size in grid if size > 1])
     b = kernel.b
-    positions: dict[int, Span] = {}
-    row = kernel.programs[0] if grid else b.index(0)
-    for l in reversed(outer):
-        positions[l] = Span(b.remainder(row, b.index(planned.sizes[l])) if len(outer) > 1 else row)
-        row = b.floor_divide(row, b.index(planned.sizes[l])) if len(outer) > 1 else row
+    programs = iter(kernel.programs)
+    first, place = (next(programs) if size > 1 else b.index(0) for size in grid)
+    start = b.multiply(place, b.index(stripe))
+    stop = b.minimum(b.add(start, b.index(stripe)), b.index(columns))
 
-    def column(span: Span) -> None:
-        _column(kernel, positions, reduced, span, found)
+    def row(number: Value) -> tuple[()]:
+        positions = dict(zip(outer, kernel.apart(number, sizes), strict=True)) if outer else {}
+        body = _Columns(kernel, positions, reduced, found)
+        if far:
+            body.bands(lambda visit: kernel.tiles_between(start, stop, columns, width, visit), start, stripe)
+        elif stripes > 1:
+            kernel.tiles_between(start, stop, columns, width, body.tile)
+        else:
+            kernel.tiles(columns, width, (), lambda span, _: body.tile(span) or ())
+        return ()
 
-    if target.execution == "warps":
-        column(Span(b.multiply(kernel.programs[1], b.index(width)), width, columns % width != 0))
-    elif not grid or programs == 1:
-        kernel.tiles(columns, width, (), lambda span, _: column(span) or ())
+    if rows == 1:
+        row(b.index(0))
     else:
-        start = b.multiply(kernel.programs[1], b.index(block * width))
-        stop = b.minimum(b.add(start, b.index(block * width)), b.index(columns))
-        kernel.tiles_between(start, stop, columns, width, column)
-    threads = max(32, width) if target.execution == "warps" else None
-    return kernel.finish(name, threads), planned
+        begin = b.multiply(first, b.index(group))
+        end = b.minimum(b.add(begin, b.index(group)), b.index(rows))
+        b.loop(begin, end, 1, (), lambda i, _: row(i))
+    return kernel.finish(name)
 
 
-def _column(
-    kernel: Kernel, outer: dict[int, Span], reduced: Sequence[int], span: Span, found: Sequence[Reduction]
-) -> None:
-    """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue."""
-    b = kernel.b
-    last = len(kernel.plan.sizes) - 1
-    first_pass = [v for v in kernel.plan.outputs if len(kernel.plan.loops[v]) == last + 1]
-    buffers = dict(zip(kernel.plan.outputs, kernel.results, strict=True))
+class _Columns:
+    """The columns of one row of results."""
 
-    def tile(inner: dict[int, Span], known: dict[Value, Value] | None = None) -> Tile:
-        spans = {**outer, **inner, last: span}
-        return Tile(kernel, [spans.get(l, Span(b.index(0))) for l in range(last + 1)], known)
+    def __init__(
+        self, kernel: Kernel, outer: dict[int, Span], reduced: Sequence[int], found: Sequence[Reduction]
+    ):
+        self.kernel, self.b = kernel, kernel.b
+        self.outer, self.reduced, self.found = outer, reduced, found
+        self.sizes = kernel.plan.sizes
+        self.last = len(self.sizes) - 1
+        self.buffers = dict(zip(kernel.plan.outputs, kernel.results, strict=True))
 
-    def level(inner: dict[int, Span], values: Sequence[Value]) -> Sequence[Value]:
-        if len(inner) < len(reduced):
-            l = reduced[len(inner)]
-            return b.loop(0, kernel.plan.sizes[l], 1, values, lambda i, v: level({**inner, l: Span(i)}, v))
-        here = tile(inner)
+    def every(self, output: Value) -> bool:
+        """Whether an output has all elements, not only those of the results."""
+        return len(self.kernel.plan.loops[output]) == self.last + 1
+
+    def tile(self, span: Span) -> None:
+        """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue."""
+
+        def level(inner: dict[int, Span], values: Sequence[Value]) -> Sequence[Value]:
+            if len(inner) == len(self.reduced):
+                return self.joined(inner, span, values)
+            l = self.reduced[len(inner)]
+            return self.b.loop(0, self.sizes[l], 1, values, lambda i, v: level({**inner, l: Span(i)}, v))
+
+        self.finish(span, level({}, self.starts(span)))
+
+    def bands(self, tiles: Callable[[Callable[[Span], None]], None], start: Value, stripe: int) -> None:
+        """All tiles of a stripe, a band of rows after the other; `tiles` runs a body over them."""
+        b = self.b
+        sums = [b.alloc(type=MemRefType((stripe,), r.accumulator, None, 0, 3)) for r in self.found]
+        size = self.sizes[self.reduced[-1]]
+        full = size // BAND * BAND
+
+        def keep(span: Span, values: Sequence[Value]) -> None:
+            for value, buffer in zip(values, sums, strict=True):
+                b.store(value, buffer, [b.subtract(span.start, start)])
+
+        def kept(span: Span) -> list[Value]:
+            at = [b.subtract(span.start, start)]
+            return [
+                b.load(buffer, at, type=VectorType((span.size,), r.accumulator))
+                for r, buffer in zip(self.found, sums, strict=True)
+            ]
+
+        def band(inner: dict[int, Span], first: Value, rows: int) -> tuple[()]:
+            def add(span: Span) -> None:
+                values: Sequence[Value] = kept(span)
+                for i in range(rows):
+                    here = {**inner, self.reduced[-1]: Span(b.add(first, b.index(i)))}
+                    values = self.joined(here, span, values)
+                keep(span, values)
+
+            tiles(add)
+            return ()
+
+        def level(inner: dict[int, Span]) -> tuple[()]:
+            if len(inner) < len(self.reduced) - 1:
+                l = self.reduced[len(inner)]
+                b.loop(0, self.sizes[l], 1, (), lambda i, _: level({**inner, l: Span(i)}))
+                return ()
+            b.loop(0, full, BAND, (), lambda i, _: band(inner, i, BAND))
+            return band(inner, b.index(full), size - full) if size > full else ()
+
+        tiles(lambda span: keep(span, self.starts(span)))
+        level({})
+        tiles(lambda span: self.finish(span, kept(span)))
+
+    def starts(self, span: Span) -> list[Value]:
+        return [self.b.number(r.start, VectorType((span.size,), r.accumulator)) for r in self.found]
+
+    def joined(self, inner: dict[int, Span], span: Span, values: Sequence[Value]) -> list[Value]:
+        """The accumulators after one more element of each column."""
+        b, here = self.b, self.at(inner, span)
         # Everything is loaded before the stores: they may overwrite an input.
-        made = [r.combine(b, v, r.widen(b, here.at(r.source))) for r, v in zip(found, values, strict=True)]
-        here.store([(v, buffers[v]) for v in first_pass])
+        made = [
+            r.combine(b, v, r.widen(b, here.at(r.source))) for r, v in zip(self.found, values, strict=True)
+        ]
+        here.store([(v, buffer) for v, buffer in self.buffers.items() if self.every(v)])
         return made
 
-    starts = [b.number(r.start, VectorType((span.size,), r.accumulator)) for r in found]
-    totals = level({}, starts)
-    known = {r.result: r.narrow(b, total) for r, total in zip(found, totals, strict=True)}
-    tile({}, known).store([(v, buffers[v]) for v in kernel.plan.outputs if v not in first_pass])
+    def finish(self, span: Span, totals: Sequence[Value]) -> None:
+        """What follows from the results, and their place in memory."""
+        b = self.b
+        known = {r.result: r.narrow(b, total) for r, total in zip(self.found, totals, strict=True)}
+        outputs = [(v, buffer) for v, buffer in self.buffers.items() if not self.every(v)]
+        self.at({}, span, known).store(outputs)
+
+    def at(self, inner: dict[int, Span], span: Span, known: dict[Value, Value] | None = None) -> Tile:
+        spans = {**self.outer, **inner, self.last: span}
+        return Tile(self.kernel, [spans.get(l, Span(self.b.index(0))) for l in range(self.last + 1)], known)

@@ -6,13 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.core import Op, Value
-from ...ir.types import FloatType, VectorType, element_type, i64, shape_of, with_element
+from ...ir.types import FloatType, VectorType, element_type, i32, i64, shape_of, with_element
 from ...support.target import Target
 from .plan import Span, extreme, power_of_two
 from .single import Single, SingleFrame, merged, vector
-
-#: Greater than any position.
-_NOWHERE = (1 << 63) - 1
 
 
 def arg_kernel(op: Op, target: Target) -> Single:
@@ -29,6 +26,9 @@ class _Search:
         self.greatest = op.name == "ng.argmax"
         self.element = element_type(op.operands[0].type)
         self.result = element_type(op.results[0].type)
+        #: Positions while searching; `nowhere` is greater than all of them.
+        self.count = i32 if self.size < 1 << 31 else i64
+        self.nowhere = (1 << (self.count.width - 1)) - 1
 
     def build(self) -> Single:
         space = (self.before, 1) if self.after == 1 else (self.before, self.after)
@@ -48,18 +48,16 @@ class _Search:
     def better(self, new: Value, old: Value) -> Value:
         """Whether `new` takes the place of an earlier `old`: it is beyond it, or the first NaN."""
         b = self.b
-        beyond = b.greater(new, old) if self.greatest else b.less(new, old)
         if not isinstance(self.element, FloatType):
-            return beyond
-        first_nan = b.bitwise_and(b.not_equal(new, new), b.equal(old, old))
-        # Nothing is beyond NaN, so only the second case needs to look at the old one.
-        return b.bitwise_or(beyond, first_nan)
+            return b.greater(new, old) if self.greatest else b.less(new, old)
+        behind = b.less_equal(new, old) if self.greatest else b.greater_equal(new, old)
+        return b.bitwise_and(b.bitwise_not(behind), b.equal(old, old))
 
     def column(self, row: Span, span: Span) -> None:
         """Neighbouring results side by side."""
         b = self.b
         type = vector(span.size, self.element)
-        counts = with_element(type, i64)
+        counts = with_element(type, self.count)
 
         def load(k: Value) -> Value:
             return b.load(self.frame.sources[0], [row.start, k, span.start], type=type, masked=span.masked)
@@ -67,7 +65,7 @@ class _Search:
         def step(k: Value, carried: Sequence[Value]) -> list[Value]:
             new = load(k)
             taken = self.better(new, carried[0])
-            position = b.cast(k, type=i64)
+            position = b.cast(k, type=self.count)
             if span.size:
                 position = b.broadcast(position, type=counts, dimensions=())
             return [b.select(taken, new, carried[0]), b.select(taken, position, carried[1])]
@@ -78,7 +76,9 @@ class _Search:
 
     def store(self, where: Value, at: Sequence[Value], masked: bool) -> None:
         b = self.b
-        found = where if self.result is i64 else b.cast(where, type=with_element(where.type, self.result))
+        found = (
+            where if self.result is self.count else b.cast(where, type=with_element(where.type, self.result))
+        )
         b.store(found, self.frame.results[0], at, masked=masked)
 
     def row(self, row: Span) -> None:
@@ -86,34 +86,38 @@ class _Search:
         b, frame = self.b, self.frame
         width = min(frame.width, power_of_two(self.size) if frame.masks else self.size)
         lanes = VectorType((width,), self.element)
-        worst = b.number(extreme(self.element, self.greatest), lanes)
-        nowhere = b.number(_NOWHERE, with_element(lanes, i64))
-        scalars = [b.number(extreme(self.element, self.greatest), self.element), b.number(_NOWHERE, i64)]
+        worst = extreme(self.element, self.greatest)
+        # A lane that never finds better stays at the start of the row, where its first element is as bad.
+        lane_starts = [b.number(worst, lanes), b.number(0, with_element(lanes, self.count))]
+        scalars = [b.number(worst, self.element), b.number(self.nowhere, self.count)]
 
         def body(span: Span, carried: Sequence[Value]) -> Sequence[Value]:
             type = VectorType((span.size,), self.element)
             new = b.load(
                 frame.sources[0], [row.start, span.start, b.index(0)], type=type, dims=[1], masked=span.masked
             )
-            counts = VectorType((span.size,), i64)
-            position = b.add(
-                b.iota(type=counts, dimension=0),
-                b.broadcast(b.cast(span.start, type=i64), type=counts, dimensions=()),
-            )
+            start = b.cast(span.start, type=self.count)
             if span.masked:
-                inside = b.less(position, b.number(self.size, counts))
-                new = b.select(inside, new, b.number(extreme(self.element, self.greatest), type))
-                position = b.select(inside, position, b.number(_NOWHERE, counts))
-            if type is lanes:
-                value, where = carried[0], carried[1]
-                # A lane that has seen nothing takes whatever comes, be it the worst value itself.
-                taken = b.bitwise_or(self.better(new, value), b.equal(where, nowhere))
-                return [b.select(taken, new, value), b.select(taken, position, where), *carried[2:]]
-            return [*carried[:2], *self.best(new, position, carried[2], carried[3])]
+                inside = b.less(
+                    self.places(start, span.size), b.number(self.size, with_element(type, self.count))
+                )
+                new = b.select(inside, new, b.number(worst, type))
+            if type is not lanes:
+                return [*carried[:2], *self.best(new, self.places(start, span.size), *carried[2:])]
+            value, where = carried[:2]
+            taken = self.better(new, value)
+            start = b.broadcast(start, type=where.type, dimensions=())
+            return [b.select(taken, new, value), b.select(taken, start, where), *carried[2:]]
 
-        carried = frame.tiles(self.size, width, [worst, nowhere, *scalars], body)
-        _, where = self.best(carried[0], carried[1], carried[2], carried[3])
+        value, where, *rest = frame.tiles(self.size, width, [*lane_starts, *scalars], body)
+        where = b.add(where, b.iota(type=where.type, dimension=0))
+        _, where = self.best(value, where, *rest)
         self.store(where, [row.start, b.index(0)], False)
+
+    def places(self, start: Value, size: int) -> Value:
+        """Positions in the row."""
+        b, type = self.b, VectorType((size,), self.count)
+        return b.add(b.iota(type=type, dimension=0), b.broadcast(start, type=type, dimensions=()))
 
     def best(self, values: Value, positions: Value, value: Value, position: Value) -> tuple[Value, Value]:
         """The first position of the best of a tile and of one more candidate."""
@@ -123,9 +127,9 @@ class _Search:
         top = join(reduce(values, axes=[0]), value)
         wide = b.broadcast(top, type=values.type, dimensions=())
         first = b.min(
-            b.select(self.same(values, wide), positions, b.number(_NOWHERE, positions.type)), axes=[0]
+            b.select(self.same(values, wide), positions, b.number(self.nowhere, positions.type)), axes=[0]
         )
-        alone = b.select(self.same(value, top), position, b.number(_NOWHERE, i64))
+        alone = b.select(self.same(value, top), position, b.number(self.nowhere, self.count))
         return top, b.minimum(first, alone)
 
     def same(self, x: Value, y: Value) -> Value:

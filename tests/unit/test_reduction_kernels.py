@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions of every shape, near and far, as the CPU computes them, beside NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ngmlir.compiler import compile_module
+from ngmlir.ops.words import from_text
+from ngmlir.runtime.buffers import DTYPES
+
+SHAPES = [
+    ((7,), (0,)), ((5000,), (0,)), ((3, 5), (0,)), ((3, 5), (1,)), ((100, 3), (0,)), ((9, 2050), (0,)), ((301, 700), (0,)),
+    ((301, 700), (1,)), ((37, 600, 5), (1,)), ((3, 300, 130), (1,)), ((20, 30, 170), (0, 1)), ((4, 90, 3, 90), (1, 2)),
+    ((17, 33), (0, 1)), ((2, 3, 4, 5), (0, 2)),
+]  # fmt: skip
+
+
+def tensor(shape: tuple[int, ...], kind: str) -> str:
+    return f"tensor<{''.join(f'{d}x' for d in shape)}{kind}>"
+
+
+def reduced(name: str, x: np.ndarray, axes: tuple[int, ...], kind: str, result: str) -> np.ndarray:
+    kept = tuple(d for i, d in enumerate(x.shape) if i not in axes)
+    a, r = tensor(x.shape, kind), tensor(kept, result)
+    text = f"func.func @main(%a: {a}) -> {r} {{\n  %r = ng.{name} %a axes {list(axes)} : ({a}) -> {r}\n  return %r : {r}\n}}\n"
+    (got,) = compile_module(from_text(text))(x)
+    return np.asarray(got)
+
+
+def values(shape: tuple[int, ...], kind: str) -> np.ndarray:
+    random, dtype = np.random.default_rng(sum(shape)), DTYPES[kind]
+    if dtype.kind in "iu":
+        return random.integers(0 if dtype.kind == "u" else -100, 100, shape).astype(dtype)
+    return random.uniform(-4, 4, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("shape, axes", SHAPES)
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "i32"])
+def test_sums(shape: tuple[int, ...], axes: tuple[int, ...], kind: str) -> None:
+    x = values(shape, kind)
+    got = reduced("sum", x, axes, kind, kind)
+    if kind == "i32":
+        np.testing.assert_array_equal(got, x.sum(axis=axes, dtype=np.int32))
+        return
+    tolerance = {"f16": 2e-3, "f32": 1e-5, "f64": 1e-12}[kind]
+    want = x.astype(np.float64).sum(axis=axes)
+    np.testing.assert_allclose(got.astype(np.float64), want, rtol=tolerance, atol=tolerance * 100)
+
+
+@pytest.mark.parametrize("shape, axes", SHAPES)
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "i8", "ui32"])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes(shape: tuple[int, ...], axes: tuple[int, ...], kind: str, name: str) -> None:
+    x = values(shape, kind)
+    want = getattr(x, name)(axis=axes)
+    np.testing.assert_array_equal(reduced(name, x, axes, kind, kind), want)
+
+
+@pytest.mark.parametrize("shape, axes", [s for s in SHAPES if len(s[1]) == 1])
+@pytest.mark.parametrize("kind", ["f32", "f64", "i32", "i8"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_of_extremes(shape: tuple[int, ...], axes: tuple[int, ...], kind: str, name: str) -> None:
+    x = np.round(values(shape, kind))  # with many equals
+    if kind.startswith("f"):
+        x[x == 1] = np.nan if shape[axes[0]] > 500 else np.inf
+        x[x == 2] = -np.inf
+    got = reduced(name, x, axes, kind, "i64")
+    np.testing.assert_array_equal(got, getattr(x, name)(axis=axes[0]))
+
+
+@pytest.mark.parametrize("worst", [-np.inf, np.nan])
+def test_rows_of_one_value_have_their_extreme_first(worst: float) -> None:
+    x = np.full((3, 500), worst, np.float32)
+    np.testing.assert_array_equal(reduced("argmax", x, (1,), "f32", "i32"), [0, 0, 0])
+
+
+@pytest.mark.parametrize("shape, axis", [((300,), 0), ((40, 70), 0), ((40, 70), 1), ((130, 1100), 0)])
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16"])
+def test_extremes_of_zeros_and_nans(shape: tuple[int, ...], axis: int, kind: str) -> None:
+    """+0.0 is greater than -0.0, wherever they stand; one NaN decides."""
+    dtype = DTYPES[kind]
+    for place in (0, 13, shape[axis] - 1):
+        x = np.full(shape, -0.0, np.float32)
+        x[(slice(None),) * axis + (place,)] = 0.0
+        kept = tuple(d for i, d in enumerate(shape) if i != axis)
+        greatest = reduced("max", x.astype(dtype), (axis,), kind, kind).astype(np.float32)
+        least = reduced("min", (-x).astype(dtype), (axis,), kind, kind).astype(np.float32)
+        np.testing.assert_array_equal(np.signbit(greatest), np.zeros(kept, bool))
+        np.testing.assert_array_equal(np.signbit(least), np.ones(kept, bool))
+        x[(slice(None),) * axis + (place,)] = np.nan
+        assert np.isnan(reduced("max", x.astype(dtype), (axis,), kind, kind).astype(np.float32)).all()
+        assert np.isnan(reduced("min", x.astype(dtype), (axis,), kind, kind).astype(np.float32)).all()
+
+
+def test_columns_with_what_comes_before_and_after() -> None:
+    a, c = tensor((257, 1300), "f32"), tensor((1300,), "f32")
+    text = f"""func.func @main(%x: {a}, %s: {c}) -> ({a}, {c}, {c}) {{
+  %w = ng.broadcast %s dims [1] : ({c}) -> {a}
+  %y = ng.multiply %x, %w : {a}
+  %t = ng.sum %y axes [0] : ({a}) -> {c}
+  %m = ng.max %x axes [0] : ({a}) -> {c}
+  %u = ng.add %t, %s : {c}
+  return %y, %u, %m : {a}, {c}, {c}
+}}
+"""
+    x, s = values((257, 1300), "f32"), values((1300,), "f32")
+    y, u, m = (np.asarray(r) for r in compile_module(from_text(text))(x, s))
+    np.testing.assert_array_equal(y, x * s)
+    np.testing.assert_allclose(u, (x * s).astype(np.float64).sum(0) + s, rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(m, x.max(0))
