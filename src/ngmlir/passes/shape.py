@@ -85,12 +85,17 @@ class _Shaping:
         type = base.type
         if not isinstance(type, TensorType):
             return base
-        wanted = tuple(shape) if shape is not None else old.type.shape  # type: ignore[attr-defined]
-        if type.shape == wanted:
+        return self.seen(base, tuple(shape) if shape is not None else old.type.shape)  # type: ignore[attr-defined]
+
+    def seen(self, base: Value, shape: tuple[int, ...]) -> Value:
+        """A new tensor in a shape."""
+        type = base.type
+        assert isinstance(type, TensorType)
+        if type.shape == shape:
             return base
-        key = (base, wanted)
+        key = (base, shape)
         if key not in self.views:
-            self.views[key] = self.builder.reshape(base, type=TensorType(wanted, type.element))
+            self.views[key] = self.builder.reshape(base, type=TensorType(shape, type.element))
         return self.views[key]
 
     def op(self, op: Op) -> None:
@@ -180,11 +185,11 @@ class _Shaping:
             contract = op.attributes[f"{side}_contract"].values  # type: ignore[attr-defined]
             batch = op.attributes[f"{side}_batch"].values  # type: ignore[attr-defined]
             sides.append(self.matrix(operand, batch, contract, side == "lhs"))
-        (lhs, lhs_depth), (rhs, rhs_depth) = sides
+        (lhs, lhs_shape, lhs_depth), (rhs, rhs_shape, rhs_depth) = sides
         first = int(bool(op.attributes["lhs_batch"].values))  # type: ignore[attr-defined]
         made = self.builder.dot(
-            lhs,
-            rhs,
+            self.seen(lhs, lhs_shape),
+            self.seen(rhs, rhs_shape),
             lhs_contract=[first + lhs_depth],
             rhs_contract=[first + rhs_depth],
             lhs_batch=range(first),
@@ -194,8 +199,8 @@ class _Shaping:
 
     def matrix(
         self, value: Value, batch: Sequence[int], contract: Sequence[int], left: bool
-    ) -> tuple[Value, int]:
-        """One operand as [batch,] matrix and the place (0 or 1) of its contracted dimension."""
+    ) -> tuple[Value, tuple[int, ...], int]:
+        """One operand, its shape as [batch,] matrix, and the place (0 or 1) of its contracted dimension."""
         type: TensorType = value.type  # type: ignore[assignment]
         free = [d for d in range(type.rank) if d not in batch and d not in contract]
 
@@ -207,16 +212,16 @@ class _Shaping:
 
         # Without moving data the contracted dimensions may stand before or after the free ones.
         after, before = [*batch, *free, *contract], [*batch, *contract, *free]
+        vector = size(free) == 1 or size(contract) == 1
         order, depth = next(
             ((order, depth) for order, depth in ((after, 1), (before, 0)) if _in_place(order, type.shape)),
-            (after, 1) if left else (before, 0),
+            (after, 1) if left or vector else (before, 0),
         )
         rows = [size(batch)] if batch else []
         rest = (size(free), size(contract)) if depth else (size(contract), size(free))
         if _in_place(order, type.shape):
-            return self.view(value, [*rows, *rest]), depth
-        moved = self.builder.transpose(self.view(value), permutation=order)
-        return self.reshaped(moved, [*rows, *rest]), depth
+            return self.base[value], (*rows, *rest), depth
+        return self.builder.transpose(self.view(value), permutation=order), (*rows, *rest), depth
 
     def position(self, op: Op) -> None:
         """The reduced axes of argmax and argmin stand together at the end, in order, or where they are."""
@@ -230,14 +235,6 @@ class _Shaping:
         new = op.rebuilt([source], attributes=attributes, types=[plain(r.type) for r in op.results])
         self.builder.add_op(new)
         self.set(op, *new.results)
-
-    def reshaped(self, value: Value, shape: Sequence[int]) -> Value:
-        type: TensorType = value.type  # type: ignore[assignment]
-        return (
-            value
-            if type.shape == tuple(shape)
-            else self.builder.reshape(value, type=TensorType(tuple(shape), type.element))
-        )
 
     def other(self, op: Op) -> None:
         """Any other op keeps its dimensions and loses its names."""
