@@ -41,7 +41,7 @@ def expand_math(module: Module, target: Target) -> Module:
           %a = ng.absolute %0 : f32
           ...
           %r = ng.cast %7 : (f32) -> f16
-          return %r : f16
+          func.return %r : f16
         }
     """
 

@@ -54,7 +54,7 @@ def to_kernels(module: Module, target: Target) -> Module:
           %0 = tile.call @map_negative(%x) : (tensor<4xf32>) -> tensor<4xf32>
           func.return %0 : tensor<4xf32>
         }
-        tile.kernel @map_negative(%in0: memref<4xf32>, %out0: memref<4xf32>) attributes {grid = array<i64>} {
+        tile.kernel @map_negative(%in0: memref<4xf32>, %out0: memref<4xf32>) attributes {in_place = array<i64: 0, 1>, grid = array<i64>} {
           %0 = ng.constant 0 : index
           %1 = tile.load %in0[%0] : (memref<4xf32>, index) -> vector<4xf32>
           %2 = ng.negative %1 : vector<4xf32>
