@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from ...ir.core import Op
 from ...ir.types import FloatType, IndexType, Type, element_type
 from ...llvm.types import Value
-from .. import elementwise as rules
-from . import formats
+from . import formats, rules
 from .emitter import Emitter
 from ..ranges import RULES, UNKNOWN
 
@@ -55,7 +54,7 @@ def elementwise(e: Emitter, op: Op) -> None:
 
 def _rounded(e: Emitter, name: str, op: Op, element: Type, group: Sequence[Value]) -> Value:
     unpacked = [formats.unpack(e.b, e.machine, element, x) for x in group]
-    found = rules.apply(e.b, name, formats.computing(element), *unpacked)
+    found = rules.apply(e.b, e.machine, name, formats.computing(element), *unpacked)
     return found if "compare" in op.traits else formats.pack(e.b, e.machine, element, found)
 
 

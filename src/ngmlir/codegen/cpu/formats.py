@@ -25,6 +25,7 @@ class Machine(NamedTuple):
     masks: bool  # masked vector loads and stores of any element, gathers of 4 and 8 byte elements
     word_masks: bool  # masked vector loads and stores of 4 and 8 byte elements
     half: bool  # conversions between f16 and f32
+    ranges: bool = False  # AVX-512's VRANGE
 
 
 def machine_of(target: Target) -> Machine:
@@ -32,7 +33,7 @@ def machine_of(target: Target) -> Machine:
     x86 = target.triple.startswith("x86_64")
     wide, medium = target.vector_bytes >= 64, target.vector_bytes >= 32
     half = medium if x86 else target.triple.startswith("aarch64")
-    return Machine(target.vector_bytes, x86 and wide, x86 and medium, half)
+    return Machine(target.vector_bytes, x86 and wide, x86 and medium, half, ranges=x86 and wide)
 
 
 def narrow(element: Type) -> bool:

@@ -11,8 +11,8 @@ from ...ir.core import Op
 from ...ir.types import element_type, shape_of
 from ...llvm.types import Value, element_of, lanes_of, poison, vector
 from ...ops.fields import get_bool, get_i64, get_i64s
-from .. import elementwise as rules
-from . import formats
+from .. import elementwise
+from . import formats, rules
 from .emitter import Emitter
 from .tiles import Chunk, assemble, resize
 
@@ -27,11 +27,11 @@ class _Joining:
         self.e = e
         self.element = element
         self.wide = formats.computing(element)
-        self.name = rules.JOINS[op.name.partition(".")[2]]
-        self.identity = rules.identity(self.name, self.wide)
+        self.name = elementwise.JOINS[op.name.partition(".")[2]]
+        self.identity = elementwise.identity(self.name, self.wide)
 
     def __call__(self, x: Value, y: Value) -> Value:
-        return rules.apply(self.e.b, self.name, self.wide, x, y)
+        return rules.apply(self.e.b, self.e.machine, self.name, self.wide, x, y)
 
     def nothing(self, width: int) -> Value:
         """A register whose lanes change nothing."""

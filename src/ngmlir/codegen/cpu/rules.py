@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise ops for which a CPU has a quicker way than what LLVM makes of the shared rules."""
+
+from __future__ import annotations
+
+from ...ir.types import IntegerType, Type
+from ...llvm import types as llvm
+from ...llvm.instructions import Instructions
+from ...llvm.types import Value, bits_of, constant, element_of, lanes_of, with_element
+from .. import elementwise
+from .formats import Machine
+
+#: The operation of VRANGE: the lesser or the greater, with its own sign.
+_RANGE = {"minimum": 0b0100, "maximum": 0b0101}
+#: Integers of so many bits -> floats that hold them, and in which no quotient of two is rounded to an integer.
+_QUOTIENTS = {8: llvm.f32, 16: llvm.f32, 32: llvm.f64}
+
+
+def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands: Value) -> Value:
+    """An elementwise op on registers of `element`s."""
+    if name in _RANGE and machine.ranges and _fills_register(operands[0].type):
+        return _extremum(b, _RANGE[name], *operands)
+    if name in ("floor_divide", "remainder") and _divides_as_floats(element, operands[1]):
+        return _divided(b, element, *operands)[name == "remainder"]
+    return elementwise.apply(b, name, element, *operands)
+
+
+def _fills_register(type: llvm.Type) -> bool:
+    return element_of(type) in (llvm.f32, llvm.f64) and lanes_of(type) * bits_of(type) in (128, 256, 512)
+
+
+def _extremum(b: Instructions, operation: int, x: Value, y: Value) -> Value:
+    """VRANGE knows that -0.0 is below 0.0, but of a NaN and a number gives the number."""
+    kind, width = element_of(x.type), lanes_of(x.type)
+    bits = width * bits_of(x.type)
+    name = f"llvm.x86.avx512.mask.range.{'ps' if kind == llvm.f32 else 'pd'}.{bits}"
+    all_lanes = constant(f"i{max(8, width)}", -1)
+    rounding = [constant(llvm.i32, 4)] if bits == 512 else []  # as the thread is set
+    found = b.call(x.type, name, x, y, constant(llvm.i32, operation), x, all_lanes, *rounding)
+    return b.select(b.fcmp("uno", x, y), b.fadd(x, y), found)
+
+
+def _divides_as_floats(element: Type, divisor: Value) -> bool:
+    """There are no instructions for vectors of integers; but by a constant LLVM multiplies."""
+    known = not divisor.name.startswith("%")
+    return isinstance(element, IntegerType) and element.width in _QUOTIENTS and not known
+
+
+def _divided(b: Instructions, element: IntegerType, x: Value, y: Value) -> tuple[Value, Value]:
+    """Quotient towards minus infinity and remainder, both 0 where the divisor is 0."""
+    wide = with_element(x.type, _QUOTIENTS[element.width])
+    whole = with_element(x.type, llvm.i32)
+    if element.unsigned:
+        ratio = b.fdiv(b.uitofp(x, wide), b.uitofp(y, wide))
+        quotient = b.fptoui(ratio, whole)
+    else:
+        ratio = b.fdiv(b.sitofp(x, wide), b.sitofp(y, wide))
+        quotient = b.fptosi(b.floor(ratio), whole)
+    quotient = b.trunc(quotient, x.type) if element.width < 32 else quotient
+    if not element.unsigned:
+        # The smallest integer by -1 is beyond the range; its negation is itself.
+        quotient = b.select(b.icmp("eq", y, -1), b.sub(0, x), quotient)
+    by_zero, nothing = b.icmp("eq", y, 0), constant(x.type, 0)
+    remainder = b.select(by_zero, nothing, b.sub(x, b.mul(quotient, y)))
+    return b.select(by_zero, nothing, quotient), remainder
