@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Any
 
 from ..support.artifact import Artifact, Launch, Place
@@ -24,7 +25,7 @@ def header_of(artifact: Artifact) -> dict[str, Any]:
         "tied": [list(pair) for pair in signature.tied],
         "arena": signature.arena_bytes,
         "launches": [
-            [l.kernel, list(l.grid), l.threads, [list(place) for place in l.buffers], l.shared_bytes]
+            [l.kernel, list(l.grid), l.threads, [list(astuple(place)) for place in l.buffers], l.shared_bytes]
             for l in artifact.launches
         ],
     }

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from .signature import Signature
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """Where a buffer lies: byte `offset` into argument/result number `index`, the arena or the constants."""
 
     space: Literal["argument", "result", "arena", "constant"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -107,7 +108,7 @@ class _Entry:
                 pass
             case tile.ViewOp():
                 place = self.places[op.operands[0]]
-                self.places[op.result] = place._replace(offset=place.offset + op.offset)
+                self.places[op.result] = replace(place, offset=place.offset + op.offset)
             case tile.SubviewOp():
                 self.places[op.result] = self._window(op)
             case tile.LaunchOp():
@@ -145,7 +146,7 @@ class _Entry:
         assert isinstance(type, MemRefType)
         starts = zip(op.operands[1:], type.row_strides, strict=True)
         elements = sum(self.numbers[start] * stride for start, stride in starts)
-        return place._replace(offset=place.offset + elements * item_bytes(type.element))
+        return replace(place, offset=place.offset + elements * item_bytes(type.element))
 
     def _call(self, kernel: tile.KernelOp, buffers: Sequence[Value]) -> None:
         places = tuple(self.places[value] for value in buffers)
