@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -88,7 +88,7 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         self, value: Value, mask: Value, buffer: Value, indices: Sequence[Value], *, combine: str = "set"
     ) -> None:
         """`tile.scatter`."""
-        tile.TileVerbs.scatter(self, value, mask, buffer, indices, combine=combine)  # type: ignore[arg-type]
+        self.build(tile.ScatterOp, [value, mask, buffer, *indices], {"combine": combine})
 
     def number(self, value: float | int | bool | Attribute, type: Type) -> Value:
         """A constant of `type`, the same in every element."""
@@ -104,7 +104,7 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         self.block.ops.append(op(values, (), {}, (), self.location))
 
     @contextmanager
-    def region(self, *types: Type, names: Sequence[str] = ()) -> Iterator[tuple[Region, tuple[Value, ...]]]:
+    def region(self, *types: Type, names: Sequence[str] = ()) -> Generator[tuple[Region, tuple[Value, ...]]]:
         """A new region of one block; ops built inside the `with` go there."""
         block = Block(types, names)
         outer, self.block = self.block, block
@@ -113,12 +113,19 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         finally:
             self.block = outer
 
-    def loop(self, lower: int | Value, upper: int | Value, step: int | Value, carried: Sequence[Value], body: Any) -> Sequence[Value]:
+    def loop(
+        self,
+        lower: int | Value,
+        upper: int | Value,
+        step: int | Value,
+        carried: Sequence[Value],
+        body: Callable[[Value, Sequence[Value]], Sequence[Value]],
+    ) -> Sequence[Value]:
         """`tile.for`; `body(index, carried values)` builds the body and gives the next carried values."""
-        bounds = [self.index(b) if isinstance(b, int) else b for b in (lower, upper, step)]
+        low, high, stride = (self.index(b) if isinstance(b, int) else b for b in (lower, upper, step))
         with self.region(index, *[c.type for c in carried]) as (region, (position, *values)):
             self.end(ng.YieldOp, *body(position, values))
-        return self.for_(*bounds, carried, types=[c.type for c in carried], regions=[region])
+        return self.for_(low, high, stride, carried, types=[c.type for c in carried], regions=[region])
 
 
 def function(

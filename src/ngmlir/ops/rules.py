@@ -8,6 +8,7 @@ keep names and shapes together and refuse operands whose names disagree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 from ..ir.attributes import AxesAttr, ElementsAttr, FloatAttr, IntegerAttr
@@ -143,7 +144,7 @@ def broadcast(t: Typing) -> Types:
     _require(same_kind(source, target) and element_type(source) is element_type(target), f"cannot broadcast {source} to {target}")
     _require(len(dims) == len(shape), f"{len(shape)} dimensions, but {len(dims)} places for them")
     _require(all(0 <= d < len(shape_of(target)) for d in dims), f"dimensions {list(dims)} of {target}")
-    _require(all(a < b for a, b in zip(dims, dims[1:], strict=False)), f"dimensions {list(dims)} must ascend; transpose first")
+    _require(all(a < b for a, b in pairwise(dims)), f"dimensions {list(dims)} must ascend; transpose first")
     for i, d in enumerate(dims):
         _require(same_size(shape[i], shape_of(target)[d]), f"dimension {i} of {source} is not dimension {d} of {target}")
         outer = names_of(target)

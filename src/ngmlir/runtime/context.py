@@ -22,7 +22,7 @@ from .library import Library
 class Context(ctypes.Structure):
     """What `ngmlir_invoke` reads; the order is part of the code below."""
 
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("code", ctypes.c_void_p),
         ("arena", ctypes.c_void_p),
         ("constants", ctypes.c_void_p),

@@ -39,7 +39,7 @@ _METH_FASTCALL = 0x80
 
 
 class _MethodDef(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("name", ctypes.c_char_p),
         ("code", ctypes.c_void_p),
         ("flags", ctypes.c_int),
