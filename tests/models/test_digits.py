@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import ngmlir as ng
+from ngmlir import compiler
+from ngmlir.runtime import ptxas
 
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn: pip install 'ngmlir[demo]'")
 from ngmlir.tools import digits
@@ -60,3 +62,15 @@ def test_the_simulated_gpu_takes_the_first_20_steps_of_the_cpu(data: digits.Digi
     np.testing.assert_allclose(simulated, losses, rtol=1e-5, atol=1e-5)
     for ours, theirs in zip(values, parameters, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(not ptxas.available(), reason="ptxas is not installed: pip install nvidia-cuda-nvcc")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+def test_the_kernels_of_a_step_assemble_without_spills(architecture: str) -> None:
+    returns, images, labels = digits.Network(digits.initial_weights()).training()
+    artifact = compiler.compile_artifact(ng.lift(returns, [images, labels]).module, architecture)
+    report = ptxas.assemble(artifact.code.decode(), architecture)
+    assert set(report.kernels) == {launch.kernel for launch in artifact.launches}
+    assert not report.warnings
+    for kernel in report.kernels.values():
+        assert kernel.spill_stores == kernel.spill_loads == kernel.stack_bytes == 0
