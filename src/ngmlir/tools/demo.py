@@ -18,6 +18,7 @@ from ..ir.printer import to_text
 from ..passes.plan_memory import planned_bytes
 from . import digits
 from .progress import Progress
+from .shell import write_output
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         help="what runs the program (default: cpu)",
     )
     parser.add_argument("--epochs", type=int, default=60, help="times over the training images (default: 60)")
+    parser.add_argument("--save", metavar="FILE", help="write the training step as .ngir, for ngopt")
     options = parser.parse_args(arguments)
     data = digits.load()
     network = digits.Network(digits.initial_weights())
@@ -38,6 +40,9 @@ def main(arguments: Sequence[str]) -> int:
         train = transformer.computation(returns, images, labels)
         predict = transformer.computation(predicted, test_images)
         show(train.module, options.target)
+        if options.save:
+            write_output(options.save, to_text(train.module))
+            say(f"the step is in {options.save}; see ngopt {options.save} -p cpu --emit=llvm")
         steps = options.epochs * (len(data.train_labels) // digits.BATCH)
         started = time.perf_counter()
         train.transform()
