@@ -31,18 +31,16 @@ class _Search:
         self.nowhere = (1 << (self.count.width - 1)) - 1
 
     def build(self) -> Single:
-        space = (self.before, 1) if self.after == 1 else (self.before, self.after)
-        frame = SingleFrame(
-            self.op, self.target, space,
-            [(self.before, self.size, self.after)], [(self.before, self.after)],
-        )  # fmt: skip
+        shape = (self.before, self.size, self.after)
+        space = (self.before, self.after)
+        if self.after == 1 and self.target.execution == "vector":
+            space = (self.before, self.size)
+        frame = SingleFrame(self.op, self.target, space, [shape], [(self.before, self.after)])
         self.frame, self.b = frame, frame.b
-        if self.after != 1:
-            frame.visit(space, frame.width, lambda spans: self.column(*spans))
-        elif frame.masks:
-            frame.visit((self.before,), 1, lambda spans: self.row(spans[0]))
+        if self.after == 1:
+            frame.each_row(self.row)
         else:
-            frame.visit(space, 1, lambda spans: self.row(spans[0]))
+            frame.visit(space, frame.width, lambda spans: self.column(*spans))
         return frame.done()
 
     def better(self, new: Value, old: Value) -> Value:
@@ -84,7 +82,10 @@ class _Search:
     def row(self, row: Span) -> None:
         """Lanes search on their own; then the first position of the best lane value wins."""
         b, frame = self.b, self.frame
-        width = min(frame.width, power_of_two(self.size) if frame.masks else self.size)
+        width = min(
+            frame.width if frame.masks else 2 * frame.width,
+            power_of_two(self.size) if frame.masks else self.size,
+        )
         lanes = VectorType((width,), self.element)
         worst = extreme(self.element, self.greatest)
         # A lane that never finds better stays at the start of the row, where its first element is as bad.

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ...ir.core import Op, Value
-from ...ir.types import VectorType, element_type, i64, shape_of
+from ...ir.literals import item_bytes
+from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, shape_of
 from ...ops.ng import YieldOp
 from ...support.target import Target
 from .plan import Span
@@ -142,30 +144,57 @@ def pad_kernel(op: Op, target: Target) -> Single:
     return frame.done()
 
 
+#: Bytes from which a row is copied as a whole.
+COPY_BYTES = 512
+
+
 def concatenate_kernel(op: Op, target: Target) -> Single:
     """One operand after the other; dimensions before and after the axis are merged."""
     axis: int = op.attributes["axis"].value  # type: ignore[attr-defined]
     shape = shape_of(op.results[0].type)
-    before = after = 1
-    for size in shape[:axis]:
-        before *= size
-    for size in shape[axis + 1 :]:
-        after *= size
+    before, after = prod(shape[:axis]), prod(shape[axis + 1 :])
     widths = [shape_of(o.type)[axis] * after for o in op.operands]
+    whole = (before, sum(widths))
     frame = SingleFrame(
-        op,
-        target,
-        (before, sum(widths)),
-        [(before, w) for w in widths],
-        [(before, sum(widths))],
-        parallel=False,
+        op, target, whole, [(before, w) for w in widths], [whole], parallel=target.execution == "vector"
     )
+    if frame.masks:
+        _one_after_the_other(frame, before, widths)
+    else:
+        frame.each_row(lambda row: _side_by_side(frame, row, widths))
+    return frame.done()
+
+
+def _side_by_side(frame: SingleFrame, row: Span, widths: Sequence[int]) -> None:
+    """One row of the result."""
     b = frame.b
-    element = element_type(op.results[0].type)
+    (result,) = frame.results
+    element = element_type(result.type)
     at = 0
     for source, width in zip(frame.sources, widths, strict=True):
-        if width == 0:
-            continue
+
+        def move(span: Span, _: object, source: Value = source, at: int = at) -> tuple[()]:
+            tile = b.load(source, [row.start, span.start], type=VectorType((span.size,), element))
+            b.store(tile, result, [row.start, b.add(span.start, b.index(at))])
+            return ()
+
+        if width * item_bytes(element) >= COPY_BYTES:
+            window = MemRefType((width,), element, (1,), DYNAMIC)
+            b.copy(
+                b.subview(source, [row.start, b.index(0)], type=window),
+                b.subview(result, [row.start, b.index(at)], type=window),
+            )
+        else:
+            frame.tiles(width, frame.width, (), move)
+        at += width
+
+
+def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int]) -> None:
+    """A block of threads copies the operands one by one."""
+    b = frame.b
+    element = element_type(frame.results[0].type)
+    at = 0
+    for source, width in zip(frame.sources, widths, strict=True):
 
         def row(spans: list[Span], source: Value = source, width: int = width, at: int = at) -> None:
             def move(span: Span, _: object) -> tuple[()]:
@@ -180,9 +209,9 @@ def concatenate_kernel(op: Op, target: Target) -> Single:
 
             frame.tiles(width, frame.width, (), move)
 
-        frame.nest((before,), row)
+        if width:
+            frame.nest((before,), row)
         at += width
-    return frame.done()
 
 
 def _store_part(frame: SingleFrame, tile: Value, row: Span, span: Span, at: int, width: int) -> None:

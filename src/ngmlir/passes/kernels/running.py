@@ -110,7 +110,8 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
 def _along_rows(op: Op, target: Target, shape: Sequence[int]) -> Single:
     """Each row by one program: tiles of it from one end to the other."""
     before, size, _ = shape
-    frame = SingleFrame(op, target, (before, 1), [(before, size)], [(before, size)])
+    space = (before, 1) if target.execution == "warps" else (before, size)
+    frame = SingleFrame(op, target, space, [(before, size)], [(before, size)])
     b = frame.b
     run = _Running(frame, op)
     verb = getattr(b, op.name.removeprefix("ng."))
@@ -139,8 +140,8 @@ def _along_rows(op: Op, target: Target, shape: Sequence[int]) -> Single:
         reduce = {"sum": b.sum, "product": b.product, "max": b.max, "min": b.min}[run.kind]
         return run.combine(carry, reduce(new, axes=[0]))
 
-    def row(spans: list[Span]) -> None:
-        at = spans[0].start
+    def row(span: Span) -> None:
+        at = span.start
         carry = run.empty(run.wide) if run.exclusive else run.start(run.wide)
         full = size // width if not frame.masks else parts
         rest = size - full * width if not frame.masks else 0
@@ -159,7 +160,7 @@ def _along_rows(op: Op, target: Target, shape: Sequence[int]) -> Single:
         if rest and not run.reverse:
             tile(at, b.index(full * width), rest, False, carry)
 
-    frame.visit((before,) if frame.masks else (before, 1), 1, lambda spans: row(spans))
+    frame.each_row(row)
     return frame.done()
 
 

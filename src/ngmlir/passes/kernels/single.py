@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -11,7 +11,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType, element_type, shape_of
 from ...support.target import Target
-from .plan import Frame, grid_for, tile_width
+from .plan import Frame, Span, grid_for, rows_of_program, tile_width
 
 Shape = tuple[int, ...]
 
@@ -62,6 +62,19 @@ class SingleFrame(Frame):
     def done(self) -> Single:
         """The finished kernel; its name is given by whoever adds it to a module."""
         return Single(self.finish("k"), self.operand_shapes, self.result_shapes)
+
+    def each_row(self, body: Callable[[Span], None]) -> None:
+        """Runs `body` on this program's steps of the outermost loop; `sizes` tell what they cost."""
+        b, (rows, *inner) = self.b, self.sizes
+        if self.masks:
+            body(Span(self.programs[0]))
+        elif not self.programs:
+            self.nest((rows,), lambda spans: body(spans[0]))
+        else:
+            part = rows_of_program((rows, *inner), self.width)
+            start = b.multiply(self.programs[0], b.index(part))
+            stop = b.minimum(b.add(start, b.index(part)), b.index(rows))
+            b.loop(start, stop, 1, (), lambda i, _: body(Span(i)) or ())
 
     def scalar(self, buffer: Value, indices: Sequence[Value]) -> Value:
         """One element of a buffer."""
