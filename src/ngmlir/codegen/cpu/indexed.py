@@ -32,8 +32,12 @@ def gather(e: Emitter, op: tile.GatherOp) -> None:
             found = b.gather(vector(width, kind), addresses, mask, zero(vector(width, kind)), align=align)
         else:
             found = zero(vector(width, kind))
+            if width > 1:
+                held = e.scratch(8 * width)
+                b.store(place, held, align=8)
             for lane in range(chunk.count):
-                address = b.getelementptr(kind, buffer.pointer, b.extract(place, lane))
+                at = b.load(i64, b.getelementptr(i64, held, lane), align=8) if width > 1 else place
+                address = b.getelementptr(kind, buffer.pointer, at)
                 one = b.load(kind, address, align=align)
                 found = one if width == 1 else b.insert(found, one, lane)
         registers.append(b.icmp("ne", found, 0) if element is i1 else found)

@@ -9,6 +9,7 @@ from ...llvm.instructions import Instructions
 from ...llvm.types import Value, bits_of, constant, element_of, lanes_of, with_element
 from .. import elementwise
 from .formats import Machine
+from .tiles import resize
 
 #: The operation of VRANGE: the lesser or the greater, with its own sign.
 _RANGE = {"minimum": 0b0100, "maximum": 0b0101}
@@ -18,15 +19,17 @@ _QUOTIENTS = {8: llvm.f32, 16: llvm.f32, 32: llvm.f64}
 
 def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands: Value) -> Value:
     """An elementwise op on registers of `element`s."""
-    if name in _RANGE and machine.ranges and _fills_register(operands[0].type):
-        return _extremum(b, _RANGE[name], *operands)
+    if name in _RANGE and machine.ranges and element_of(operands[0].type) in (llvm.f32, llvm.f64):
+        width = lanes_of(operands[0].type)
+        bits = width * bits_of(operands[0].type)
+        if bits in (128, 256, 512):
+            return _extremum(b, _RANGE[name], *operands)
+        if bits < 128:
+            wide = [resize(b, x, 128 // bits_of(x.type)) for x in operands]
+            return resize(b, _extremum(b, _RANGE[name], *wide), width)
     if name in ("floor_divide", "remainder") and _divides_as_floats(element, operands[1]):
         return _divided(b, element, *operands)[name == "remainder"]
     return elementwise.apply(b, name, element, *operands)
-
-
-def _fills_register(type: llvm.Type) -> bool:
-    return element_of(type) in (llvm.f32, llvm.f64) and lanes_of(type) * bits_of(type) in (128, 256, 512)
 
 
 def _extremum(b: Instructions, operation: int, x: Value, y: Value) -> Value:

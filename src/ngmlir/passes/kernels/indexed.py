@@ -141,7 +141,7 @@ def scatter_kernel(op: Op, target: Target) -> Single:
     frame.nest((before, size), copied)
     if frame.masks:
         b.barrier()
-    if after == 1:
+    if after == 1 and frame.masks:
         _scatter_elements(frame, op, combine, before, size, count)
         return frame.done()
 
@@ -155,7 +155,7 @@ def scatter_kernel(op: Op, target: Target) -> Single:
             at = b.cast(place, type=index)
 
             def change(span: Span, _: object) -> tuple[()]:
-                type = vector(span.size, element)
+                type = vector(span.size, element) if after > 1 else element
                 new = b.load(updates, [row.start, number.start, span.start], type=type, masked=span.masked)
                 if combine != "set":
                     old = b.load(result, [row.start, at, span.start], type=type, masked=span.masked)
