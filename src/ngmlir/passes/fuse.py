@@ -10,6 +10,7 @@ from ..ir.attributes import Attribute, StringAttr
 from ..ir.core import Block, Module, Op, Region, Value
 from ..ir.types import ShapedType, TensorType, shape_of
 from ..ops import ng
+from ..support.diagnostics import Bug
 from ..support.target import Target
 from .space import Atoms, Space, relate
 
@@ -103,21 +104,28 @@ class _Fusion:
         stack = list(values)
         while stack:
             value = stack.pop()
-            owner = value.owner
-            if isinstance(owner, Op) and owner in self.order and self.free(owner) and owner not in self.home:
-                stack += owner.operands
+            free = self.unplaced(value)
+            if free is not None:
+                stack += free.operands
             else:
                 out[value] = None
         return list(out)
 
+    def unplaced(self, value: Value) -> Op | None:
+        """The free op that makes a value, if it has no kernel of its own."""
+        owner = value.owner
+        if isinstance(owner, Op) and owner in self.order and owner not in self.home and self.free(owner):
+            return owner
+        return None
+
+    def home_of(self, value: Value) -> _Kernel | None:
+        """The kernel that computes a value; None for what comes from outside the block."""
+        return self.home.get(value.owner) if isinstance(value.owner, Op) else None
+
     def place(self, op: Op) -> None:
         """Puts an op into the kernel of one of its operands, or into a new one; then merges what now fits."""
-        producers: dict[_Kernel, None] = {}
-        for value in self.sources(op.operands):
-            home = self.home.get(value.owner) if isinstance(value.owner, Op) else None
-            if home is not None:
-                producers[home] = None
         if op.name != "ng.dot":
+            producers = self.feeders(op)
             ranked = sorted(
                 producers, key=lambda k: (-self.space.size(k.domain or ()), k.kind == "map", -k.number)
             )
@@ -130,47 +138,39 @@ class _Fusion:
         self.open(op)
 
     def open(self, op: Op) -> None:
-        kernel = self.new(_first_kind(op))
-        if op.name == "ng.dot":
-            kernel.atoms[op.results[0]] = kernel.domain = self.space.atoms(shape_of(op.results[0].type))
-            kernel.rank = len(self.space.resolve(kernel.domain))
-            kernel.ops[op] = None
-            self.settle(op, kernel)
+        if op.name != "ng.dot":
+            self.open_kernel(op)
             return
+        kernel = self.new("dot")
+        kernel.atoms[op.results[0]] = kernel.domain = self.space.atoms(shape_of(op.results[0].type))
+        kernel.rank = len(self.space.resolve(kernel.domain))
+        kernel.ops[op] = None
+        self.settle(op, kernel)
+
+    def open_kernel(self, op: Op) -> None:
+        """A kernel that begins with this op and the free ops that it reads."""
+        kernel = self.new("map")
         if not self.add(op, kernel):
             # The op contradicts its own free operands (a broadcast across uneven reshapes): these get kernels.
-            self.discard(kernel)
             for value in op.operands:
-                if isinstance(value.owner, Op) and self.free(value.owner) and value.owner not in self.home:
-                    self.place_free(value.owner)
-            kernel = self.new(_first_kind(op))
-            assert self.add(op, kernel), f"{op} cannot stand in a kernel of its own"
+                free = self.unplaced(value)
+                if free is not None:
+                    self.place_free(free)
+            if not self.add(op, kernel):
+                raise Bug(f"{op.name} cannot stand in a kernel of its own", op.location)
         self.settle(op, kernel)
 
     def place_free(self, op: Op) -> None:
         """A kernel for an op that is normally repeated by its readers; a reshape stays a view."""
         if op.name in ("ng.reshape", "ng.constant"):
             self.alone(op)
-            return
-        kernel = self.new("map")
-        if self.add(op, kernel):
-            self.settle(op, kernel)
-            return
-        self.discard(kernel)
-        for value in op.operands:
-            if isinstance(value.owner, Op) and self.free(value.owner) and value.owner not in self.home:
-                self.place_free(value.owner)
-        kernel = self.new("map")
-        assert self.add(op, kernel)
-        self.settle(op, kernel)
+        else:
+            self.open_kernel(op)
 
     def new(self, kind: str) -> _Kernel:
         kernel = _Kernel(len(self.kernels), kind)
         self.kernels.append(kernel)
         return kernel
-
-    def discard(self, kernel: _Kernel) -> None:
-        self.kernels[kernel.number] = None
 
     def alone(self, op: Op) -> None:
         """An op that is no kernel of the kinds above: it stays as it is, and its operands must be in memory."""
@@ -188,12 +188,8 @@ class _Fusion:
         What stands in `inside` (a free op repeated there) is computed there, wherever else it stands.
         """
         own = inside.ops if inside is not None else {}
-        out: set[_Kernel] = set()
-        for value in self.sources(v for v in _reads(op) if v.owner not in own):
-            home = self.home.get(value.owner) if isinstance(value.owner, Op) else None
-            if home is not None:
-                out.add(home)
-        return out
+        sources = self.sources(v for v in _reads(op) if v.owner not in own)
+        return {home for v in sources if (home := self.home_of(v)) is not None}
 
     def follow(self, kernel: _Kernel, feeders: Iterable[_Kernel]) -> None:
         """`kernel` now comes after `feeders` and all that comes before them; so does everything after it."""
@@ -262,15 +258,7 @@ class _Fusion:
                     values.append(value)
                 elif not self.space.unify(known, atoms):
                     return False
-            for value in current.operands:
-                owner = value.owner
-                if (
-                    isinstance(owner, Op)
-                    and owner in self.order
-                    and self.free(owner)
-                    and owner not in self.home
-                ):
-                    pending.append(owner)
+            pending += [free for v in current.operands if (free := self.unplaced(v)) is not None]
         return True
 
     def allowed(self, op: Op, kernel: _Kernel) -> bool:
@@ -380,16 +368,11 @@ class _Fusion:
                 continue
             pending = _reads(op)
             while pending:
-                owner = pending.pop().owner
-                if (
-                    isinstance(owner, Op)
-                    and owner in self.order
-                    and self.free(owner)
-                    and owner not in self.home
-                ):
-                    self.place_free(owner)
-                    if owner.name == "ng.reshape":
-                        pending += owner.operands
+                free = self.unplaced(pending.pop())
+                if free is not None:
+                    self.place_free(free)
+                    if free.name == "ng.reshape":
+                        pending += free.operands
         for kernel in self.kernels:
             if kernel is not None:
                 for op in list(kernel.ops):
@@ -497,10 +480,6 @@ def _splat(op: Op) -> bool:
     value = op.attributes["value"]
     type = op.results[0].type
     return not isinstance(type, ShapedType) or type.size == 1 or getattr(value, "splat", False)
-
-
-def _first_kind(op: Op) -> str:
-    return "dot" if op.name == "ng.dot" else "map"
 
 
 def _reads(op: Op) -> list[Value]:
