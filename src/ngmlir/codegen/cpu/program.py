@@ -169,7 +169,7 @@ def _program(kernel: tile.KernelOp) -> str:
 
 
 def _lanes(function: Op, target: Target) -> int:
-    """Lanes of a register: of 4 byte elements if the function has such, else of its widest.
+    """Lanes of a register: of 4 byte elements if the function has such, else of its widest (i1: of bytes).
 
     Narrower elements then fill part of a machine register and wider ones two, which costs less than cutting
     and joining registers at each cast.
@@ -180,7 +180,7 @@ def _lanes(function: Op, target: Target) -> int:
         for value in (*op.results, *op.operands)
         if isinstance(value.type, VectorType)
     } - {0}
-    return target.lanes(4 if 4 in sizes or not sizes else max(sizes))
+    return target.lanes(4 if 4 in sizes else max(sizes, default=1))
 
 
 def _computing_bytes(element: Type) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ...ir.core import Op, Value
-from ...ir.types import MemRefType, VectorType, element_type
+from ...ir.types import MemRefType, VectorType, element_type, i1
 from ...support.target import Target
 from .plan import (
     PROGRAM_ELEMENTS,
@@ -82,7 +82,12 @@ class _Row:
         """Elements of one tile of a long row."""
         if self.kernel.masks:
             return BLOCK_TILE
-        return tile_width(self.kernel.target, widest_item(self.plan), len(self.plan.ops))
+        width = tile_width(self.kernel.target, widest_item(self.plan), len(self.plan.ops))
+        # What one element costs is then hardly more than the wait for the sum before.
+        # (Of i1 there are too few mask registers for more.)
+        masks = any(element_type(v.type) is i1 for v in self.plan.loops)
+        long = len(self.plan.ops) <= 3 and self.inner[-1] >= 32 * width and not masks
+        return 2 * width if long else width
 
     def full(self, value: Value) -> bool:
         """Whether a value runs over the reduced loops."""
