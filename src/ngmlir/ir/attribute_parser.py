@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types, attributes and locations in text. The base of the parser: it also walks the tokens."""
+"""Attributes and locations in text."""
 
 from __future__ import annotations
 
-import re
-
-from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
+from ..support.diagnostics import UNKNOWN, Location
 from .attributes import (
     ArrayAttr,
     Attribute,
@@ -23,291 +21,16 @@ from .attributes import (
     boolean,
     integers,
 )
+from .cursor import shortened
 from .definition import COMPUTED_FLOATS
-from .lexer import Token, tokenize_type, unquote
+from .lexer import Token, unquote
 from .literals import float_bits, float_value, integer_fits, item_bytes, wrap_integer
-from .types import (
-    DYNAMIC,
-    DialectType,
-    FloatType,
-    FunctionType,
-    IndexType,
-    IntegerType,
-    MemRefType,
-    NoneType,
-    ShapedType,
-    TensorType,
-    Type,
-    VectorType,
-    element_type,
-    f64,
-    i1,
-    i64,
-)
-
-_INTEGER_TYPE = re.compile(r"(u|s)?i([1-9][0-9]*)\Z")
-_FLOAT_TYPE = re.compile(r"(?:bf16|tf32|f(?:16|32|64|80|128)|f[468]E\w+)\Z")
-_DIMENSION = re.compile(r"\s*(\?|[0-9]+)\s*x")
-_SHAPED = {"tensor": TensorType, "vector": VectorType, "memref": MemRefType}
-#: MLIR counts elements in 64 bits; a shape that overflows it can be no array of ours.
-_MAX_ELEMENTS = 1 << 62
+from .type_parser import TypeParser
+from .types import FloatType, IndexType, IntegerType, ShapedType, Type, element_type, f64, i1, i64
 
 
-class AttributeParser:
-    """A cursor over tokens with the rules for types and attributes."""
-
-    def __init__(self, text: str, file: str, tokens: list[Token]):
-        self.text, self.file, self.tokens = text, file, tokens
-        self.at = 0
-        self.token = tokens[0]
-        self.kind = self.token.kind
-        self.depth = 0
-        self.aliases: dict[str, Type | Attribute | Location] = {}
-        self.known_types: dict[str, Type] = {}
-
-    # -- the cursor --------------------------------------------------------------------------------------
-
-    def place(self, offset: int) -> Location:
-        raise NotImplementedError
-
-    def deeper(self) -> None:
-        raise NotImplementedError
-
-    def sync(self) -> None:
-        self.token = self.tokens[self.at]
-        self.kind = self.token.kind
-
-    def advance(self) -> Token:
-        token = self.token
-        if token.kind != "end":
-            self.at += 1
-            self.token = self.tokens[self.at]
-            self.kind = self.token.kind
-        return token
-
-    def accept(self, kind: str) -> bool:
-        if self.kind == kind:
-            self.advance()
-            return True
-        return False
-
-    def accept_word(self, word: str) -> bool:
-        if self.kind == "bare" and self.token.text == word:
-            self.advance()
-            return True
-        return False
-
-    def expect(self, kind: str, message: str = "") -> Token:
-        if self.kind != kind:
-            raise self.error(message or f"expected '{kind}'")
-        return self.advance()
-
-    def expect_text(self, text: str) -> None:
-        if self.token.text != text:
-            raise self.error(f"expected '{text}'")
-        self.advance()
-
-    def take(self, kind: str, what: str = "") -> Token:
-        if self.kind != kind:
-            raise self.error(f"expected {what or f'a {kind}'}")
-        return self.advance()
-
-    def error(self, message: str) -> UserError:
-        found = "the end of the text" if self.kind == "end" else f"'{_shortened(self.token.text)}'"
-        return self.error_at(f"{message}, found {found}", self.token.start, length=len(self.token.text))
-
-    def error_at(self, message: str, start: int, hint: str = "", length: int = 1) -> UserError:
-        return UserError(Diagnostic(message, self.place(start), hint=hint, length=length), source=self.text)
-
-    def integer(self) -> int:
-        return int(self.take("integer").text)
-
-    def symbol_name(self) -> str:
-        text = self.take("symbol", "a symbol @name").text[1:]
-        return unquote(text) if text.startswith('"') else text
-
-    # -- types -------------------------------------------------------------------------------------------
-
-    def type(self) -> Type:
-        token = self.token
-        if token.kind == "shaped":
-            known = self.known_types.get(token.text)
-            if known is None:
-                known = self.known_types[token.text] = self.inside_token(token)
-            self.advance()
-            return known
-        if token.kind == "bare":
-            if token.text in _SHAPED:
-                return self.shaped_type(token)
-            found = self.scalar_type(token.text)
-            if found is not None:
-                self.advance()
-                return found
-        elif token.kind == "(":
-            return self.function_type()
-        elif token.kind == "alias" and token.text[0] == "!":
-            return self.dialect_type()
-        raise self.error("expected a type")
-
-    def scalar_type(self, text: str) -> Type | None:
-        known = self.known_types.get(text)
-        if known is not None:
-            return known
-        made: Type | None = None
-        integer = _INTEGER_TYPE.match(text)
-        if integer is not None and int(integer[2]) < 1 << 24:
-            made = IntegerType(int(integer[2]), integer[1] or "")
-        elif _FLOAT_TYPE.match(text):
-            made = FloatType(text)
-        elif text == "index":
-            made = IndexType()
-        elif text == "none":
-            made = NoneType()
-        if made is not None:
-            self.known_types[text] = made
-        return made
-
-    def inside_token(self, token: Token) -> Type:
-        """The type that a `shaped` token spells."""
-        outer = self.tokens, self.at
-        self.tokens = tokenize_type(self.text, self.file, token.start, token.start + len(token.text))
-        self.at = 0
-        self.sync()
-        made = self.shaped_type(self.token)
-        self.tokens, self.at = outer
-        self.sync()
-        return made
-
-    def shaped_type(self, token: Token) -> Type:
-        """`tensor<4x?xf32, #axes>`: read from the characters, since `4x3xf32` makes no sensible tokens."""
-        self.advance()
-        self.expect("<")
-        shape, offset = self.dimensions(self.tokens[self.at - 1].start + 1)
-        while self.tokens[self.at].start < offset:
-            self.at += 1
-        if self.tokens[self.at].start > offset and not self.text[offset : self.tokens[self.at].start].isspace():
-            # The element type is the tail of a token such as `x3xf32`.
-            self.at -= 1
-            element = self.element_at(offset)
-        else:
-            self.sync()
-            element = self.type()
-        self.sync()
-        return self.finish_shaped(token, shape, element)
-
-    def dimensions(self, offset: int) -> tuple[tuple[int, ...], int]:
-        shape: list[int] = []
-        elements = 1
-        while found := _DIMENSION.match(self.text, offset):
-            size = DYNAMIC if found[1] == "?" else int(found[1][:20])
-            elements *= max(1, size)
-            if elements > _MAX_ELEMENTS:
-                raise self.error_at("the shape has more elements than can be counted", offset)
-            shape.append(size)
-            offset = found.end()
-        if len(shape) > 64:
-            raise self.error_at("more than 64 dimensions", offset)
-        while offset < len(self.text) and self.text[offset].isspace():
-            offset += 1
-        return tuple(shape), offset
-
-    def element_at(self, offset: int) -> Type:
-        """The element type that starts inside the current token."""
-        found = re.compile(r"\w+").match(self.text, offset)
-        element = self.scalar_type(found[0]) if found else None
-        if element is None or found is None:
-            raise self.error_at("expected an element type", offset)
-        while self.tokens[self.at].start < found.end():
-            self.at += 1
-        return element
-
-    def finish_shaped(self, token: Token, shape: tuple[int, ...], element: Type) -> Type:
-        if isinstance(element, (ShapedType, FunctionType)):
-            raise self.error_at(f"{element} cannot be an element", token.start)
-        if token.text == "tensor":
-            encoding = self.attribute() if self.accept(",") else None
-            self.expect(">")
-            if isinstance(encoding, AxesAttr) and len(encoding.names) != len(shape):
-                raise self.error_at(
-                    f"{len(shape)} dimensions but {len(encoding.names)} axis names", token.start
-                )
-            return TensorType(shape, element, encoding)
-        if token.text == "vector":
-            self.expect(">")
-            if DYNAMIC in shape:
-                raise self.error_at("a vector has no dynamic dimensions", token.start)
-            return VectorType(shape, element)
-        strides, base, space = None, 0, 0
-        while self.accept(","):
-            if self.accept_word("strided"):
-                strides, base = self.strided_layout()
-            else:
-                space = self.integer()
-                if self.accept(":"):
-                    self.type()
-        self.expect(">")
-        if strides is not None and len(strides) != len(shape):
-            raise self.error_at(f"{len(shape)} dimensions but {len(strides)} strides", token.start)
-        return MemRefType(shape, element, strides, base, space)
-
-    def strided_layout(self) -> tuple[tuple[int, ...], int]:
-        self.expect("<")
-        self.expect("[")
-        strides: list[int] = []
-        while self.kind != "]":
-            strides.append(DYNAMIC if self.accept("?") else self.integer())
-            if not self.accept(","):
-                break
-        self.expect("]")
-        offset = 0
-        if self.accept(","):
-            self.expect_text("offset")
-            self.expect(":")
-            offset = DYNAMIC if self.accept("?") else self.integer()
-        self.expect(">")
-        return tuple(strides), offset
-
-    def function_type(self) -> FunctionType:
-        inputs = self.type_list()
-        self.expect("->")
-        results = self.type_list() if self.kind == "(" else [self.type()]
-        return FunctionType(tuple(inputs), tuple(results))
-
-    def type_list(self) -> list[Type]:
-        self.expect("(")
-        self.deeper()
-        types: list[Type] = []
-        while self.kind != ")":
-            types.append(self.type())
-            if not self.accept(","):
-                break
-        self.expect(")")
-        self.depth -= 1
-        return types
-
-    def dialect_type(self) -> Type:
-        token = self.advance()
-        alias = self.aliases.get(token.text)
-        if isinstance(alias, Type):
-            return alias
-        if "." not in token.text:
-            raise self.error_at(f"type alias {token.text} is not defined", token.start)
-        return DialectType(token.text + self.angle_body())
-
-    def angle_body(self) -> str:
-        """The characters of a balanced `<...>` if one follows, else ''."""
-        if self.kind != "<":
-            return ""
-        start, open_angles = self.token.start, 0
-        while True:
-            token = self.advance()
-            if token.kind == "end":
-                raise self.error_at("'<' is not closed", start)
-            open_angles += (token.kind == "<") - (token.kind == ">")
-            if open_angles == 0:
-                return self.text[start : token.start + 1]
-
-    # -- attributes --------------------------------------------------------------------------------------
+class AttributeParser(TypeParser):
+    """A cursor that also reads attributes and locations."""
 
     def alias_definition(self) -> None:
         token = self.advance()
@@ -349,7 +72,7 @@ class AttributeParser:
             self.advance()
             return StringAttr(unquote(text))
         if kind in ("integer", "float", "hex"):
-            return self.number(None)
+            return self.number()
         if kind == "symbol":
             path = [self.symbol_name()]
             while self.accept("::"):
@@ -409,22 +132,20 @@ class AttributeParser:
             raise self.error_at(f"attribute alias {token.text} is not defined", token.start)
         return DialectAttr(token.text + self.angle_body())
 
-    def number(self, type: Type | None) -> Attribute:
-        """A number with its `: type`; with `type` given, of that type and without the clause."""
+    def number(self) -> FloatAttr | IntegerAttr:
+        """A number with its `: type`; without it, f64 or i64."""
         token = self.advance()
-        if type is None:
-            natural = f64 if token.kind == "float" else i64
-            return self.number_of(token, self.type() if self.accept(":") else natural)
-        return self.number_of(token, type)
+        natural = f64 if token.kind == "float" else i64
+        return self.number_of(token, self.type() if self.accept(":") else natural)
 
-    def number_of(self, token: Token, type: Type) -> Attribute:
+    def number_of(self, token: Token, type: Type) -> FloatAttr | IntegerAttr:
         if isinstance(type, FloatType):
             if type.text not in COMPUTED_FLOATS:
                 raise self.error_at(f"numbers of type {type} cannot be read", token.start)
             return FloatAttr(self.float_bits(token, type), type)
         if isinstance(type, (IntegerType, IndexType)):
             return IntegerAttr(self.integer_value(token, type), type)
-        hint = f"a constant of {type} is dense<{_shortened(token.text)}>" if isinstance(type, ShapedType) else ""
+        hint = f"a constant of {type} is dense<{shortened(token.text)}>" if isinstance(type, ShapedType) else ""
         raise self.error_at(f"{type} is not the type of a number", token.start, hint)
 
     def float_bits(self, token: Token, type: Type) -> int:
@@ -434,17 +155,17 @@ class AttributeParser:
                 raise self.error_at(f"{token.text} has more bits than {type}", token.start)
             return bits
         if token.kind not in ("float", "integer"):
-            raise self.error_at(f"expected a number, found '{_shortened(token.text)}'", token.start)
+            raise self.error_at(f"expected a number, found '{shortened(token.text)}'", token.start)
         bits = float_bits(float(token.text), type)
         if float_value(bits, type) in (float("inf"), float("-inf")):
-            raise self.error_at(f"{_shortened(token.text)} does not fit in {type}", token.start)
+            raise self.error_at(f"{shortened(token.text)} does not fit in {type}", token.start)
         return bits
 
     def integer_value(self, token: Token, type: Type) -> int:
         if token.text in ("true", "false") and type is i1:
             return int(token.text == "true")
         if token.kind not in ("integer", "hex"):
-            raise self.error_at(f"expected an integer, found '{_shortened(token.text)}'", token.start)
+            raise self.error_at(f"expected an integer, found '{shortened(token.text)}'", token.start)
         if len(token.text) > 40:
             raise self.error_at(f"the number does not fit in {type}", token.start)
         value = int(token.text, 0) if token.kind == "hex" else int(token.text)
@@ -461,7 +182,7 @@ class AttributeParser:
             while self.kind != ">":
                 token = self.advance()
                 number = self.number_of(token, element)
-                values.append(number.bits if isinstance(number, FloatAttr) else number.value)  # type: ignore[attr-defined]
+                values.append(number.bits if isinstance(number, FloatAttr) else number.value)
                 if not self.accept(","):
                     break
         self.expect(">")
@@ -536,11 +257,9 @@ class AttributeParser:
         if not self.accept("["):
             token = self.advance()
             number = self.number_of(token, element)
-            if isinstance(number, FloatAttr):
-                data += number.bits.to_bytes(item_bytes(element), "little")
-            else:
-                value: int = number.value  # type: ignore[attr-defined]
-                data += (value & ((1 << 8 * item_bytes(element)) - 1)).to_bytes(item_bytes(element), "little")
+            size = item_bytes(element)
+            bits = number.bits if isinstance(number, FloatAttr) else number.value & ((1 << 8 * size) - 1)
+            data += bits.to_bytes(size, "little")
             return ()
         self.deeper()
         inner: tuple[int, ...] | None = None
@@ -631,7 +350,3 @@ class AttributeParser:
         if token.text == "unknown":
             return UNKNOWN
         raise self.error_at("expected a location", token.start)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -19,7 +19,7 @@ _LISTED = 64
 
 def quote(text: str) -> str:
     """An MLIR string literal: printable ASCII as it is, the rest as `\\XX` bytes."""
-    out = []
+    out: list[str] = []
     for byte in text.encode("utf-8", "surrogateescape"):
         if byte in (0x22, 0x5C):
             out.append("\\" + chr(byte))
@@ -209,7 +209,7 @@ def elements(array: Any, type: ShapedType | None = None) -> ElementsAttr:
 
 
 def dictionary_text(items: tuple[tuple[str, Attribute], ...]) -> str:
-    parts = []
+    parts: list[str] = []
     for name, value in items:
         key = name if _BARE.match(name) else quote(name)
         parts.append(key if isinstance(value, UnitAttr) else f"{key} = {value}")

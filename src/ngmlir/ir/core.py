@@ -113,8 +113,8 @@ class Op:
         else:
             names = [v.name for v in old]
             op.results = tuple(Value(t, op, i, names[i] if i < len(names) else "") for i, t in enumerate(types))
-        if isinstance(op, UnregisteredOp):
-            op.full_name = self.full_name  # type: ignore[attr-defined]
+        if isinstance(self, UnregisteredOp) and isinstance(op, UnregisteredOp):
+            op.full_name = self.full_name
         return op
 
     def walk(self) -> Iterator[Op]:

@@ -55,14 +55,14 @@ COMPUTED_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 COMPUTED_WIDTHS = frozenset({8, 16, 32, 64})
 
 
-def _computed_integer(t: Type) -> bool:
-    return isinstance(t, IntegerType) and t.width in COMPUTED_WIDTHS and t.sign in ("", "u")
+def _computed_integer(t: Type, signs: tuple[str, ...] = ("", "u")) -> bool:
+    return isinstance(t, IntegerType) and t.width in COMPUTED_WIDTHS and t.sign in signs
 
 
 ELEMENTS: dict[str, Callable[[Type], bool]] = {
     "float": lambda t: t.text in COMPUTED_FLOATS,
     "integer": lambda t: _computed_integer(t) or isinstance(t, IndexType),
-    "signed": lambda t: t.text in COMPUTED_FLOATS or (_computed_integer(t) and not t.unsigned) or isinstance(t, IndexType),  # type: ignore[attr-defined]
+    "signed": lambda t: t.text in COMPUTED_FLOATS or _computed_integer(t, ("",)) or isinstance(t, IndexType),
     "bits": lambda t: t is i1 or _computed_integer(t) or isinstance(t, IndexType),
     "bool": lambda t: t is i1,
     "numeric": lambda t: t.text in COMPUTED_FLOATS or _computed_integer(t) or isinstance(t, IndexType),
@@ -151,7 +151,8 @@ class OpDefinition:
         variadic = any(o.variadic for o in self.operands)
         if spare < 0 or (spare and not variadic):
             return None
-        groups, at = [], 0
+        groups: list[tuple[Operand, int, int]] = []
+        at = 0
         for operand in self.operands:
             width = spare if operand.variadic else 1
             groups.append((operand, at, at + width))

@@ -95,7 +95,7 @@ def float_text(bits: int, element: Type) -> str:
     value = float_value(bits, element)
     if value != value or value in (float("inf"), float("-inf")):
         return hexadecimal
-    for precision in (6, 8, 9, 17) if element.width > 16 else (4, 6):  # type: ignore[attr-defined]
+    for precision in (6, 8, 9, 17) if item_bytes(element) > 2 else (4, 6):
         text = f"{value:.{precision}g}"
         if float_bits(float(text), element) == bits:
             break
@@ -113,17 +113,25 @@ def integer_text(value: int, element: Type) -> str:
     return str(value)
 
 
+def _width(element: Type) -> tuple[int, bool]:
+    """Bits of an integer type, and whether it is unsigned; `index` counts as i64."""
+    if isinstance(element, IntegerType):
+        return element.width, element.unsigned
+    assert isinstance(element, IndexType)
+    return 64, False
+
+
 def integer_fits(value: int, element: Type) -> bool:
     """Whether `value` can be written as an `element` (signless types take both signed and unsigned spellings)."""
-    width = 64 if isinstance(element, IndexType) else element.width  # type: ignore[attr-defined]
-    low = 0 if getattr(element, "unsigned", False) else -(1 << (width - 1)) if width > 1 else -1
+    width, unsigned = _width(element)
+    low = 0 if unsigned else -(1 << (width - 1)) if width > 1 else -1
     return low <= value < (1 << width)
 
 
 def wrap_integer(value: int, element: Type) -> int:
     """`value` in the canonical range of `element`: signed for signless types, 0/1 for i1."""
-    width = 64 if isinstance(element, IndexType) else element.width  # type: ignore[attr-defined]
+    width, unsigned = _width(element)
     value &= (1 << width) - 1
-    if width > 1 and not getattr(element, "unsigned", False) and value >> (width - 1):
+    if width > 1 and not unsigned and value >> (width - 1):
         value -= 1 << width
     return value

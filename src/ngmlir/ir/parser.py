@@ -21,9 +21,6 @@ from .types import FunctionType, Type
 
 Words = Mapping[str, type[Op]]
 
-#: Regions, attributes and types may nest this deep; beyond it the text is refused (Python's own stack is finite).
-MAX_DEPTH = 96
-
 
 def parse(text: str, words: Words, *, file: str = "<text>", unregistered: bool = False) -> ModuleOp:
     """The module that `text` spells. Ops at top level need no `module { }` around them.
@@ -344,7 +341,7 @@ class _Parser(AttributeParser):
         attributes["sym_name"] = StringAttr(self.symbol_name())
         arguments: list[tuple[str, Type, int]] = []
         inputs: list[Type] = []
-        details: list[Attribute] = []
+        details: list[DictAttr] = []
         self.expect("(")
         while self.kind != ")":
             if self.kind == "value":
@@ -362,7 +359,7 @@ class _Parser(AttributeParser):
         if self.accept_word("attributes"):
             attributes.update(self.dictionary())
         for key, given in (("arg_attrs", details), ("res_attrs", result_details)):
-            if any(d.items for d in given):  # type: ignore[attr-defined]
+            if any(d.items for d in given):
                 attributes[key] = ArrayAttr(tuple(given))
         attributes["function_type"] = TypeAttr(FunctionType(tuple(inputs), tuple(results)))
         _add_defaults(definition, attributes)
@@ -373,9 +370,9 @@ class _Parser(AttributeParser):
             region = self.region(True, arguments)
         return cls((), (), attributes, (region,), self.place(start))
 
-    def function_results(self) -> tuple[list[Type], list[Attribute]]:
+    def function_results(self) -> tuple[list[Type], list[DictAttr]]:
         types: list[Type] = []
-        details: list[Attribute] = []
+        details: list[DictAttr] = []
         if not self.accept("->"):
             return types, details
         if not self.accept("("):
@@ -415,7 +412,7 @@ class _Parser(AttributeParser):
             attributes[literal] = self.literal_of((results or types)[0])
             self.at = after
             self.sync()
-        regions = []
+        regions: list[Region] = []
         isolated = "isolated" in definition.traits
         for _ in definition.regions:
             regions.append(self.region(isolated))
@@ -463,11 +460,6 @@ class _Parser(AttributeParser):
         if len(fixed) != len(definition.results):
             raise self.error_at("expected (operand types) -> result types", start)
         return [given] * len(names), [given] * len(fixed)
-
-    def deeper(self) -> None:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise self.error(f"nested deeper than {MAX_DEPTH} levels")
 
 
 def _add_defaults(definition: OpDefinition, attributes: dict[str, Attribute]) -> None:

@@ -137,7 +137,7 @@ class _Printer:
                 piece = operands[0]
             else:
                 groups = groups or definition.operand_groups(len(operands)) or []
-                piece = next((", ".join(operands[a:b]) for o, a, b in groups if o.name == part[1:]), None)  # type: ignore[assignment]
+                piece = next((", ".join(operands[a:b]) for o, a, b in groups if o.name == part[1:]), None)
                 if piece is None:
                     shown.add(part[1:])
                     piece = _short(attributes.get(part[1:]))

@@ -164,7 +164,8 @@ class MemRefType(ShapedType):
         """Strides in elements, also where the type leaves them implicit."""
         if self.strides is not None:
             return self.strides
-        strides, step = [], 1
+        strides: list[int] = []
+        step = 1
         for d in reversed(self.shape):
             strides.append(step)
             step *= d

@@ -297,7 +297,7 @@ def _constrained(operand: Operand, type: Type, bound: dict[str, Type], what: str
 
 
 def _attributes(op: Op, definition: OpDefinition) -> list[str]:
-    bad = []
+    bad: list[str] = []
     for field in definition.attributes:
         value = op.attributes.get(field.name)
         if value is None:

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tokens of a text, walked from left to right, and errors that know their place."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from ..support.diagnostics import Diagnostic, Location, UserError
+from .lexer import Token, unquote
+
+#: Regions, attributes and types may nest this deep; beyond it the text is refused (Python's own stack is finite).
+MAX_DEPTH = 96
+
+
+class Cursor(ABC):
+    """Stands at one token: `accept` takes it if it is of a kind, `expect` and `take` ask for that kind."""
+
+    def __init__(self, text: str, file: str, tokens: list[Token]):
+        self.text, self.file, self.tokens = text, file, tokens
+        self.at = 0
+        self.token = tokens[0]
+        self.kind = self.token.kind
+        self.depth = 0
+
+    @abstractmethod
+    def place(self, offset: int) -> Location:
+        """Where a character of the text stands."""
+
+    def sync(self) -> None:
+        """Looks at the token again after `tokens` or `at` were set."""
+        self.token = self.tokens[self.at]
+        self.kind = self.token.kind
+
+    def advance(self) -> Token:
+        token = self.token
+        if token.kind != "end":
+            self.at += 1
+            self.token = self.tokens[self.at]
+            self.kind = self.token.kind
+        return token
+
+    def accept(self, kind: str) -> bool:
+        if self.kind == kind:
+            self.advance()
+            return True
+        return False
+
+    def accept_word(self, word: str) -> bool:
+        if self.kind == "bare" and self.token.text == word:
+            self.advance()
+            return True
+        return False
+
+    def expect(self, kind: str, message: str = "") -> Token:
+        if self.kind != kind:
+            raise self.error(message or f"expected '{kind}'")
+        return self.advance()
+
+    def expect_text(self, text: str) -> None:
+        if self.token.text != text:
+            raise self.error(f"expected '{text}'")
+        self.advance()
+
+    def take(self, kind: str, what: str = "") -> Token:
+        if self.kind != kind:
+            raise self.error(f"expected {what or f'a {kind}'}")
+        return self.advance()
+
+    def error(self, message: str) -> UserError:
+        found = "the end of the text" if self.kind == "end" else f"'{shortened(self.token.text)}'"
+        return self.error_at(f"{message}, found {found}", self.token.start, length=len(self.token.text))
+
+    def error_at(self, message: str, start: int, hint: str = "", length: int = 1) -> UserError:
+        return UserError(Diagnostic(message, self.place(start), hint=hint, length=length), source=self.text)
+
+    def deeper(self) -> None:
+        """Counts one more open bracket; whoever calls it takes it back where the bracket closes."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.error(f"nested deeper than {MAX_DEPTH} levels")
+
+    def integer(self) -> int:
+        return int(self.take("integer").text)
+
+    def symbol_name(self) -> str:
+        text = self.take("symbol", "a symbol @name").text[1:]
+        return unquote(text) if text.startswith('"') else text
+
+    def angle_body(self) -> str:
+        """The characters of a balanced `<...>` if one follows, else ''."""
+        if self.kind != "<":
+            return ""
+        start, open_angles = self.token.start, 0
+        while True:
+            token = self.advance()
+            if token.kind == "end":
+                raise self.error_at("'<' is not closed", start)
+            open_angles += (token.kind == "<") - (token.kind == ">")
+            if open_angles == 0:
+                return self.text[start : token.start + 1]
+
+
+def shortened(text: str) -> str:
+    """A token as messages quote it."""
+    return text if len(text) <= 40 else text[:37] + "..."
