@@ -39,13 +39,13 @@ class OpText:
     dialect: str
     name: str
     location: Location
-    operands: list[OperandText] = field(default_factory=list)
-    results: list[OperandText] = field(default_factory=list)
-    attributes: list[AttributeText] = field(default_factory=list)
-    regions: list[str] = field(default_factory=list)
-    traits: list[str] = field(default_factory=list)
+    operands: list[OperandText] = field(default_factory=list[OperandText])
+    results: list[OperandText] = field(default_factory=list[OperandText])
+    attributes: list[AttributeText] = field(default_factory=list[AttributeText])
+    regions: list[str] = field(default_factory=list[str])
+    traits: list[str] = field(default_factory=list[str])
     rule: str = ""
-    form: list[str] = field(default_factory=list)
+    form: list[str] = field(default_factory=list[str])
     doc: str = ""
     example: str = ""
 
@@ -118,7 +118,8 @@ def _head(dialect: str, text: str, where: Location) -> OpText:
 
 def _split(text: str) -> list[str]:
     """Splits at commas outside parentheses."""
-    parts, depth, current = [], 0, ""
+    parts: list[str] = []
+    depth, current = 0, ""
     for character in text:
         depth += (character == "(") - (character == ")")
         if character == "," and depth == 0:

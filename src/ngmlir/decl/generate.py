@@ -127,9 +127,10 @@ def _accessors(op: OpText) -> list[str]:
         type = _python_type(item.kind, _GETTERS)
         if item.optional:
             type += " | None"
-        getter = "enum" if item.kind.startswith("enum(") else item.kind
-        ignore = "  # pyright: ignore" if item.optional or getter == "enum" else ""
-        lines += _property(python_name(item.name), type, f'fields.get_{getter}(self, "{item.name}"){ignore}')
+        getter = f"{'find' if item.optional or item.kind == 'unit' else 'get'}_{item.kind.partition('(')[0]}"
+        # What an enum's text may be is the verifier's to know.
+        ignore = "  # pyright: ignore" if item.kind.startswith("enum(") else ""
+        lines += _property(python_name(item.name), type, f'fields.{getter}(self, "{item.name}"){ignore}')
     for i, region in enumerate(op.regions):
         lines += _property(python_name(region), "Region", f"self.regions[{i}]")
     return lines
@@ -204,7 +205,7 @@ def generated() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    stale = []
+    stale: list[Path] = []
     for path, text in generated().items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)

@@ -147,7 +147,7 @@ class Module:
         """One attachment per buffer: accesses with different attachments never touch the same bytes."""
         domain = self.distinct_metadata()
         scopes = [self.distinct_metadata(domain) for _ in range(count)]
-        result = []
+        result: list[str] = []
         for scope in scopes:
             others = ", ".join(other for other in scopes if other != scope)
             result.append(

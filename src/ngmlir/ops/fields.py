@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..ir.attributes import (
     ArrayAttr,
@@ -24,6 +24,7 @@ from ..ir.core import Op, Region
 from ..ir.types import Type, i1, i64
 
 V = TypeVar("V")
+A = TypeVar("A", bound=Attribute)
 
 
 def default(kind: str, text: str) -> Attribute:
@@ -80,24 +81,36 @@ def attributes_of(op: type[Op], values: Mapping[str, Any]) -> dict[str, Attribut
     return out
 
 
-def get_i64(op: Op, name: str) -> int:
-    return op.attributes[name].value  # type: ignore[attr-defined]
+class Attributed(Protocol):
+    """An op, or what a type rule sees of one."""
+
+    @property
+    def attributes(self) -> Mapping[str, Attribute]: ...
 
 
-def get_i64s(op: Op, name: str) -> tuple[int, ...]:
-    attribute = op.attributes.get(name)
-    return attribute.values if attribute is not None else None  # type: ignore[attr-defined, return-value]
+def _read(op: Attributed, name: str, kind: type[A]) -> A:
+    attribute = op.attributes[name]
+    assert isinstance(attribute, kind), f"{name} is {attribute}"
+    return attribute
 
 
-def get_bool(op: Op, name: str) -> bool:
-    return bool(op.attributes[name].value)  # type: ignore[attr-defined]
+def get_i64(op: Attributed, name: str) -> int:
+    return _read(op, name, IntegerAttr).value
 
 
-def get_bools(op: Op, name: str) -> tuple[bool, ...]:
-    return tuple(bool(v) for v in op.attributes[name].values)  # type: ignore[attr-defined]
+def get_i64s(op: Attributed, name: str) -> tuple[int, ...]:
+    return _read(op, name, DenseArrayAttr).values
 
 
-def get_str(op: Op, name: str) -> str:
+def get_bool(op: Attributed, name: str) -> bool:
+    return bool(_read(op, name, IntegerAttr).value)
+
+
+def get_bools(op: Attributed, name: str) -> tuple[bool, ...]:
+    return tuple(bool(v) for v in _read(op, name, DenseArrayAttr).values)
+
+
+def get_str(op: Attributed, name: str) -> str:
     attribute = op.attributes.get(name)
     return attribute.value if isinstance(attribute, StringAttr) else ""
 
@@ -105,28 +118,42 @@ def get_str(op: Op, name: str) -> str:
 get_enum = get_str
 
 
-def get_symbol(op: Op, name: str) -> str:
-    return op.attributes[name].name  # type: ignore[attr-defined]
+def get_symbol(op: Attributed, name: str) -> str:
+    return _read(op, name, SymbolRefAttr).name
 
 
-def get_type(op: Op, name: str) -> Type:
-    return op.attributes[name].type  # type: ignore[attr-defined]
+def get_type(op: Attributed, name: str) -> Type:
+    return _read(op, name, TypeAttr).type
 
 
-def get_unit(op: Op, name: str) -> bool:
+def get_axes(op: Attributed, name: str) -> tuple[str, ...]:
+    return _read(op, name, AxesAttr).names
+
+
+def get_number(op: Attributed, name: str) -> Attribute:
+    return op.attributes[name]
+
+
+get_any = get_literal = get_number
+
+
+# Of attributes that an op may lack: None without them.
+
+
+def find_i64(op: Attributed, name: str) -> int | None:
+    return get_i64(op, name) if name in op.attributes else None
+
+
+def find_i64s(op: Attributed, name: str) -> tuple[int, ...] | None:
+    return get_i64s(op, name) if name in op.attributes else None
+
+
+def find_number(op: Attributed, name: str) -> Attribute | None:
+    return op.attributes.get(name)
+
+
+def find_unit(op: Attributed, name: str) -> bool:
     return name in op.attributes
-
-
-def get_axes(op: Op, name: str) -> tuple[str, ...]:
-    return op.attributes[name].names  # type: ignore[attr-defined]
-
-
-def get_any(op: Op, name: str) -> Attribute:
-    return op.attributes.get(name)  # type: ignore[return-value]
-
-
-get_number = get_any
-get_literal = get_any
 
 
 def array_items(attribute: Attribute) -> tuple[Attribute, ...]:

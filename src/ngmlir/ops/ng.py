@@ -1847,7 +1847,7 @@ class PadOp(Op):
 
     @property
     def value(self) -> Attribute | None:
-        return fields.get_number(self, "value")  # pyright: ignore
+        return fields.find_number(self, "value")
 
 
 class ConcatenateOp(Op):
@@ -2106,7 +2106,7 @@ class LookupOp(Op):
 
     @property
     def pad(self) -> int | None:
-        return fields.get_i64(self, "pad")  # pyright: ignore
+        return fields.find_i64(self, "pad")
 
 
 class SumOp(Op):

@@ -31,6 +31,7 @@ from ..ir.types import (
     with_element,
 )
 from ..support.diagnostics import UserError
+from .fields import find_i64s, get_i64, get_i64s
 
 Types = Sequence[Type]
 
@@ -45,14 +46,6 @@ def reshaped(like: Type, shape: Sequence[int], names: Sequence[str] | None = Non
 
 def names_of(type: Type) -> tuple[str, ...] | None:
     return type.axes if isinstance(type, TensorType) else None
-
-
-def _values(t: Typing, name: str) -> tuple[int, ...]:
-    return t.attributes[name].values  # type: ignore[attr-defined]
-
-
-def _value(t: Typing, name: str) -> int:
-    return t.attributes[name].value  # type: ignore[attr-defined]
 
 
 def _require(condition: bool, message: str, hint: str = "") -> None:
@@ -76,13 +69,13 @@ def same_kind(a: Type, b: Type) -> bool:
 
 
 def _axis(t: Typing, rank: int, name: str = "axis") -> int:
-    axis = _value(t, name)
+    axis = get_i64(t, name)
     _require(0 <= axis < rank, f"axis {axis} of an operand with {rank} dimensions")
     return axis
 
 
 def _axes(t: Typing, rank: int) -> tuple[int, ...]:
-    axes = _values(t, "axes")
+    axes = get_i64s(t, "axes")
     _require(all(0 <= a < rank for a in axes), f"axes {list(axes)} of an operand with {rank} dimensions")
     _require(len(set(axes)) == len(axes), f"axes {list(axes)} name a dimension twice")
     return axes
@@ -107,7 +100,7 @@ def constant(t: Typing) -> Types:
 def iota(t: Typing) -> Types:
     (type,) = t.results
     rank = len(shape_of(type))
-    _require(0 <= _value(t, "dimension") < max(rank, 1), f"dimension {_value(t, 'dimension')} of {type}")
+    _require(0 <= get_i64(t, "dimension") < max(rank, 1), f"dimension {get_i64(t, 'dimension')} of {type}")
     return t.results
 
 
@@ -139,7 +132,7 @@ def bitcast(t: Typing) -> Types:
 
 
 def broadcast(t: Typing) -> Types:
-    (source,), (target,), dims = t.operands, t.results, _values(t, "dimensions")
+    (source,), (target,), dims = t.operands, t.results, get_i64s(t, "dimensions")
     shape, names = shape_of(source), names_of(source)
     _require(same_kind(source, target) and element_type(source) is element_type(target), f"cannot broadcast {source} to {target}")
     _require(len(dims) == len(shape), f"{len(shape)} dimensions, but {len(dims)} places for them")
@@ -154,7 +147,7 @@ def broadcast(t: Typing) -> Types:
 
 
 def transpose(t: Typing) -> Types:
-    (source,), order = t.operands, _values(t, "permutation")
+    (source,), order = t.operands, get_i64s(t, "permutation")
     shape, names = shape_of(source), names_of(source)
     _require(sorted(order) == list(range(len(shape))), f"{list(order)} is no permutation of {len(shape)} dimensions")
     return [reshaped(source, [shape[i] for i in order], [names[i] for i in order] if names is not None else None)]
@@ -182,10 +175,10 @@ def slice_size(start: int, limit: int, step: int) -> int:
 
 def slice(t: Typing) -> Types:
     (source,) = t.operands
-    starts, limits, steps = (_values(t, n) for n in ("starts", "limits", "steps"))
+    starts, limits, steps = (get_i64s(t, n) for n in ("starts", "limits", "steps"))
     shape = shape_of(source)
     _require(len(starts) == len(limits) == len(steps) == len(shape), f"{len(shape)} dimensions, but {len(starts)} starts, {len(limits)} limits, {len(steps)} steps")
-    sizes = []
+    sizes: list[int] = []
     for d, (size, start, limit, step) in enumerate(zip(shape, starts, limits, steps, strict=True)):
         _require(step != 0, f"step 0 in dimension {d}")
         count = slice_size(start, limit, step)
@@ -197,13 +190,13 @@ def slice(t: Typing) -> Types:
 
 
 def pad(t: Typing) -> Types:
-    (source,), low, high = t.operands, _values(t, "low"), _values(t, "high")
+    (source,), low, high = t.operands, get_i64s(t, "low"), get_i64s(t, "high")
     shape = shape_of(source)
     _require(len(low) == len(high) == len(shape), f"{len(shape)} dimensions, but {len(low)} and {len(high)} paddings")
     _require(all(p >= 0 for p in (*low, *high)), "a padding is negative", "use ng.slice to remove elements")
     value = t.attributes.get("value")
-    if value is not None:
-        _require(value.type is element_type(source), f"the padding value is {value.type}, the tensor {element_type(source)}")  # type: ignore[attr-defined]
+    if isinstance(value, (FloatAttr, IntegerAttr)):
+        _require(value.type is element_type(source), f"the padding value is {value.type}, the tensor {element_type(source)}")
     sizes = [DYNAMIC if s == DYNAMIC else lo + s + hi for s, lo, hi in zip(shape, low, high, strict=True)]
     return [reshaped(source, sizes, names_of(source))]
 
@@ -308,9 +301,9 @@ def arg_reduce(t: Typing) -> Types:
 def dot(t: Typing) -> Types:
     lhs, rhs = t.operands
     _require(element_type(lhs) is element_type(rhs), f"cannot multiply {lhs} and {rhs}", "cast one of them")
-    pairs = {}
+    pairs: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
     for kind in ("contract", "batch"):
-        a, b = _values(t, f"lhs_{kind}"), _values(t, f"rhs_{kind}")
+        a, b = get_i64s(t, f"lhs_{kind}"), get_i64s(t, f"rhs_{kind}")
         _require(len(a) == len(b), f"{len(a)} {kind} dimensions on the left, {len(b)} on the right")
         for x, y in zip(a, b, strict=True):
             _require(0 <= x < len(shape_of(lhs)) and 0 <= y < len(shape_of(rhs)), f"{kind} dimensions {x} x {y} of {lhs} and {rhs}")
@@ -381,7 +374,7 @@ def while_loop(t: Typing) -> Types:
 
 
 def scan(t: Typing) -> Types:
-    carried = _value(t, "carried")
+    carried = get_i64(t, "carried")
     _require(0 <= carried <= len(t.operands), f"{carried} carried values of {len(t.operands)} inputs")
     state, sequences = t.operands[:carried], t.operands[carried:]
     _require(bool(sequences), "a scan needs a sequence to run over")
@@ -391,7 +384,7 @@ def scan(t: Typing) -> Types:
     ((arguments, yields),) = t.regions
     _fits("the body takes", arguments, [*state, *(_step(s) for s in sequences)])
     _fits("the body hands on", yields[:carried], state)
-    stacked = []
+    stacked: list[Type] = []
     for given, stated in zip(yields[carried:], t.results[carried:], strict=False):
         names = names_of(stated)
         stacked.append(reshaped(given, [length, *shape_of(given)], names))
@@ -430,13 +423,13 @@ def _access(t: Typing, buffer: MemRefType, indices: Sequence[Type], tile: Type) 
     _require(len(indices) == buffer.rank, f"{len(indices)} indices into {buffer}")
     _require(element_type(tile) is buffer.element, f"{tile} and {buffer} differ in element type")
     rank = len(shape_of(tile))
-    dims = t.attributes.get("dims")
-    chosen = dims.values if dims is not None else range(buffer.rank - rank, buffer.rank)  # type: ignore[attr-defined]
+    dims = find_i64s(t, "dims")
+    chosen = dims if dims is not None else range(buffer.rank - rank, buffer.rank)
     _require(rank <= buffer.rank and len(chosen) == rank, f"a tile of {rank} dimensions from {buffer}")
     _require(len(set(chosen)) == rank and all(0 <= d < buffer.rank for d in chosen), f"dims {list(chosen)} of {buffer}")
-    steps = t.attributes.get("steps")
+    steps = find_i64s(t, "steps")
     if steps is not None:
-        _require(len(steps.values) == rank, f"{len(steps.values)} steps for {rank} dimensions")  # type: ignore[attr-defined]
+        _require(len(steps) == rank, f"{len(steps)} steps for {rank} dimensions")
 
 
 def load(t: Typing) -> Types:

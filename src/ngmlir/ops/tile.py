@@ -62,7 +62,7 @@ class KernelOp(Op):
 
     @property
     def threads(self) -> int | None:
-        return fields.get_i64(self, "threads")  # pyright: ignore
+        return fields.find_i64(self, "threads")
 
     @property
     def body(self) -> Region:
@@ -261,19 +261,19 @@ class LoadOp(Op):
 
     @property
     def dims(self) -> tuple[int, ...] | None:
-        return fields.get_i64s(self, "dims")  # pyright: ignore
+        return fields.find_i64s(self, "dims")
 
     @property
     def steps(self) -> tuple[int, ...] | None:
-        return fields.get_i64s(self, "steps")  # pyright: ignore
+        return fields.find_i64s(self, "steps")
 
     @property
     def masked(self) -> bool | None:
-        return fields.get_unit(self, "masked")  # pyright: ignore
+        return fields.find_unit(self, "masked")
 
     @property
     def pad(self) -> Attribute | None:
-        return fields.get_number(self, "pad")  # pyright: ignore
+        return fields.find_number(self, "pad")
 
 
 class StoreOp(Op):
@@ -315,15 +315,15 @@ class StoreOp(Op):
 
     @property
     def dims(self) -> tuple[int, ...] | None:
-        return fields.get_i64s(self, "dims")  # pyright: ignore
+        return fields.find_i64s(self, "dims")
 
     @property
     def steps(self) -> tuple[int, ...] | None:
-        return fields.get_i64s(self, "steps")  # pyright: ignore
+        return fields.find_i64s(self, "steps")
 
     @property
     def masked(self) -> bool | None:
-        return fields.get_unit(self, "masked")  # pyright: ignore
+        return fields.find_unit(self, "masked")
 
 
 class GatherOp(Op):

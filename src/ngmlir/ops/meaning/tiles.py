@@ -17,7 +17,7 @@ from ...ir.core import Op, callee
 from ...ir.literals import dtype_of
 from ...ir.types import DYNAMIC, MemRefType, Type, shape_of
 from ...support.diagnostics import UserError
-from ..fields import get_i64, get_i64s, get_str
+from ..fields import find_i64s, get_i64, get_i64s, get_str
 from .control import Runner
 from .indexing import COMBINE
 from .numbers import Array, fma, is_float
@@ -101,7 +101,7 @@ def alloc(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 def subview(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     buffer, starts, shape = operands[0], [int(i) for i in operands[1:]], shape_of(op.result.type)
     sizes = [1] * (buffer.ndim - len(shape)) + list(shape)
-    window = []
+    window: list[slice] = []
     for d, (start, size, whole) in enumerate(zip(starts, sizes, buffer.shape, strict=True)):
         stop = max(start, whole) if size == DYNAMIC else start + size
         _require_inside(op, start, stop - 1 if stop > start else start, d, whole, empty=stop == start)
@@ -126,8 +126,8 @@ class _Place:
     """Where a tile lies in a buffer: as a window of slices where that can be said, else index by index."""
 
     def __init__(self, op: Op, buffer: Array, starts: Sequence[Any], shape: tuple[int, ...]):
-        dims, steps = op.attributes.get("dims"), op.attributes.get("steps")
-        own = dims.values if dims is not None else tuple(range(buffer.ndim - len(shape), buffer.ndim))  # type: ignore[attr-defined]
+        dims, steps = find_i64s(op, "dims"), find_i64s(op, "steps")
+        own = dims if dims is not None else tuple(range(buffer.ndim - len(shape), buffer.ndim))
         sizes = [1] * buffer.ndim
         for size, d in zip(shape, own, strict=True):
             sizes[d] = size
@@ -143,7 +143,7 @@ class _Place:
             return
         self.rows = [s + np.arange(n) for s, n in zip(corner, sizes, strict=True)]
         if steps is not None:
-            for d, distance in zip(own, steps.values, strict=True):  # type: ignore[attr-defined]
+            for d, distance in zip(own, steps, strict=True):
                 self.rows[d] = corner[d] + distance * np.arange(sizes[d])
         self.inside = [(r >= 0) & (r < n) for r, n in zip(self.rows, buffer.shape, strict=True)]
         if "masked" not in op.attributes:
