@@ -16,6 +16,10 @@ from . import func, ng, tile
 from .fields import attributes_of
 
 
+#: (op, operand types, stated result types, attributes) -> result types.
+_INFERRED: dict[tuple[object, ...], Sequence[Type]] = {}
+
+
 def yielded(region: Region) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
     """Types of a region's arguments and of what it yields."""
     if not region.blocks:
@@ -38,14 +42,18 @@ def build_op(
     definition = op.definition
     assert definition is not None
     attributes = attributes_of(op, values)
-    typing = Typing(
-        tuple([o.type for o in operands]), attributes, tuple(types or ()), tuple([yielded(r) for r in regions])
-    )
-    try:
-        results = definition.infer(typing)
-    except UserError as error:
-        what = error.diagnostics[0]
-        raise UserError(Diagnostic(f"{op.name}: {what.message}", location, hint=what.hint)) from None
+    taken, stated = tuple([o.type for o in operands]), tuple(types or ())
+    # Types and attributes are interned and rules are functions of them: what was inferred once holds.
+    key = (op, taken, stated, tuple(attributes.items())) if not regions else None
+    results = _INFERRED.get(key) if key is not None else None
+    if results is None:
+        try:
+            results = definition.infer(Typing(taken, attributes, stated, tuple([yielded(r) for r in regions])))
+        except UserError as error:
+            what = error.diagnostics[0]
+            raise UserError(Diagnostic(f"{op.name}: {what.message}", location, hint=what.hint)) from None
+        if key is not None:
+            _INFERRED[key] = results
     return op(operands, results, attributes, regions, location, names=names)
 
 
