@@ -49,8 +49,9 @@ A = TypeVar("A")
 ELEMENTS: tuple[Type, ...] = (f32, f32, f32, f32, f64, i32, i32, i64, i1, f16, bf16, i8, ui8, ui32)
 #: Whole numbers up to here are exact in the type that sums are made in.
 _WHOLE = {f16: 2**24, bf16: 2**24, f32: 2**24, f64: 2**53}
-#: No tensor has more elements.
-MOST_ELEMENTS = 600
+#: The lengths of axes, and how many elements a tensor may have.
+SMALL = ([3, 2, 4, 5, 1, 7, 8, 16, 6, 17], 600)
+LARGE = ([64, 3, 65, 1, 200, 15, 127, 512, 1000], 150_000)
 
 SAME = ["negative", "absolute"]
 STEPS = ["sign", "floor", "ceil", "round", "trunc"]
@@ -79,11 +80,12 @@ def modules(
     exact: bool = False,
     control: bool = True,
     tied: bool = True,
+    large: bool = False,
     most_ops: int = 14,
     elements: Sequence[Type] = ELEMENTS,
 ) -> Module:
-    """A module with one function @main; with `exact`, without rough values."""
-    maker = _Maker(draw, exact, elements)
+    """A module with one function @main; with `exact`, without rough values; with `large`, big enough to be split."""
+    maker = _Maker(draw, exact, elements, large)
     recipes = [*RECIPES, *CONTROL] if control else RECIPES
     for _ in range(maker.number(most_ops // 2, most_ops) if maker.chance(2) else maker.number(1, most_ops)):
         maker.pick(recipes)(maker)
@@ -123,11 +125,11 @@ def is_bool(value: Value) -> bool:
 
 
 class _Maker:
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], exact: bool, elements: Sequence[Type]):
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], exact: bool, elements: Sequence[Type], large: bool):
         self.draw, self.exact, self.elements = draw, exact, elements
+        lengths, self.most = LARGE if large else SMALL
         self.named = self.chance(3)
-        lengths = st.sampled_from([3, 2, 4, 5, 1, 7, 8, 16, 6, 17])
-        self.axes = [(name, draw(lengths)) for name in "NCHWK"]
+        self.axes = [(name, self.pick(lengths)) for name in "NCHWK"]
         if self.chance(12):
             self.axes[0] = ("N", 0)
         self.block = Block()
@@ -173,7 +175,7 @@ class _Maker:
 
     def type(self, element: Type | None = None) -> TensorType:
         axes = [a for a in self.axes if self.chance(3)]
-        while prod(s for _, s in axes) > MOST_ELEMENTS:
+        while prod(s for _, s in axes) > self.most:
             axes.pop()
         return self.tensor([n for n, _ in axes], [s for _, s in axes], element or self.pick(self.elements))
 
@@ -389,7 +391,7 @@ def _broadcast(m: _Maker) -> None:
     dims = list(range(len(shape)))
     for name, size in m.some([a for a in m.axes if not m.named or a[0] not in names]):
         at = m.number(0, len(shape))
-        if prod(shape) * size > MOST_ELEMENTS or len(shape) > 4:
+        if prod(shape) * size > m.most or len(shape) > 4:
             break
         shape.insert(at, size)
         names.insert(at, name)
@@ -441,7 +443,7 @@ def _slice(m: _Maker) -> None:
 def _pad(m: _Maker) -> None:
     x = m.value(lambda v: len(shape_of(v.type)) > 0)
     low, high = ([m.number(0, 2) if m.chance(2) else 0 for _ in shape_of(x.type)] for _ in range(2))
-    if prod(a + s + b for a, s, b in zip(low, shape_of(x.type), high, strict=True)) <= MOST_ELEMENTS:
+    if prod(a + s + b for a, s, b in zip(low, shape_of(x.type), high, strict=True)) <= m.most:
         m.add(m.builder.pad(x, low=low, high=high), kept=x)
 
 
@@ -452,7 +454,7 @@ def _concatenate(m: _Maker) -> None:
     parts = [x, *(m.like(x.type) for _ in range(m.number(0, 2)))]
     facts = [m.facts[p] for p in parts]
     fact = Fact(max(f.bound for f in facts), all(f.whole for f in facts), any(f.rough for f in facts))
-    if len(parts) * prod(shape_of(x.type)) > MOST_ELEMENTS:
+    if len(parts) * prod(shape_of(x.type)) > m.most:
         return
     rank = len(shape_of(x.type))
     if m.chance(2):
@@ -512,7 +514,7 @@ def _position(m: _Maker) -> None:
     axes = m.draw(st.permutations(axes))
     kept = [d for d in range(len(shape_of(x.type))) if d not in axes]
     type = m.tensor([m.names(x)[d] for d in kept], [shape_of(x.type)[d] for d in kept], m.pick([i32, i64]))
-    m.add(getattr(m.builder, m.pick(["argmax", "argmin"]))(x, type=type, axes=axes), Fact(MOST_ELEMENTS, True))
+    m.add(getattr(m.builder, m.pick(["argmax", "argmin"]))(x, type=type, axes=axes), Fact(m.most, True))
 
 
 def _cumulative(m: _Maker) -> None:
@@ -547,7 +549,7 @@ def _dot(m: _Maker) -> None:
             pairs["batch" if m.chance(3) else "contract"].append((i, j))
     contract, batch = pairs["contract"], pairs["batch"]
     depth = prod(a[i] for i, _ in contract)
-    if prod(a) * prod(b[j] for j in free) > 8 * MOST_ELEMENTS or len(a) + len(free) - len(contract) > 6:
+    if prod(a) * prod(b[j] for j in free) > 8 * m.most or len(a) + len(free) - len(contract) > 6:
         return
     product = Fact(m.facts[x].bound * m.facts[y].bound, m.facts[x].whole and m.facts[y].whole)
     fact = _summed(x, product, depth)
@@ -563,7 +565,7 @@ def _dot(m: _Maker) -> None:
         lhs_batch=[i for i, _ in batch],
         rhs_batch=[j for _, j in batch],
     )
-    if prod(shape_of(made.type)) <= MOST_ELEMENTS:
+    if prod(shape_of(made.type)) <= m.most:
         m.add(made, fact)
 
 
@@ -583,7 +585,7 @@ def _gather(m: _Maker) -> None:
     count = m.pick([[3], [], [2, 2], [0], [1]])
     indices = m.like(m.tensor([None] * len(count), count, integer))
     whole = [*shape[:axis], *count, *shape[axis + 1 :]]
-    if prod(whole) > MOST_ELEMENTS or len(whole) > 5:
+    if prod(whole) > m.most or len(whole) > 5:
         return
     if m.chance(2):
         type = m.tensor(m.names(indices), whole, element_type(x.type)) if not m.named else None
@@ -610,7 +612,7 @@ def _one_hot(m: _Maker) -> None:
     shape, names = list(shape_of(indices.type)), m.names(indices)
     shape.insert(axis, size)
     names.insert(axis, m.new_name())
-    if prod(shape) <= MOST_ELEMENTS:
+    if prod(shape) <= m.most:
         m.add(m.builder.one_hot(indices, type=m.tensor(names, shape, m.pick(m.elements)), axis=axis), Fact(1, True))
 
 
