@@ -29,6 +29,8 @@ UNROLL = 4
 LEFT_WIDTH = 64
 #: Multiplications of one program on a CPU: some tens of microseconds.
 PROGRAM_MULTIPLICATIONS = 1 << 21
+#: The same where the right side is near for every program: shorter, so that small products use all cores.
+NEAR_PROGRAM_MULTIPLICATIONS = 1 << 19
 #: Bytes of a right side that lies in a near cache whatever is done.
 NEAR_BYTES = 1 << 19
 #: Rows that are worth a packed copy of a right side that could be read where it lies.
@@ -83,7 +85,7 @@ def blocking(product: Product, target: Target) -> Blocking:
     if near:
         depth = product.depth
         per_row = product.columns * product.depth
-        block_rows = _whole(PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
+        block_rows = _whole(NEAR_PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
         return Blocking(tile_rows, tile_columns, block_rows, product.columns, depth, (pack_left, pack))
     if pack:
         depth = _depth(product.depth, NEAR_DEPTH)
