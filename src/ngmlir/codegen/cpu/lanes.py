@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...llvm import types as llvm
-from ...llvm.types import Type, Value, from_bits, i64, lanes, poison, vector
+from ...llvm.types import Type, Value, from_bits, i64, lanes, poison, vector, zero
 from .access import Mask
 from .emitter import Emitter
 from .formats import item_bytes
 from .tiles import Chunk, resize
+
+#: Elements so near are read with all that lies between them.
+NEAR_STRIDE = 4
 
 
 def load(e: Emitter, type: Type, pointer: Value, chunk: Chunk, mask: Mask, pad: Value, spare: bool) -> Value:
@@ -34,12 +37,19 @@ def load_apart(
     b, align, wide = e.b, item_bytes(type), vector(chunk.width, type)
     if mask is False:
         return pad
+    if chunk.width == 1:
+        return load(e, type, pointer, chunk, mask, pad, spare=False)
     if mask is True and stride == 0:
         return b.splat(b.load(type, pointer, align=align), chunk.width)
     if mask is True and stride == -1:
         first = b.getelementptr(type, pointer, 1 - chunk.count)
         forward = load(e, type, first, chunk, True, pad, spare=False)
         return b.shuffle(forward, None, [max(chunk.count - 1 - i, 0) for i in range(chunk.width)])
+    if mask is True and 1 < stride <= NEAR_STRIDE and chunk.count > 1:
+        extent = (chunk.count - 1) * stride + 1
+        whole = Chunk(0, extent, 1 << (extent - 1).bit_length())
+        found = load(e, type, pointer, whole, True, zero(vector(whole.width, type)), spare=False)
+        return b.shuffle(found, None, [i * stride if i < chunk.count else -1 for i in range(chunk.width)])
     if e.machine.masks and align >= 4 and chunk.width >= 4:
         addresses = b.getelementptr(type, pointer, _steps(chunk, stride))
         return b.gather(wide, addresses, vector_mask(mask, chunk), pad, align=align)
@@ -79,6 +89,9 @@ def store_apart(e: Emitter, value: Value, pointer: Value, stride: int, chunk: Ch
     b, type = e.b, llvm.element_of(value.type)
     align = item_bytes(type)
     if mask is False:
+        return
+    if chunk.width == 1:
+        store(e, value, pointer, chunk, mask)
         return
     if e.machine.masks and align >= 4 and chunk.width >= 4:
         addresses = b.getelementptr(type, pointer, _steps(chunk, stride))

@@ -44,35 +44,35 @@ def transpose_kernel(op: Op, target: Target) -> Single:
     inner = order.index(last)
     side = 32 if target.execution == "warps" else max(4, target.lanes(4))
     outer = [d for d in range(len(result)) if d not in (inner, last)]
-    sizes = [result[inner], *[result[d] for d in outer], result[last]]
-    frame = SingleFrame(op, target, [-(-sizes[0] // side), *sizes[1:]], [shape], [result], width=side)
+    # Stripes of rows go inside the other loops: what one block leaves of a page, the next one takes.
+    counts = [*(result[d] for d in outer), -(-result[inner] // side)]
+    frame = SingleFrame(op, target, (prod(counts), result[last]), [shape], [result], width=side)
     b = frame.b
 
-    def block(spans: list[Span], rows: Span) -> None:
-        at = {inner: rows, last: spans[-1], **dict(zip(outer, spans[1:-1], strict=True))}
+    def block(others: list[Span], rows: Span, columns: Span) -> None:
+        at = {inner: rows, last: columns, **dict(zip(outer, others, strict=True))}
         starts = [at[d].start for d in range(len(result))]
         source = [starts[order.index(d)] for d in range(len(shape))]
-        masked = rows.masked or spans[-1].masked
-        type = VectorType((rows.size, spans[-1].size), element)
+        masked = rows.masked or columns.masked
+        type = VectorType((rows.size, columns.size), element)
         tile = b.load(frame.sources[0], source, type=type, dims=[last, order[-1]], masked=masked)
         b.store(tile, frame.results[0], starts, dims=[inner, last], masked=masked)
 
     def stripe(spans: list[Span]) -> None:
-        start = b.multiply(spans[0].start, b.index(side))
-        rest = sizes[0] % side
-        if frame.masks:
-            block(spans, Span(start, side, rest != 0))
-        elif rest == 0:
-            block(spans, Span(start, side))
-        else:
-            whole = b.less(spans[0].start, b.index(sizes[0] // side))
-            regions = []
-            for size in (side, rest):
-                with b.region() as (region, _):
-                    block(spans, Span(start, size))
-                    b.end(YieldOp)
-                regions.append(region)
-            b.if_(whole, types=(), regions=regions)
+        *others, number = frame.apart(spans[0].start, counts)
+        start = b.multiply(number.start, b.index(side))
+        rest = result[inner] % side
+        if frame.masks or rest == 0:
+            block(others, Span(start, side, frame.masks and rest != 0), spans[1])
+            return
+        regions = []
+        for size in (side, rest):
+            with b.region() as (region, _):
+                block(others, Span(start, size), spans[1])
+                b.end(YieldOp)
+            regions.append(region)
+        whole = b.less(number.start, b.index(result[inner] // side))
+        b.if_(whole, types=(), regions=regions)
 
     frame.visit(frame.sizes, side, stripe)
     return frame.done()
