@@ -164,7 +164,7 @@ class _Maker:
             self.facts[probe] = Fact(_ARGUMENT, True)
             if good(probe):
                 return self.source(probe.type)
-        return found[-1] if found else self.source(TensorType((3,), i1 if good(Value(TensorType((3,), i1))) else f32))
+        return found[-1] if found else self.source(self.tensor([None], [3], f32))
 
     def like(self, type: Type, good: Callable[[Value], bool] = lambda v: True) -> Value:
         """A value of exactly this type."""
@@ -226,7 +226,7 @@ class _Maker:
     def finished(self, tied: bool) -> Module:
         values = self.scopes[0]
         if not values:
-            self.constant(TensorType((), f32))
+            self.constant(self.tensor([], [], f32))
         results = [values[-1 - self.number(0, min(len(values) - 1, 5))] for _ in range(self.number(0, 3))]
         if self.chance(5):
             results.append(self.pick(values))
