@@ -483,6 +483,18 @@ def cases(elements: int) -> list[Case]:
     return _Cases(elements).all()
 
 
+def compare(case: Case, ours: np.ndarray, theirs: np.ndarray) -> None:
+    """Integers must be equal, floats nearly: sums have other orders, and NumPy errs too."""
+    if ours.dtype.kind in "biu":
+        np.testing.assert_array_equal(ours, theirs, err_msg=case.name)
+        return
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    scale = float(np.abs(b).max(initial=0.0)) if case.operations or case.family == "reduce" else 1.0
+    np.testing.assert_allclose(
+        a, b, rtol=case.tolerance, atol=case.tolerance * max(scale, 1e-30), err_msg=case.name
+    )
+
+
 # ---- NumPy's ways --------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-from op_cases import Case, cases
+from op_cases import Case, cases, compare
 
 from ngmlir.compiler import compile_module
 from ngmlir.ops.words import from_text
@@ -56,17 +56,6 @@ def burst(call: Callable[..., Any], arguments: Sequence[np.ndarray], count: int)
     for _ in range(count):
         call(*arguments)
     return (time.thread_time() - started) / count
-
-
-def compare(case: Case, ours: np.ndarray, theirs: np.ndarray) -> None:
-    if ours.dtype.kind in "biu":
-        np.testing.assert_array_equal(ours, theirs, err_msg=case.name)
-        return
-    a, b = ours.astype(np.float64), theirs.astype(np.float64)
-    scale = float(np.abs(b).max(initial=0.0)) if case.operations or case.family == "reduce" else 1.0
-    np.testing.assert_allclose(
-        a, b, rtol=case.tolerance, atol=case.tolerance * max(scale, 1e-30), err_msg=case.name
-    )
 
 
 def measure(case: Case, rounds: int) -> Row:
