@@ -53,6 +53,7 @@ def test_every_op_gives_what_numpy_gives(monkeypatch: pytest.MonkeyPatch) -> Non
     """The cases as such, on other sizes than those that are measured."""
     monkeypatch.syspath_prepend(str(BENCH))
     import op_cases
+
     from ngmlir.compiler import compile_module
     from ngmlir.ops.words import from_text
 

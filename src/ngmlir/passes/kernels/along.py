@@ -40,28 +40,44 @@ class AlongKernel:
         self.width = min(registers * lanes, -(-product.depth // lanes) * lanes)
         self.block = max(self.columns, PROGRAM_ELEMENTS // product.depth // self.columns * self.columns)
         programs = -(-product.columns // self.block)
-        sizes = (product.batch, programs)
+        work = product.columns * product.depth
+        self.batch_block = max(1, min(product.batch, PROGRAM_ELEMENTS // work))
+        sizes = (-(-product.batch // self.batch_block), programs)
         self.kernel = Kernel(planned, target, [size for size in sizes if size > 1], sides)
         self.b = self.kernel.b
         places = iter(self.kernel.programs)
-        first, self.place = (next(places) if size > 1 else self.b.index(0) for size in sizes)
-        self.batch = [first] if product.batch else []
+        self.first, self.place = (next(places) if size > 1 else self.b.index(0) for size in sizes)
+        self.batch: list[Value] = []
         self.lhs, self.rhs = self.kernel.extra
 
     def build(self, name: str) -> Op:
+        b, batch = self.b, self.product.batch
+
+        def element(i: Value, _: object) -> tuple[()]:
+            self.batch = [i]
+            self.share()
+            return ()
+
+        if batch:
+            start = b.multiply(self.first, b.index(self.batch_block))
+            stop = b.minimum(b.add(start, b.index(self.batch_block)), b.index(batch))
+            b.loop(start, stop, 1, (), element)
+        else:
+            self.share()
+        return self.kernel.finish(name)
+
+    def share(self) -> None:
+        """This program's columns, a few at a time."""
         b, columns = self.b, self.product.columns
         full = columns // self.columns * self.columns
         start = b.multiply(self.place, b.index(self.block))
-        stop = b.minimum(b.add(start, b.index(self.block)), b.index(full))
-        b.loop(start, stop, self.columns, (), lambda j, _: self.tile(j, self.columns) or ())
+        stop = b.minimum(b.add(start, b.index(self.block)), b.index(columns))
+        last = b.minimum(stop, b.index(full))
+        b.loop(start, last, self.columns, (), lambda j, _: self.tile(j, self.columns) or ())
         if columns > full:
             # Only the last program comes here: for the others the range is empty.
             rest = columns - full
-            start = b.maximum(start, b.index(full))
-            stop = b.minimum(b.add(start, b.index(self.block)), b.index(columns))
-            last = b.multiply(b.add(self.place, b.index(1)), b.index(self.block))
-            b.loop(start, b.minimum(stop, last), rest, (), lambda j, _: self.tile(j, rest) or ())
-        return self.kernel.finish(name)
+            b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda j, _: self.tile(j, rest) or ())
 
     def tile(self, column: Value, columns: int) -> None:
         """A few columns of all rows."""
