@@ -8,11 +8,11 @@ in each phase that needs them, except costly ones, which are kept in scratch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from ...ir.core import Op, Value
-from ...ir.types import MemRefType, VectorType, element_type, i1
+from ...ir.types import FloatType, MemRefType, VectorType, element_type, i1
 from ...support.target import Target
 from .plan import (
     PROGRAM_ELEMENTS,
@@ -34,6 +34,11 @@ ROW_REGISTERS = 8
 BLOCK_TILE = 4096
 #: Scratch for the costly values of one row, in bytes.
 SCRATCH_BYTES = 1 << 18
+#: Tiles that one partial sum of a long row takes in.
+PARTIAL_TILES = 64
+
+#: Combines two sets of carried values.
+Join = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 
 
 def rows_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
@@ -121,8 +126,8 @@ class _Row:
     def in_phases(self) -> None:
         phases = self.phases()
         self.keep_costly(phases)
-        for number, phase in enumerate(phases):
-            self.reduce(phase, number)
+        for phase in phases:
+            self.reduce(phase)
         outputs = list(zip(self.plan.outputs, self.kernel.results, strict=True))
         row_tile = Tile(
             self.kernel, [*self.outer, *(Span(self.b.index(0)) for _ in self.inner)], self.row_values
@@ -172,16 +177,45 @@ class _Row:
                     type=MemRefType(self.inner, element_type(value.type), None, 0, 3)
                 )
 
-    def walk(self, carried: Sequence[Value], body) -> Sequence[Value]:  # type: ignore[no-untyped-def]
-        """Runs over the tiles of the row; outer reduced loops one by one."""
-        step = self.step
+    def walk(
+        self,
+        carried: Sequence[Value],
+        body: Callable[[Tile, Sequence[Value]], Sequence[Value]],
+        join: Join | None = None,
+    ) -> Sequence[Value]:
+        """Runs over the tiles of the row; outer reduced loops one by one.
+
+        With `join`, long rows are walked in blocks that start from `carried` anew and are joined: sums of few
+        parts each, whose errors grow far slower than those of one long sum.
+        """
+        b, step, size = self.b, self.step, self.inner[-1]
+        block = PARTIAL_TILES * step
+        blocks = size // block if join is not None and not self.kernel.masks else 0
 
         def level(spans: list[Span], values: Sequence[Value]) -> Sequence[Value]:
-            if len(spans) == len(self.inner) - 1:
-                return self.kernel.tiles(
-                    self.inner[-1], step, values, lambda span, v: body(self.tile([*spans, span]), v)
+            if len(spans) < len(self.inner) - 1:
+                return b.loop(0, self.inner[len(spans)], 1, values, lambda i, v: level([*spans, Span(i)], v))
+
+            def tile(span: Span, v: Sequence[Value]) -> Sequence[Value]:
+                return body(self.tile([*spans, span]), v)
+
+            if blocks < 2 or join is None:
+                return self.kernel.tiles(size, step, values, tile)
+
+            def one(start: Value, v: Sequence[Value]) -> Sequence[Value]:
+                stop = b.add(start, b.index(block))
+                return join(
+                    v, b.loop(start, stop, step, carried, lambda i, inner: tile(Span(i, step), inner))
                 )
-            return self.b.loop(0, self.inner[len(spans)], 1, values, lambda i, v: level([*spans, Span(i)], v))
+
+            done = blocks * block
+            values = b.loop(0, done, block, values, one)
+            return self.kernel.tiles(
+                size - done,
+                step,
+                values,
+                lambda span, v: tile(Span(b.add(span.start, b.index(done)), span.size), v),
+            )
 
         return level([], carried)
 
@@ -190,7 +224,7 @@ class _Row:
         tile.row = self
         return tile
 
-    def reduce(self, phase: Sequence[Reduction], number: int) -> None:
+    def reduce(self, phase: Sequence[Reduction]) -> None:
         """Accumulates by lanes over full tiles; each reduction ends as one value of the row."""
         b = self.b
         step = self.step
@@ -211,7 +245,13 @@ class _Row:
                     rest[i] = r.combine(b, rest[i], r.across(b, source, [0]))
             return [*lanes, *rest]
 
-        done = self.walk(starts, body)
+        def join(x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
+            return [
+                r.combine(b, *pair) for r, pair in zip([*phase, *phase], zip(x, y, strict=True), strict=True)
+            ]
+
+        rounds = any(r.op.name == "ng.sum" and isinstance(r.accumulator, FloatType) for r in phase)
+        done = self.walk(starts, body, join if rounds else None)
         self.filled |= set(self.scratch) & self.computed_in(phase)
         for i, r in enumerate(phase):
             total = r.combine(b, r.across(b, done[i], [0]), done[len(phase) + i])
