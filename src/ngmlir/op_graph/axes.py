@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Union, overload
 
 from ..ir.types import DYNAMIC
-from .errors import AxisLengthError, AxisNotFound, DuplicateAxisNames, IncompatibleAxesError, fail
+from .errors import AxisLengthError, AxisNotFound, DuplicateAxisNames, IncompatibleAxesError, UserError, fail
 
 _SERIAL = itertools.count()
 
@@ -22,12 +22,25 @@ BATCH, RECURRENT, CHANNEL = "N", "REC", "C"
 AxesLike = Union["Axis", "Axes", Iterable["AxesLike"], Mapping[str, int | None]]
 
 
+def _whole(length: Any, name: str) -> int:
+    """A length as an int; floats may be whole numbers."""
+    try:
+        made = int(length)
+    except (TypeError, ValueError, OverflowError):
+        made = None
+    if made is None or made != length or made < 0:
+        fail(AxisLengthError, f"axis {name} cannot have the length {length!r}", "ng.make_axis(length, name)")
+    return made
+
+
 class Axis:
     """One abstract index: a name and, possibly only later, a length."""
 
     __slots__ = ("_length", "docstring", "name")
 
     def __init__(self, length: int | None = None, name: str | None = None, docstring: str | None = None):
+        if name is not None and not isinstance(name, str):
+            fail(UserError, f"the name of an axis is a string, not {name!r}", "ng.make_axis(length, name)")
         self.name = name if name is not None else f"Axis_{next(_SERIAL)}"
         self.docstring = docstring
         self.length = length
@@ -39,9 +52,7 @@ class Axis:
 
     @length.setter
     def length(self, length: int | None) -> None:
-        if length is not None and (length := int(length)) < 0:
-            fail(AxisLengthError, f"axis {self.name} cannot have the length {length}")
-        self._length = length
+        self._length = None if length is None else _whole(length, self.name)
 
     @property
     def size(self) -> int:
@@ -331,11 +342,11 @@ def make_axes(axes: AxesLike = ()) -> Axes:
         return Axes((axes,))
     if isinstance(axes, Mapping):
         return Axes(Axis(length, str(name)) for name, length in axes.items())
-    made = []
-    for item in axes:
+    made: list[Axis] = []
+    for item in axes if isinstance(axes, Iterable) else (axes,):
         if isinstance(item, Axis):
             made.append(item)
-        elif isinstance(item, (Axes, Iterable)) and not isinstance(item, str):
+        elif isinstance(item, Iterable) and not isinstance(item, str):
             made.append(FlattenedAxis(make_axes(item)))
         else:
             fail(IncompatibleAxesError, f"{item!r} is no axis", "make one with ng.make_axis(length, name)")

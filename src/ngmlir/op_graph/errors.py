@@ -53,6 +53,12 @@ class MissingPlaceholder(UserError):
     """A computation that needs a placeholder which it does not take."""
 
 
+class MissingValue(MissingPlaceholder, KeyError):
+    """A `feed_dict` without a parameter; a KeyError too, since a look-up in a dictionary failed."""
+
+    __str__ = UserError.__str__  # KeyError's would quote the message
+
+
 class UnsupportedTransformerException(UserError):
     """There is no transformer of that name."""
 

@@ -11,16 +11,18 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ..ir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr, elements, integers
 from ..ir.core import Block, Module, Region, Value, module
+from ..ir.literals import item_bytes
 from ..ir.types import DYNAMIC
 from ..ir.verifier import check
 from ..ops import func, ng
 from ..ops.builder import Builder, build_op, function
 from ..support.diagnostics import Bug
-from .errors import AxisLengthError, CycleError, InvalidOp, NotAssignable, OutsideRegion, fail
+from .errors import AxisLengthError, CycleError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
 from .node import Op, closure, needs
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
 from .state import AssignableTensorOp, AssignOp, ComputationOp, ReadOp, SequentialOp, is_executed
@@ -46,7 +48,12 @@ class Lifted:
 
 def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), name: str = "main") -> Lifted:
     """The program that computes `outputs`, in one function. Its arguments: `inputs`, then other storage."""
-    computation = outputs if isinstance(outputs, ComputationOp) else ComputationOp(outputs, inputs)
+    if isinstance(outputs, ComputationOp):
+        computation = outputs
+    elif isinstance(outputs, Sequence) and all(isinstance(o, Op) for o in outputs):
+        computation = ComputationOp(outputs, inputs)
+    else:
+        fail(UserError, f"{outputs!r} is no list of ops", "ng.lift([x], inputs)")
     ops = schedule(computation)
     parameters = [_parameter(p) for p in computation.parameters]
     found = sorted((op for op in ops if isinstance(op, AssignableTensorOp)), key=lambda op: op.serial)
@@ -100,6 +107,8 @@ def _static(op: Tensor) -> Any:
             f"set it before the computation runs: {axis.name}.length = ...",
             op.location,
         )
+    if prod(type.shape) * item_bytes(type.element) >= 1 << 62:
+        fail(AxisLengthError, f"no memory can hold {type}", location=op.location)
     return type
 
 

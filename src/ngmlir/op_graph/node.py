@@ -17,7 +17,7 @@ from ..ir import core
 from ..support.diagnostics import Location
 from . import building
 from .building import BUILDING, Pending
-from .errors import InvalidOp, fail
+from .errors import InvalidOp, UserError, fail
 from .ordered import OrderedSet
 from .source import user_location
 
@@ -79,6 +79,8 @@ class Op:
 
     @name.setter
     def name(self, name: str) -> None:
+        if not isinstance(name, str):
+            fail(UserError, f"the name of an op is a string, not {name!r}")
         if _NAMED.get(name, self) is not self:
             name = f"{name}_{self.serial}"
         self._name = name
@@ -120,6 +122,8 @@ class Op:
 
     def add_control_dep(self, op: Op) -> None:
         """Makes `op` run before this one, in every computation that contains this one."""
+        if not isinstance(op, Op):
+            fail(UserError, f"{op!r} is no op, so nothing can wait for it")
         self._explicit.append(op)
 
     @property

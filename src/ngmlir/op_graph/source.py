@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from functools import lru_cache
@@ -16,8 +17,9 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 @lru_cache(maxsize=1 << 16)
 def _is_ours(code: CodeType) -> bool:
-    # A file of ours is named absolutely, or the way that sys.path spelled it.
-    return os.path.abspath(code.co_filename).startswith(_PACKAGE)
+    # A file of ours is named absolutely, or the way that sys.path spelled it; `with` statements of ours go through
+    # the standard library.
+    return os.path.abspath(code.co_filename).startswith(_PACKAGE) or code.co_filename == contextlib.__file__
 
 
 @lru_cache(maxsize=1 << 16)

@@ -17,11 +17,12 @@ import numpy as np
 from ..ir.types import Type
 from .axes import Axes, AxesLike, make_axes
 from .building import BUILDING
+from .calls import takes
 from .errors import NotAssignable, UserError, fail, limit
 from .node import Op, closure, needs
 from .ordered import OrderedSet
 from .tensor import Tensor
-from .values import as_array, as_op, element_of
+from .values import as_array, as_op, element_of, numbers
 
 
 class Role(Enum):
@@ -68,7 +69,9 @@ class AssignableTensorOp(Tensor):
                 )
             initial_value = initial_value.const
         if initial_value is not None:
-            if not callable(initial_value):
+            if callable(initial_value):
+                takes(initial_value, 1, "the initial value")
+            else:
                 initial_value = as_array(initial_value, axes, element, "the initial value")
             self._initializers.add(InitTensorOp(self, initial_value))
 
@@ -199,9 +202,9 @@ def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
         fail(NotAssignable, f"{lvalue!r} is no tensor, nothing can be assigned to it")
     family = lvalue.family
     if not isinstance(rvalue, Tensor):
-        same_rank = np.ndim(rvalue) == len(lvalue.axes)
+        rank = numbers(rvalue).ndim
         rvalue = family.constant(
-            rvalue, axes=lvalue.axes if same_rank or not np.ndim(rvalue) else None, dtype=lvalue.element
+            rvalue, axes=lvalue.axes if rank in (0, len(lvalue.axes)) else None, dtype=lvalue.element
         )
     value = family.broadcast(family.cast(rvalue, lvalue.element), lvalue.axes)
     return AssignOp(lvalue, value)
@@ -291,7 +294,7 @@ class ComputationOp(Op):
 
 def doall(ops: Iterable[Any]) -> Op:
     """A group without value and without an order of its own."""
-    return ParallelOp([as_op(o) if not isinstance(o, Op) else o for o in ops])
+    return ParallelOp(_members(ops, "doall"))
 
 
 def sequential(ops: Iterable[Any]) -> Tensor:
@@ -299,7 +302,7 @@ def sequential(ops: Iterable[Any]) -> Tensor:
 
     List an op again at the end to return a value that was computed earlier.
     """
-    given = [as_op(o) if not isinstance(o, Op) else o for o in ops]
+    given = _members(ops, "sequential")
     if not given:
         fail(UserError, "a sequence of nothing has no value", "give at least one op")
     for op in given:
@@ -307,6 +310,12 @@ def sequential(ops: Iterable[Any]) -> Tensor:
             write.withdraw()
     # Storage is not executed; in a sequence it is read at its place.
     return SequentialOp([ReadOp(o) if isinstance(o, Tensor) and o.storage is not None else o for o in given])
+
+
+def _members(ops: Iterable[Any], what: str) -> list[Op]:
+    if not isinstance(ops, Iterable) or isinstance(ops, Op):
+        fail(UserError, f"{what} takes a list of ops, not {ops!r}")
+    return [o if isinstance(o, Op) else as_op(o) for o in ops]
 
 
 def _writes(op: Op) -> Iterator[AssignOp]:

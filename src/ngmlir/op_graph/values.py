@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..ops import ng
 from .axes import Axes, AxesLike, Axis, make_axes
 from .building import BUILDING
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from .node import Op
 from .tensor import Tensor
 
 _BY_NAME = {
@@ -102,13 +104,50 @@ class SizeOp(Tensor):
         return np.full(self.axes.known_shape, self.counted.size, self.dtype)
 
 
+def numbers(value: Any, what: str = "the value") -> np.ndarray[Any, Any]:
+    """A number or anything that NumPy makes an array of real numbers (or booleans) of; UserError for the rest."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        fail(UserError, f"{what} is no number and no array: {value!r}", "rows must have one length")
+    kind = array.dtype.kind
+    if kind == "c":
+        fail(UserError, f"{what} has complex elements", "take their real part first")
+    # Python's integers beyond 64 bits are objects; the small floats of ml_dtypes are of kind V, as records are.
+    real = kind == "O" and all(isinstance(item, Real) for item in array.flat)
+    if not (real or kind in "biuf" or (kind == "V" and not array.dtype.name.startswith("void"))):
+        hint = "the value of a tensor is known when a computation returns it" if isinstance(value, Op) else ""
+        fail(
+            UserError,
+            f"{what} is no number and no array: {value!r}",
+            hint or "numbers, lists of them and arrays are",
+        )
+    return array
+
+
+def converted(array: np.ndarray[Any, Any], element: Type, what: str = "the value") -> np.ndarray[Any, Any]:
+    """A copy in an element type. Integers wrap around and floats round (to infinity when too big), as NumPy does;
+    a float that no integer type could hold is a UserError, where NumPy gives what the machine happens to."""
+    dtype = dtype_of(element)
+    if dtype.kind in "iu" and array.dtype.kind not in "biuO":
+        with np.errstate(invalid="ignore"):
+            whole = np.trunc(array.astype(np.float64))
+        # The greatest 64-bit integers are no floats: the first float that is too big is a power of two.
+        low, high = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max + 1)
+        if not np.all((whole >= low) & (whole < high)):
+            fail(
+                UserError, f"{what} holds a float that {element} cannot hold (a NaN, an infinity, or too big)"
+            )
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return array.astype(dtype)
+    except (OverflowError, ValueError):  # of Python objects
+        fail(UserError, f"{what} holds a number that {element} cannot hold")
+
+
 def as_array(value: Any, axes: Axes, element: Type, what: str = "the value") -> np.ndarray[Any, Any]:
     """A number (rank 0) or an array that fits the axes, in an element type."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        try:
-            array = np.asarray(value).astype(dtype_of(element))
-        except (TypeError, ValueError):
-            fail(UserError, f"{what} is no number and no array: {value!r}")
+    array = converted(numbers(value, what), element, what)
     if array.ndim == 0:
         return array
     if array.ndim != len(axes):
@@ -132,7 +171,7 @@ def constant(const: Any, axes: AxesLike | None = None, dtype: Any = None) -> Ten
         return const
     element = BUILDING.float if dtype is None else element_of(dtype)
     if axes is None:
-        axes = [Axis(length) for length in np.shape(const)]
+        axes = [Axis(length) for length in numbers(const, "the constant").shape]
     axes = make_axes(axes)
     value = as_array(const, axes, element, "the constant")
     if value.ndim:

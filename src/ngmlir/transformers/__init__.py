@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..op_graph.errors import UnsupportedTransformerException, fail
+from ..op_graph.errors import UnsupportedTransformerException, UserError, fail
+from ..op_graph.node import Op
 from ..op_graph.tensor import Tensor
 from .storage import DeviceBufferStorage, DeviceTensor, UninitializedVariable
 from .transformer import DeviceComputation, Transformer
@@ -87,6 +88,8 @@ def compile(returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu") ->
     Variables start from their initial values and keep what is assigned to them from call to call. Raises
     UserError where the graph or the target is wrong, Limit where this version cannot compile an op.
     """
+    if isinstance(inputs, Op):
+        fail(UserError, f"inputs is {inputs.name}, not a list of placeholders", "write [x] for a single one")
     made = make_transformer(target).computation(returns, *inputs)
     made.transform()
     return made

@@ -11,6 +11,7 @@ from ..op_graph.errors import NotAssignable, UserError, fail
 from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
+from ..op_graph.values import converted, numbers
 from ..op_graph.verbs import resolved
 from ..ops import ng
 
@@ -21,19 +22,20 @@ class UninitializedVariable(UserError):
 
 def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A value as fed: broadcast to the shape and converted as a NumPy assignment does."""
-    array = np.asarray(value)
-    if array.shape == shape and array.dtype == dtype:
-        return array
+    if isinstance(value, np.ndarray) and value.shape == shape and value.dtype == dtype:
+        return value
+    what = f"the value for {op.name}"
+    array = numbers(value, what)
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.broadcast_to(array, shape).astype(dtype)
-    except (ValueError, TypeError) as error:
+        whole = np.broadcast_to(array, shape)
+    except ValueError:
         names = ", ".join(f"{a.name}: {a.length}" for a in op.axes)
         fail(
             UserError,
-            f"{op.name} has axes ({names}), a value of shape {array.shape} does not fit: {error}",
+            f"{op.name} has axes ({names}), a value of shape {array.shape} cannot be broadcast to them",
             f"it was made at {op.location}",
         )
+    return whole if array.dtype == dtype else converted(whole, op.element, what)
 
 
 class DeviceBufferStorage:
@@ -75,7 +77,7 @@ class DeviceBufferStorage:
 
     def get(self) -> np.ndarray[Any, Any]:
         """A copy of the contents."""
-        return self._device.numpy() if self._device is not None else self.host.copy()  # type: ignore[no-any-return]
+        return self._device.numpy() if self._device is not None else self.host.copy()
 
     def set(self, value: Any) -> None:
         """Replaces the contents."""
@@ -111,18 +113,29 @@ class DeviceTensor:
         value = _view(self.op, self.storage.get())
         if tensor is None:
             return value
+        if tensor.shape != value.shape:
+            fail(UserError, f"{self.op.name} has the shape {value.shape}, the array to fill {tensor.shape}")
         tensor[...] = value
         return tensor
 
     def __getitem__(self, item: Any) -> np.ndarray[Any, Any]:
-        return self.get()[item]  # type: ignore[no-any-return]
+        return self.get()[item]
 
     def __setitem__(self, item: Any, value: Any) -> None:
         whole = self.storage.get()
         view = _view(self.op, whole)
         if not np.shares_memory(view, whole) and view.size:
             fail(NotAssignable, f"{self.op.name} is no view that can be written to from the host")
-        view[item] = value
+        what = f"the value for {self.op.name}"
+        array = converted(numbers(value, what), self.op.element, what)
+        try:
+            view[item] = array
+        except (IndexError, ValueError) as error:
+            fail(
+                UserError,
+                f"a value of shape {array.shape} cannot be put at {item!r} of {self.op.name}, of shape {view.shape}",
+                str(error),
+            )
         self.storage.set(whole)
 
 

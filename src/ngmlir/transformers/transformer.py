@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from ..ir.core import Module, count_uses
 from ..ir.literals import dtype_of
 from ..op_graph.computation import Computation, computation
-from ..op_graph.errors import NotAssignable, UserError, fail
+from ..op_graph.errors import MissingValue, NotAssignable, UserError, fail
 from ..op_graph.lift import Lifted, lift
 from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
@@ -71,27 +71,34 @@ class DeviceComputation:
         self.executor = BACKENDS[self.transformer.transformer_name](self.module, state, lifted.tied)
         self._writes = [state[i] for i in sorted(overwritten)]
 
-    def __call__(self, *values: Any, feed_dict: dict[Op, Any] | None = None) -> Any:
+    def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None) -> Any:
         self.transformer.check_open()
         parameters = self.computation_op.parameters
         if feed_dict is not None:
             if values:
                 fail(UserError, "values are given by position and in feed_dict", "use one of them")
+            if not isinstance(feed_dict, Mapping):
+                fail(UserError, f"feed_dict is {feed_dict!r}", "it is a dictionary from parameters to values")
             values = tuple(self._value(feed_dict, p) for p in parameters)
         if len(values) != len(parameters):
             names = ", ".join(p.name for p in parameters)
             fail(
                 UserError,
                 f"the computation takes {len(parameters)} values ({names}), but {len(values)} were given",
+                f"its parameters were named at {self.computation_op.location}",
             )
         if self.executor is None:
             self.transform()
         return self._run(values)
 
     @staticmethod
-    def _value(feed_dict: dict[Op, Any], parameter: Tensor) -> Any:
+    def _value(feed_dict: Mapping[Op, Any], parameter: Tensor) -> Any:
         if parameter not in feed_dict:
-            raise KeyError(f"feed_dict has no value for {parameter.name}")
+            fail(
+                MissingValue,
+                f"feed_dict has no value for {parameter.name}",
+                f"the parameter was made at {parameter.location}",
+            )
         return feed_dict[parameter]
 
     def _run(self, values: Sequence[Any]) -> Any:
@@ -102,7 +109,7 @@ class DeviceComputation:
                     f"{storage.op.name} is read before it has a value",
                     f"give it an initial_value where it is made ({storage.op.location}), feed it, or assign to it first",
                 )
-        given = []
+        given: list[Any] = []
         for value, (op, storage, shape, dtype) in zip(values, self._fed, strict=True):
             if storage is not None:
                 storage.set(value)
@@ -185,14 +192,19 @@ class Transformer:
 
     def get_op_tensor_view(self, op: Tensor) -> DeviceTensor:
         """A storage, or a view of one, to look at and to set (`view[...] = value`)."""
-        op = op.forwarded  # type: ignore[assignment]
-        if not isinstance(op.storage, AssignableTensorOp):
+        self.check_open()
+        found = op.forwarded if isinstance(op, Tensor) else None
+        if not isinstance(found, Tensor):
+            fail(
+                NotAssignable, f"{op!r} is no tensor: it has no contents", "give a variable or a view of one"
+            )
+        if not isinstance(found.storage, AssignableTensorOp):
             fail(
                 NotAssignable,
-                f"{op.name} is computed: it has no contents between runs",
+                f"{found.name} is computed: it has no contents between runs",
                 "return it from a computation",
             )
-        return DeviceTensor(self.storage_of(op.storage), op)
+        return DeviceTensor(self.storage_of(found.storage), found)
 
     def get_tensor_view_value(
         self, op: Tensor, host_tensor: np.ndarray[Any, Any] | None = None

@@ -13,7 +13,7 @@ from ..axes import Axes, AxesLike, make_axes
 from ..building import BUILDING
 from ..errors import AxisLengthError, IncompatibleAxesError, fail
 from ..tensor import Tensor
-from ..values import ConstantOp, as_op, constant, element_of
+from ..values import ConstantOp, as_op, constant, element_of, numbers
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
 
@@ -45,7 +45,7 @@ def common_element(x: Any, y: Any) -> Type:
     whole = isinstance(other, (bool, int, np.bool_, np.integer))
     if isinstance(tensor.element, FloatType) or (whole and tensor.element is not i1):
         return tensor.element
-    return element_of(np.result_type(tensor.dtype, np.asarray(other).dtype))
+    return element_of(np.result_type(tensor.dtype, numbers(other).dtype))
 
 
 def cast(x: Any, dtype: Any) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 from ...ir.types import i1
 from ...ops import ng
 from ..axes import Axes, Axis
+from ..calls import takes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..regions import ControlOp, build_region
 from ..tensor import Tensor
@@ -46,6 +47,8 @@ def _truth(condition: Any, what: str) -> Tensor:
 
 def cond(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
     """What `then()` gives if the condition is true, else what `otherwise()` gives; only one is computed."""
+    takes(then, 0, "the first branch")
+    takes(otherwise, 0, "the other branch")
     single = False
 
     def first() -> Sequence[Tensor]:
@@ -71,6 +74,8 @@ def cond(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], initial: Any) -> Any:
     """Repeats `body` on its own results while `condition` of them is true; both take the values one by one."""
     start = _tuple(initial)
+    takes(condition, len(start), "the condition")
+    takes(body, len(start), "the body")
     types = [(s.axes, s.element) for s in start]
 
     def step(*values: Tensor) -> Sequence[Tensor]:
@@ -92,6 +97,7 @@ def scan(
     `initial`, `sequences` and what the body gives are tensors or tuples of them. Gives the last carried values and the
     outputs, stacked along the axis, which becomes their first one. `reverse` goes from the last position to the first.
     """
+    takes(body, 2, "the body of a scan")
     start, given = _tuple(initial), _tuple(sequences)
     if not given:
         fail(UserError, "a scan needs a sequence to run along")

@@ -26,7 +26,9 @@ def _indices(x: Any) -> Tensor:
 def one_hot(x: Any, axis: Axis, dtype: Any = None) -> Tensor:
     """1 at the index and 0 elsewhere along a new first axis; all 0 for an index out of range."""
     x = _indices(x)
-    return VERBS.stated(ng.OneHotOp, [x], {"axis": 0}, Axes((axis, *x.axes)), result_element(dtype))
+    return VERBS.stated(
+        ng.OneHotOp, [x], {"axis": 0}, Axes((*make_axes(axis), *x.axes)), result_element(dtype)
+    )
 
 
 def gather(x: Any, indices: Any, axis: Any) -> Tensor:

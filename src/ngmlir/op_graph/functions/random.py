@@ -15,6 +15,7 @@ from ..axes import Axes, Axis
 from ..building import BUILDING
 from ..state import assign, persistent_tensor, sequential
 from ..tensor import Tensor
+from ..values import as_op
 from ..verbs import VERBS
 from .elementwise import add, multiply
 
@@ -34,30 +35,33 @@ def _key(seed: int | None) -> Tensor:
 
 
 def _constant(value: Any, like: Tensor) -> Tensor:
-    return like.family.constant(value, axes=like.axes, dtype=ui64)  # type: ignore[no-any-return]
+    return like.family.constant(value, axes=like.axes, dtype=ui64)
 
 
 def _element(x: Tensor) -> Type:
     return x.element if isinstance(x.element, FloatType) else BUILDING.float
 
 
-def uniform(x: Tensor, low: float = 0.0, high: float = 1.0, seed: int | None = None) -> Tensor:
+def uniform(x: Any, low: float = 0.0, high: float = 1.0, seed: int | None = None) -> Tensor:
     """Uniform in [low, high), with the axes and elements of x; drawn anew at every execution.
 
     Without a seed each call has a stream of its own; equal seeds give equal numbers.
     """
+    x = as_op(x)
     drawn = VERBS.stated(ng.RandomUniformOp, [_key(seed)], {}, x.axes, _element(x))
     return _scaled(drawn, high - low, low)
 
 
-def normal(x: Tensor, loc: float = 0.0, scale: float = 1.0, seed: int | None = None) -> Tensor:
+def normal(x: Any, loc: float = 0.0, scale: float = 1.0, seed: int | None = None) -> Tensor:
     """Normal with mean `loc` and deviation `scale`, with the axes and elements of x; drawn anew at every execution."""
+    x = as_op(x)
     drawn = VERBS.stated(ng.RandomNormalOp, [_key(seed)], {}, x.axes, _element(x))
     return _scaled(drawn, scale, loc)
 
 
-def random_bits(x: Tensor, seed: int | None = None) -> Tensor:
+def random_bits(x: Any, seed: int | None = None) -> Tensor:
     """32 random bits per element of x, as unsigned integers; drawn anew at every execution."""
+    x = as_op(x)
     return VERBS.stated(ng.RandomBitsOp, [_key(seed)], {}, x.axes, ui32)
 
 
