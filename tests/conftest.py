@@ -22,7 +22,11 @@ def pytest_configure(config: pytest.Config) -> None:
         database=None,
         deadline=None,
         print_blob=False,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+        suppress_health_check=[
+            HealthCheck.too_slow,
+            HealthCheck.data_too_large,
+            HealthCheck.large_base_example,
+        ],
     )
     settings.load_profile("ngmlir")
 

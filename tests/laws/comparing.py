@@ -72,4 +72,6 @@ def _report(good: Array, ours: Array, theirs: Array, what: str) -> None:
     if not good.all():
         first = tuple(np.argwhere(~good)[0])
         count = int((~good).sum())
-        raise AssertionError(f"{what} differs in {count} places, at {first}: {ours[first]!r} instead of {theirs[first]!r}")
+        raise AssertionError(
+            f"{what} differs in {count} places, at {first}: {ours[first]!r} instead of {theirs[first]!r}"
+        )

@@ -125,7 +125,13 @@ def is_bool(value: Value) -> bool:
 
 
 class _Maker:
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], exact: bool, elements: Sequence[Type], large: bool):
+    def __init__(
+        self,
+        draw: Callable[[st.SearchStrategy[Any]], Any],
+        exact: bool,
+        elements: Sequence[Type],
+        large: bool,
+    ):
         self.draw, self.exact, self.elements = draw, exact, elements
         lengths, self.most = LARGE if large else SMALL
         self.named = self.chance(3)
@@ -198,7 +204,7 @@ class _Maker:
     def smooth(self, value: Value) -> bool:
         return not self.facts[value].rough
 
-    def add(self, value: Value, fact: Fact = Fact(), *, kept: Value | None = None) -> Value:  # noqa: B008
+    def add(self, value: Value, fact: Fact = Fact(), *, kept: Value | None = None) -> Value:
         """Makes a value known, with what is known of it (or what is known of another)."""
         self.facts[value] = self.facts[kept] if kept is not None else fact
         self.scopes[-1].append(value)
@@ -261,7 +267,9 @@ def _iota(m: _Maker) -> None:
 
 
 def _random(m: _Maker) -> None:
-    key = m.builder.constant(type=TensorType((2,), ui64), value=elements(np.array([m.number(0, 9), 7], np.uint64)))
+    key = m.builder.constant(
+        type=TensorType((2,), ui64), value=elements(np.array([m.number(0, 9), 7], np.uint64))
+    )
     if m.chance(2):
         m.add(m.builder.random_bits(key, type=m.type(ui32)))
     else:
@@ -335,7 +343,7 @@ def _binary(m: _Maker) -> None:
             bound = inf
     if is_integer(x) and (bound > top or element.unsigned):  # type: ignore[attr-defined]
         bound = inf  # it may wrap
-    m.add(made, Fact(bound, whole and bound < inf, rough or name in ("power", "atan2") and is_float(x)))
+    m.add(made, Fact(bound, whole and bound < inf, rough or (name in ("power", "atan2") and is_float(x))))
 
 
 def _fma(m: _Maker) -> None:
@@ -343,7 +351,9 @@ def _fma(m: _Maker) -> None:
     if is_float(x) and m.facts[x].bound <= 100:
         y, z = m.like(x.type, lambda v: m.facts[v].bound <= 100), m.like(x.type)
         a, b, c = (m.facts[v] for v in (x, y, z))
-        fact = Fact(a.bound * b.bound + c.bound, a.whole and b.whole and c.whole, a.rough or b.rough or c.rough)
+        fact = Fact(
+            a.bound * b.bound + c.bound, a.whole and b.whole and c.whole, a.rough or b.rough or c.rough
+        )
         m.add(m.builder.fma(x, y, z), fact)
 
 
@@ -356,7 +366,10 @@ def _select(m: _Maker) -> None:
     x = m.value()
     y, condition = m.like(x.type), m.like(with_element(x.type, i1))
     a, b = m.facts[x], m.facts[y]
-    m.add(m.builder.select(condition, x, y), Fact(max(a.bound, b.bound), a.whole and b.whole, a.rough or b.rough))
+    m.add(
+        m.builder.select(condition, x, y),
+        Fact(max(a.bound, b.bound), a.whole and b.whole, a.rough or b.rough),
+    )
 
 
 def _cast(m: _Maker) -> None:
@@ -542,7 +555,9 @@ def _dot(m: _Maker) -> None:
     pairs: dict[str, list[tuple[int, int]]] = {"contract": [], "batch": []}
     free = list(range(len(b)))
     for i in m.draw(st.permutations(range(len(a)))):
-        same = [j for j in free if b[j] == a[i] and (not m.named or m.names(x)[i] == m.names(y)[j] or m.chance(2))]
+        same = [
+            j for j in free if b[j] == a[i] and (not m.named or m.names(x)[i] == m.names(y)[j] or m.chance(2))
+        ]
         if same and not m.chance(4):
             j = m.pick(same)
             free.remove(j)
@@ -613,7 +628,10 @@ def _one_hot(m: _Maker) -> None:
     shape.insert(axis, size)
     names.insert(axis, m.new_name())
     if prod(shape) <= m.most:
-        m.add(m.builder.one_hot(indices, type=m.tensor(names, shape, m.pick(m.elements)), axis=axis), Fact(1, True))
+        m.add(
+            m.builder.one_hot(indices, type=m.tensor(names, shape, m.pick(m.elements)), axis=axis),
+            Fact(1, True),
+        )
 
 
 def _network(m: _Maker) -> None:
@@ -713,11 +731,16 @@ def _scan(m: _Maker) -> None:
         for value in values:
             m.add(value, _unknown(m, value))
         carried = _inside(m, values[: len(inits)])
-        given = [m.value(lambda v: prod(shape_of(v.type)) <= 60) for _ in range(m.number(0 if inits else 1, 2))]
+        given = [
+            m.value(lambda v: prod(shape_of(v.type)) <= 60) for _ in range(m.number(0 if inits else 1, 2))
+        ]
         m.builder.end(ng.YieldOp, *carried, *given)
         m.scopes.pop()
     length = shape_of(first.type)[0]
-    stacked = [m.tensor([m.new_name(), *m.names(g)], [length, *shape_of(g.type)], element_type(g.type)) for g in given]
+    stacked = [
+        m.tensor([m.new_name(), *m.names(g)], [length, *shape_of(g.type)], element_type(g.type))
+        for g in given
+    ]
     made = m.builder.scan(
         [*inits, *sequences],
         types=[*(v.type for v in inits), *stacked],

@@ -326,7 +326,13 @@ def test_variables_change_where_they_lie(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "bytes"),
-    [("update", 0), ("momentum", 0), ("a long chain", 2 * 128), ("two variables swapped", 2 * 64), ("argument returned", 0)],
+    [
+        ("update", 0),
+        ("momentum", 0),
+        ("a long chain", 2 * 128),
+        ("two variables swapped", 2 * 64),
+        ("argument returned", 0),
+    ],
 )
 def test_arena_is_no_larger_than_needed(name: str, bytes: int) -> None:
     assert planned_bytes(checked(program(HARD[name]), CPU)) <= bytes
@@ -343,7 +349,11 @@ def test_a_chain_of_maps_needs_no_memory() -> None:
         tile.return
       }"""
     lines = [f"%{i + 1} = tile.call @k(%{i}) : (tensor<16xf32>) -> tensor<16xf32>" for i in range(9)]
-    text = "func.func @main(%0: tensor<16xf32>) -> tensor<16xf32> {\n" + "\n".join(lines) + "\n return %9 : tensor<16xf32> }"
+    text = (
+        "func.func @main(%0: tensor<16xf32>) -> tensor<16xf32> {\n"
+        + "\n".join(lines)
+        + "\n return %9 : tensor<16xf32> }"
+    )
     before = from_text(text + kernel)
     planned = plan_memory(before, CPU)
     check_plan(before, planned, arguments(before), CPU.alignment)

@@ -1,0 +1,612 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled programs against the interpreter: random ones, and every op on every type and many shapes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+import pytest
+from comparing import assert_close, assert_same_bits, largest_number
+from generators import argument, arguments, modules
+from hypothesis import given
+
+from ngmlir.compiler import compile_artifact, compile_module
+from ngmlir.ir.attributes import elements, numeric_literal
+from ngmlir.ir.core import Block, Module, Op, Value, module
+from ngmlir.ir.literals import dtype_of, item_bytes, type_of_dtype
+from ngmlir.ir.types import (
+    FloatType,
+    IntegerType,
+    TensorType,
+    Type,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+    ui8,
+    ui16,
+    ui32,
+    ui64,
+    with_element,
+)
+from ngmlir.ops import func, ng
+from ngmlir.ops.builder import Builder, build_op, function
+from ngmlir.ops.interpreter import run
+from ngmlir.runtime import cpu
+from ngmlir.runtime.pool import Pool
+
+Array = np.ndarray[Any, Any]
+FLOATS: tuple[Type, ...] = (f32, f64, f16, bf16)
+INTEGERS: tuple[Type, ...] = (i32, i64, i8, i16, ui8, ui16, ui32, ui64)
+ELEMENTS: tuple[Type, ...] = (*FLOATS, *INTEGERS, i1)
+#: Below, at and above the widths of registers and tiles.
+SIZES = (0, 1, 2, 3, 7, 13, 15, 16, 17, 31, 63, 64, 65, 127, 128, 129, 1000)
+SOME_SIZES = (0, 1, 17, 64, 65)
+#: Split into several programs.
+LARGE = 40_000
+
+
+# ---- random programs ---------------------------------------------------------------------------------------
+
+
+def compiled(of: Module, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    return tuple(compile_module(of, "cpu")(*[np.array(a) for a in arrays]))
+
+
+@given(of=modules(exact=True))
+def test_random_program_to_the_bit(of: Module) -> None:
+    arrays = arguments(of)
+    assert_same_bits(compiled(of, arrays), run(of, *arrays))
+
+
+@given(of=modules(exact=True, large=True))
+def test_large_random_program_to_the_bit(of: Module) -> None:
+    arrays = arguments(of)
+    assert_same_bits(compiled(of, arrays), run(of, *arrays))
+
+
+@given(of=modules())
+def test_random_program(of: Module) -> None:
+    arrays = arguments(of)
+    assert_close(compiled(of, arrays), run(of, *arrays), largest_number(of, arrays))
+
+
+@given(of=modules(exact=True))
+def test_arguments_are_left_alone(of: Module) -> None:
+    """Also those that the program overwrites: a call without bound arrays works on copies."""
+    arrays = [np.array(a) for a in arguments(of)]
+    compile_module(of, "cpu")(*arrays)
+    assert_same_bits(arrays, arguments(of))
+
+
+# ---- many ops in one program -------------------------------------------------------------------------------
+
+
+class Table:
+    """A program of many small tests; each result has a name."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+        self.b = Builder(self.block)
+        self.arrays: list[Array] = []
+        self.results: list[tuple[str, Value]] = []
+
+    def argument(self, array: Any, element: Type | None = None) -> Value:
+        array = np.asarray(array)
+        type = TensorType(array.shape, element or type_of_dtype(array.dtype))
+        self.arrays.append(array.astype(dtype_of(type)))
+        value = Value(type, self.block, len(self.block.args), f"a{len(self.block.args)}")
+        self.block.args = (*self.block.args, value)
+        return value
+
+    def whole(self, shape: Sequence[int], element: Type, seed: int = 0) -> Value:
+        """Small whole numbers, whose sums are exact."""
+        return self.argument(
+            argument(np.random.default_rng(seed), TensorType(tuple(shape), element)), element
+        )
+
+    def result(self, name: str, *values: Value) -> None:
+        self.results += [(name, v) for v in values]
+
+    def program(self) -> Module:
+        self.b.end(func.ReturnOp, *[v for _, v in self.results])
+        return module([function("main", self.block)])
+
+    def check(self, compare: Callable[[Sequence[Array], Sequence[Array], str], None] | None = None) -> None:
+        of = self.program()
+        got, wanted = compiled(of, self.arrays), run(of, *self.arrays)
+        compare = compare or assert_same_bits
+        for (name, _), ours, theirs in zip(self.results, got, wanted, strict=True):
+            compare([ours], [theirs], name)
+
+
+def specials(element: Type) -> Array:
+    """The numbers at the edges of a type, and some in between."""
+    dtype = dtype_of(element)
+    if element is i1:
+        return np.array([False, True])
+    if isinstance(element, IntegerType):
+        info = np.iinfo(dtype)
+        edges = [info.min, info.max, info.min + 1, info.max - 1, 0, 1, 2, 3, 5, 7, 8, 31, 32, 64, 100]
+        return np.array([*edges, *([-1, -2, -7] if not element.unsigned else [])], dtype)
+    real = ml_dtypes.finfo(dtype)
+    tiny, least, most = (float(x) for x in (real.tiny, real.smallest_subnormal, real.max))
+    step = float(real.eps)
+    half = [
+        0.0,
+        1.0,
+        0.5,
+        1.5,
+        2.5,
+        3.0,
+        7.0,
+        0.1,
+        1e-3,
+        tiny,
+        least,
+        tiny * 1.5,
+        most,
+        1 + step,
+        1 / step,
+        np.inf,
+    ]
+    return np.array([*half, *(-x for x in half), np.nan]).astype(dtype)
+
+
+def filled(element: Type, size: int, seed: int) -> Array:
+    """`size` of the special numbers, in some order."""
+    known = specials(element)
+    order = np.random.default_rng(seed).permutation(-(-size // len(known)) * len(known) or 1)
+    return known[order % len(known)][:size]
+
+
+def pairs(element: Type) -> tuple[Array, Array]:
+    """Every two special numbers."""
+    known = specials(element)
+    x, y = np.meshgrid(known, known, indexing="ij")
+    return x.ravel(), y.ravel()
+
+
+def is_math(op: type[Op], element: Type) -> bool:
+    return "math" in op.definition.traits and isinstance(element, FloatType)  # type: ignore[union-attr]
+
+
+ELEMENTWISE = [op for op in ng.OPS.values() if "elementwise" in op.definition.traits]  # type: ignore[union-attr]
+
+
+def elementwise(table: Table, element: Type, x: Array, y: Array, wanted: Callable[[type[Op]], bool]) -> None:
+    """Adds every elementwise op that takes this element type (other than casts)."""
+    a, b = table.argument(x, element), table.argument(y, element)
+    condition = table.argument(np.arange(x.size).reshape(x.shape) % 3 == 0)
+    for op in ELEMENTWISE:
+        definition = op.definition
+        assert definition is not None
+        if op in (ng.CastOp, ng.BitcastOp) or not wanted(op):
+            continue
+        operands = [a, b, b][: len(definition.operands)]
+        if op is ng.SelectOp:
+            operands = [condition, a, b]
+        if all(o.constraint.accepts(v.type) for o, v in zip(definition.operands, operands, strict=True)):
+            made = build_op(op, operands, {})
+            table.block.ops.append(made)
+            table.result(f"{op.name} {element} {list(x.shape)}", made.result)
+
+
+@pytest.mark.parametrize("element", ELEMENTS, ids=str)
+def test_elementwise_ops_on_special_numbers(element: Type) -> None:
+    table = Table()
+    elementwise(table, element, *pairs(element), lambda op: not is_math(op, element))
+    table.check()
+
+
+@pytest.mark.parametrize("element", ELEMENTS, ids=str)
+def test_elementwise_ops_on_all_sizes(element: Type) -> None:
+    table = Table()
+    for size in SIZES if element is f32 else SOME_SIZES:
+        x, y = filled(element, size, 1), filled(element, size, 2)
+        elementwise(table, element, x, y, lambda op: "math" not in op.definition.traits)  # type: ignore[union-attr]
+    elementwise(
+        table,
+        element,
+        filled(element, 1, 3).reshape(()),
+        filled(element, 1, 4).reshape(()),
+        lambda op: not is_math(op, element),
+    )
+    table.check()
+
+
+@pytest.mark.parametrize("element", ELEMENTS, ids=str)
+def test_large_elementwise_ops(element: Type) -> None:
+    table = Table()
+    few = {"ng.add", "ng.maximum", "ng.select", "ng.less", "ng.bitwise_xor"}
+    elementwise(
+        table, element, filled(element, LARGE, 1), filled(element, LARGE, 2), lambda op: op.name in few
+    )
+    table.check()
+
+
+@pytest.mark.parametrize("element", [f32, f64, f16], ids=str)
+def test_math_on_special_numbers(element: Type) -> None:
+    """The bits are the library's, tested elsewhere; here the values, infinities and NaN."""
+    table = Table()
+    known = specials(element)
+    ordinary = np.linspace(-3, 3, 41).astype(known.dtype)
+    one = np.concatenate([known, ordinary])
+    elementwise(table, element, one, one[::-1], lambda op: is_math(op, element))
+
+    def compare(got: Sequence[Array], wanted: Sequence[Array], name: str) -> None:
+        tolerance = 4 * float(ml_dtypes.finfo(got[0].dtype).eps)
+        a, b = got[0].astype(np.float64), wanted[0].astype(np.float64)
+        least = 4 * float(ml_dtypes.finfo(got[0].dtype).smallest_subnormal)
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=least, equal_nan=True, err_msg=name)
+
+    table.check(compare)
+
+
+@pytest.mark.parametrize("source", ELEMENTS, ids=str)
+def test_casts(source: Type) -> None:
+    table = Table()
+    for target, size in itertools.product(ELEMENTS, (0, 1, 17, 100)):
+        x = filled(source, size, 5)
+        if isinstance(source, FloatType) and isinstance(target, IntegerType) and target is not i1:
+            # Beyond the range of the integer any result is right.
+            x = np.random.default_rng(6).uniform(0 if target.unsigned else -100, 100, size)
+        a = table.argument(x, source)
+        table.result(
+            f"cast {source} to {target} [{size}]", table.b.cast(a, type=with_element(a.type, target))
+        )
+    table.check()
+
+
+@pytest.mark.parametrize("source", [e for e in ELEMENTS if e is not i1], ids=str)
+def test_bitcasts(source: Type) -> None:
+    table = Table()
+    a = table.argument([x for x in specials(source) if x == x], source)
+    for target in ELEMENTS:
+        if target is not i1 and item_bytes(target) == item_bytes(source):
+            table.result(
+                f"bitcast {source} to {target}", table.b.bitcast(a, type=with_element(a.type, target))
+            )
+    table.check()
+
+
+# ---- shape -------------------------------------------------------------------------------------------------
+
+#: One dtype of each width is enough where elements only move.
+MOVED = (f32, f64, i1, f16)
+
+
+@pytest.mark.parametrize("element", MOVED, ids=str)
+def test_moves(element: Type) -> None:
+    table = Table()
+    b = table.b
+    for n in SIZES if element is f32 else SOME_SIZES:
+        x = table.argument(filled(element, n, 1), element)
+        y = table.argument(filled(element, n * 3, 2).reshape(n, 3), element)
+        z = table.argument(filled(element, n * 6, 3).reshape(2, n, 3), element)
+        name = f"{element} {n}"
+        table.result(f"transpose {name}", b.transpose(y, permutation=[1, 0]))
+        for order in ([0, 2, 1], [2, 1, 0], [1, 2, 0]):
+            table.result(f"transpose {order} {name}", b.transpose(z, permutation=order))
+        for dims, shape in (([0], (n, 5)), ([1], (5, n)), ([1], (2, n, 3)), ([0], (n, 1))):
+            table.result(
+                f"broadcast {dims} {name}", b.broadcast(x, type=TensorType(shape, element), dimensions=dims)
+            )
+        table.result(
+            f"reverse {name}", b.slice(x, starts=[max(n - 1, 0)], limits=[-1 if n else 0], steps=[-1])
+        )
+        table.result(f"slice {name}", b.slice(y, starts=[0, 1], limits=[n, 3], steps=[2, 1]))
+        table.result(f"inner {name}", b.slice(z, starts=[1, n // 2, 0], limits=[2, n, 3], steps=[1, 1, 2]))
+        value = numeric_literal(1, element)
+        table.result(f"pad {name}", b.pad(x, low=[2], high=[5], value=value))
+        table.result(f"pad 2 {name}", b.pad(y, low=[0, 1], high=[3, 0]))
+        table.result(
+            f"concatenate {name}",
+            b.concatenate([x, x, table.argument(filled(element, 4, 4), element)], axis=0),
+        )
+        table.result(f"concatenate 1 {name}", b.concatenate([y, y], axis=1))
+        table.result(f"stack {name}", b.stack([x, x], type=TensorType((n, 2), element), axis=1))
+        table.result(f"reshape {name}", b.reshape(y, type=TensorType((3, n), element)))
+    table.check()
+
+
+@pytest.mark.parametrize("element", MOVED, ids=str)
+def test_large_moves(element: Type) -> None:
+    table = Table()
+    b = table.b
+    x = table.argument(filled(element, 200 * 207, 1).reshape(200, 207), element)
+    table.result("transpose", b.transpose(x, permutation=[1, 0]))
+    table.result("concatenate", b.concatenate([x, x], axis=1))
+    table.result("pad", b.pad(x, low=[3, 1], high=[0, 2]))
+    table.result("slice", b.slice(x, starts=[199, 1], limits=[-1, 206], steps=[-1, 2]))
+    table.result("broadcast", b.broadcast(x, type=TensorType((3, 200, 207), element), dimensions=[1, 2]))
+    table.check()
+
+
+# ---- by index ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("element", [f32, f64, i8, i1, bf16], ids=str)
+@pytest.mark.parametrize("integer", [i32, i64, ui8], ids=str)
+def test_indexing(element: Type, integer: Type) -> None:
+    table = Table()
+    b = table.b
+    random = np.random.default_rng(3)
+    for n, count in ((1, 1), (1, 17), (5, 0), (5, 3), (17, 64), (65, 33), (1000, 127)):
+        low = 0 if integer is ui8 else -n - 3
+        picks = random.integers(low, min(n + 3, 200), count)
+        i = table.argument(picks, integer)
+        grid = table.argument(random.integers(low, min(n + 3, 200), (count, 3)), integer)
+        x = table.argument(filled(element, n, 1), element)
+        y = table.argument(filled(element, n * 3, 2).reshape(n, 3), element)
+        name = f"{element} {n} [{count} {integer}]"
+        table.result(f"gather {name}", b.gather(x, i, axis=0), b.gather(y, i, axis=0))
+        table.result(f"gather inside {name}", b.gather(b.transpose(y, permutation=[1, 0]), i, axis=1))
+        table.result(f"lookup {name}", b.lookup(y, i))
+        table.result(f"gather_elements {name}", b.gather_elements(y, grid, axis=0))
+        table.result(f"one_hot {name}", b.one_hot(i, type=TensorType((count, 5), element), axis=1))
+        table.result(f"one_hot 0 {name}", b.one_hot(grid, type=TensorType((4, count, 3), element), axis=0))
+        small, rows = table.whole((n, 3), element, 7), table.whole((count, 3), element, 8)
+        for combine in ("set",) if element is i1 else ("set", "add", "max", "min"):
+            table.result(f"scatter {combine} {name}", b.scatter(small, i, rows, axis=0, combine=combine))
+    scalar = table.argument(np.array(2), integer)
+    y = table.whole((4, 3), element)
+    table.result("gather one", b.gather(y, scalar, axis=1))
+    table.result("scatter one", b.scatter(y, scalar, table.whole((3,), element), axis=0))
+    table.check()
+
+
+# ---- reductions --------------------------------------------------------------------------------------------
+
+
+def reduced(table: Table, shape: Sequence[int], element: Type, groups: Iterable[Sequence[int]]) -> None:
+    b = table.b
+    whole = table.whole(shape, element)
+    ends = table.argument(filled(element, whole.type.size, 4).reshape(shape), element)  # type: ignore[attr-defined]
+    for axes in groups:
+        name = f"{element} {list(shape)} over {list(axes)}"
+        if element is i1:
+            table.result(f"any {name}", b.any(whole, axes=axes))
+            table.result(f"all {name}", b.all(whole, axes=axes))
+            continue
+        table.result(f"sum {name}", b.sum(whole, axes=axes))
+        table.result(f"max {name}", b.max(ends, axes=axes))
+        table.result(f"min {name}", b.min(ends, axes=axes))
+        if isinstance(element, FloatType):
+            table.result(f"mean {name}", b.mean(whole, axes=axes))
+        else:
+            table.result(f"product {name}", b.product(ends, axes=axes))
+        if axes and 0 not in [shape[a] for a in axes]:
+            type = TensorType(tuple(s for d, s in enumerate(shape) if d not in axes), i64)
+            table.result(
+                f"argmax {name}", b.argmax(ends, type=type, axes=axes), b.argmin(ends, type=type, axes=axes)
+            )
+
+
+@pytest.mark.parametrize("element", ELEMENTS, ids=str)
+def test_reductions(element: Type) -> None:
+    table = Table()
+    for n in SIZES if element is f32 else SOME_SIZES:
+        reduced(table, (n,), element, [[0], []])
+        reduced(table, (3, n), element, [[0], [1], [0, 1]])
+        reduced(table, (n, 2), element, [[0], [1]])
+    for n in (1, 16, 17):
+        reduced(table, (2, n, 5), element, [[0, 2], [1], [1, 2], [0, 1]])
+    reduced(table, (3, 4, 1, 5), element, [[0, 2], [1, 3], [3], [2]])
+    reduced(table, (), element, [[]])
+    table.check()
+
+
+@pytest.mark.parametrize("element", [f32, i32, bf16, i1], ids=str)
+def test_large_reductions(element: Type) -> None:
+    table = Table()
+    reduced(table, (LARGE,), element, [[0]])
+    reduced(table, (5000, 9), element, [[0], [1]])
+    reduced(table, (9, 5000), element, [[0], [1]])
+    reduced(table, (70, 33, 17), element, [[0, 2], [1]])
+    table.check()
+
+
+@pytest.mark.parametrize("element", [f32, f64, f16, i32, i8, ui64], ids=str)
+def test_running_reductions(element: Type) -> None:
+    table = Table()
+    for shape in ((0,), (1,), (17,), (65,), (1000,), (3, 65), (65, 3), (2, 17, 5)):
+        whole = table.whole(shape, element)
+        ends = table.argument(filled(element, whole.type.size, 4).reshape(shape), element)  # type: ignore[attr-defined]
+        for axis, reverse, exclusive in itertools.product(range(len(shape)), (False, True), (False, True)):
+            options: Any = dict(axis=axis, reverse=reverse, exclusive=exclusive)
+            name = f"{element} {shape} {options}"
+            table.result(f"sum {name}", table.b.cumulative_sum(whole, **options))
+            table.result(f"max {name}", table.b.cumulative_max(ends, **options))
+            table.result(f"min {name}", table.b.cumulative_min(ends, **options))
+            if isinstance(element, IntegerType):
+                table.result(f"product {name}", table.b.cumulative_product(ends, **options))
+    table.check()
+
+
+@pytest.mark.parametrize("element", FLOATS, ids=str)
+def test_rows(element: Type) -> None:
+    table = Table()
+    b = table.b
+    random = np.random.default_rng(5)
+    for shape, axes in (
+        ((1,), [0]),
+        ((17,), [0]),
+        ((3, 65), [1]),
+        ((65, 3), [0]),
+        ((4, 3, 5), [0, 2]),
+        ((2, 1000), [1]),
+    ):
+        x = table.argument(random.standard_normal(shape) * 3, element)
+        t = table.argument(random.random(shape), element)
+        name = f"{element} {list(shape)} over {axes}"
+        table.result(f"softmax {name}", b.softmax(x, axes=axes))
+        table.result(f"log_softmax {name}", b.log_softmax(x, axes=axes))
+        table.result(f"cross_entropy {name}", b.cross_entropy(x, t, axes=axes))
+    table.check(lambda got, wanted, name: assert_close(got, wanted, what=name))
+
+
+# ---- products ----------------------------------------------------------------------------------------------
+
+#: lhs, rhs, contracted dimensions, batch dimensions.
+LAYOUTS = [
+    ("mk", "kn", "k", ""),
+    ("km", "kn", "k", ""),
+    ("mk", "nk", "k", ""),
+    ("km", "nk", "k", ""),
+    ("bmk", "bkn", "k", "b"),
+    ("bmk", "bnk", "k", "b"),
+    ("mbk", "kbn", "k", "b"),
+    ("k", "kn", "k", ""),
+    ("mk", "k", "k", ""),
+    ("k", "k", "k", ""),
+    ("m", "n", "", ""),
+    ("bm", "bm", "m", "b"),
+]
+
+
+@pytest.mark.parametrize("element", [f32, f64, f16, bf16, i32, i8, ui64], ids=str)
+def test_products(element: Type) -> None:
+    table = Table()
+    sizes = [
+        dict(m=5, k=7, n=3, b=2),
+        dict(m=17, k=33, n=65, b=3),
+        dict(m=1, k=16, n=64, b=1),
+        dict(m=16, k=1, n=1, b=2),
+    ]
+    sizes.append(dict(m=4, k=0, n=3, b=2))
+    if element is f32:
+        sizes += [dict(m=65, k=64, n=127, b=2), dict(m=14, k=100, n=48, b=1), dict(m=0, k=3, n=2, b=2)]
+    for size, (lhs, rhs, contract, batch) in itertools.product(sizes, LAYOUTS):
+        x = table.whole([size[d] for d in lhs], element, 1)
+        y = table.whole([size[d] for d in rhs], element, 2)
+        made = table.b.dot(
+            x,
+            y,
+            lhs_contract=[lhs.index(d) for d in contract],
+            rhs_contract=[rhs.index(d) for d in contract],
+            lhs_batch=[lhs.index(d) for d in batch],
+            rhs_batch=[rhs.index(d) for d in batch],
+        )
+        table.result(f"{lhs} {rhs} {size} {element}", made)
+    table.check()
+
+
+@pytest.mark.parametrize("element", [f32, f64, bf16], ids=str)
+def test_large_products(element: Type) -> None:
+    table = Table()
+    for m, k, n in ((130, 257, 191), (300, 64, 512), (1, 700, 900), (700, 900, 1)):
+        x, y = table.whole((m, k), element, 1), table.whole((n, k), element, 2)
+        table.result(f"{m} {k} {n}", table.b.dot(x, y, lhs_contract=[1], rhs_contract=[1]))
+    table.check()
+
+
+# ---- constants, random numbers -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("element", ELEMENTS, ids=str)
+def test_constants(element: Type) -> None:
+    table = Table()
+    for size in (0, 1, 17, 1000):
+        array = filled(element, size, 1)
+        made = table.b.constant(
+            type=TensorType((size,), element), value=elements(array, TensorType((size,), element))
+        )
+        table.result(f"constant {element} {size}", made)
+        if element is not i1:
+            for shape in ((size,), (3, size), (size, 3)):
+                for dimension in range(len(shape)):
+                    table.result(
+                        f"iota {element} {shape}",
+                        table.b.iota(type=TensorType(shape, element), dimension=dimension),
+                    )
+    table.check()
+
+
+def test_random_numbers() -> None:
+    table = Table()
+    b = table.b
+    for seed, stream in ((0, 0), (1 << 63, (1 << 64) - 1)):
+        key = table.argument(np.array([seed, stream], np.uint64))
+        for shape in ((), (0,), (1,), (5,), (17, 3), (1000,), (LARGE,)):
+            table.result(f"bits {shape}", b.random_bits(key, type=TensorType(shape, ui32)))
+            for element in FLOATS:
+                table.result(
+                    f"uniform {element} {shape}", b.random_uniform(key, type=TensorType(shape, element))
+                )
+                if shape != (LARGE,):
+                    table.result(
+                        f"normal {element} {shape}", b.random_normal(key, type=TensorType(shape, element))
+                    )
+
+    def compare(got: Sequence[Array], wanted: Sequence[Array], name: str) -> None:
+        if name.startswith("normal"):
+            assert_close(got, wanted, what=name)
+        else:
+            assert_same_bits(got, wanted, name)
+
+    table.check(compare)
+
+
+def test_every_op_is_here() -> None:
+    """What the tables hold and the random programs; each op of the dialect stands in one of them."""
+    tables = (
+        "constant iota broadcast transpose reshape slice pad concatenate stack gather gather_elements scatter one_hot "
+        "lookup sum product max min mean any all argmax argmin cumulative_sum cumulative_product cumulative_max "
+        "cumulative_min dot random_bits random_uniform random_normal softmax log_softmax cross_entropy"
+    )
+    known = {op.name for op in ELEMENTWISE} | {f"ng.{name}" for name in tables.split()}
+    assert set(ng.OPS) - known == {"ng.cast_axes", "ng.if", "ng.while", "ng.scan", "ng.yield", "ng.fusion"}
+
+
+# ---- the same bits -----------------------------------------------------------------------------------------
+
+
+def everything() -> tuple[Module, list[Array]]:
+    """Work that is split among threads, with sums whose order could show."""
+    table = Table()
+    b = table.b
+    random = np.random.default_rng(9)
+    x = table.argument(random.standard_normal((300, 257)).astype(np.float32))
+    y = table.argument(random.standard_normal((257, 130)).astype(np.float32))
+    flat = b.reshape(x, type=TensorType((300 * 257,), f32))
+    table.result("dot", b.dot(x, y, lhs_contract=[1], rhs_contract=[0]))
+    table.result("softmax", b.softmax(x, axes=[1]), b.log_softmax(x, axes=[0]))
+    table.result("sum", b.sum(x, axes=[0]), b.sum(x, axes=[1]), b.sum(x, axes=[0, 1]), b.mean(flat, axes=[0]))
+    table.result(
+        "cumulative", b.cumulative_sum(x, axis=1), b.cumulative_sum(x, axis=0), b.cumulative_sum(flat, axis=0)
+    )
+    table.result("map", b.exp(b.add(x, x)))
+    table.result("position", b.argmax(x, type=TensorType((300,), i32), axes=[1]))
+    return table.program(), table.arrays
+
+
+def test_same_bits_for_any_number_of_threads() -> None:
+    of, arrays = everything()
+    artifact = compile_artifact(of, "cpu")
+    found = []
+    for threads in (1, 2, 3):
+        pool = Pool(threads)
+        with mock.patch.object(cpu, "default_pool", lambda pool=pool: pool):
+            found.append(cpu.load(artifact)(*arrays))
+    assert_same_bits(found[1], found[0], "2 threads")
+    assert_same_bits(found[2], found[0], "3 threads")
+    again = cpu.load(artifact)
+    for _ in range(20):
+        assert_same_bits(again(*arrays), found[0], "another run")
+    assert_close(found[0], run(of, *arrays), largest_number(of, arrays))
+
+
+def test_compiling_again_gives_the_same_code() -> None:
+    of, _ = everything()
+    assert compile_artifact(of, "cpu").code == compile_artifact(of, "cpu").code
