@@ -8,14 +8,15 @@ of the indices tell; else a condition is computed, but only for registers that c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 from typing import NamedTuple, TypeAlias
 
 from ...ir.core import Value as IRValue
 from ...llvm import types as llvm
 from ...llvm.types import Value, constant, i32, i64, lanes, vector
+from ..ranges import Range
 from .emitter import Buffer, Emitter
 from .formats import memory
-from ..ranges import Range
 from .tiles import Chunk
 
 #: Known, or a condition.
@@ -60,6 +61,8 @@ class Access:
         ends = zip(known, buffer.type.shape, strides, strict=True)
         #: Elements from the furthest possible base to the end of the buffer.
         self.spare = 1 + sum((size - 1 - k.high) * stride for k, size, stride in ends)
+        #: Divides the distance of the base from the start of the buffer, in elements.
+        self.divisor = gcd(*(k.divisor * stride for k, stride in zip(known, strides, strict=True)))
         self.dimensions = [
             Dimension(size, step, strides[d] * step, values[d], known[d], buffer.type.shape[d])
             for size, d, step in zip(shape, chosen, steps or (1,) * len(shape), strict=True)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from ...ir.core import Op
 from ...ir.types import FloatType, IndexType, Type, element_type
 from ...llvm.types import Value
+from ..ranges import RULES, UNKNOWN
 from . import formats, rules
 from .emitter import Emitter
-from ..ranges import RULES, UNKNOWN
 
 #: Ops on the bits of f16 and bf16 as they lie in registers: operand -> integer instruction and mask.
 _SIGN_BIT = {"ng.negative": ("xor", -0x8000), "ng.absolute": ("and_", 0x7FFF)}

@@ -13,9 +13,9 @@ from ...llvm.text import Function
 from ...llvm.types import Value, constant, i64
 from ...support.diagnostics import Bug, Limit
 from ...support.target import Target
+from ..ranges import UNKNOWN, Range, exactly
 from .deferral import deferrable
 from .formats import machine_of
-from ..ranges import UNKNOWN, Range, exactly
 from .tiles import Layout, layout
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Emitter:
         self.lanes = lanes
         self.boundaries = 0  # masks that had to be computed at run time
         self.deferred: Mapping[Op, frozenset[int]] = {}  # loads of the current block that dots do themselves
+        self.streams: frozenset[IRValue] = frozenset()  # aligned buffers that are written past the caches
         self._table = table
         self._values: dict[IRValue, Tile | Buffer | Deferred] = {}
         self._ranges: dict[IRValue, Range] = {}

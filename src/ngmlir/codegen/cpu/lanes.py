@@ -84,6 +84,16 @@ def store(e: Emitter, value: Value, pointer: Value, chunk: Chunk, mask: Mask) ->
         b.masked_store(value, pointer, vector_mask(mask, chunk), align=align)
 
 
+def stream(e: Emitter, value: Value, pointer: Value, divisor: int) -> None:
+    """A whole register past the caches, if its place, a multiple of `divisor` elements, is aligned."""
+    size = item_bytes(llvm.element_of(value.type))
+    bytes_ = size * llvm.lanes_of(value.type)
+    if bytes_ in (16, 32, 64) and divisor * size % bytes_ == 0:
+        e.b.store(value, pointer, align=bytes_, attach=f"!nontemporal {e.b.module.metadata('!{i32 1}')}")
+    else:
+        e.b.store(value, pointer, align=size)
+
+
 def store_apart(e: Emitter, value: Value, pointer: Value, stride: int, chunk: Chunk, mask: Mask) -> None:
     """Elements `stride` apart."""
     b, type = e.b, llvm.element_of(value.type)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import NamedTuple
 
 from ...ir.attributes import FloatAttr, IntegerAttr
@@ -84,9 +85,12 @@ def store(e: Emitter, op: tile.StoreOp) -> None:
         mask = access.chunk(conditions[row], chunk)
         if mask is False:
             continue
-        pointer = access.pointer(kind, access.offset(row) + chunk.offset * access.stride)
+        offset = access.offset(row) + chunk.offset * access.stride
+        pointer = access.pointer(kind, offset)
         value = e.b.zext(register, vector(chunk.width, kind)) if element is i1 else register
-        if access.stride == 1:
+        if access.stride == 1 and mask is True and chunk.count == chunk.width and op.buffer in e.streams:
+            lanes.stream(e, value, pointer, gcd(access.divisor, offset))
+        elif access.stride == 1:
             lanes.store(e, value, pointer, chunk, mask)
         else:
             lanes.store_apart(e, value, pointer, access.stride, chunk, mask)

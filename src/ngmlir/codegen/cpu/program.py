@@ -14,6 +14,7 @@ from math import prod
 
 from ...ir.core import Module as IRModule
 from ...ir.core import Op, callee
+from ...ir.core import Value as IRValue
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType, i1
 from ...llvm.text import Argument, Function, Module
@@ -21,12 +22,15 @@ from ...llvm.types import Value, i64, ptr
 from ...ops import tile
 from ...support.artifact import Place
 from ...support.target import Target
+from ..ranges import Range, exactly
 from ..unit import Interface, Unit, entry_of, interface
 from .emitter import Buffer, Emitter
 from .formats import computing
 from .places import attributes, extents
-from ..ranges import Range, exactly
 from .table import TABLE
+
+#: Sizes of the near cache from which an output is written past the caches.
+STREAM_FROM = 8
 
 
 def emit(module: IRModule, target: Target) -> Unit:
@@ -118,6 +122,8 @@ class _Program:
         """One function; or one without masks for most programs, and one for those at the end of a dimension."""
         name, ends = _program(kernel), [size - 1 for size in kernel.grid]
         masks = self._function(kernel, name, [Range(0, end) for end in ends])
+        if not masks and (streams := self._streams(kernel)):
+            self._streaming(kernel, name, [Range(0, end) for end in ends], streams)
         if not masks or not any(ends):
             return
         inner, edge = f"{kernel.symbol}.inner", f"{kernel.symbol}.edge"
@@ -136,14 +142,44 @@ class _Program:
             for index, end in zip(b.arguments[-len(ends) :], ends, strict=True)
             if end
         ]
-        inside, outside = b.label("inside"), b.label("outside")
-        b.branch_if(reduce(b.and_, before), inside, outside)
-        for label, callee_name in ((inside, inner), (outside, edge)):
-            b.place(label)
-            b.call("void", callee_name, *b.arguments)
-            b.ret()
+        _either(b, reduce(b.and_, before), inner, edge)
 
-    def _function(self, kernel: tile.KernelOp, name: str, known: Sequence[Range]) -> int:
+    def _streams(self, kernel: tile.KernelOp) -> list[IRValue]:
+        """Outputs that no cache would hold until they are read, and that the kernel only stores to."""
+        block = kernel.regions[0].block
+        stored = [op.operands[1] for op in kernel.walk() if op.name == "tile.store"]
+        used = [v for op in kernel.walk() for v in op.operands]
+        found = []
+        for i, value in enumerate(block.args[: len(block.args) - len(kernel.grid)]):
+            assert isinstance(value.type, MemRefType)
+            far = _bytes(value.type) >= STREAM_FROM * self.target.l2_bytes
+            alone = all(
+                launch.operands.count(launch.operands[i]) == 1 for launch in self.launches[kernel.symbol]
+            )
+            if far and alone and value in stored and used.count(value) == stored.count(value):
+                found.append(value)
+        return found
+
+    def _streaming(
+        self, kernel: tile.KernelOp, name: str, known: Sequence[Range], streams: Sequence[IRValue]
+    ) -> None:
+        """Two functions, since only aligned memory can be written past the caches, and callers bring their own."""
+        plain, stream = f"{kernel.symbol}.plain", f"{kernel.symbol}.stream"
+        del self.text.functions[name]
+        self._function(kernel, plain, known)
+        self._function(kernel, stream, known, frozenset(streams))
+        b = self.text.function(name, "void", self._arguments(kernel), linkage="internal")
+        places = [kernel.regions[0].block.args.index(value) for value in streams]
+        low = reduce(b.or_, [b.cast("ptrtoint", b.arguments[i], i64) for i in places])
+        _either(b, b.icmp("eq", b.and_(low, 63), 0), stream, plain)
+
+    def _function(
+        self,
+        kernel: tile.KernelOp,
+        name: str,
+        known: Sequence[Range],
+        streams: frozenset[IRValue] = frozenset(),
+    ) -> int:
         """A kernel's body for program indices in known ranges; gives how many masks it computes."""
         block = kernel.regions[0].block
         b = self.text.function(name, "void", self._arguments(kernel), linkage="internal")
@@ -154,7 +190,10 @@ class _Program:
             e.bind(value, Buffer(pointer, value.type))
         for value, number, where in zip(block.args[count:], b.arguments[count:], known, strict=True):
             e.define_index(value, number, where)
+        e.streams = streams
         e.run(block)
+        if streams:
+            b.effect("fence seq_cst")  # such stores are ordered by nothing less
         e.finish()
         return e.boundaries
 
@@ -162,6 +201,20 @@ class _Program:
         launches = [[self.extents.get(v) for v in op.operands] for op in self.launches[kernel.symbol]]
         buffers = [Argument(ptr, f"b{i}", words) for i, words in enumerate(attributes(launches))]
         return [*buffers, *(Argument(i64, f"p{i}") for i in range(len(kernel.grid)))]
+
+
+def _either(b: Function, condition: Value, yes: str, no: str) -> None:
+    """A body that calls one of two functions with its own arguments."""
+    then, otherwise = b.label("then"), b.label("otherwise")
+    b.branch_if(condition, then, otherwise)
+    for label, callee_name in ((then, yes), (otherwise, no)):
+        b.place(label)
+        b.call("void", callee_name, *b.arguments)
+        b.ret()
+
+
+def _bytes(type: MemRefType) -> int:
+    return type.size * item_bytes(type.element)
 
 
 def _program(kernel: tile.KernelOp) -> str:

@@ -12,9 +12,9 @@ from ...ir.types import IndexType, Type, element_type, shape_of
 from ...llvm import types as llvm
 from ...llvm.types import Value, element_of, from_bits, poison, vector
 from ...ops import ng
+from ..ranges import exactly
 from .emitter import Emitter
 from .formats import number, storage
-from ..ranges import exactly
 from .tiles import assemble, layout, splat_lane, transpose_blocks
 
 # Constants
