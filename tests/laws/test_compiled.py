@@ -12,13 +12,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 from comparing import assert_close, assert_same_bits, largest_number
-from generators import argument, arguments, modules
+from generators import arguments, modules
 from hypothesis import given
+from tables import Table, compiled, filled, pairs, specials
 
 from ngmlir.compiler import compile_artifact, compile_module
 from ngmlir.ir.attributes import elements, numeric_literal
-from ngmlir.ir.core import Block, Module, Op, Value, module
-from ngmlir.ir.literals import dtype_of, item_bytes, type_of_dtype
+from ngmlir.ir.core import Module, Op
+from ngmlir.ir.literals import item_bytes
 from ngmlir.ir.types import (
     FloatType,
     IntegerType,
@@ -39,8 +40,8 @@ from ngmlir.ir.types import (
     ui64,
     with_element,
 )
-from ngmlir.ops import func, ng
-from ngmlir.ops.builder import Builder, build_op, function
+from ngmlir.ops import ng
+from ngmlir.ops.builder import build_op
 from ngmlir.ops.interpreter import run
 from ngmlir.runtime import cpu
 from ngmlir.runtime.pool import Pool
@@ -57,10 +58,6 @@ LARGE = 40_000
 
 
 # ---- random programs ---------------------------------------------------------------------------------------
-
-
-def compiled(of: Module, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    return tuple(compile_module(of, "cpu")(*[np.array(a) for a in arrays]))
 
 
 @given(of=modules(exact=True))
@@ -89,92 +86,7 @@ def test_arguments_are_left_alone(of: Module) -> None:
     assert_same_bits(arrays, arguments(of))
 
 
-# ---- many ops in one program -------------------------------------------------------------------------------
-
-
-class Table:
-    """A program of many small tests; each result has a name."""
-
-    def __init__(self) -> None:
-        self.block = Block()
-        self.b = Builder(self.block)
-        self.arrays: list[Array] = []
-        self.results: list[tuple[str, Value]] = []
-
-    def argument(self, array: Any, element: Type | None = None) -> Value:
-        array = np.asarray(array)
-        type = TensorType(array.shape, element or type_of_dtype(array.dtype))
-        self.arrays.append(array.astype(dtype_of(type)))
-        value = Value(type, self.block, len(self.block.args), f"a{len(self.block.args)}")
-        self.block.args = (*self.block.args, value)
-        return value
-
-    def whole(self, shape: Sequence[int], element: Type, seed: int = 0) -> Value:
-        """Small whole numbers, whose sums are exact."""
-        return self.argument(
-            argument(np.random.default_rng(seed), TensorType(tuple(shape), element)), element
-        )
-
-    def result(self, name: str, *values: Value) -> None:
-        self.results += [(name, v) for v in values]
-
-    def program(self) -> Module:
-        self.b.end(func.ReturnOp, *[v for _, v in self.results])
-        return module([function("main", self.block)])
-
-    def check(self, compare: Callable[[Sequence[Array], Sequence[Array], str], None] | None = None) -> None:
-        of = self.program()
-        got, wanted = compiled(of, self.arrays), run(of, *self.arrays)
-        compare = compare or assert_same_bits
-        for (name, _), ours, theirs in zip(self.results, got, wanted, strict=True):
-            compare([ours], [theirs], name)
-
-
-def specials(element: Type) -> Array:
-    """The numbers at the edges of a type, and some in between."""
-    dtype = dtype_of(element)
-    if element is i1:
-        return np.array([False, True])
-    if isinstance(element, IntegerType):
-        info = np.iinfo(dtype)
-        edges = [info.min, info.max, info.min + 1, info.max - 1, 0, 1, 2, 3, 5, 7, 8, 31, 32, 64, 100]
-        return np.array([*edges, *([-1, -2, -7] if not element.unsigned else [])], dtype)
-    real = ml_dtypes.finfo(dtype)
-    tiny, least, most = (float(x) for x in (real.tiny, real.smallest_subnormal, real.max))
-    step = float(real.eps)
-    half = [
-        0.0,
-        1.0,
-        0.5,
-        1.5,
-        2.5,
-        3.0,
-        7.0,
-        0.1,
-        1e-3,
-        tiny,
-        least,
-        tiny * 1.5,
-        most,
-        1 + step,
-        1 / step,
-        np.inf,
-    ]
-    return np.array([*half, *(-x for x in half), np.nan]).astype(dtype)
-
-
-def filled(element: Type, size: int, seed: int) -> Array:
-    """`size` of the special numbers, in some order."""
-    known = specials(element)
-    order = np.random.default_rng(seed).permutation(-(-size // len(known)) * len(known) or 1)
-    return known[order % len(known)][:size]
-
-
-def pairs(element: Type) -> tuple[Array, Array]:
-    """Every two special numbers."""
-    known = specials(element)
-    x, y = np.meshgrid(known, known, indexing="ij")
-    return x.ravel(), y.ravel()
+# ---- elementwise ops
 
 
 def is_math(op: type[Op], element: Type) -> bool:
@@ -283,7 +195,7 @@ def test_bitcasts(source: Type) -> None:
 # ---- shape -------------------------------------------------------------------------------------------------
 
 #: One dtype of each width is enough where elements only move.
-MOVED = (f32, f64, i1, f16)
+MOVED = (f32, f64, i1, bf16)
 
 
 @pytest.mark.parametrize("element", MOVED, ids=str)
@@ -302,9 +214,16 @@ def test_moves(element: Type) -> None:
             table.result(
                 f"broadcast {dims} {name}", b.broadcast(x, type=TensorType(shape, element), dimensions=dims)
             )
-        table.result(
-            f"reverse {name}", b.slice(x, starts=[max(n - 1, 0)], limits=[-1 if n else 0], steps=[-1])
-        )
+        for step in (2, 3, -1, -2, -5) if n else ():
+            first, limit = (0, n) if step > 0 else (n - 1, -1)
+            table.result(f"every {step} {name}", b.slice(x, starts=[first], limits=[limit], steps=[step]))
+            table.result(
+                f"every {step} of 3 {name}", b.slice(y, starts=[first, 0], limits=[limit, 3], steps=[step, 1])
+            )
+            table.result(
+                f"every {step} inside {name}",
+                b.slice(z, starts=[0, first, 1], limits=[2, limit, 3], steps=[1, step, 1]),
+            )
         table.result(f"slice {name}", b.slice(y, starts=[0, 1], limits=[n, 3], steps=[2, 1]))
         table.result(f"inner {name}", b.slice(z, starts=[1, n // 2, 0], limits=[2, n, 3], steps=[1, 1, 2]))
         value = numeric_literal(1, element)

@@ -4,14 +4,14 @@ takes more memory than it must."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from comparing import assert_same_bits
 from generators import arguments, modules
 from hypothesis import given
+from tables import compiled
 from watching import check_plan, tied_pairs
 
-from ngmlir.compiler import compile_module, pipeline_for
+from ngmlir.compiler import pipeline_for
 from ngmlir.ir.core import Module
 from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
@@ -308,7 +308,7 @@ def test_hard_case(text: str) -> None:
     planned = checked(of, CPU)
     wanted = run(of, *arrays)
     assert_same_bits(run(planned, *arrays), wanted)
-    assert_same_bits(compile_module(of, "cpu")(*[np.array(a) for a in arrays]), wanted, "compiled")
+    assert_same_bits(compiled(of, arrays), wanted, "compiled")
 
 
 def copies(planned: Module) -> int:
