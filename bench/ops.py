@@ -32,6 +32,7 @@ from op_cases import Case, cases, compare
 from ngmlir.compiler import compile_module
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.buffers import aligned_copy
+from ngmlir.runtime.cpu import CpuExecutable
 
 #: Seconds of one burst of calls: long against the clock, short against the machine's moods.
 BURST = 0.8e-3
@@ -62,6 +63,7 @@ def measure(case: Case, rounds: int) -> Row:
     started = time.thread_time()
     executable = compile_module(from_text(case.text), "cpu")
     compiled = time.thread_time() - started
+    assert isinstance(executable, CpuExecutable)
     # State lies at multiples of 64 bytes; NumPy writes to such a place too.
     mine, out = (aligned_copy(np.zeros(case.shape, case.dtype)) for _ in range(2))
     call = executable.bind({len(case.arguments): mine})

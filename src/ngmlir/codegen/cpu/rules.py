@@ -27,8 +27,11 @@ def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands
         if bits < 128:
             wide = [resize(b, x, 128 // bits_of(x.type)) for x in operands]
             return resize(b, _extremum(b, _RANGE[name], *wide), width)
-    if name in ("floor_divide", "remainder") and _divides_as_floats(element, operands[1]):
-        return _divided(b, element, *operands)[name == "remainder"]
+    if name in ("floor_divide", "remainder") and isinstance(element, IntegerType):
+        # There are no instructions for vectors of integers; but by a constant LLVM multiplies.
+        known = not operands[1].name.startswith("%")
+        if element.width in _QUOTIENTS and not known:
+            return _divided(b, element, *operands)[name == "remainder"]
     return elementwise.apply(b, name, element, *operands)
 
 
@@ -41,12 +44,6 @@ def _extremum(b: Instructions, operation: int, x: Value, y: Value) -> Value:
     rounding = [constant(llvm.i32, 4)] if bits == 512 else []  # as the thread is set
     found = b.call(x.type, name, x, y, constant(llvm.i32, operation), x, all_lanes, *rounding)
     return b.select(b.fcmp("uno", x, y), b.fadd(x, y), found)
-
-
-def _divides_as_floats(element: Type, divisor: Value) -> bool:
-    """There are no instructions for vectors of integers; but by a constant LLVM multiplies."""
-    known = not divisor.name.startswith("%")
-    return isinstance(element, IntegerType) and element.width in _QUOTIENTS and not known
 
 
 def _divided(b: Instructions, element: IntegerType, x: Value, y: Value) -> tuple[Value, Value]:

@@ -205,7 +205,10 @@ class PanelKernel:
             total = b.load(sums, [i, j], type=part(m, n))
             self.finish(total, b.add(row, i), m, b.add(column, j), n)
 
-        self.tiles(rows, columns, lambda i, m, j, n: b.store(b.number(0, part(m, n)), sums, [i, j]))
+        def clear(i: Value, m: int, j: Value, n: int) -> None:
+            b.store(b.number(0, part(m, n)), sums, [i, j])
+
+        self.tiles(rows, columns, clear)
         b.loop(0, depth // UNROLL * UNROLL, step, (), along)
         self.tiles(rows, columns, end)
 
