@@ -8,7 +8,7 @@ about an op stays true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from ..support.diagnostics import UNKNOWN, Location
@@ -215,11 +215,6 @@ def callee(op: Op) -> str:
     """The symbol named by a call-like op's `callee` attribute, or ''."""
     attribute = op.attributes.get("callee")
     return attribute.name if isinstance(attribute, SymbolRefAttr) else ""
-
-
-def map_functions(of: Module, change: Callable[[Op], Op], kind: str = "func.func") -> Module:
-    """The module with `change` applied to each top-level op called `kind`."""
-    return of.with_ops([change(op) if op.name == kind else op for op in of.ops])
 
 
 def count_uses(block: Block) -> dict[Value, int]:

@@ -126,10 +126,6 @@ class OpDefinition:
     def dialect(self) -> str:
         return self.name.partition(".")[0]
 
-    @property
-    def mnemonic(self) -> str:
-        return self.name.partition(".")[2]
-
     @cached_property
     def form_is_operands(self) -> bool:
         """Whether the form is the operands in order, separated by commas."""

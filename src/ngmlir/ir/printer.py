@@ -161,7 +161,7 @@ class _Printer:
             for i, region in enumerate(op.regions):
                 text += "{" if i == 0 else ", {"
                 self.lines.append(text)
-                self.region(region, indent, op, labelled=True)
+                self.region(region, indent, op)
                 text = f"{indent}}}"
             text += ")"
         if op.attributes:
@@ -179,7 +179,7 @@ class _Printer:
             text = f"{indent}}}"
         self.finish(text, op.location)
 
-    def region(self, region: Region, indent: str, op: Op, *, labelled: bool = False, header: bool = False) -> None:
+    def region(self, region: Region, indent: str, op: Op, *, header: bool = False) -> None:
         # A tool that does not know our ops does not know either that a region is isolated.
         isolated = "isolated" in op.traits and not self.generic
         saved = self.taken, self.next_number

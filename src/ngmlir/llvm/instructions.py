@@ -23,7 +23,6 @@ from .types import (
     mangled,
     named,
     poison,
-    ptr,
     vector,
     with_element,
 )
@@ -249,9 +248,6 @@ class Instructions:
         """Towards zero; the nearest number when out of range, 0 for NaN."""
         return self.intrinsic("llvm.fptosi.sat", to, x, overload=(to, x.type))
 
-    def fptoui_sat(self, x: Value, to: Type) -> Value:
-        return self.intrinsic("llvm.fptoui.sat", to, x, overload=(to, x.type))
-
     def bitcast(self, x: Value, to: Type) -> Value:
         return x if x.type == to else self.cast("bitcast", x, to)
 
@@ -282,10 +278,6 @@ class Instructions:
         end = f", {attach}" if attach else ""
         line = f"  store {value.type} {value.name}, {pointer.type} {pointer.name}, align {align}{end}"
         self.lines.append(line)
-
-    def alloca(self, type: Type, count: int = 1, *, align: int) -> Value:
-        """Stack memory of the whole function: to be called in the entry block only."""
-        return self.emit(ptr, f"alloca {type}, i64 {count}, align {align}")
 
     def masked_load(
         self, type: Type, pointer: Value, mask: Value, otherwise: Value | None = None, *, align: int

@@ -49,7 +49,6 @@ class Module:
         self._groups: dict[str, int] = {}
         self._metadata: list[str] = []
         self._interned: dict[str, str] = {}
-        self._named: dict[str, list[str]] = {}
 
     def function(
         self,
@@ -129,10 +128,6 @@ class Module:
         self._metadata.append(f"distinct !{{{', '.join((number, *operands))}}}")
         return number
 
-    def named_metadata(self, name: str, node: str) -> None:
-        """Adds a node to a list that the module as a whole carries, such as `nvvm.annotations`."""
-        self._named.setdefault(name, []).append(self.metadata(node))
-
     @property
     def nontemporal(self) -> str:
         """For stores that nobody reads soon: `b.store(..., attach=module.nontemporal)`."""
@@ -160,7 +155,6 @@ class Module:
         declarations = [d for name, (_, d) in self._declarations.items() if name not in self.functions]
         parts = [*self._globals.values(), *(f.text() for f in self.functions.values()), *declarations]
         parts += [f"attributes #{number} = {{ {text} }}" for text, number in self._groups.items()]
-        parts += [f"!{name} = !{{{', '.join(nodes)}}}" for name, nodes in self._named.items()]
         parts += [f"!{number} = {node}" for number, node in enumerate(self._metadata)]
         return "\n".join(parts) + "\n"
 
@@ -224,9 +218,6 @@ class Function(Instructions):
 
     def ret(self, value: Value | None = None) -> None:
         self.effect(f"ret {value}" if value is not None else "ret void")
-
-    def unreachable(self) -> None:
-        self.effect("unreachable")
 
     def phi(self, type: Type, *incoming: tuple[Value, str]) -> Value:
         """The value that belongs to the block control came from; more may follow by `add_incoming`."""

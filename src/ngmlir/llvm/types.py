@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 Type: TypeAlias = str
 
-void, ptr = "void", "ptr"
+ptr = "ptr"
 i1, i8, i16, i32, i64 = "i1", "i8", "i16", "i32", "i64"
 f16, bf16, f32, f64 = "half", "bfloat", "float", "double"
 

@@ -90,11 +90,6 @@ class Module:
                 data[offset : offset + 8] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)
             self.memory.bytes_at(self.addresses[variable.name], variable.bytes)[:] = data
 
-    def unload(self) -> None:
-        for address in self.addresses.values():
-            self.memory.free(address)
-        self.addresses.clear()
-
     def kernel(self, name: str) -> Kernel:
         if name not in self._kernels:
             function = self.program.entries.get(name)
