@@ -52,7 +52,9 @@ from .op_graph.values import default_dtype, default_float, default_int_dtype
 from .support.diagnostics import Bug, Limit, NgmlirError, UserError
 
 if TYPE_CHECKING:
-    from . import compiler, testing, transformers  # noqa: F401
+    from . import compiler as compiler
+    from . import testing as testing
+    from . import transformers as transformers
     from .transformers import compile
 
 #: Sub-modules that are loaded when they are first used: they bring the compiler with them.
@@ -65,8 +67,9 @@ __all__ = [
     "UnsupportedTransformerException", "UserError", "assign", "compile", "computation", "default_dtype",
     "default_float", "default_int_dtype", "deriv", "doall", "fill", "lift", "make_axes", "make_axis", "metadata",
     "persistent_tensor", "placeholder", "sequential", "slice_axis", "temporary",
-    "value_of", "variable", *functions.__all__,
+    "value_of", "variable",
 ]  # fmt: skip
+__all__ += functions.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -12,8 +12,8 @@ from examples import OPS, wrapped
 
 from ngmlir.ir.attributes import FloatAttr, IntegerAttr, StringAttr, UnitAttr
 from ngmlir.ir.core import UnregisteredOp, op_name
-from ngmlir.ir.lexer import tokenize
 from ngmlir.ir.cursor import MAX_DEPTH
+from ngmlir.ir.lexer import tokenize
 from ngmlir.ir.types import MemRefType, TensorType, f32, i8
 from ngmlir.ops import ng
 from ngmlir.ops.words import from_text, to_text

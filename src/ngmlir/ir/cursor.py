@@ -20,7 +20,7 @@ class Cursor(ABC):
         self.at = 0
         self.token = tokens[0]
         self.kind = self.token.kind
-        self.depth = 0
+        self.depth: int = 0
 
     @abstractmethod
     def place(self, offset: int) -> Location:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ BUILDING = Building()
 
 
 @contextmanager
-def saved_user_deps(pending: Pending | None = None) -> Iterator[Pending]:
+def saved_user_deps(pending: Pending | None = None) -> Generator[Pending]:
     """Inside, pending writes of the outside are not seen; after it, those made inside are forgotten."""
     stack = BUILDING.pending
     stack.append({} if pending is None else pending)
@@ -46,7 +46,7 @@ def saved_user_deps(pending: Pending | None = None) -> Iterator[Pending]:
 
 
 @contextmanager
-def metadata(**values: Any) -> Iterator[None]:
+def metadata(**values: Any) -> Generator[None]:
     """Ops created inside carry these entries in their `metadata`."""
     outer = BUILDING.metadata
     BUILDING.metadata = {**outer, **values}
@@ -57,7 +57,7 @@ def metadata(**values: Any) -> Iterator[None]:
 
 
 @contextmanager
-def recording(isolate: bool = False) -> Iterator[list[Op]]:
+def recording(isolate: bool = False) -> Generator[list[Op]]:
     """Collects the ops created inside; `isolate` hides them from recorders outside."""
     outer = BUILDING.recorders
     ops: list[Op] = []

@@ -13,7 +13,7 @@ from typing import Any
 from ..ir import core
 from ..ir.types import FloatType
 from ..ops import ng
-from .axes import Axes
+from .axes import Axes, Axis
 from .deriv import Adjoints
 from .node import Op
 from .regions import ControlOp, GraphRegion, ResultOp, build_region, within
@@ -96,7 +96,7 @@ def _with_saved_states(op: ControlOp) -> tuple[Tensor, ...]:
     saved = op.__dict__.get("saved_states")
     if saved is None:
         (region,), carried = op.regions, op.attributes["carried"]
-        axis = op.operands[carried].axes[0]
+        axis: Axis = op.operands[carried].axes[0]
         states = [(Axes((axis, *p.axes)), p.element) for p in region.parameters[:carried]]
         types = [*((r.axes, r.element) for r in op.results), *states]
         with within(op.region):
@@ -109,7 +109,7 @@ def _with_saved_states(op: ControlOp) -> tuple[Tensor, ...]:
         for old, new in zip(op.results, made.results, strict=False):
             old.forward = new
         saved = op.__dict__["saved_states"] = made.__dict__["saved_states"] = made.results[len(op.results) :]
-    return saved  # type: ignore[no-any-return]
+    return saved
 
 
 def _scan_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool]) -> Deltas:

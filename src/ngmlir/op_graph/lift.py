@@ -70,7 +70,7 @@ def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), n
         places.append(len(results) if op.is_tensor_op else None)
         if op.is_tensor_op:
             results.append(lifting.read(op.forwarded))
-    tied = []
+    tied: list[tuple[int, int]] = []
     for i, (storage, argument) in enumerate(zip(storages, block.args, strict=True)):
         if lifting.state[storage] is not argument:
             tied.append((len(results), i))

@@ -79,7 +79,7 @@ class Op:
 
     @name.setter
     def name(self, name: str) -> None:
-        if not isinstance(name, str):
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             fail(UserError, f"the name of an op is a string, not {name!r}")
         if _NAMED.get(name, self) is not self:
             name = f"{name}_{self.serial}"
@@ -122,7 +122,7 @@ class Op:
 
     def add_control_dep(self, op: Op) -> None:
         """Makes `op` run before this one, in every computation that contains this one."""
-        if not isinstance(op, Op):
+        if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]
             fail(UserError, f"{op!r} is no op, so nothing can wait for it")
         self._explicit.append(op)
 

@@ -50,7 +50,7 @@ class OrderedSet(MutableSet[T], Generic[T]):
             return list(self) == list(other)
         return isinstance(other, (set, frozenset)) and set(self._members) == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         return "{" + ", ".join(map(repr, self._members)) + "}"

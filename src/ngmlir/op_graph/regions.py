@@ -8,7 +8,7 @@ that follows arguments (order, pending writes, derivatives) needs no second rule
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,7 +70,7 @@ class GraphRegion:
 
 
 @contextmanager
-def within(region: GraphRegion | None) -> Iterator[GraphRegion | None]:
+def within(region: GraphRegion | None) -> Generator[GraphRegion | None]:
     """Ops made inside the `with` belong to `region`."""
     outer = BUILDING.region
     BUILDING.region = region

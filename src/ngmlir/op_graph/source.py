@@ -8,7 +8,7 @@ import os
 import sys
 from functools import lru_cache
 from itertools import islice
-from types import CodeType
+from types import CodeType, FrameType
 
 from ..support.diagnostics import UNKNOWN, Location
 
@@ -32,7 +32,7 @@ def _place(code: CodeType, instruction: int) -> Location:
 
 def user_location() -> Location:
     """File, line and column of the call into ngmlir that is being carried out."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and _is_ours(frame.f_code):
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return UNKNOWN if frame is None else _place(frame.f_code, frame.f_lasti)

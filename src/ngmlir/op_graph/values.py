@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any
@@ -56,7 +56,7 @@ def default_int_dtype(dtype: Any = None) -> np.dtype[Any]:
 
 
 @contextmanager
-def default_float(dtype: Any) -> Iterator[None]:
+def default_float(dtype: Any) -> Generator[None]:
     """Results and storage made inside have this element type instead of float32."""
     outer = BUILDING.float
     BUILDING.float = element_of(dtype)
@@ -107,7 +107,7 @@ class SizeOp(Tensor):
 def numbers(value: Any, what: str = "the value") -> np.ndarray[Any, Any]:
     """A number or anything that NumPy makes an array of real numbers (or booleans) of; UserError for the rest."""
     try:
-        array = np.asarray(value)
+        array: np.ndarray[Any, Any] = np.asarray(value)
     except (TypeError, ValueError):
         fail(UserError, f"{what} is no number and no array: {value!r}", "rows must have one length")
     kind = array.dtype.kind

@@ -177,7 +177,7 @@ def axes_of_type(type: Type, known: Sequence[Axes]) -> Axes:
     if known and known[0].names == type.axes and known[0].shape == type.shape:
         return known[0]
     by_name = {axis.name: axis for axes in reversed(known) for axis in axes}
-    made = []
+    made: list[Axis] = []
     for name, size in zip(type.axes or (), type.shape, strict=True):
         axis = by_name.get(name)
         made.append(

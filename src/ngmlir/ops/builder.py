@@ -15,7 +15,6 @@ from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
 from . import func, ng, tile
 from .fields import attributes_of
 
-
 #: (op, operand types, stated result types, attributes) -> result types.
 _INFERRED: dict[tuple[object, ...], Sequence[Type]] = {}
 

@@ -73,7 +73,7 @@ def _checked(function: Op, types: Sequence[Type], arrays: Sequence[Any]) -> list
         raise UserError(
             f"@{function.symbol} takes {len(types)} arguments, not {len(arrays)}", function.location
         )
-    found = []
+    found: list[Array] = []
     for i, (type, given) in enumerate(zip(types, arrays, strict=True)):
         array = given if isinstance(given, np.ndarray | np.generic) else np.asarray(given, dtype_of(type))
         if array.dtype != dtype_of(type) or not _has_shape(np.asarray(array), type):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,7 +43,11 @@ class ExecutorFactory:
     ) -> Callable[..., Array]:
         """A function of values of x and the parameters: the derivative of f by x from differences of values."""
         run = self.executor(f, x, *parameters)
-        return lambda value, *given: numeric_derivative(lambda v: run(v, *given), value, dx)
+
+        def by_differences(value: Any, *given: Any) -> Array:
+            return numeric_derivative(lambda v: run(v, *given), value, dx)
+
+        return by_differences
 
     def derivative(self, f: Tensor, x: Tensor, *parameters: Tensor) -> Callable[..., Array]:
         """A function of values of x and the parameters: the derivative of f by x, of shape f.shape + x.shape."""
@@ -54,7 +58,7 @@ class ExecutorFactory:
 
         def jacobian(value: Any, *given: Any) -> Array:
             shape = f.axes.known_shape
-            rows = []
+            rows: list[Array] = []
             for i in range(int(np.prod(shape))):
                 one = np.zeros(shape, f.dtype)
                 one.flat[i] = 1
@@ -67,7 +71,7 @@ class ExecutorFactory:
 @contextmanager
 def executor(
     results: Any, *parameters: Tensor, transformer: str | None = None
-) -> Iterator[DeviceComputation]:
+) -> Generator[DeviceComputation]:
     """A callable from values of the parameters to values of the results, on a transformer of its own."""
     made = make_transformer(transformer)
     try:
@@ -81,7 +85,7 @@ def numeric_derivative(f: Callable[[Array], Any], x: Any, dx: float) -> Array:
     x = np.array(x)
     if x.dtype.kind in "biu":
         fail(UserError, f"a numeric derivative needs floats, not {x.dtype}")
-    columns = []
+    columns: list[Array] = []
     for i in range(x.size):
         held = x.flat[i]
         x.flat[i] = held + dx

@@ -22,10 +22,10 @@ class UninitializedVariable(UserError):
 
 def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A value as fed: broadcast to the shape and converted as a NumPy assignment does."""
-    if isinstance(value, np.ndarray) and value.shape == shape and value.dtype == dtype:
-        return value
     what = f"the value for {op.name}"
     array = numbers(value, what)
+    if array.shape == shape and array.dtype == dtype:
+        return array
     try:
         whole = np.broadcast_to(array, shape)
     except ValueError:

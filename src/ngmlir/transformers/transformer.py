@@ -77,8 +77,6 @@ class DeviceComputation:
         if feed_dict is not None:
             if values:
                 fail(UserError, "values are given by position and in feed_dict", "use one of them")
-            if not isinstance(feed_dict, Mapping):
-                fail(UserError, f"feed_dict is {feed_dict!r}", "it is a dictionary from parameters to values")
             values = tuple(self._value(feed_dict, p) for p in parameters)
         if len(values) != len(parameters):
             names = ", ".join(p.name for p in parameters)
@@ -93,6 +91,8 @@ class DeviceComputation:
 
     @staticmethod
     def _value(feed_dict: Mapping[Op, Any], parameter: Tensor) -> Any:
+        if not isinstance(feed_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            fail(UserError, f"feed_dict is {feed_dict!r}", "it is a dictionary from parameters to values")
         if parameter not in feed_dict:
             fail(
                 MissingValue,
@@ -193,7 +193,7 @@ class Transformer:
     def get_op_tensor_view(self, op: Tensor) -> DeviceTensor:
         """A storage, or a view of one, to look at and to set (`view[...] = value`)."""
         self.check_open()
-        found = op.forwarded if isinstance(op, Tensor) else None
+        found = getattr(op, "forwarded", None)
         if not isinstance(found, Tensor):
             fail(
                 NotAssignable, f"{op!r} is no tensor: it has no contents", "give a variable or a view of one"

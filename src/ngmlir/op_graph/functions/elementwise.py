@@ -18,12 +18,12 @@ from .coerce import align, broadcast, common_element, floating, operand, result_
 
 
 def unary(name: str, x: Any, dtype: Any = None) -> Tensor:
-    return getattr(VERBS, name)(floating(x, dtype))  # type: ignore[no-any-return]
+    return getattr(VERBS, name)(floating(x, dtype))
 
 
 def _binary(name: str, x: Any, y: Any, dtype: Any) -> Tensor:
     element = result_element(dtype)
-    return getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))  # type: ignore[no-any-return]
+    return getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))
 
 
 def _compare(name: str, x: Any, y: Any, dtype: Any) -> Tensor:
@@ -298,7 +298,7 @@ def _bits(name: str, x: Any, y: Any) -> Tensor:
             f"{name} works on integers and bools, not on {element}",
             "cast with ng.cast(x, 'i32'), or compare first",
         )
-    return getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))  # type: ignore[no-any-return]
+    return getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))
 
 
 def _truth(x: Any) -> Tensor:

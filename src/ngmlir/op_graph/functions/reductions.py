@@ -36,7 +36,7 @@ def compute_reduction_axes(
         if lost:
             fail(IncompatibleAxesError, f"there is no axis {', '.join(lost)} in ({', '.join(x.axes.names)})")
     if reduced is None:
-        reduced = x.axes - kept  # type: ignore[operator]
+        reduced = x.axes - (kept or Axes())
     if kept is None:
         kept = x.axes - reduced
     if set(reduced.names) & set(kept.names) or len(reduced) + len(kept) != len(x.axes):
@@ -186,7 +186,7 @@ def batch_size(x: Tensor) -> Tensor:
 def _cumulative(name: str, x: Any, axis: Any, reverse: bool, exclusive: bool, dtype: Any) -> Tensor:
     x = floating(x, dtype)
     verb = getattr(VERBS, f"cumulative_{name}")
-    return verb(x, axis=x.axes.index(axis), reverse=reverse, exclusive=exclusive)  # type: ignore[no-any-return]
+    return verb(x, axis=x.axes.index(axis), reverse=reverse, exclusive=exclusive)
 
 
 def cumulative_sum(

@@ -29,7 +29,7 @@ def _rename(x: Tensor, axes: Axes) -> Tensor:
 
 def getitem(x: Tensor, item: Any) -> Tensor:
     """`x[...]`: an integer drops its axis, a slice keeps the axis' name; `...` stands for whole axes."""
-    parts = list(item) if isinstance(item, tuple) else [item]
+    parts: list[Any] = list(item) if isinstance(item, tuple) else [item]
     ellipses = [i for i, p in enumerate(parts) if p is Ellipsis]
     if len(ellipses) > 1:
         fail(UserError, "`...` stands once in an index")
@@ -224,7 +224,7 @@ def pad(x: Any, paddings: Iterable[Any], axes: AxesLike | None = None) -> Tensor
             IncompatibleAxesError,
             f"{len(paddings)} paddings for the {len(x.axes)} axes ({', '.join(x.axes.names)})",
         )
-    pairs = [tuple(p) if isinstance(p, Sequence) else (p, p) for p in paddings]
+    pairs: list[tuple[int, int]] = [tuple(p) if isinstance(p, Sequence) else (p, p) for p in paddings]
     if any(lo < 0 or hi < 0 for lo, hi in pairs):
         fail(UserError, f"a padding is negative in {pairs}", "slice to remove elements")
     if not any(lo or hi for lo, hi in pairs):
@@ -274,7 +274,7 @@ def concat_along_axis(x_list: Iterable[Any], axis: Any) -> Tensor:
                 f"({', '.join(x.axes.names)}) and ({', '.join(first.names)}) differ, but are to be concatenated",
             )
     place = first.index(axis)
-    ordered = []
+    ordered: list[Tensor] = []
     for x in xs:
         own = Axes(x.axes[x.axes.index(a)] if i == place else a for i, a in enumerate(first))
         ordered.append(broadcast(x, own))
