@@ -113,7 +113,9 @@ def _binary(m: Maker) -> None:
         if a.bound * b.bound <= 1e4:
             options += ["multiply", "multiply"]
         if not rough:
-            options += ["divide", "floor_divide", "remainder", "copysign"]
+            options += ["divide", "floor_divide", "remainder"]
+            if b.bound < inf:  # the sign of a NaN is free
+                options.append("copysign")
             if not m.exact and max(a.bound, b.bound) <= 4:
                 options += ["power", "atan2"]
     name = m.pick(options)

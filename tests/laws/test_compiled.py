@@ -292,6 +292,7 @@ def reduced(table: Table, shape: Sequence[int], element: Type, groups: Iterable[
     b = table.b
     whole = table.whole(shape, element)
     ends = table.argument(filled(element, whole.type.size, 4).reshape(shape), element)  # type: ignore[attr-defined]
+    signs = table.argument(np.where(np.random.default_rng(5).random(shape) < 0.5, -1, 1), element)
     for axes in groups:
         name = f"{element} {list(shape)} over {list(axes)}"
         if element is i1:
@@ -303,6 +304,7 @@ def reduced(table: Table, shape: Sequence[int], element: Type, groups: Iterable[
         table.result(f"min {name}", b.min(ends, axes=axes))
         if isinstance(element, FloatType):
             table.result(f"mean {name}", b.mean(whole, axes=axes))
+            table.result(f"product {name}", b.product(signs, axes=axes))
         else:
             table.result(f"product {name}", b.product(ends, axes=axes))
         if axes and 0 not in [shape[a] for a in axes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.attributes import Attribute
 from ..ir.core import Module, Op, Value
 from ..ir.types import TensorType, shape_of
 from ..ops.builder import Builder
@@ -46,9 +47,7 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
     if not op.operands or not _empty(op.operands[0]):
         return None
     if "reduction" in op.traits:
-        # The sum of nothing is 0.0, though -0.0 is what sums start from.
-        start = 0 if op.name == "ng.sum" else Reduction(op).start
-        return [builder.number(start, result.type)]
+        return [builder.number(_of_nothing(op), result.type)]
     if op.name == "ng.dot":
         return [builder.number(0, result.type)]
     if op.name == "ng.concatenate" and any(not _empty(o) for o in op.operands):
@@ -58,3 +57,14 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
     if op.name == "ng.scatter" and shape_of(op.operands[1].type) and _empty(op.operands[1]):
         return [op.operands[0]]
     return None
+
+
+def _of_nothing(op: Op) -> Attribute | int:
+    """What a reduction of no elements gives."""
+    match op.name:
+        case "ng.sum":
+            return 0  # though -0.0 is what sums start from
+        case "ng.product":
+            return 1
+        case _:
+            return Reduction(op).start
