@@ -80,6 +80,14 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
     return lambda a: math.copysign(float(function(a)), a) if math.isfinite(a) else a
 
 
+COMPARISONS: dict[type[Op], Callable[..., bool]] = {
+    ng.EqualOp: lambda a, b: a == b,
+    ng.NotEqualOp: lambda a, b: a != b,
+    ng.LessOp: lambda a, b: a < b,
+    ng.LessEqualOp: lambda a, b: a <= b,
+    ng.GreaterOp: lambda a, b: a > b,
+    ng.GreaterEqualOp: lambda a, b: a >= b,
+}
 #: Of floats: exact functions of Python floats. Their one rounding to float64 does no harm to narrower types.
 OF_FLOATS: dict[type[Op], Callable[..., float]] = {
     ng.NegativeOp: lambda a: -a,
@@ -99,12 +107,7 @@ OF_FLOATS: dict[type[Op], Callable[..., float]] = {
     ng.MaximumOp: _greater,
     ng.MinimumOp: _lesser,
     ng.CopysignOp: math.copysign,
-    ng.EqualOp: lambda a, b: a == b,
-    ng.NotEqualOp: lambda a, b: a != b,
-    ng.LessOp: lambda a, b: a < b,
-    ng.LessEqualOp: lambda a, b: a <= b,
-    ng.GreaterOp: lambda a, b: a > b,
-    ng.GreaterEqualOp: lambda a, b: a >= b,
+    **COMPARISONS,
 }
 
 
@@ -153,12 +156,7 @@ OF_BOOLS: dict[type[Op], Callable[..., bool]] = {
     ng.BitwiseAndOp: lambda a, b: a and b,
     ng.BitwiseOrOp: lambda a, b: a or b,
     ng.BitwiseXorOp: lambda a, b: a != b,
-    ng.EqualOp: lambda a, b: a == b,
-    ng.NotEqualOp: lambda a, b: a != b,
-    ng.LessOp: lambda a, b: a < b,
-    ng.LessEqualOp: lambda a, b: a <= b,
-    ng.GreaterOp: lambda a, b: a > b,
-    ng.GreaterEqualOp: lambda a, b: a >= b,
+    **COMPARISONS,
 }
 #: Computed by mpmath to 60 digits, at points where the function is defined.
 TRANSCENDENTAL: dict[type[Op], tuple[Callable[..., Any], float, float]] = {

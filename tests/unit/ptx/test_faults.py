@@ -214,9 +214,9 @@ def test_a_lane_outside_its_own_mask():
     assert fault(ptx, "k", [32], 32, seed=0).kind in ("not converged", "shuffle")
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_barrier_that_half_of_a_warp_skips(seed):
-    body = """  %low = icmp ult i32 %t, 16
+def at_two_barriers(threads):
+    """64 threads: the first ones wait at barrier 0, the others at barrier 1."""
+    body = f"""  %low = icmp ult i32 %t, {threads}
   br i1 %low, label %a, label %c
 a:
   call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
@@ -224,23 +224,20 @@ a:
 c:
   call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 1)
   br label %d
-d:"""
-    error = fault(kernel(body + "\n", pointers("o"), 64), "k", [1], 64, seed=seed)
+d:
+"""
+    return kernel(body, pointers("o"), 64)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_barrier_that_half_of_a_warp_skips(seed):
+    error = fault(at_two_barriers(16), "k", [1], 64, seed=seed)
     assert error.kind == "not converged"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_warps_that_wait_at_different_barriers(seed):
-    body = """  %low = icmp ult i32 %t, 32
-  br i1 %low, label %a, label %c
-a:
-  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
-  br label %d
-c:
-  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 1)
-  br label %d
-d:"""
-    error = fault(kernel(body + "\n", pointers("o"), 64), "k", [1], 64, seed=seed)
+    error = fault(at_two_barriers(32), "k", [1], 64, seed=seed)
     assert error.kind == "deadlock"
     assert "threads 0-31 wait at line" in str(error) and "threads 32-63 wait at line" in str(error)
 
