@@ -21,7 +21,7 @@ class UninitializedVariable(UserError):
 
 
 def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A value as fed: broadcast to the shape and converted as a NumPy assignment does."""
+    """A value as fed: broadcast to the shape and converted (see `converted`); itself where nothing is to be done."""
     what = f"the value for {op.name}"
     array = numbers(value, what)
     if array.shape == shape and array.dtype == dtype:
@@ -80,7 +80,7 @@ class DeviceBufferStorage:
         return self._device.numpy() if self._device is not None else self.host.copy()
 
     def set(self, value: Any) -> None:
-        """Replaces the contents."""
+        """Replaces the contents; the value is broadcast and converted as a fed one is."""
         self.allocate()
         array = fit(value, self.op, self.op.axes.known_shape, self.op.dtype)
         if self._device is not None:
@@ -109,7 +109,7 @@ class DeviceTensor:
         return self.op.dtype
 
     def get(self, tensor: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """The contents, in `tensor` if one is given."""
+        """A copy of the contents; in `tensor`, which must have their shape, if one is given."""
         value = _view(self.op, self.storage.get())
         if tensor is None:
             return value

@@ -72,6 +72,12 @@ class DeviceComputation:
         self._writes = [state[i] for i in sorted(overwritten)]
 
     def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None) -> Any:
+        """Runs once: new arrays, in the structure that was asked for.
+
+        A value is a number, an array or nested lists, broadcast to its parameter's axes and converted to its type.
+        Raises UserError for one that does not fit, MissingValue for one that `feed_dict` lacks, and
+        UninitializedVariable where a variable is read that nothing has been assigned to.
+        """
         self.transformer.check_open()
         parameters = self.computation_op.parameters
         if feed_dict is not None:
