@@ -11,7 +11,7 @@ from ..ir.types import TensorType, shape_of
 from ..ops.builder import Builder
 from ..rewrite.sweep import sweep
 from ..support.target import Target
-from .kernels.plan import Reduction
+from .kernels.reduction import Reduction
 
 
 def fold_empty(module: Module, target: Target) -> Module:

@@ -38,10 +38,10 @@ def load(seed: int = 0) -> Digits:
         raise UserError(
             "the demo needs scikit-learn for its data", hint="pip install 'ngmlir[demo]'"
         ) from None
-    data = load_digits()
-    order = np.random.default_rng(seed).permutation(len(data.target))
-    images = (data.data[order] / 16).astype(np.float32)
-    labels = data.target[order].astype(np.int32)
+    pixels, digits = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(digits))
+    images = (np.asarray(pixels)[order] / 16).astype(np.float32)
+    labels = np.asarray(digits)[order].astype(np.int32)
     held = len(labels) // 4
     return Digits(images[held:], labels[held:], images[:held], labels[:held])
 

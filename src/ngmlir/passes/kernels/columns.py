@@ -9,19 +9,9 @@ from math import prod
 from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType
 from ...support.target import Target
-from .plan import (
-    PROGRAM_ELEMENTS,
-    Kernel,
-    Plan,
-    Reduction,
-    Span,
-    Tile,
-    plan,
-    power_of_two,
-    reductions,
-    tile_width,
-    widest_item,
-)
+from .frame import PROGRAM_ELEMENTS, Span, power_of_two, tile_width
+from .plan import Kernel, Plan, Tile, plan, widest_item
+from .reduction import Reduction, reductions
 
 #: Rows that are added up before the sums go back to scratch.
 BAND = 8

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, VectorType, element_type, i32, i64, shape_of, with_element
 from ...support.target import Target
-from .plan import Span, extreme, power_of_two
+from .frame import Span, power_of_two
+from .reduction import extreme
 from .single import Single, SingleFrame, merged, vector
 
 

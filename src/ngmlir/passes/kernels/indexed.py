@@ -7,7 +7,7 @@ from ...ir.core import Op, Value
 from ...ir.types import IntegerType, VectorType, element_type, i64, index, shape_of
 from ...ops.ng import YieldOp
 from ...support.target import Target
-from .plan import Span
+from .frame import Span
 from .single import Single, SingleFrame, merged, vector
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from ...ir.core import Op
 from ...support.target import Target
-from .plan import Kernel, Plan, Tile, grid_for, plan, tile_width, widest_item
+from .frame import grid_for, tile_width
+from .plan import Kernel, Plan, Tile, plan, widest_item
 
 
 def map_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:

@@ -11,7 +11,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, shape_of
 from ...ops.ng import YieldOp
 from ...support.target import Target
-from .plan import Span
+from .frame import Span
 from .single import Single, SingleFrame
 
 

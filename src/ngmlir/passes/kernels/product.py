@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, Type, VectorType, element_type, f32, shape_of, with_element
-from .plan import Kernel, Span, Tile
+from .frame import Span
+from .plan import Kernel, Tile
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,9 @@ from math import prod
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, MemRefType, VectorType, element_type, i1
 from ...support.target import Target
-from .plan import (
-    PROGRAM_ELEMENTS,
-    Kernel,
-    Plan,
-    Reduction,
-    Span,
-    Tile,
-    plan,
-    power_of_two,
-    reductions,
-    tile_width,
-    widest_item,
-)
+from .frame import PROGRAM_ELEMENTS, Span, power_of_two, tile_width
+from .plan import Kernel, Plan, Tile, plan, widest_item
+from .reduction import Reduction, reductions
 
 #: Registers that a row may fill to be held in one tile on a CPU.
 ROW_REGISTERS = 8
@@ -202,7 +192,7 @@ class _Row:
             if blocks < 2 or join is None:
                 return self.kernel.tiles(size, step, values, tile)
 
-            def one(start: Value, v: Sequence[Value]) -> Sequence[Value]:
+            def one(start: Value, v: Sequence[Value], join: Join = join) -> Sequence[Value]:
                 stop = b.add(start, b.index(block))
                 return join(
                     v, b.loop(start, stop, step, carried, lambda i, inner: tile(Span(i, step), inner))

@@ -19,7 +19,8 @@ from ...ir.types import (
     with_element,
 )
 from ...support.target import Target
-from .plan import Span, extreme
+from .frame import Span
+from .reduction import extreme
 from .single import Single, SingleFrame, merged, vector
 
 _COMBINE = {"sum": "add", "product": "multiply", "max": "maximum", "min": "minimum"}

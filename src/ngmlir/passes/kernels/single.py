@@ -11,7 +11,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType, element_type, shape_of
 from ...support.target import Target
-from .plan import Frame, Span, grid_for, rows_of_program, tile_width
+from .frame import Frame, Span, grid_for, rows_of_program, tile_width
 
 Shape = tuple[int, ...]
 

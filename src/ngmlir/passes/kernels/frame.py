@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel under construction: its buffers, its programs, and the ways to run over loops in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from ...ir.attributes import Attribute, IntegerAttr, integers
+from ...ir.core import Block, Op, Value
+from ...ir.types import MemRefType, Type, i64, index
+from ...ops import tile
+from ...ops.builder import Builder, function
+from ...support.diagnostics import Location
+from ...support.target import Target
+
+
+class Span(NamedTuple):
+    """Where a tile stands in one loop: from `start` on, `size` elements; size 0 = the one element at `start`.
+
+    `masked`: the tile may reach beyond the loop's end, so loads and stores must look.
+    """
+
+    start: Value
+    size: int = 0
+    masked: bool = False
+
+
+class Frame:
+    """A kernel being built: its buffers, then the program indices; and the ways to run over a loop in tiles."""
+
+    def __init__(
+        self,
+        target: Target,
+        grid: Sequence[int],
+        inputs: Sequence[MemRefType],
+        outputs: Sequence[MemRefType],
+        location: Location,
+    ):
+        self.target = target
+        self.grid = tuple(grid)
+        types: list[Type] = [*inputs, *outputs, *[index] * len(self.grid)]
+        names = [f"in{i}" for i in range(len(inputs))] + [f"out{i}" for i in range(len(outputs))]
+        self.block = Block(types, [*names, *("i", "j", "k")[: len(self.grid)]])
+        self.b = Builder(self.block, location)
+        self.location = location
+        self.sources = self.block.args[: len(inputs)]
+        self.results = self.block.args[len(inputs) : len(inputs) + len(outputs)]
+        self.programs = self.block.args[len(inputs) + len(outputs) :]
+
+    @property
+    def masks(self) -> bool:
+        """Whether tiles are powers of two that may reach beyond a loop's end (a block of threads), or exact."""
+        return self.target.execution == "warps"
+
+    def finish(self, name: str, threads: int | None = None) -> Op:
+        """The finished kernel."""
+        self.b.location = self.location
+        self.b.end(tile.ReturnOp)
+        attributes: dict[str, Attribute] = {
+            "grid": integers(self.grid),
+            "outputs": IntegerAttr(len(self.results), i64),
+        }
+        pairs = self.in_place()
+        if pairs:
+            attributes["in_place"] = integers(pairs)
+        if self.masks:
+            attributes["threads"] = IntegerAttr(threads or self.target.threads, i64)
+        return function(name, self.block, attributes, kind=tile.KernelOp, location=self.location)
+
+    def in_place(self) -> list[int]:
+        """Pairs (input, output) of parameters that may share one buffer, as a flat list."""
+        return []
+
+    def tiles(
+        self,
+        size: int,
+        step: int,
+        carried: Sequence[Value],
+        body: Callable[[Span, Sequence[Value]], Sequence[Value]],
+    ) -> Sequence[Value]:
+        """Runs `body` on the tiles of a loop of `size`: exact ones with a shorter last one, or masked ones."""
+        b = self.b
+        if self.masks:
+            step = min(step, power_of_two(size))
+            masked = size % step != 0
+            if size <= step:
+                return body(Span(b.index(0), step, masked), carried)
+            return b.loop(0, size, step, carried, lambda i, values: body(Span(i, step, masked), values))
+        full = size // step * step
+        if full == step:
+            carried = body(Span(b.index(0), step), carried)
+        elif full:
+            carried = b.loop(0, full, step, carried, lambda i, values: body(Span(i, step), values))
+        if size > full:
+            carried = body(Span(b.index(full), size - full), carried)
+        return carried
+
+    def tiles_between(
+        self, start: Value, stop: Value, size: int, step: int, body: Callable[[Span], None]
+    ) -> None:
+        """Tiles of one program's part [start, stop) of a loop of `size`; `start` is a multiple of `step`."""
+        b = self.b
+        full = size // step * step
+
+        def run(span: Span) -> tuple[()]:
+            body(span)
+            return ()
+
+        if full:
+            b.loop(start, b.minimum(stop, b.index(full)), step, (), lambda i, _: run(Span(i, step)))
+        if size > full:
+            # Only the last program comes here: for the others the range is empty.
+            rest = size - full
+            b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda i, _: run(Span(i, rest)))
+
+    def nest(self, sizes: Sequence[int], body: Callable[[list[Span]], object]) -> None:
+        """Nested loops over single elements."""
+
+        def level(spans: list[Span]) -> tuple[()]:
+            if len(spans) == len(sizes):
+                body(spans)
+            elif sizes[len(spans)] == 1:
+                level([*spans, Span(self.b.index(0))])
+            else:
+                self.b.loop(0, sizes[len(spans)], 1, (), lambda i, _: level([*spans, Span(i)]))
+            return ()
+
+        level([])
+
+    def apart(self, number: Value, sizes: Sequence[int]) -> list[Span]:
+        """The positions in several loops that one running number stands for, the last loop fastest."""
+        b = self.b
+        if len(sizes) == 1:
+            return [Span(number)]
+        spans: list[Span] = []
+        for size in reversed(sizes):
+            spans.insert(0, Span(b.remainder(number, b.index(size))))
+            number = b.floor_divide(number, b.index(size))
+        return spans
+
+    def visit(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+        """Runs `body` on every tile of a space, this program's part of it (`grid_for` says how many programs)."""
+        if not sizes:
+            body([])
+        elif self.masks:
+            self._visit_as_block(sizes, width, body)
+        else:
+            self._visit_as_thread(sizes, width, body)
+
+    def _visit_as_block(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+        b = self.b
+        width = min(width, power_of_two(sizes[-1]))
+        tiles = -(-sizes[-1] // width)
+        *outer, last = self.apart(self.programs[0], [*sizes[:-1], tiles])
+        body([*outer, Span(b.multiply(last.start, b.index(width)), width, sizes[-1] % width != 0)])
+
+    def _visit_as_thread(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+        b = self.b
+
+        def row(outer: list[Span]) -> tuple[()]:
+            self.tiles(sizes[-1], width, (), lambda span, _: body([*outer, span]) or ())
+            return ()
+
+        if not self.programs:
+            self.nest(sizes[:-1], row)
+            return
+        part = rows_of_program(sizes, width)
+        start = b.multiply(self.programs[0], b.index(part))
+        stop = b.minimum(b.add(start, b.index(part)), b.index(sizes[0]))
+        if len(sizes) == 1:
+            self.tiles_between(start, stop, sizes[0], width, lambda span: body([span]))
+        else:
+            b.loop(
+                start,
+                stop,
+                1,
+                (),
+                lambda i, _: self.nest(sizes[1:-1], lambda middle: row([Span(i), *middle])) or (),
+            )
+
+
+#: Elements of one program on a CPU: enough that handing it to another thread is worth it.
+PROGRAM_ELEMENTS = 1 << 15
+
+
+def rows_of_program(sizes: Sequence[int], width: int) -> int:
+    """How many steps of the outermost loop one program on a CPU takes (whole tiles, if it is the only loop)."""
+    if len(sizes) == 1:
+        return max(width, PROGRAM_ELEMENTS // width * width)
+    return max(1, min(sizes[0], PROGRAM_ELEMENTS // max(1, prod(sizes[1:]))))
+
+
+def grid_for(target: Target, sizes: Sequence[int], width: int) -> tuple[int, ...]:
+    """The programs that visit a space: on a CPU enough for several threads, on a GPU one per tile."""
+    if not sizes:
+        return (1,) if target.execution == "warps" else ()
+    if target.execution == "warps":
+        return (prod(sizes[:-1]) * -(-sizes[-1] // min(width, power_of_two(sizes[-1]))),)
+    programs = -(-sizes[0] // rows_of_program(sizes, width))
+    return (programs,) if programs > 1 else ()
+
+
+def tile_width(target: Target, item: int, ops: int) -> int:
+    """Elements of one tile: on a CPU several registers for independent work, fewer for long bodies; on a GPU
+    16 bytes per thread."""
+    if target.execution == "warps":
+        return target.threads * max(1, 16 // item)
+    registers = 4 if ops <= 12 else 2 if ops <= 40 else 1
+    return registers * target.lanes(item)
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << max(0, n - 1).bit_length()
