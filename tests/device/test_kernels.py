@@ -83,7 +83,7 @@ def program(line: str) -> tuple[str, list[str]]:
 
 def values(type: object, random: np.random.Generator) -> np.ndarray:
     dtype, shape = dtype_of(type), type.shape  # type: ignore[attr-defined, arg-type]
-    if dtype == bool:
+    if dtype.kind == "b":
         return random.random(shape) < 0.5
     if dtype.kind in "iu":
         return random.integers(0 if dtype.kind == "u" else -20, 20, shape).astype(dtype)

@@ -12,8 +12,12 @@ from ..ir.definition import CONTAINERS, ELEMENTS, Constraint
 from ..support.diagnostics import Location, UserError
 
 KINDS = ("i64", "i64s", "bool", "bools", "str", "symbol", "type", "unit", "axes", "number", "literal", "any")
-_HEAD = re.compile(r"op\s+(?P<name>\w+)\s*\((?P<operands>[^)]*(?:\([^)]*\)[^)]*)*)\)\s*(?:->\s*(?P<results>.+))?$")
-_ATTRIBUTE = re.compile(r"(?P<name>\w+):\s*(?P<kind>enum\([^)]*\)|\w+)(?P<optional>\?)?\s*(?:=\s*(?P<default>.+))?$")
+_HEAD = re.compile(
+    r"op\s+(?P<name>\w+)\s*\((?P<operands>[^)]*(?:\([^)]*\)[^)]*)*)\)\s*(?:->\s*(?P<results>.+))?$"
+)
+_ATTRIBUTE = re.compile(
+    r"(?P<name>\w+):\s*(?P<kind>enum\([^)]*\)|\w+)(?P<optional>\?)?\s*(?:=\s*(?P<default>.+))?$"
+)
 
 
 @dataclass

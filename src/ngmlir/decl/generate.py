@@ -107,7 +107,12 @@ def _class(op: OpText) -> list[str]:
     lines += [f"        traits=frozenset({sorted(op.traits)!r}),"]
     if op.rule:
         lines += [f"        rule=rules.{op.rule},"]
-    lines += [f"        form={tuple(op.form)!r},", f"        doc={op.doc!r},", f"        example={op.example!r},", "    )"]
+    lines += [
+        f"        form={tuple(op.form)!r},",
+        f"        doc={op.doc!r},",
+        f"        example={op.example!r},",
+        "    )",
+    ]
     lines += _accessors(op)
     return lines
 
@@ -167,7 +172,9 @@ def _verb(op: OpText) -> list[str]:
     if op.regions:
         keywords.append("regions: Sequence[Region]")
     head = ", ".join(["self", *parameters, *(["*", *keywords] if keywords else [])])
-    operands = ", ".join(f"*{python_name(o.name)}" if o.variadic else python_name(o.name) for o in op.operands)
+    operands = ", ".join(
+        f"*{python_name(o.name)}" if o.variadic else python_name(o.name) for o in op.operands
+    )
     operands = f"[{operands}]"
     attributes = "{" + ", ".join(f'"{a.name}": {python_name(a.name)}' for a in op.attributes) + "}"
     call = f"{cls}, {operands}, {attributes}"
@@ -201,7 +208,9 @@ def _free_result(op: OpText) -> str:
 def generated() -> dict[Path, str]:
     """Path -> wanted text of every generated file."""
     ops = Path(__file__).parents[1] / "ops"
-    return {ops / f"{name}.py": module_text(read_dialect(folder("dialects") / f"{name}.ngd")) for name in DIALECTS}
+    return {
+        ops / f"{name}.py": module_text(read_dialect(folder("dialects") / f"{name}.ngd")) for name in DIALECTS
+    }
 
 
 def main(arguments: list[str]) -> int:

@@ -15,5 +15,6 @@ def folder(name: str) -> Path:
         if candidate.is_dir():
             return candidate
     raise UserError(
-        f"the folder '{name}' of ngmlir is missing", hint="install ngmlir again, or run it from a whole checkout"
+        f"the folder '{name}' of ngmlir is missing",
+        hint="install ngmlir again, or run it from a whole checkout",
     )

@@ -145,7 +145,9 @@ class AttributeParser(TypeParser):
             return FloatAttr(self.float_bits(token, type), type)
         if isinstance(type, (IntegerType, IndexType)):
             return IntegerAttr(self.integer_value(token, type), type)
-        hint = f"a constant of {type} is dense<{shortened(token.text)}>" if isinstance(type, ShapedType) else ""
+        hint = (
+            f"a constant of {type} is dense<{shortened(token.text)}>" if isinstance(type, ShapedType) else ""
+        )
         raise self.error_at(f"{type} is not the type of a number", token.start, hint)
 
     def float_bits(self, token: Token, type: Type) -> int:

@@ -192,7 +192,11 @@ class ElementsAttr(Attribute):
         import numpy as np
 
         flat = np.frombuffer(self.data, dtype=dtype_of(self.type))
-        return np.broadcast_to(flat.reshape(()), self.type.shape) if self.splat else flat.reshape(self.type.shape)
+        return (
+            np.broadcast_to(flat.reshape(()), self.type.shape)
+            if self.splat
+            else flat.reshape(self.type.shape)
+        )
 
 
 def elements(array: Any, type: ShapedType | None = None) -> ElementsAttr:

@@ -112,7 +112,9 @@ class Op:
                 op.results = tuple([Value(v.type, op, v.index, v.name) for v in old])
         else:
             names = [v.name for v in old]
-            op.results = tuple(Value(t, op, i, names[i] if i < len(names) else "") for i, t in enumerate(types))
+            op.results = tuple(
+                Value(t, op, i, names[i] if i < len(names) else "") for i, t in enumerate(types)
+            )
         if isinstance(self, UnregisteredOp) and isinstance(op, UnregisteredOp):
             op.full_name = self.full_name
         return op
@@ -181,7 +183,9 @@ class ModuleOp(Op):
 
     __slots__ = ()
     name = "builtin.module"
-    definition = OpDefinition("builtin.module", traits=frozenset({"isolated", "symbol_table", "single_block"}), regions=("body",))
+    definition = OpDefinition(
+        "builtin.module", traits=frozenset({"isolated", "symbol_table", "single_block"}), regions=("body",)
+    )
 
     @property
     def ops(self) -> list[Op]:

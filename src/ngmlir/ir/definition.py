@@ -68,7 +68,9 @@ ELEMENTS: dict[str, Callable[[Type], bool]] = {
     "numeric": lambda t: t.text in COMPUTED_FLOATS or _computed_integer(t) or isinstance(t, IndexType),
     "index": lambda t: isinstance(t, IndexType),
     "token": lambda t: t.text == "!tile.token",
-    "element": lambda t: t is i1 or t.text in COMPUTED_FLOATS or _computed_integer(t) or isinstance(t, IndexType),
+    "element": lambda t: (
+        t is i1 or t.text in COMPUTED_FLOATS or _computed_integer(t) or isinstance(t, IndexType)
+    ),
 }
 
 
@@ -163,6 +165,8 @@ class OpDefinition:
         if self.rule is not None:
             return self.rule(typing)
         groups = self.operand_groups(len(typing.operands)) or []
-        bound = {o.variable: typing.operands[start] for o, start, stop in groups if o.variable and stop > start}
+        bound = {
+            o.variable: typing.operands[start] for o, start, stop in groups if o.variable and stop > start
+        }
         out = [bound[r.variable] for r in self.results if r.variable in bound]
         return out if len(out) == len(self.results) else typing.results

@@ -39,7 +39,11 @@ def dtype_of(type: Type) -> np.dtype[Any]:
     if isinstance(element, FloatType):
         return np.dtype({16: np.float16, 32: np.float32, 64: np.float64}[element.width])
     if isinstance(element, IntegerType):
-        return np.dtype(bool) if element.width == 1 else np.dtype(f"{'u' if element.unsigned else 'i'}{element.width // 8}")
+        return (
+            np.dtype(bool)
+            if element.width == 1
+            else np.dtype(f"{'u' if element.unsigned else 'i'}{element.width // 8}")
+        )
     if isinstance(element, IndexType):
         return np.dtype(np.int64)
     raise TypeError(f"{type} has no NumPy dtype")

@@ -331,7 +331,9 @@ class _Parser(AttributeParser):
         if self.accept_word("attributes"):
             attributes.update(self.dictionary())
         region = self.region(isolated=True)
-        return ModuleOp((), (), attributes, (region if region.blocks else Region(Block()),), self.place(start))
+        return ModuleOp(
+            (), (), attributes, (region if region.blocks else Region(Block()),), self.place(start)
+        )
 
     def function_op(self, cls: type[Op], definition: OpDefinition, start: int) -> Op:
         """`func.func [private] @name(%x: T {attributes}) -> (T) attributes {...} { body }`."""
@@ -444,7 +446,11 @@ class _Parser(AttributeParser):
         there is nothing to say."""
         if not definition.operands and not definition.results:
             return (), ()
-        if not names and self.kind != ":" and all(v.variadic for v in (*definition.operands, *definition.results)):
+        if (
+            not names
+            and self.kind != ":"
+            and all(v.variadic for v in (*definition.operands, *definition.results))
+        ):
             return (), ()
         self.expect(":", "expected ':' and the op's type")
         start = self.token.start

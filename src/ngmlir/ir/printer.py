@@ -94,7 +94,9 @@ class _Printer:
 
     def finish(self, text: str, location: Location) -> None:
         if self.locations:
-            where = f"{quote(location.file)}:{location.line}:{location.column}" if location.known else "unknown"
+            where = (
+                f"{quote(location.file)}:{location.line}:{location.column}" if location.known else "unknown"
+            )
             text += f" loc({where})"
         self.lines.append(text)
 
@@ -112,7 +114,11 @@ class _Printer:
                 return " : " + type.text
         if not operands and not results:
             # A variadic op still says that it has none, so that its text can be read back.
-            return " : () -> ()" if definition is not None and any(r.variadic for r in definition.results) else ""
+            return (
+                " : () -> ()"
+                if definition is not None and any(r.variadic for r in definition.results)
+                else ""
+            )
         fixed = definition is not None and not any(r.variadic for r in definition.results)
         if fixed:
             first = (operands[0] if operands else results[0]).type
@@ -144,9 +150,7 @@ class _Printer:
             text += piece if text.endswith(("[", "(")) else f" {piece}" if piece else ""
         if attributes:
             rest = [
-                (k, v)
-                for k, v in attributes.items()
-                if k not in shown and not _is_default(definition, k, v)
+                (k, v) for k, v in attributes.items() if k not in shown and not _is_default(definition, k, v)
             ]
             if rest:
                 text += f" {dictionary_text(tuple(rest))}"

@@ -103,7 +103,10 @@ class TypeParser(Cursor):
         shape, offset = self.dimensions(self.tokens[self.at - 1].start + 1)
         while self.tokens[self.at].start < offset:
             self.at += 1
-        if self.tokens[self.at].start > offset and not self.text[offset : self.tokens[self.at].start].isspace():
+        if (
+            self.tokens[self.at].start > offset
+            and not self.text[offset : self.tokens[self.at].start].isspace()
+        ):
             # The element type is the tail of a token such as `x3xf32`.
             self.at -= 1
             element = self.element_at(offset)

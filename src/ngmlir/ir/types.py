@@ -151,7 +151,13 @@ class MemRefType(ShapedType):
         offset: int = 0,
         space: int = 0,
     ):
-        self.shape, self.element, self.strides, self.offset, self.space = shape, element, strides, offset, space
+        self.shape, self.element, self.strides, self.offset, self.space = (
+            shape,
+            element,
+            strides,
+            offset,
+            space,
+        )
         layout = ""
         if strides is not None:
             marks = ", ".join("?" if s == DYNAMIC else str(s) for s in strides)

@@ -94,7 +94,9 @@ class _Verifier:
                 for inner in block.ops:
                     name = inner.symbol
                     if name and name in names:
-                        self.say(inner, f"defines @{name}, which is already defined at {names[name].location}")
+                        self.say(
+                            inner, f"defines @{name}, which is already defined at {names[name].location}"
+                        )
                     elif name:
                         names[name] = inner
         return names
@@ -187,12 +189,17 @@ class _Verifier:
 
     def returned(self, function: Op, end: Op) -> None:
         attribute = function.attributes.get("function_type")
-        if end.successors or not isinstance(attribute, TypeAttr) or not isinstance(attribute.type, FunctionType):
+        if (
+            end.successors
+            or not isinstance(attribute, TypeAttr)
+            or not isinstance(attribute.type, FunctionType)
+        ):
             return
         given = tuple(o.type for o in end.operands)
         if given != attribute.type.results:
             self.say(
-                end, f"returns ({_list(given)}), but @{function.symbol} gives ({_list(attribute.type.results)})"
+                end,
+                f"returns ({_list(given)}), but @{function.symbol} gives ({_list(attribute.type.results)})",
             )
 
     def call(self, op: Op) -> None:
@@ -210,13 +217,17 @@ class _Verifier:
         inputs = tuple(o.type for o in op.operands)
         results = tuple(r.type for r in op.results)
         if op.name != "func.call":
-            self.buffers(op, name, [*inputs, *results], [t for t in function.inputs if isinstance(t, MemRefType)])
+            self.buffers(
+                op, name, [*inputs, *results], [t for t in function.inputs if isinstance(t, MemRefType)]
+            )
         elif (inputs, results) != (function.inputs, function.results):
             self.say(op, f"calls @{name} as {FunctionType(inputs, results)}, but it is {function}")
 
     def buffers(self, op: Op, name: str, given: Sequence[Type], wanted: Sequence[Type]) -> None:
         """The operands and results of a call to a kernel are its buffers, as values or in memory."""
-        if [(shape_of(t), element_type(t)) for t in given] != [(shape_of(t), element_type(t)) for t in wanted]:
+        if [(shape_of(t), element_type(t)) for t in given] != [
+            (shape_of(t), element_type(t)) for t in wanted
+        ]:
             self.say(op, f"gives @{name} the buffers ({_list(given)}), but it takes ({_list(wanted)})")
 
 
@@ -252,7 +263,9 @@ def _yielded(region: Region) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
     return tuple(a.type for a in first.args), tuple(o.type for o in end.operands) if end else ()
 
 
-def _violations(op: Op, definition: OpDefinition, yields: tuple[tuple[tuple[Type, ...], tuple[Type, ...]], ...]) -> list[str]:
+def _violations(
+    op: Op, definition: OpDefinition, yields: tuple[tuple[tuple[Type, ...], tuple[Type, ...]], ...]
+) -> list[str]:
     bad: list[str] = []
     types = [o.type for o in op.operands]
     if definition.regions and len(op.regions) != len(definition.regions):
@@ -340,4 +353,3 @@ def _is_kind(field: AttributeField, value: Attribute) -> bool:
 
 def _list(types: Sequence[Type]) -> str:
     return ", ".join(map(str, types))
-

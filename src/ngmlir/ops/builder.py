@@ -47,7 +47,9 @@ def build_op(
     results = _INFERRED.get(key) if key is not None else None
     if results is None:
         try:
-            results = definition.infer(Typing(taken, attributes, stated, tuple([yielded(r) for r in regions])))
+            results = definition.infer(
+                Typing(taken, attributes, stated, tuple([yielded(r) for r in regions]))
+            )
         except UserError as error:
             what = error.diagnostics[0]
             raise UserError(Diagnostic(f"{op.name}: {what.message}", location, hint=what.hint)) from None

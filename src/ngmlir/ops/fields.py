@@ -36,7 +36,9 @@ def default(kind: str, text: str) -> Attribute:
     if kind == "i64s":
         return integers(int(p) for p in text.strip("[]").split(",") if p.strip())
     if kind == "bools":
-        return DenseArrayAttr(i1, tuple(int(p.strip() == "true") for p in text.strip("[]").split(",") if p.strip()))
+        return DenseArrayAttr(
+            i1, tuple(int(p.strip() == "true") for p in text.strip("[]").split(",") if p.strip())
+        )
     if kind == "str" or kind.startswith("enum("):
         return StringAttr(text.strip('"'))
     raise ValueError(f"an attribute of kind {kind} takes no default")

@@ -36,7 +36,9 @@ from .fields import find_i64s, get_i64, get_i64s
 Types = Sequence[Type]
 
 
-def reshaped(like: Type, shape: Sequence[int], names: Sequence[str] | None = None, element: Type | None = None) -> Type:
+def reshaped(
+    like: Type, shape: Sequence[int], names: Sequence[str] | None = None, element: Type | None = None
+) -> Type:
     """The same kind of container with another shape; a tile without dimensions is a scalar."""
     element = element or element_type(like)
     if isinstance(like, TensorType):
@@ -110,13 +112,19 @@ def compare(t: Typing) -> Types:
 
 def select(t: Typing) -> Types:
     condition, lhs, _ = t.operands
-    _require(condition is with_element(lhs, i1), f"the condition of {lhs} must be {with_element(lhs, i1)}, not {condition}")
+    _require(
+        condition is with_element(lhs, i1),
+        f"the condition of {lhs} must be {with_element(lhs, i1)}, not {condition}",
+    )
     return [lhs]
 
 
 def cast(t: Typing) -> Types:
     (source,), (target,) = t.operands, t.results
-    _require(with_element(source, element_type(target)) is target, f"a cast keeps shape and axes: {source} to {target}")
+    _require(
+        with_element(source, element_type(target)) is target,
+        f"a cast keeps shape and axes: {source} to {target}",
+    )
     return t.results
 
 
@@ -124,7 +132,10 @@ def bitcast(t: Typing) -> Types:
     (source,), (target,) = t.operands, t.results
     a, b = element_type(source), element_type(target)
     _require(with_element(source, b) is target, f"a bitcast keeps shape and axes: {source} to {target}")
-    _require(a is b or (i1 not in (a, b) and item_bytes(a) == item_bytes(b)), f"a bitcast keeps the width: {a} to {b}")
+    _require(
+        a is b or (i1 not in (a, b) and item_bytes(a) == item_bytes(b)),
+        f"a bitcast keeps the width: {a} to {b}",
+    )
     return t.results
 
 
@@ -134,12 +145,18 @@ def bitcast(t: Typing) -> Types:
 def broadcast(t: Typing) -> Types:
     (source,), (target,), dims = t.operands, t.results, get_i64s(t, "dimensions")
     shape, names = shape_of(source), names_of(source)
-    _require(same_kind(source, target) and element_type(source) is element_type(target), f"cannot broadcast {source} to {target}")
+    _require(
+        same_kind(source, target) and element_type(source) is element_type(target),
+        f"cannot broadcast {source} to {target}",
+    )
     _require(len(dims) == len(shape), f"{len(shape)} dimensions, but {len(dims)} places for them")
     _require(all(0 <= d < len(shape_of(target)) for d in dims), f"dimensions {list(dims)} of {target}")
     _require(all(a < b for a, b in pairwise(dims)), f"dimensions {list(dims)} must ascend; transpose first")
     for i, d in enumerate(dims):
-        _require(same_size(shape[i], shape_of(target)[d]), f"dimension {i} of {source} is not dimension {d} of {target}")
+        _require(
+            same_size(shape[i], shape_of(target)[d]),
+            f"dimension {i} of {source} is not dimension {d} of {target}",
+        )
         outer = names_of(target)
         if names is not None and outer is not None:
             _require(names[i] == outer[d], f"axis {names[i]} of {source} is not axis {outer[d]} of {target}")
@@ -149,22 +166,35 @@ def broadcast(t: Typing) -> Types:
 def transpose(t: Typing) -> Types:
     (source,), order = t.operands, get_i64s(t, "permutation")
     shape, names = shape_of(source), names_of(source)
-    _require(sorted(order) == list(range(len(shape))), f"{list(order)} is no permutation of {len(shape)} dimensions")
-    return [reshaped(source, [shape[i] for i in order], [names[i] for i in order] if names is not None else None)]
+    _require(
+        sorted(order) == list(range(len(shape))),
+        f"{list(order)} is no permutation of {len(shape)} dimensions",
+    )
+    return [
+        reshaped(source, [shape[i] for i in order], [names[i] for i in order] if names is not None else None)
+    ]
 
 
 def reshape(t: Typing) -> Types:
     (source,), (target,) = t.operands, t.results
-    _require(same_kind(source, target) and element_type(source) is element_type(target), f"cannot reshape {source} to {target}")
+    _require(
+        same_kind(source, target) and element_type(source) is element_type(target),
+        f"cannot reshape {source} to {target}",
+    )
     a, b = shape_of(source), shape_of(target)
     if DYNAMIC not in a and DYNAMIC not in b:
-        _require(prod(a) == prod(b), f"{prod(a)} elements cannot take the shape of {target} ({prod(b)} elements)")
+        _require(
+            prod(a) == prod(b), f"{prod(a)} elements cannot take the shape of {target} ({prod(b)} elements)"
+        )
     return t.results
 
 
 def cast_axes(t: Typing) -> Types:
     (source,), (target,) = t.operands, t.results
-    _require(same_shape(source, target) and element_type(source) is element_type(target), f"cast_axes keeps the shape: {source} to {target}")
+    _require(
+        same_shape(source, target) and element_type(source) is element_type(target),
+        f"cast_axes keeps the shape: {source} to {target}",
+    )
     return t.results
 
 
@@ -177,7 +207,10 @@ def slice(t: Typing) -> Types:
     (source,) = t.operands
     starts, limits, steps = (get_i64s(t, n) for n in ("starts", "limits", "steps"))
     shape = shape_of(source)
-    _require(len(starts) == len(limits) == len(steps) == len(shape), f"{len(shape)} dimensions, but {len(starts)} starts, {len(limits)} limits, {len(steps)} steps")
+    _require(
+        len(starts) == len(limits) == len(steps) == len(shape),
+        f"{len(shape)} dimensions, but {len(starts)} starts, {len(limits)} limits, {len(steps)} steps",
+    )
     sizes: list[int] = []
     for d, (size, start, limit, step) in enumerate(zip(shape, starts, limits, steps, strict=True)):
         _require(step != 0, f"step 0 in dimension {d}")
@@ -192,11 +225,17 @@ def slice(t: Typing) -> Types:
 def pad(t: Typing) -> Types:
     (source,), low, high = t.operands, get_i64s(t, "low"), get_i64s(t, "high")
     shape = shape_of(source)
-    _require(len(low) == len(high) == len(shape), f"{len(shape)} dimensions, but {len(low)} and {len(high)} paddings")
+    _require(
+        len(low) == len(high) == len(shape),
+        f"{len(shape)} dimensions, but {len(low)} and {len(high)} paddings",
+    )
     _require(all(p >= 0 for p in (*low, *high)), "a padding is negative", "use ng.slice to remove elements")
     value = t.attributes.get("value")
     if isinstance(value, (FloatAttr, IntegerAttr)):
-        _require(value.type is element_type(source), f"the padding value is {value.type}, the tensor {element_type(source)}")
+        _require(
+            value.type is element_type(source),
+            f"the padding value is {value.type}, the tensor {element_type(source)}",
+        )
     sizes = [DYNAMIC if s == DYNAMIC else lo + s + hi for s, lo, hi in zip(shape, low, high, strict=True)]
     return [reshaped(source, sizes, names_of(source))]
 
@@ -208,7 +247,10 @@ def concatenate(t: Typing) -> Types:
     total = 0
     for other in t.operands:
         a, b = list(shape_of(first)), list(shape_of(other))
-        _require(len(a) == len(b) and element_type(first) is element_type(other), f"cannot concatenate {first} and {other}")
+        _require(
+            len(a) == len(b) and element_type(first) is element_type(other),
+            f"cannot concatenate {first} and {other}",
+        )
         _require(names_of(first) == names_of(other), f"axes of {first} and {other} differ")
         size = b[axis]
         a[axis] = b[axis] = 0
@@ -265,7 +307,10 @@ def scatter(t: Typing) -> Types:
     axis = _axis(t, len(shape_of(source)))
     shape, inner = shape_of(source), shape_of(indices)
     expected = reshaped(source, [*shape[:axis], *inner, *shape[axis + 1 :]])
-    _require(same_shape(expected, updates) and element_type(updates) is element_type(source), f"the updates must be like {expected}, not {updates}")
+    _require(
+        same_shape(expected, updates) and element_type(updates) is element_type(source),
+        f"the updates must be like {expected}, not {updates}",
+    )
     return [source]
 
 
@@ -306,8 +351,14 @@ def dot(t: Typing) -> Types:
         a, b = get_i64s(t, f"lhs_{kind}"), get_i64s(t, f"rhs_{kind}")
         _require(len(a) == len(b), f"{len(a)} {kind} dimensions on the left, {len(b)} on the right")
         for x, y in zip(a, b, strict=True):
-            _require(0 <= x < len(shape_of(lhs)) and 0 <= y < len(shape_of(rhs)), f"{kind} dimensions {x} x {y} of {lhs} and {rhs}")
-            _require(same_size(shape_of(lhs)[x], shape_of(rhs)[y]), f"{kind} dimension {x} of {lhs} is not dimension {y} of {rhs}")
+            _require(
+                0 <= x < len(shape_of(lhs)) and 0 <= y < len(shape_of(rhs)),
+                f"{kind} dimensions {x} x {y} of {lhs} and {rhs}",
+            )
+            _require(
+                same_size(shape_of(lhs)[x], shape_of(rhs)[y]),
+                f"{kind} dimension {x} of {lhs} is not dimension {y} of {rhs}",
+            )
         pairs[kind] = (a, b)
     used_l, used_r = ([*pairs["batch"][i], *pairs["contract"][i]] for i in (0, 1))
     _require(len(set(used_l)) == len(used_l) and len(set(used_r)) == len(used_r), "a dimension is used twice")
@@ -318,7 +369,10 @@ def dot(t: Typing) -> Types:
     own = names_of(lhs)
     if own is not None and left_names is not None and right_names is not None:
         names = [*(own[i] for i in pairs["batch"][0]), *left_names, *right_names]
-        _require(len(set(names)) == len(names), f"{lhs} and {rhs} share an axis that is neither contracted nor batched")
+        _require(
+            len(set(names)) == len(names),
+            f"{lhs} and {rhs} share an axis that is neither contracted nor batched",
+        )
     return [reshaped(lhs, [*batch, *left, *right], names)]
 
 
@@ -332,7 +386,10 @@ def cross_entropy(t: Typing) -> Types:
 
 def _key(t: Typing) -> None:
     key = t.operands[0]
-    _require(shape_of(key) == (2,) and element_type(key).text == "ui64", f"the key must be tensor<2xui64> (seed, stream), not {key}")
+    _require(
+        shape_of(key) == (2,) and element_type(key).text == "ui64",
+        f"the key must be tensor<2xui64> (seed, stream), not {key}",
+    )
 
 
 def random_bits(t: Typing) -> Types:
@@ -369,7 +426,10 @@ def while_loop(t: Typing) -> Types:
     _fits("the condition takes", condition, t.operands)
     _fits("the body takes", body, t.operands)
     _fits("the body yields", next_values, t.operands)
-    _require(len(asked) == 1 and element_type(asked[0]) is i1 and shape_of(asked[0]) == (), "the condition must yield one i1")
+    _require(
+        len(asked) == 1 and element_type(asked[0]) is i1 and shape_of(asked[0]) == (),
+        "the condition must yield one i1",
+    )
     return t.operands
 
 
@@ -426,7 +486,10 @@ def _access(t: Typing, buffer: MemRefType, indices: Sequence[Type], tile: Type) 
     dims = find_i64s(t, "dims")
     chosen = dims if dims is not None else range(buffer.rank - rank, buffer.rank)
     _require(rank <= buffer.rank and len(chosen) == rank, f"a tile of {rank} dimensions from {buffer}")
-    _require(len(set(chosen)) == rank and all(0 <= d < buffer.rank for d in chosen), f"dims {list(chosen)} of {buffer}")
+    _require(
+        len(set(chosen)) == rank and all(0 <= d < buffer.rank for d in chosen),
+        f"dims {list(chosen)} of {buffer}",
+    )
     steps = find_i64s(t, "steps")
     if steps is not None:
         _require(len(steps) == rank, f"{len(steps)} steps for {rank} dimensions")
@@ -445,7 +508,9 @@ def store(t: Typing) -> Types:
 def _positions(indices: Sequence[Type], shape: tuple[int, ...], buffer: MemRefType) -> None:
     _require(len(indices) == buffer.rank, f"{len(indices)} indices into {buffer}")
     for i in indices:
-        _require(isinstance(element_type(i), (IntegerType, IndexType)), f"an index must be an integer, not {i}")
+        _require(
+            isinstance(element_type(i), (IntegerType, IndexType)), f"an index must be an integer, not {i}"
+        )
         _require(shape_of(i) in ((), shape), f"indices {i} for a tile of shape {list(shape)}")
 
 
@@ -467,21 +532,42 @@ def scatter_tile(t: Typing) -> Types:
 def subview(t: Typing) -> Types:
     buffer, target = _buffer(t.operands[0]), _buffer(t.results[0])
     _require(len(t.operands) - 1 == buffer.rank, f"{len(t.operands) - 1} indices into {buffer}")
-    _require(target.element is buffer.element and target.space == buffer.space, f"{target} is no window into {buffer}")
+    _require(
+        target.element is buffer.element and target.space == buffer.space,
+        f"{target} is no window into {buffer}",
+    )
     kept = buffer.row_strides[buffer.rank - target.rank :]
-    _require(target.rank <= buffer.rank and target.row_strides == kept, f"strides of {target} are not those of {buffer}")
-    _require(all(map(lambda a, b: same_size(a, b) or a <= b, target.shape, buffer.shape[buffer.rank - target.rank :])), f"{target} does not fit in {buffer}")
+    _require(
+        target.rank <= buffer.rank and target.row_strides == kept,
+        f"strides of {target} are not those of {buffer}",
+    )
+    _require(
+        all(
+            map(
+                lambda a, b: same_size(a, b) or a <= b,
+                target.shape,
+                buffer.shape[buffer.rank - target.rank :],
+            )
+        ),
+        f"{target} does not fit in {buffer}",
+    )
     return t.results
 
 
 def dot_tile(t: Typing) -> Types:
     lhs, rhs, accumulator = t.operands
     a, b, c = shape_of(lhs), shape_of(rhs), shape_of(accumulator)
-    _require(len(a) == len(b) == len(c) == 2 and a == (c[0], b[0]) and b[1] == c[1], f"{lhs} times {rhs} is not {accumulator}")
+    _require(
+        len(a) == len(b) == len(c) == 2 and a == (c[0], b[0]) and b[1] == c[1],
+        f"{lhs} times {rhs} is not {accumulator}",
+    )
     _require(element_type(lhs) is element_type(rhs), f"{lhs} and {rhs} differ in element type")
     wide = element_type(accumulator)
     narrow = element_type(lhs)
-    _require(isinstance(wide, FloatType) == isinstance(narrow, FloatType), f"{lhs} cannot be accumulated in {accumulator}")
+    _require(
+        isinstance(wide, FloatType) == isinstance(narrow, FloatType),
+        f"{lhs} cannot be accumulated in {accumulator}",
+    )
     return [accumulator]
 
 
@@ -494,5 +580,3 @@ def copy(t: Typing) -> Types:
 def copy_async(t: Typing) -> Types:
     copy(t)
     return t.results
-
-

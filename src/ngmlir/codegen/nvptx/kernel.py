@@ -23,8 +23,8 @@ from ...ops import ng, tile
 from ...support.diagnostics import Limit
 from ...support.target import Target
 from .. import elementwise
-from ..ranges import Range
 from ..layouts import Layout, blocked, padded
+from ..ranges import Range
 from .access import alignment, is_tile, rows
 from .assign import Assignment, assign
 from .block import GLOBAL, Block, Tile
