@@ -312,7 +312,7 @@ class _Fusion:
             return False
         if len(kernel.ops) + len(other.ops) > MAX_OPS:
             return False
-        if self.between(kernel, other) or self.between(other, kernel):
+        if self.between(kernel, other) or self.between(other, kernel) or self.multiplies(kernel, other):
             return False
         mark = self.space.mark()
         domain = self.space.resolve(kernel.domain or ())
@@ -357,6 +357,11 @@ class _Fusion:
             return False
         own = (first, last)
         return any(f not in own and f.before & mark for op in last.ops for f in self.feeders(op, last))
+
+    def multiplies(self, kernel: _Kernel, other: _Kernel) -> bool:
+        """Whether `kernel` is a product of values of `other`, which must be whole before it starts."""
+        sides = self.sources(v for op in kernel.ops if op.name == "ng.dot" for v in op.operands)
+        return any(isinstance(v.owner, Op) and self.home.get(v.owner) is other for v in sides)
 
     # -- writing the new block ---------------------------------------------------------------------------
 
