@@ -9,6 +9,7 @@ from ..ir.attributes import Attribute
 from ..ir.core import Module, Op, Value
 from ..ir.types import TensorType, shape_of
 from ..ops.builder import Builder
+from ..ops.fields import get_i64
 from ..rewrite.sweep import sweep
 from ..support.target import Target
 from .kernels.reduction import Reduction
@@ -52,7 +53,7 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
         return [builder.number(0, result.type)]
     if op.name == "ng.concatenate" and any(not _empty(o) for o in op.operands):
         rest = [o for o in op.operands if not _empty(o)]
-        axis: int = op.attributes["axis"].value  # type: ignore[attr-defined]
+        axis: int = get_i64(op, "axis")
         return [builder.concatenate(rest, axis=axis) if len(rest) > 1 else rest[0]]
     if op.name == "ng.scatter" and shape_of(op.operands[1].type) and _empty(op.operands[1]):
         return [op.operands[0]]

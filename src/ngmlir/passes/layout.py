@@ -9,6 +9,7 @@ from ..ir.attributes import AxesAttr, ElementsAttr, integers
 from ..ir.core import Module, Op, Value, count_uses
 from ..ir.types import TensorType
 from ..ops.builder import Builder
+from ..ops.fields import get_i64, get_i64s
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
 
@@ -65,7 +66,7 @@ def order_of(value: Value) -> tuple[int, ...] | None:
     """The permutation that made a value, or None."""
     owner = value.owner
     if isinstance(owner, Op) and owner.name == "ng.transpose":
-        return owner.attributes["permutation"].values  # type: ignore[attr-defined]
+        return get_i64s(owner, "permutation")
     return None
 
 
@@ -90,7 +91,7 @@ class _Layout:
 
     def transpose(self, op: Op, b: Builder) -> Sequence[Value] | None:
         source = op.operands[0]
-        order: tuple[int, ...] = op.attributes["permutation"].values  # type: ignore[attr-defined]
+        order: tuple[int, ...] = get_i64s(op, "permutation")
         if not self.vanishes(source, order) and not self.one_moves(source, order):
             return None
         return [self.move(source, order, b)]
@@ -107,10 +108,10 @@ class _Layout:
         if owner.name == "ng.iota":
             return True
         if owner.name == "ng.transpose":
-            inner: tuple[int, ...] = owner.attributes["permutation"].values  # type: ignore[attr-defined]
+            inner: tuple[int, ...] = get_i64s(owner, "permutation")
             return self.vanishes(owner.operands[0], [inner[d] for d in order], depth - 1)
         if owner.name == "ng.broadcast":
-            dims: tuple[int, ...] = owner.attributes["dimensions"].values  # type: ignore[attr-defined]
+            dims: tuple[int, ...] = get_i64s(owner, "dimensions")
             places = [list(order).index(d) for d in dims]
             return places == sorted(places)
         if "elementwise" in owner.traits or owner.name == "ng.cast_axes":
@@ -158,13 +159,13 @@ class _Layout:
                     assert isinstance(literal, ElementsAttr)
                     return b.constant(type=wanted, value=ElementsAttr(literal.data, wanted))
                 case "ng.iota":
-                    dimension: int = owner.attributes["dimension"].value  # type: ignore[attr-defined]
+                    dimension: int = get_i64(owner, "dimension")
                     return b.iota(type=wanted, dimension=order.index(dimension))
                 case "ng.transpose":
-                    inner: tuple[int, ...] = owner.attributes["permutation"].values  # type: ignore[attr-defined]
+                    inner: tuple[int, ...] = get_i64s(owner, "permutation")
                     return self.move(owner.operands[0], [inner[d] for d in order], b)
                 case "ng.broadcast":
-                    dims: tuple[int, ...] = owner.attributes["dimensions"].values  # type: ignore[attr-defined]
+                    dims: tuple[int, ...] = get_i64s(owner, "dimensions")
                     return b.broadcast(
                         owner.operands[0], type=wanted, dimensions=[order.index(d) for d in dims]
                     )
@@ -206,7 +207,7 @@ class _Layout:
         order = order_of(op.operands[0])
         if order is None:
             return None
-        axes: tuple[int, ...] = op.attributes["axes"].values  # type: ignore[attr-defined]
+        axes: tuple[int, ...] = get_i64s(op, "axes")
         kept = [order[d] for d in range(len(order)) if d not in axes]
         if kept != sorted(kept):
             return None
@@ -218,9 +219,9 @@ class _Layout:
 
 def _swaps(dot: Op, order: Sequence[int]) -> bool:
     """Whether the order exchanges the rows and the columns of a product, each as a whole."""
-    batch = len(dot.attributes["lhs_batch"].values)  # type: ignore[attr-defined]
+    batch = len(get_i64s(dot, "lhs_batch"))
     lhs: TensorType = dot.operands[0].type  # type: ignore[assignment]
-    rows = lhs.rank - batch - len(dot.attributes["lhs_contract"].values)  # type: ignore[attr-defined]
+    rows = lhs.rank - batch - len(get_i64s(dot, "lhs_contract"))
     rank = len(order)
     return list(order) == [*range(batch), *range(batch + rows, rank), *range(batch, batch + rows)]
 

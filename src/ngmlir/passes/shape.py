@@ -9,6 +9,7 @@ from ..ir.attributes import Attribute, ElementsAttr, TypeAttr, integers
 from ..ir.core import Block, Module, Op, Region, Value
 from ..ir.types import DYNAMIC, FunctionType, TensorType, Type
 from ..ops.builder import Builder
+from ..ops.fields import get_i64s
 from ..support.target import Target
 
 
@@ -134,7 +135,7 @@ class _Shaping:
     def reduction(self, op: Op) -> None:
         """Merges runs of dimensions that are reduced together or kept together."""
         source: TensorType = op.operands[0].type  # type: ignore[assignment]
-        axes = set(op.attributes["axes"].values)  # type: ignore[attr-defined]
+        axes = set(get_i64s(op, "axes"))
         shape: list[int] = []
         reduced: list[bool] = []
         for d, size in enumerate(source.shape):
@@ -158,7 +159,7 @@ class _Shaping:
 
     def broadcast(self, op: Op, type: TensorType) -> None:
         """Merges runs of dimensions that are copied together or come from the operand together."""
-        dims: tuple[int, ...] = op.attributes["dimensions"].values  # type: ignore[attr-defined]
+        dims: tuple[int, ...] = get_i64s(op, "dimensions")
         shape: list[int] = []
         given: list[bool] = []
         for d, size in enumerate(type.shape):
@@ -182,11 +183,11 @@ class _Shaping:
         """To [batch,] rows x depth times depth x columns, or the transposed forms where no data must move."""
         sides = []
         for side, operand in (("lhs", op.operands[0]), ("rhs", op.operands[1])):
-            contract = op.attributes[f"{side}_contract"].values  # type: ignore[attr-defined]
-            batch = op.attributes[f"{side}_batch"].values  # type: ignore[attr-defined]
+            contract = get_i64s(op, f"{side}_contract")
+            batch = get_i64s(op, f"{side}_batch")
             sides.append(self.matrix(operand, batch, contract, side == "lhs"))
         (lhs, lhs_shape, lhs_depth), (rhs, rhs_shape, rhs_depth) = sides
-        first = int(bool(op.attributes["lhs_batch"].values))  # type: ignore[attr-defined]
+        first = int(bool(get_i64s(op, "lhs_batch")))
         made = self.builder.dot(
             self.seen(lhs, lhs_shape),
             self.seen(rhs, rhs_shape),
@@ -225,7 +226,7 @@ class _Shaping:
 
     def position(self, op: Op) -> None:
         """The reduced axes of argmax and argmin stand together at the end, in order, or where they are."""
-        axes = sorted(op.attributes["axes"].values)  # type: ignore[attr-defined]
+        axes = sorted(get_i64s(op, "axes"))
         source, attributes = self.view(op.operands[0]), op.attributes
         if axes != list(range(axes[0], axes[-1] + 1)):
             rest = [d for d in range(len(source.type.shape)) if d not in axes]  # type: ignore[attr-defined]

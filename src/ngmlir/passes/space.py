@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from ..ir.core import Op, Value
 from ..ir.types import shape_of
+from ..ops.fields import get_i64s
 
 Atoms = tuple[int, ...]
 
@@ -103,13 +104,13 @@ def relate(space: Space, op: Op) -> tuple[Atoms, list[Atoms]] | None:
         return (atoms, [source]) if space.unify(atoms, source) else None
     if op.name == "ng.broadcast":
         atoms = space.atoms(shape_of(result.type))
-        return atoms, [tuple(atoms[d] for d in op.attributes["dimensions"].values)]  # type: ignore[attr-defined]
+        return atoms, [tuple(atoms[d] for d in get_i64s(op, "dimensions"))]
     if op.name == "ng.transpose":
         source = space.atoms(shape_of(op.operands[0].type))
-        return tuple(source[d] for d in op.attributes["permutation"].values), [source]  # type: ignore[attr-defined]
+        return tuple(source[d] for d in get_i64s(op, "permutation")), [source]
     if "reduction" in traits:
         source = space.atoms(shape_of(op.operands[0].type))
-        axes = op.attributes["axes"].values  # type: ignore[attr-defined]
+        axes = get_i64s(op, "axes")
         return tuple(a for d, a in enumerate(source) if d not in axes), [source]
     return None
 

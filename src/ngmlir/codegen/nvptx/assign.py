@@ -18,6 +18,7 @@ from ...ir.attributes import ElementsAttr
 from ...ir.core import Block, Op, Value
 from ...ir.types import shape_of
 from ...ops import ng, tile
+from ...ops.fields import get_i64s
 from ..layouts import Layout, blocked, padded, product_blocks
 from .access import Access, access_of, is_tile
 from .facts import Facts
@@ -161,7 +162,7 @@ class _Assigner:
                     self._link(op.result, op.operands[0], lambda layout: layout.reshape(target))
                     self._link(op.operands[0], op.result, lambda layout: layout.reshape(source))
             case _ if "reduction" in traits:
-                axes = op.attributes["axes"].values  # type: ignore[attr-defined]
+                axes = get_i64s(op, "axes")
                 self._link(op.result, op.operands[0], lambda layout: layout.drop(axes))
             case _ if "elementwise" in traits or "cumulative" in traits:
                 self._join(*op.operands, *op.results)

@@ -18,6 +18,7 @@ from ...ir.types import index as index_type
 from ...llvm.instructions import Instructions
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, bits_of, constant, element_of, i32, i64, lanes_of, poison, vector
+from ...ops.fields import get_str
 from ...support.diagnostics import Limit
 from ..elementwise import cast, llvm_element
 from ..layouts import Layout
@@ -245,7 +246,7 @@ class Memory:
         """Threads write in any order: of equal indices, any may be the last to be set, and the rounding of
         sums of floats may differ from run to run."""
         block, b, layout = self.block, self.b, tile.layout
-        combine = op.attributes["combine"].value  # type: ignore[attr-defined]
+        combine = get_str(op, "combine")
         speaks = block.speaks(layout)
         for register in range(layout.registers):
             inside = block.both(speaks, block.alive(layout, register, tile.shape))

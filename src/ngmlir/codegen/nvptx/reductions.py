@@ -12,6 +12,7 @@ from functools import partial
 from ...ir.core import Op
 from ...ir.types import FloatType, Type, f32
 from ...llvm.types import Value, constant
+from ...ops.fields import get_bool, get_i64, get_i64s
 from ..elementwise import JOINS, apply, cast, identity, llvm_element
 from ..layouts import LANE_BITS, Layout
 from .block import Block, Tile
@@ -44,7 +45,7 @@ def reduce(block: Block, op: Op, tile: Tile) -> Tile:
     """`ng.sum` and its kin, in the layout that dropping the axes leaves."""
     b, layout = block.b, tile.layout
     name = op.name.partition(".")[2]
-    axes: tuple[int, ...] = op.attributes["axes"].values  # type: ignore[attr-defined]
+    axes: tuple[int, ...] = get_i64s(op, "axes")
     kept = [d for d in range(layout.rank) if d not in axes]
     target = layout.drop(axes)
     join = JOINS["sum" if name == "mean" else name]
@@ -95,8 +96,8 @@ def cumulate(block: Block, op: Op, tile: Tile) -> Tile:
     """
     b, layout = block.b, tile.layout
     join = JOINS[op.name.partition(".")[2]]
-    axis: int = op.attributes["axis"].value  # type: ignore[attr-defined]
-    reverse, exclusive = (bool(op.attributes[name].value) for name in ("reverse", "exclusive"))  # type: ignore[attr-defined]
+    axis: int = get_i64(op, "axis")
+    reverse, exclusive = (get_bool(op, name) for name in ("reverse", "exclusive"))
     totals, wide = _prepared(block, tile, join, [axis])
     sums = list(totals)
     if exclusive:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, VectorType, element_type, i32, i64, shape_of, with_element
+from ...ops.fields import get_i64s
 from ...support.target import Target
 from .frame import Span, power_of_two
 from .reduction import extreme
@@ -15,7 +16,7 @@ from .single import Single, SingleFrame, merged, vector
 
 def arg_kernel(op: Op, target: Target) -> Single:
     """The reduced axes stand together (the shape pass sees to it)."""
-    axes: Sequence[int] = op.attributes["axes"].values  # type: ignore[attr-defined]
+    axes: Sequence[int] = get_i64s(op, "axes")
     shape = merged(shape_of(op.operands[0].type), min(axes), len(axes))
     return _Search(op, target, shape).build()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ...ir.core import Op, Value
 from ...ir.types import IntegerType, VectorType, element_type, i64, index, shape_of
+from ...ops.fields import get_i64, get_str
 from ...ops.ng import YieldOp
 from ...support.target import Target
 from .frame import Span
@@ -12,7 +13,7 @@ from .single import Single, SingleFrame, merged, vector
 
 
 def _axis(op: Op) -> int:
-    return op.attributes["axis"].value  # type: ignore[attr-defined]
+    return get_i64(op, "axis")
 
 
 def _wide(frame: SingleFrame, value: Value) -> Value:
@@ -119,7 +120,7 @@ _COMBINE = {"add": "add", "max": "maximum", "min": "minimum"}
 def scatter_kernel(op: Op, target: Target) -> Single:
     """A copy of the operand, then the updates in order; one program, since indices may repeat."""
     axis = _axis(op)
-    combine: str = op.attributes["combine"].value  # type: ignore[attr-defined]
+    combine: str = get_str(op, "combine")
     before, size, after = merged(shape_of(op.operands[0].type), axis)
     _, count, _ = merged(shape_of(op.operands[1].type), 0, len(shape_of(op.operands[1].type)))
     shape = (before, size, after)

@@ -9,6 +9,7 @@ from math import prod
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, shape_of
+from ...ops.fields import get_i64, get_i64s
 from ...ops.ng import YieldOp
 from ...support.target import Target
 from .frame import Span
@@ -17,7 +18,7 @@ from .single import Single, SingleFrame
 
 def transpose_kernel(op: Op, target: Target) -> Single:
     """Square blocks, so that both sides are met in whole registers."""
-    shape, order = _merged_transpose(shape_of(op.operands[0].type), op.attributes["permutation"].values)  # type: ignore[attr-defined]
+    shape, order = _merged_transpose(shape_of(op.operands[0].type), get_i64s(op, "permutation"))
     result = [shape[d] for d in order]
     element = element_type(op.operands[0].type)
     last = len(shape) - 1
@@ -101,8 +102,8 @@ def _merged_transpose(shape: Sequence[int], order: Sequence[int]) -> tuple[list[
 
 def slice_kernel(op: Op, target: Target) -> Single:
     """Reads with a step."""
-    starts: Sequence[int] = op.attributes["starts"].values  # type: ignore[attr-defined]
-    steps: Sequence[int] = op.attributes["steps"].values  # type: ignore[attr-defined]
+    starts: Sequence[int] = get_i64s(op, "starts")
+    steps: Sequence[int] = get_i64s(op, "steps")
     frame = SingleFrame(op, target, shape_of(op.results[0].type))
     b = frame.b
     element = element_type(op.results[0].type)
@@ -124,7 +125,7 @@ def slice_kernel(op: Op, target: Target) -> Single:
 
 def pad_kernel(op: Op, target: Target) -> Single:
     """Reads with a mask: what lies outside the operand is the padding value."""
-    low: Sequence[int] = op.attributes["low"].values  # type: ignore[attr-defined]
+    low: Sequence[int] = get_i64s(op, "low")
     frame = SingleFrame(op, target, shape_of(op.results[0].type))
     b = frame.b
     element = element_type(op.results[0].type)
@@ -150,7 +151,7 @@ COPY_BYTES = 512
 
 def concatenate_kernel(op: Op, target: Target) -> Single:
     """One operand after the other; dimensions before and after the axis are merged."""
-    axis: int = op.attributes["axis"].value  # type: ignore[attr-defined]
+    axis: int = get_i64(op, "axis")
     shape = shape_of(op.results[0].type)
     before, after = prod(shape[:axis]), prod(shape[axis + 1 :])
     widths = [shape_of(o.type)[axis] * after for o in op.operands]

@@ -11,6 +11,7 @@ from ...ir.attributes import Attribute, ElementsAttr, FloatAttr, StringAttr, num
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType, MemRefType, Type, VectorType, element_type, i64, shape_of, with_element
+from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit
 from ...support.target import Target
 from ..space import Atoms, Space, label
@@ -65,7 +66,7 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
     counted: dict[Op, Atoms] = {}
     for op in body.ops:
         if op.name == "ng.iota" and shape_of(op.results[0].type):
-            dimension = op.attributes["dimension"].value  # type: ignore[attr-defined]
+            dimension = get_i64(op, "dimension")
             counted[op] = space.resolve([known[op.results[0]][dimension]])
     domain = max(resolved.values(), key=len, default=())
     if not all(set(atoms) <= set(domain) for atoms in resolved.values()):

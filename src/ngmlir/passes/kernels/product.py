@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, Type, VectorType, element_type, f32, shape_of, with_element
+from ...ops.fields import get_i64s
 from .frame import Span
 from .plan import Kernel, Tile
 
@@ -47,8 +48,8 @@ def product_of(dot: Op) -> Product:
     """Reads a product that the shape pass brought to [batch,] matrix form."""
     lhs, rhs = shape_of(dot.operands[0].type), shape_of(dot.operands[1].type)
     batched = len(lhs) == 3
-    lhs_contract = dot.attributes["lhs_contract"].values[0]  # type: ignore[attr-defined]
-    rhs_contract = dot.attributes["rhs_contract"].values[0]  # type: ignore[attr-defined]
+    lhs_contract = get_i64s(dot, "lhs_contract")[0]
+    rhs_contract = get_i64s(dot, "rhs_contract")[0]
     first = int(batched)
     return Product(
         batch=lhs[0] if batched else 0,

@@ -18,6 +18,7 @@ from ...ir.types import (
     shape_of,
     with_element,
 )
+from ...ops.fields import get_bool, get_i64
 from ...support.target import Target
 from .frame import Span
 from .reduction import extreme
@@ -36,7 +37,7 @@ def _start(kind: str, element: Type) -> Attribute:
 
 def cumulative_kernel(op: Op, target: Target) -> Single:
     """Along the innermost dimension in registers; along another one row by row, side by side."""
-    axis: int = op.attributes["axis"].value  # type: ignore[attr-defined]
+    axis: int = get_i64(op, "axis")
     before, size, after = merged(shape_of(op.operands[0].type), axis)
     shape = (before, size, after)
     return _along_rows(op, target, shape) if after == 1 else _side_by_side(op, target, shape)
@@ -51,8 +52,8 @@ class _Running:
         self.element = element_type(op.results[0].type)
         narrow = isinstance(self.element, FloatType) and self.element.width < 32
         self.wide: Type = f32 if narrow else self.element
-        self.reverse = bool(op.attributes["reverse"].value)  # type: ignore[attr-defined]
-        self.exclusive = bool(op.attributes["exclusive"].value)  # type: ignore[attr-defined]
+        self.reverse = get_bool(op, "reverse")
+        self.exclusive = get_bool(op, "exclusive")
 
     def start(self, type: Type) -> Value:
         return self.b.number(_start(self.kind, self.wide), type)

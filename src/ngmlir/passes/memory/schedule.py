@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ...ir.attributes import DenseArrayAttr, ElementsAttr, FloatAttr, IntegerAttr
 from ...ir.core import Op, Value
 from ...ir.types import MemRefType, TensorType, Type
+from ...ops.fields import get_bool, get_i64
 from ...support.diagnostics import Bug, Diagnostic, Limit
 from .steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, While, bytes_of, memref_of
 
@@ -95,11 +96,11 @@ class Schedule:
         return before + after
 
     def scan(self, op: Op) -> list[Step]:
-        count = op.attributes["carried"].value  # type: ignore[attr-defined]
+        count = get_i64(op, "carried")
         body = op.block
         length = op.operands[count].type.shape[0]  # type: ignore[attr-defined]
         buffers, out = self.carried(op.operands[:count], op)
-        loop = Loop(length, bool(op.attributes["reverse"].value), op.location)  # type: ignore[attr-defined]
+        loop = Loop(length, get_bool(op, "reverse"), op.location)
         self.homes.update(zip(body.args[:count], buffers, strict=True))
         for argument, value in zip(body.args[count:], op.operands[count:], strict=True):
             whole = self.homes[value]
