@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..ir.attributes import Attribute
 from ..ir.core import Module, Op, Value
-from ..ir.types import TensorType, shape_of
+from ..ir.types import TensorType
 from ..ops.builder import Builder
 from ..ops.fields import get_i64
 from ..rewrite.sweep import sweep
@@ -45,6 +45,8 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
     result = op.results[0]
     if _empty(result):
         return [builder.number(0, result.type)]
+    if op.name == "ng.scatter" and _empty(op.operands[1]):
+        return [op.operands[0]]
     if not op.operands or not _empty(op.operands[0]):
         return None
     if "reduction" in op.traits:
@@ -55,8 +57,6 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
         rest = [o for o in op.operands if not _empty(o)]
         axis: int = get_i64(op, "axis")
         return [builder.concatenate(rest, axis=axis) if len(rest) > 1 else rest[0]]
-    if op.name == "ng.scatter" and shape_of(op.operands[1].type) and _empty(op.operands[1]):
-        return [op.operands[0]]
     return None
 
 
