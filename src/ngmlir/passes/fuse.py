@@ -185,9 +185,10 @@ class _Fusion:
     def feeders(self, op: Op, inside: _Kernel | None = None) -> set[_Kernel]:
         """The kernels that an op's operands come from.
 
-        What stands in `inside` (a free op repeated there) is computed there, wherever else it stands.
+        What stands in `inside` (a free op repeated there) is computed there, wherever else it stands; but the
+        sides of a product come from memory.
         """
-        own = inside.ops if inside is not None else {}
+        own = inside.ops if inside is not None and op.name != "ng.dot" else {}
         sources = self.sources(v for v in _reads(op) if v.owner not in own)
         return {home for v in sources if (home := self.home_of(v)) is not None}
 
@@ -444,12 +445,16 @@ class _Fusion:
     def fusion(self, kernel: _Kernel, used_outside: set[Value], mapping: dict[Value, Value]) -> Op:
         ops = sorted(kernel.ops, key=self.order.__getitem__)
         inside = {r for op in ops for r in op.results}
-        inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v not in inside))
+        # The sides of a product come from memory, also where the epilogue repeats the op that gives one.
+        reads = [v for op in ops for v in op.operands if op.name == "ng.dot" or v not in inside]
+        inputs = list(dict.fromkeys(reads))
         outputs = [r for op in ops if self.home.get(op) is kernel for r in op.results if r in used_outside]
         body = Block([v.type for v in inputs], [v.name for v in inputs])
-        inner: dict[Value, Value] = dict(zip(inputs, body.args, strict=True))
+        given: dict[Value, Value] = dict(zip(inputs, body.args, strict=True))
+        inner = dict(given)
         for op in ops:
-            new = op.rebuilt([inner[v] for v in op.operands])
+            known = given if op.name == "ng.dot" else inner
+            new = op.rebuilt([known[v] for v in op.operands])
             inner.update(zip(op.results, new.results, strict=True))
             body.ops.append(new)
         body.ops.append(ng.YieldOp([inner[v] for v in outputs], (), {}, (), ops[-1].location))
