@@ -114,9 +114,11 @@ def _cumulative(
         if get_bool(op, "reverse"):
             line, out = line[::-1], out[::-1]
         so_far = np.full(line.shape[1:], first(source.dtype), source.dtype)
+        exclusive = get_bool(op, "exclusive")
         for i in range(len(line)):
-            after = combine(so_far, line[i]) if i else line[i]
-            out[i] = so_far if get_bool(op, "exclusive") else after
+            # Without the value of nothing in front, a sum that begins with -0.0 keeps its sign.
+            after = combine(so_far, line[i]) if i or exclusive else line[i]
+            out[i] = so_far if exclusive else after
             so_far = after
         return result.astype(arrays[0].dtype)
 
