@@ -85,7 +85,7 @@ def count(module: Module, prefix: str) -> int:
     return sum(op.name.startswith(prefix) for op in main.walk())
 
 
-def compare(train: object, data: digits.Digits, rounds: int = 15) -> None:
+def compare(train: object, data: digits.Digits, rounds: int = 60) -> None:
     """Time per step against the same model in NumPy: bursts in turn, the best of each, since a busy machine only adds."""
     assert callable(train)
     step = digits.numpy_step(digits.initial_weights())
@@ -100,7 +100,7 @@ def compare(train: object, data: digits.Digits, rounds: int = 15) -> None:
     )
 
 
-def seconds_per_call(call: object, budget: float = 0.05) -> float:
+def seconds_per_call(call: object, budget: float = 0.01) -> float:
     assert callable(call)
     call()
     started, calls = time.perf_counter(), 0
