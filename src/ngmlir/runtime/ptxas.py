@@ -76,7 +76,7 @@ def _in_packages() -> Path | None:
             if file.name in ("ptxas", "ptxas.exe") and path.is_file():
                 return path
     try:
-        from cuda.pathfinder import find_nvidia_binary_utility
+        from cuda.pathfinder import find_nvidia_binary_utility  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
     found = find_nvidia_binary_utility("ptxas")
