@@ -78,6 +78,13 @@ def test_random_program(of: Module) -> None:
     assert_close(compiled(of, arrays), run(of, *arrays), largest_number(of, arrays))
 
 
+@given(of=modules(exact=True, control=False))
+def test_random_program_on_a_simulated_gpu(of: Module) -> None:
+    arrays = arguments(of)
+    got = compile_module(of, "cuda-sim")(*arrays)
+    assert_same_bits([np.asarray(g) for g in got], run(of, *arrays))
+
+
 @given(of=modules(exact=True))
 def test_arguments_are_left_alone(of: Module) -> None:
     """Also those that the program overwrites: a call without bound arrays works on copies."""

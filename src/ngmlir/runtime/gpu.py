@@ -96,7 +96,8 @@ class DeviceBuffer:
         self.dtype = dtype
         self.shape = shape
         self.bytes = prod(shape) * ITEM_BYTES[dtype]
-        self.address = device.allocate(self.bytes)
+        # Whole words: atomics on short elements exchange the word around them.
+        self.address = device.allocate(-(-self.bytes // 4) * 4)
         # Not at exit: a driver may be gone by then, and with the process goes all its memory.
         weakref.finalize(self, device.free, self.address).atexit = False
 
