@@ -248,15 +248,31 @@ def error_function(terms: int, end: str) -> Polynomial:
 
 
 def power_logarithm(terms: int) -> Polynomial:
-    """log2(1 + f) = f p(f), for the f32 power computed in f64."""
+    """log2(1 + f) = f p(f), for the f32 power where it is computed in f64."""
     target = series_safe(lambda f: mpmath.log1p(f) / f / mpmath.log(2), 1 / mpmath.log(2))
     return Polynomial(target, LOG_LOW, LOG_HIGH, terms, lambda f: f * mpmath.log(2) / mpmath.log1p(f))
 
 
 def power_exponential(terms: int) -> Polynomial:
-    """2^r = p(r), for the f32 power computed in f64."""
+    """2^r = p(r), for the f32 power where it is computed in f64."""
     half = mpf("0.5001")
     return Polynomial(lambda r: mpf(2) ** r, -half, half, terms, lambda r: mpf(2) ** -r)
+
+
+def power_quotient(terms: int) -> Polynomial:
+    """log2(1 + f) = s (2 / ln 2 + t p(t)), s = f / (2 + f), t = s^2, for the f32 power."""
+    high = (LOG_HIGH / (2 + LOG_HIGH)) ** 2 * (1 + mpf(2) ** -10)
+
+    def target(t: mpf) -> mpf:
+        return (2 * mpmath.atanh(mpmath.sqrt(t)) / mpmath.sqrt(t) - 2) / t / mpmath.log(2)
+
+    return Polynomial(
+        series_safe(target, mpf(2) / 3 / mpmath.log(2)),
+        mpf(0),
+        high,
+        terms,
+        lambda t: t * mpmath.sqrt(t) * mpmath.log(2) / (2 * mpmath.atanh(mpmath.sqrt(t))),
+    )
 
 
 def power_tail(terms: int) -> Polynomial:
@@ -299,6 +315,7 @@ TABLES: dict[str, tuple[str, Callable[[], Polynomial]]] = {
     "atan_f64": ("f64", lambda: arc_tangent(20)),
     "erf_f32": ("f32", lambda: error_function(9, "3.95")),
     "erf_f64": ("f64", lambda: error_function(25, "5.95")),
+    "log2_quotient_f32": ("f32", lambda: power_quotient(4)),
     "log2_power_f64": ("f64", lambda: power_logarithm(14)),
     "exp2_power_f64": ("f64", lambda: power_exponential(7)),
     "log2_tail_f64": ("f64", lambda: power_tail(7)),
@@ -346,6 +363,7 @@ def constants() -> dict[str, list[mpf]]:
     out["two_over_pi_far_f64"] = bit_pieces(two_over_pi, 47, 29, 4)
     # Scaled up, since the last pieces would be too small for f64.
     out["two_over_pi_pieces_f64"] = [p * mpf(2) ** 400 for p in bit_pieces(two_over_pi, 0, 53, 22)]
+    out["two_log2_e_f32"] = parts(2 / ln2, "f32", 2)
     out["log2_power_0_f64"] = parts(2 / ln2, "f64", 2)
     out["log2_power_1_f64"] = parts(2 / (3 * ln2), "f64", 2)
     return out
