@@ -132,23 +132,18 @@ class _Cases:
     def elementwise(self) -> None:
         for name, (numpy, low, high) in _UNARY.items():
             self.unary(name, numpy, "f32", low, high)
-        for name, kind in (
-            ("exp", "f64"),
-            ("log", "f64"),
-            ("tanh", "f64"),
-            ("sqrt", "f64"),
-            ("exp", "f16"),
-            ("tanh", "f16"),
-        ):
+        for name in (*sorted(_MATH & _UNARY.keys()), "sqrt", "floor"):
             numpy, low, high = _UNARY[name]
-            self.unary(name, numpy, kind, low, high)
+            self.unary(name, numpy, "f64", low, high)
+            self.unary(name, numpy, "f16", low, high)
         for kind in ("i32", "i8"):
             self.unary("absolute", np.absolute, kind, -100, 100)
             self.unary("negative", np.negative, kind, -100, 100)
         for name, numpy in _BINARY.items():
             self.binary(name, numpy)
-        self.binary("power", np.power, low=0.1)
-        self.binary("atan2", np.arctan2)
+        for kind in ("f32", "f64", "f16"):
+            self.binary("power", np.power, kind, low=0.1)
+            self.binary("atan2", np.arctan2, kind)
         for kind in ("f64", "f16", "i32", "i8"):
             self.binary("add", np.add, kind)
             self.binary("multiply", np.multiply, kind)
