@@ -247,10 +247,11 @@ def error_function(terms: int, end: str) -> Polynomial:
     return Polynomial(target, mpf(0), mpf(end), terms, lambda x: x * mpmath.erfc(x) / mpmath.erf(x))
 
 
-def power_logarithm(terms: int) -> Polynomial:
-    """log2(1 + f) = f p(f), for the f32 power where it is computed in f64."""
-    target = series_safe(lambda f: mpmath.log1p(f) / f / mpmath.log(2), 1 / mpmath.log(2))
-    return Polynomial(target, LOG_LOW, LOG_HIGH, terms, lambda f: f * mpmath.log(2) / mpmath.log1p(f))
+def logarithm_to(base: mpf, terms: int) -> Polynomial:
+    """log(1 + f) / log(base) = f p(f), for results of f16 and for the f32 power where it is computed in f64."""
+    scale = 1 / mpmath.log(base)
+    target = series_safe(lambda f: scale * mpmath.log1p(f) / f, scale)
+    return Polynomial(target, LOG_LOW, LOG_HIGH, terms, lambda f: f / scale / mpmath.log1p(f))
 
 
 def power_exponential(terms: int) -> Polynomial:
@@ -297,11 +298,15 @@ TABLES: dict[str, tuple[str, Callable[[], Polynomial]]] = {
     "exp_f64": ("f64", lambda: exponential(10)),
     "exp2_f32": ("f32", lambda: exponential_of_2(6)),
     "exp2_f64": ("f64", lambda: exponential_of_2(12)),
+    "exp2_half_f32": ("f32", lambda: exponential_of_2(4)),
     "cosh_f32": ("f32", lambda: hyperbolic_even(3)),
     "cosh_f64": ("f64", lambda: hyperbolic_even(6)),
     "sinh_f32": ("f32", lambda: hyperbolic_odd(2)),
     "sinh_f64": ("f64", lambda: hyperbolic_odd(5)),
     "log_f32": ("f32", lambda: logarithm(9)),
+    "log_half_f32": ("f32", lambda: logarithm_to(mp.e, 6)),
+    "log2_half_f32": ("f32", lambda: logarithm_to(mpf(2), 6)),
+    "log10_half_f32": ("f32", lambda: logarithm_to(mpf(10), 6)),
     "log_quotient_f64": ("f64", lambda: logarithm_by_quotient(7)),
     "sin_f32": ("f32", lambda: sine(3)),
     "sin_f64": ("f64", lambda: sine(6)),
@@ -316,7 +321,7 @@ TABLES: dict[str, tuple[str, Callable[[], Polynomial]]] = {
     "erf_f32": ("f32", lambda: error_function(9, "3.95")),
     "erf_f64": ("f64", lambda: error_function(25, "5.95")),
     "log2_quotient_f32": ("f32", lambda: power_quotient(4)),
-    "log2_power_f64": ("f64", lambda: power_logarithm(14)),
+    "log2_power_f64": ("f64", lambda: logarithm_to(mpf(2), 14)),
     "exp2_power_f64": ("f64", lambda: power_exponential(7)),
     "log2_tail_f64": ("f64", lambda: power_tail(7)),
 }

@@ -30,6 +30,8 @@ MATH = frozenset(
 def expand_math(module: Module, target: Target) -> Module:
     """Replaces transcendental ops by arithmetic: f32 and f64 by the math library, f16 and bf16 by way of f32.
 
+    Where the library has a function for f16, shorter because f16 keeps less, it takes and gives f32 too.
+
     Before:
         func.func @main(%x: f16) -> f16 {
           %0 = ng.atanh %x : f16
@@ -49,27 +51,32 @@ def expand_math(module: Module, target: Target) -> Module:
         element = element_type(op.result.type)
         if not isinstance(element, FloatType):
             return [integer_power(builder, *op.operands)]
-        operands = op.operands
+        name, operands = op.name.partition(".")[2], op.operands
+        symbol = f"{name}_{element}"
         if element.width < 32:
             operands = tuple(builder.cast(o, type=with_element(o.type, f32)) for o in operands)
-        name = f"{op.name.partition('.')[2]}_{element_type(operands[0].type)}"
-        made = _Inliner(builder, operands[0].type, target).inline(name, operands)
+            symbol = symbol if find_library_function(symbol) else f"{name}_f32"
+        made = _Inliner(builder, operands[0].type, target).inline(symbol, operands)
         return [builder.cast(made, type=op.result.type) if element.width < 32 else made]
 
     return sweep(module, expand, MATH)
 
 
 @cache
-def library_function(symbol: str) -> Op:
-    """The function `@exp_f32` of the math library, from `exp.ngir`."""
+def find_library_function(symbol: str) -> Op | None:
+    """The function `@exp_f32` of the math library, from `exp.ngir`, if there is one."""
     path = folder("lowering") / "math" / f"{symbol.rpartition('_')[0]}.ngir"
+    if not path.is_file():
+        return None
     # Its callees stand in files of their own, which the verifier would miss here.
-    found = (
-        from_text(path.read_text(), file=str(path), verify=False).lookup(symbol) if path.is_file() else None
-    )
-    if found is None:
-        raise Bug(f"the math library has no @{symbol}")
-    return found
+    return from_text(path.read_text(), file=str(path), verify=False).lookup(symbol)
+
+
+def library_function(symbol: str) -> Op:
+    """The function `@exp_f32` of the math library; raises `Bug` where it has none."""
+    if found := find_library_function(symbol):
+        return found
+    raise Bug(f"the math library has no @{symbol}")
 
 
 class _Inliner:
