@@ -248,7 +248,7 @@ def error_function(terms: int, end: str) -> Polynomial:
 
 
 def logarithm_to(base: mpf, terms: int) -> Polynomial:
-    """log(1 + f) / log(base) = f p(f), for results of f16 and for the f32 power where it is computed in f64."""
+    """log(1 + f) / log(base) = f p(f): no first term apart, at a little of the last digit."""
     scale = 1 / mpmath.log(base)
     target = series_safe(lambda f: scale * mpmath.log1p(f) / f, scale)
     return Polynomial(target, LOG_LOW, LOG_HIGH, terms, lambda f: f / scale / mpmath.log1p(f))
@@ -304,6 +304,8 @@ TABLES: dict[str, tuple[str, Callable[[], Polynomial]]] = {
     "sinh_f32": ("f32", lambda: hyperbolic_odd(2)),
     "sinh_f64": ("f64", lambda: hyperbolic_odd(5)),
     "log_f32": ("f32", lambda: logarithm(9)),
+    "log2_ratio_f32": ("f32", lambda: logarithm_to(mpf(2), 10)),
+    "log10_ratio_f32": ("f32", lambda: logarithm_to(mpf(10), 9)),
     "log_half_f32": ("f32", lambda: logarithm_to(mp.e, 6)),
     "log2_half_f32": ("f32", lambda: logarithm_to(mpf(2), 6)),
     "log10_half_f32": ("f32", lambda: logarithm_to(mpf(10), 6)),

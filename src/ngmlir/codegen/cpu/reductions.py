@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ...ir.core import Op
 from ...ir.types import element_type, shape_of
-from ...llvm.types import Value, element_of, lanes_of, poison, vector
+from ...llvm.types import Value, element_of, i1, lanes_of, poison, vector
 from ...ops.fields import get_bool, get_i64, get_i64s
 from .. import elementwise
 from . import formats, rules
@@ -109,13 +109,16 @@ def _tree(join: Join, values: Sequence[Value]) -> Value:
     return values[0]
 
 
-def _lanes_of_rows(e: Emitter, join: Join, rows: list[Value], width: int) -> Value:
+def _lanes_of_rows(e: Emitter, join: _Joining, rows: list[Value], width: int) -> Value:
     """Lane i of the result is what the lanes of rows[i] come to.
 
     Lane j of a register is always joined with lane j + half; two registers share the instruction, so n rows
     of n lanes take n - 1 joins. Which rows come together changes no result.
     """
     b, lanes = e.b, lanes_of(rows[0].type)
+    if width == 1 and element_of(rows[0].type) == i1:
+        # Order does not matter, and targets can ask a whole mask at once.
+        return b.reduce("or" if join.name == "bitwise_or" else "and", rows[0])
     rows = [*rows, *[poison(rows[0].type)] * (width - len(rows))]
     group = lanes  # neighbouring lanes that belong to one row
     while len(rows) > 1 and group > 1:
