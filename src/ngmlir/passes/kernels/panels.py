@@ -5,8 +5,9 @@ A program owns a block of rows and columns. It walks the columns in panels as wi
 panel in register tiles of rows: one tile of accumulators stays in registers over a block of the depth, and
 after the last one the epilogue is computed on it before it is stored. Between blocks of the depth the sums wait
 in scratch. Rows are split evenly (64 rows by at most 14 are 13+13+13+13+12, never 14+14+14+14+8). A right side
-whose rows are not contiguous along the columns, or too far apart for the cache, is packed first into panels by
-a kernel of its own, so that it can be packed once and kept. No sum depends on how the work was shared.
+whose rows are not contiguous along the columns, or that many rows of the left one meet, is packed first into
+panels by a kernel of its own, so that it can be packed once and kept: rows that lie apart crowd a few sets of
+the cache. No sum depends on how the work was shared.
 Blocking as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 """
 
@@ -35,6 +36,8 @@ NEAR_PROGRAM_MULTIPLICATIONS = 1 << 19
 NEAR_BYTES = 1 << 19
 #: Rows that are worth a packed copy of a right side that could be read where it lies.
 PACK_FROM_ROWS = 96
+#: Columns that are worth a packed copy of a large left side stored depth x rows.
+PACK_FROM_COLUMNS = 32
 #: With so few rows the right side is read in the order in which it lies, a few of its rows at a time.
 FEW_ROWS = 8
 #: Depth of a block whose panels come from a near cache, and of one that is read where it lies far away.
@@ -69,7 +72,6 @@ def blocking(product: Product, target: Target) -> Blocking:
         else 2
     )
     near = product.depth * product.columns * item_bytes(product.element) <= NEAR_BYTES
-    apart = product.columns * item_bytes(product.element) % 4096 == 0
     few = product.rows <= FEW_ROWS
     if product.rows == 1:
         wide = free - 4 if near else 8
@@ -78,10 +80,11 @@ def blocking(product: Product, target: Target) -> Blocking:
     vectors = min(wide, -(-product.columns // lanes))
     tile_rows = max(1, min(product.rows, (free - vectors) // vectors))
     tile_columns = vectors * lanes
-    pack = not product.rhs_depth_first or (product.rows > PACK_FROM_ROWS and (apart or not near))
+    # A single panel lies as it would be packed.
+    pack = not product.rhs_depth_first or (product.rows > PACK_FROM_ROWS and product.columns > tile_columns)
     # A left side stored depth x rows has what a tile reads all over many pages.
     left_bytes = product.rows * product.depth * item_bytes(product.element)
-    pack_left = product.lhs_depth_first and left_bytes > NEAR_BYTES and product.columns > PACK_FROM_ROWS
+    pack_left = product.lhs_depth_first and left_bytes > NEAR_BYTES and product.columns > PACK_FROM_COLUMNS
     if near:
         depth = product.depth
         per_row = product.columns * product.depth
