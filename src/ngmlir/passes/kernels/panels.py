@@ -71,7 +71,8 @@ def blocking(product: Product, target: Target) -> Blocking:
         if target.vector_bytes * target.vector_registers < 1024
         else 2
     )
-    near = product.depth * product.columns * item_bytes(product.element) <= NEAR_BYTES
+    right_bytes = product.depth * product.columns * item_bytes(product.element)
+    near = right_bytes <= NEAR_BYTES
     few = product.rows <= FEW_ROWS
     if product.rows == 1:
         wide = free - 4 if near else 8
@@ -80,8 +81,9 @@ def blocking(product: Product, target: Target) -> Blocking:
     vectors = min(wide, -(-product.columns // lanes))
     tile_rows = max(1, min(product.rows, (free - vectors) // vectors))
     tile_columns = vectors * lanes
-    # A single panel lies as it would be packed.
-    pack = not product.rhs_depth_first or (product.rows > PACK_FROM_ROWS and product.columns > tile_columns)
+    # A single panel lies as it would be packed, and what the nearest cache holds is read fast as it is.
+    apart = product.columns > tile_columns and right_bytes > target.l1_bytes
+    pack = not product.rhs_depth_first or (product.rows > PACK_FROM_ROWS and apart)
     # A left side stored depth x rows has what a tile reads all over many pages.
     left_bytes = product.rows * product.depth * item_bytes(product.element)
     pack_left = product.lhs_depth_first and left_bytes > NEAR_BYTES and product.columns > PACK_FROM_COLUMNS
