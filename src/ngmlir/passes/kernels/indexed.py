@@ -139,9 +139,11 @@ def scatter_kernel(op: Op, target: Target) -> Single:
 
         frame.tiles(after, frame.width, (), move)
 
-    frame.nest((before, size), copied)
     if frame.masks:
+        frame.nest((before, size), copied)
         b.barrier()
+    else:
+        b.copy(source, result)
     if after == 1 and frame.masks:
         _scatter_elements(frame, op, combine, before, size, count)
         return frame.done()
