@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast each op is beside NumPy: one thread, results into arrays that are there already, thread CPU time.
+"""How fast each op is beside NumPy, with results into arrays that are there already.
 
     python bench/ops.py [--only=REGEX] [--sizes=4K,64K,1M] [--rounds=9] [--json=FILE] [--below=1.0]
+    NGMLIR_NUM_THREADS=2 python bench/ops.py ...
+
+One thread, by its CPU time; with more threads (as many for the BLAS of NumPy) by the clock on the wall.
 
 Ours is a call of an executable whose result is bound, as for a variable; NumPy's is its quickest formulation
 with `out=` where it has one. Both run in turns, and the median of the rounds counts; both are compared first.
@@ -13,7 +16,8 @@ from __future__ import annotations
 
 import os
 
-os.environ["NGMLIR_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
+os.environ["NGMLIR_NUM_THREADS"] = os.environ.get("NGMLIR_NUM_THREADS", "1")
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["NGMLIR_NUM_THREADS"]  # before NumPy is imported
 os.environ["NGMLIR_CACHE"] = "0"
 
 import argparse
@@ -34,6 +38,8 @@ from ngmlir.ops.words import from_text
 from ngmlir.runtime.buffers import aligned_copy
 from ngmlir.runtime.cpu import CpuExecutable
 
+clock = time.thread_time if os.environ["NGMLIR_NUM_THREADS"] == "1" else time.perf_counter
+
 #: Seconds of one burst of calls: long against the clock, short against the machine's moods.
 BURST = 0.8e-3
 
@@ -53,10 +59,10 @@ class Row(NamedTuple):
 
 
 def burst(call: Callable[..., Any], arguments: Sequence[np.ndarray], count: int) -> float:
-    started = time.thread_time()
+    started = clock()
     for _ in range(count):
         call(*arguments)
-    return (time.thread_time() - started) / count
+    return (clock() - started) / count
 
 
 def measure(case: Case, rounds: int) -> Row:

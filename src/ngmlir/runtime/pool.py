@@ -7,6 +7,11 @@ nothing: its chunks go to the others. All three parts lie in one word, so a clai
 even if the worker slept through many calls. Nested calls, and callers that race for the pool, run their
 chunks themselves. Workers spin for a moment after each call and then sleep on a futex; they start with the
 first call that has more than one chunk, and once more in a forked child.
+
+On a machine whose cores are taken, a worker may lose its core with a chunk half done, and the caller wait for
+longer than all the work would have taken it. A call that ends so is followed by a rest: for a multiple of the
+time that was lost the caller runs chunks alone. So sharing never costs more than a few percent, and what it gains on a
+machine that is free again is soon found.
 """
 
 from __future__ import annotations
@@ -22,6 +27,12 @@ from .library import Library
 
 #: Pauses before a worker sleeps: some 50 us, so that calls in a row find it awake.
 _SPIN = 1000
+#: Pauses in which the caller expects the last chunk; then it offers its core, which a worker may need.
+_PATIENCE = 64
+#: How often that is tried before the caller sleeps.
+_OFFERS = 100
+#: How many times what sharing has lost calls run alone.
+_REST = 32
 
 _TEXT = """
 @ticket = internal global i64 0, align 64
@@ -34,6 +45,7 @@ _TEXT = """
 @data = internal global ptr null
 @first = internal global i64 0                    ; of the batch: chunks beyond 24 bits come in batches
 @rounding = internal global i64 0                 ; floating point control word of the caller
+@rested = internal global i64 0                   ; when calls are shared again
 @threads = internal global i32 1
 @spin = internal global i32 0
 @started = internal global i32 0
@@ -53,6 +65,7 @@ define void @ngmlir_pool_reset(i32 %threads, i32 %spin) nounwind {{
   store i32 0, ptr @busy
   store i32 0, ptr @waiting
   store i32 0, ptr @started
+  store i64 0, ptr @rested
   store i32 %threads, ptr @threads
   store i32 %spin, ptr @spin
   ret void
@@ -69,13 +82,15 @@ define internal void @wake(ptr %word, i32 %count) nounwind {{
 }}
 
 ; Runs chunks until none is left, in the rounding mode of the caller; %mode is the one this thread is in.
-define internal void @drain(i64 %mode) nounwind {{
+; Gives how many it ran.
+define internal i64 @drain(i64 %mode) nounwind {{
 entry:
   %t.0 = load atomic i64, ptr @ticket acquire, align 8
   br label %look
 look:
   %t = phi i64 [ %t.0, %entry ], [ %t.seen, %claim ], [ %t.after, %ran ]
   %own = phi i64 [ %mode, %entry ], [ %own, %claim ], [ %word, %ran ]
+  %count = phi i64 [ 0, %entry ], [ %count, %claim ], [ %count.next, %ran ]
   %next = and i64 %t, 16777215
   %t.high = lshr i64 %t, 24
   %chunks = and i64 %t.high, 16777215
@@ -113,10 +128,11 @@ rouse:
   call void @wake(ptr @done, i32 1)
   br label %ran
 ran:
+  %count.next = add i64 %count, 1
   %t.after = load atomic i64, ptr @ticket acquire, align 8
   br label %look
 out:
-  ret void
+  ret i64 %count
 }}
 
 define internal ptr @worker(ptr %unused) nounwind {{
@@ -144,7 +160,7 @@ nap:
   %s.1 = atomicrmw sub ptr @sleepers, i32 1 seq_cst
   br label %look
 work:
-  call void @drain(i64 -1)
+  %ran = call i64 @drain(i64 -1)
   br label %outer
 }}
 
@@ -192,6 +208,7 @@ entry:
   %t.chunks = shl i64 %chunks, 24
   %t = or i64 %t.generation, %t.chunks
   store atomic i64 %t, ptr @ticket release, align 8
+  %begin = call i64 @clock()
   %g.old = atomicrmw add ptr @generation, i32 1 seq_cst
   %s = load atomic i32, ptr @sleepers seq_cst, align 4
   %asleep = icmp ne i32 %s, 0
@@ -202,7 +219,9 @@ rouse:
   call void @wake(ptr @generation, i32 %count)
   br label %help
 help:
-  call void @drain(i64 %word)
+  %start = call i64 @clock()
+  %ran = call i64 @drain(i64 %word)
+  %drained = call i64 @clock()
   br label %wait
 wait:
   %spun = phi i32 [ 0, %help ], [ %spun.next, %again ], [ %spun.next, %yield ], [ 0, %nap ]
@@ -211,13 +230,13 @@ wait:
   br i1 %all, label %out, label %idle
 idle:
   %spun.next = add i32 %spun, 1
-  %hot = icmp ult i32 %spun, 500
+  %hot = icmp ult i32 %spun, {patience}
   br i1 %hot, label %again, label %warm
 again:
   call void @pause()
   br label %wait
 warm:
-  %patient = icmp ult i32 %spun, 600
+  %patient = icmp ult i32 %spun, {offered}
   br i1 %patient, label %yield, label %cold
 yield:
   %yielded = call i32 @sched_yield()
@@ -237,20 +256,42 @@ awake:
 nap:
   br label %wait
 out:
+  ; Alone, every chunk would have taken the caller as long as its own ones did.
+  %end = call i64 @clock()
+  %shared = sub i64 %end, %begin
+  %own = sub i64 %drained, %start
+  %own.all = mul i64 %own, %chunks
+  %divisor = call i64 @llvm.smax.i64(i64 %ran, i64 1)
+  %alone = sdiv i64 %own.all, %divisor
+  %lost = sub i64 %shared, %alone
+  %worse = icmp sgt i64 %lost, 0
+  br i1 %worse, label %rest, label %good
+rest:
+  %long = mul i64 %lost, {rest}
+  %until = add i64 %end, %long
+  store i64 %until, ptr @rested
+  br label %good
+good:
   ret void
 }}
 
-define internal void @alone(ptr %function, ptr %data, i64 %chunks) nounwind {{
+; Runs chunks one after the other, the first one at least, until it is %until; gives how many it ran.
+define internal i64 @alone(ptr %function, ptr %data, i64 %chunks, i64 %until) nounwind {{
 entry:
   br label %one
 one:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %one ]
+  %i = phi i64 [ 0, %entry ], [ %i.next, %look ]
   call void %function(ptr %data, i64 %i)
   %i.next = add i64 %i, 1
   %more = icmp slt i64 %i.next, %chunks
-  br i1 %more, label %one, label %out
+  br i1 %more, label %look, label %out
+look:
+  %now = call i64 @clock()
+  %ahead = sub i64 %until, %now
+  %go.on = icmp sgt i64 %ahead, 0
+  br i1 %go.on, label %one, label %out
 out:
-  ret void
+  ret i64 %i.next
 }}
 
 define void @ngmlir_parallel(ptr %function, ptr %data, i64 %chunks) nounwind {{
@@ -268,23 +309,35 @@ try:
   %mine = extractvalue {{ i32, i1 }} %pair, 1
   br i1 %mine, label %check, label %serial
 serial:
-  call void @alone(ptr %function, ptr %data, i64 %chunks)
+  %all = call i64 @alone(ptr %function, ptr %data, i64 %chunks, i64 {always})
   br label %out
 check:
+  %now = call i64 @clock()
+  %rested = load i64, ptr @rested
+  %ahead = sub i64 %rested, %now
+  %tired = icmp sgt i64 %ahead, 0
+  br i1 %tired, label %rest, label %share
+rest:
+  %ran = call i64 @alone(ptr %function, ptr %data, i64 %chunks, i64 %rested)
+  br label %share
+share:
+  %begun = phi i64 [ 0, %check ], [ %ran, %rest ]
   %started = load i32, ptr @started
   %cold = icmp eq i32 %started, 0
-  br i1 %cold, label %begin, label %batches
+  br i1 %cold, label %begin, label %look
 begin:
   call void @start()
-  br label %batches
-batches:
-  %first = phi i64 [ 0, %check ], [ 0, %begin ], [ %first.next, %batches ]
+  br label %look
+look:
+  %first = phi i64 [ %begun, %share ], [ %begun, %begin ], [ %first.next, %some.more ]
+  %more = icmp slt i64 %first, %chunks
+  br i1 %more, label %some.more, label %end
+some.more:
   %left = sub i64 %chunks, %first
   %count = call i64 @llvm.smin.i64(i64 %left, i64 16777215)
   call void @batch(ptr %function, ptr %data, i64 %first, i64 %count)
   %first.next = add i64 %first, %count
-  %more = icmp slt i64 %first.next, %chunks
-  br i1 %more, label %batches, label %end
+  br label %look
 end:
   store atomic i32 0, ptr @busy release, align 4
   br label %out
@@ -317,6 +370,11 @@ out:
 #: Of MXCSR only the modes are copied (mask 0xFFC0): the flags below them are each thread's own history.
 _X86 = """
 declare void @llvm.x86.sse2.pause()
+declare i64 @llvm.x86.rdtsc()
+define internal i64 @clock() nounwind {
+  %now = call i64 @llvm.x86.rdtsc()
+  ret i64 %now
+}
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
 define internal void @pause() nounwind {
@@ -342,6 +400,13 @@ define internal void @set_rounding(i64 %wide) nounwind {
 
 _AARCH64 = """
 declare void @llvm.aarch64.hint(i32)
+declare i64 @llvm.read_volatile_register.i64(metadata)
+!counter = !{!0}
+!0 = !{!"cntvct_el0"}
+define internal i64 @clock() nounwind {
+  %now = call i64 @llvm.read_volatile_register.i64(metadata !0)
+  ret i64 %now
+}
 declare i64 @llvm.aarch64.get.fpcr()
 declare void @llvm.aarch64.set.fpcr(i64)
 define internal void @pause() nounwind {
@@ -368,7 +433,14 @@ def pool_text(triple: str) -> str:
     if machine is None or "linux" not in triple:
         return _SERIAL_TEXT
     number, own = machine
-    return _TEXT.format(futex=number, machine=own)
+    return _TEXT.format(
+        futex=number,
+        machine=own,
+        patience=_PATIENCE,
+        offered=_PATIENCE + _OFFERS,
+        rest=_REST,
+        always=(1 << 63) - 1,
+    )
 
 
 class Pool:
