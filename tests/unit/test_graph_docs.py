@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/graph.md do what the page says."""
+"""The Python examples of the README and of docs/graph.md do what the pages say."""
 
 from __future__ import annotations
 
 import doctest
 from pathlib import Path
 
+import pytest
 
-def test_examples() -> None:
-    page = Path(__file__).parents[2] / "docs" / "graph.md"
-    result = doctest.testfile(str(page), module_relative=False)
-    assert result.attempted > 30 and result.failed == 0
+
+@pytest.mark.parametrize("page, least", [("README.md", 10), ("docs/graph.md", 30)])
+def test_examples(page: str, least: int) -> None:
+    result = doctest.testfile(str(Path(__file__).parents[2] / page), module_relative=False)
+    assert result.attempted > least and result.failed == 0
