@@ -116,7 +116,7 @@ def _lanes_of_rows(e: Emitter, join: _Joining, rows: list[Value], width: int) ->
     of n lanes take n - 1 joins. Which rows come together changes no result.
     """
     b, lanes = e.b, lanes_of(rows[0].type)
-    if width == 1 and element_of(rows[0].type) == i1:
+    if width == 1 < lanes and element_of(rows[0].type) == i1:
         # Order does not matter, and targets can ask a whole mask at once.
         return b.reduce("or" if join.name == "bitwise_or" else "and", rows[0])
     rows = [*rows, *[poison(rows[0].type)] * (width - len(rows))]
