@@ -115,7 +115,7 @@ class Layout:
         """Of a tile with more dimensions, held in registers; dimension i becomes `places[i]` of `shape`."""
 
         def move(bases: Sequence[Basis]) -> tuple[Basis, ...]:
-            out = []
+            out: list[Basis] = []
             for basis in bases:
                 wide = [0] * len(shape)
                 for place, value in zip(places, basis, strict=True):
@@ -196,7 +196,12 @@ class _Filler:
         return (0,) * len(self.shape)
 
     def rest(self, dimensions: Iterable[int]) -> list[Basis]:
-        return [basis for d in dimensions for basis in iter(lambda d=d: self.take(d), None)]  # type: ignore[misc]
+        """All bits that are left."""
+        bases: list[Basis] = []
+        for dimension in dimensions:
+            while (basis := self.take(dimension)) is not None:
+                bases.append(basis)
+        return bases
 
 
 def blocked(
@@ -320,7 +325,7 @@ def conversion(source: Layout, target: Layout) -> Plan | None:
     threads = [solve(_xor(a, b)) for a, b in zip(target.thread, source.thread, strict=True)]
     if any(found is None for found in (*registers, *threads)):
         return None
-    every = []
+    every: list[Source] = []
     for number in range(target.registers):
         register = lane = 0
         for bit, found in enumerate(registers):

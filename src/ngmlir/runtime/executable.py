@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -55,10 +55,11 @@ def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndar
     return result
 
 
-def in_place(parameter: Parameter, array: Any, *, writable: bool) -> np.ndarray:
+def in_place(parameter: Parameter, value: Any, *, writable: bool) -> np.ndarray:
     """Checks an array that a program is to use where it lies: nothing may be converted or copied."""
-    if not isinstance(array, np.ndarray):
-        raise _refusal(parameter, f"a {type(array).__name__} cannot be bound", hint="bind a NumPy array")
+    if not isinstance(value, np.ndarray):
+        raise _refusal(parameter, f"a {type(value).__name__} cannot be bound", hint="bind a NumPy array")
+    array = cast(np.ndarray, value)  # isinstance leaves its shape and element type unknown
     dtype = DTYPES[parameter.dtype]
     if array.shape != parameter.shape or array.dtype != dtype:
         raise _refusal(parameter, f"it is {array.dtype} of shape {array.shape}")

@@ -57,7 +57,7 @@ def layout() -> Layout | None:
 
 def _address_of_empty() -> int | None:
     try:
-        from numpy._core._multiarray_umath import _ARRAY_API  # type: ignore[attr-defined]
+        from numpy._core.multiarray import _ARRAY_API
     except ImportError:
         return None
     pointer_in = ctypes.pythonapi.PyCapsule_GetPointer

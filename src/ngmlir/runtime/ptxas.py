@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import os
 import re
@@ -12,6 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ..support.diagnostics import UserError
 
@@ -76,10 +78,10 @@ def _in_packages() -> Path | None:
             if file.name in ("ptxas", "ptxas.exe") and path.is_file():
                 return path
     try:
-        from cuda.pathfinder import find_nvidia_binary_utility  # pyright: ignore[reportMissingImports]
+        pathfinder: Any = importlib.import_module("cuda.pathfinder")
     except ImportError:
         return None
-    found = find_nvidia_binary_utility("ptxas")
+    found = pathfinder.find_nvidia_binary_utility("ptxas")
     return Path(found) if found else None
 
 
@@ -118,7 +120,7 @@ def assemble(ptx: str, arch: str) -> Report:
 def _with_lines(log: str, ptx: str) -> str:
     """The log, each message that names a line followed by that line."""
     lines = ptx.splitlines()
-    told = []
+    told: list[str] = []
     for message in log.splitlines():
         told.append(message)
         match = re.search(r"line (\d+)", message)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
             for batch in digits.batches(data, options.epochs):
                 loss, _ = train(*batch)
                 progress.step(f"loss {float(loss):.4f}")
-        accuracy = float(np.mean(predict(data.test_images) == data.test_labels))
+        accuracy = float(np.mean(np.equal(predict(data.test_images), data.test_labels)))
         say(f"test accuracy: {accuracy:.4f} on {len(data.test_labels)} images that were held out")
         compare(train, data)
     return 0 if accuracy >= 0.97 or options.epochs < 60 else 1
@@ -85,12 +86,12 @@ def count(module: Module, prefix: str) -> int:
     return sum(op.name.startswith(prefix) for op in main.walk())
 
 
-def compare(train: object, data: digits.Digits, rounds: int = 60) -> None:
+def compare(train: Callable[..., Any], data: digits.Digits, rounds: int = 60) -> None:
     """Time per step against the same model in NumPy: bursts in turn, the best of each, since a busy machine only adds."""
-    assert callable(train)
     step = digits.numpy_step(digits.initial_weights())
     batch = next(digits.batches(data, 1))
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: list[float] = []
     for _ in range(rounds):
         ours.append(seconds_per_call(lambda: train(*batch)))
         theirs.append(seconds_per_call(lambda: step(*batch)))
@@ -100,8 +101,7 @@ def compare(train: object, data: digits.Digits, rounds: int = 60) -> None:
     )
 
 
-def seconds_per_call(call: object, budget: float = 0.01) -> float:
-    assert callable(call)
+def seconds_per_call(call: Callable[[], object], budget: float = 0.01) -> float:
     call()
     started, calls = time.perf_counter(), 0
     while (elapsed := time.perf_counter() - started) < budget or calls == 0:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -33,12 +34,12 @@ class Digits:
 def load(seed: int = 0) -> Digits:
     """scikit-learn's bundled copy of the UCI digits: 1,797 images."""
     try:
-        from sklearn.datasets import load_digits
+        datasets: Any = importlib.import_module("sklearn.datasets")
     except ImportError:
         raise UserError(
             "the demo needs scikit-learn for its data", hint="pip install 'ngmlir[demo]'"
         ) from None
-    pixels, digits = load_digits(return_X_y=True)
+    pixels, digits = datasets.load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(digits))
     images = (np.asarray(pixels)[order] / 16).astype(np.float32)
     labels = np.asarray(digits)[order].astype(np.int32)
@@ -96,7 +97,7 @@ class Network:
         targets = ng.one_hot(labels, self.layers[-1])
         losses = ng.cross_entropy_multi(ng.softmax(self.logits(images)), targets)
         loss = ng.mean(losses, out_axes=())
-        updates = []
+        updates: list[ng.Op] = []
         # Gradients first, then the guard: a write must not be waited for by what is built after it.
         gradients = [ng.deriv(loss, p) for p in self.parameters]
         with ng.Op.saved_user_deps():
@@ -120,7 +121,8 @@ def numpy_step(weights: list[Array]) -> Callable[[Array, Array], np.float32]:
     one_hot = np.eye(WIDTHS[-1], dtype=np.float32)
 
     def step(images: Array, labels: Array) -> np.float32:
-        inputs, x = [], images
+        inputs: list[Array] = []
+        x = images
         for i in range(0, len(weights), 2):
             inputs.append(x)
             x = x @ weights[i] + weights[i + 1]
@@ -130,7 +132,7 @@ def numpy_step(weights: list[Array]) -> Callable[[Array, Array], np.float32]:
         exponentials = np.exp(x)
         sums = exponentials.sum(axis=1, keepdims=True)
         targets = one_hot[labels]
-        loss = np.mean(np.log(sums[:, 0]) - (x * targets).sum(axis=1))
+        loss: np.float32 = (np.log(sums[:, 0]) - (x * targets).sum(axis=1)).mean()
         delta = (exponentials / sums - targets) / np.float32(len(labels))
         gradients: list[Array] = []
         for i in range(len(weights) - 2, -1, -2):

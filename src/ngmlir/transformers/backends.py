@@ -46,8 +46,11 @@ def _compiled_for_cpu(
 ) -> Run:
     """Machine code; state is changed where it lies."""
     from ..compiler import compile_module
+    from ..runtime.cpu import CpuExecutable
 
-    return compile_module(module, "cpu").bind({i: s.host for i, s in state.items()})  # type: ignore[union-attr]
+    executable = compile_module(module, "cpu")
+    assert isinstance(executable, CpuExecutable)
+    return executable.bind({i: s.host for i, s in state.items()})
 
 
 def _compiled_for_gpu(
@@ -55,8 +58,10 @@ def _compiled_for_gpu(
 ) -> Run:
     """Kernels on a GPU, or on the simulator of one; state stays there."""
     from ..compiler import compile_module
+    from ..runtime.gpu import GpuExecutable
 
-    executable: Any = compile_module(module, target)
+    executable = compile_module(module, target)
+    assert isinstance(executable, GpuExecutable)
     overwritten = dict(tied)
     held = {i: s.on(executable.device) for i, s in state.items()}
 

@@ -12,6 +12,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType, shape_of
 from ...ops import tile
+from ...ops.fields import find_i64s
 from ...support.diagnostics import Limit
 from ..layouts import Layout, blocked, padded
 from .facts import Facts
@@ -98,10 +99,10 @@ def window(op: Op, type: Type, buffer: Value, indices: tuple[Value, ...], facts:
     memory = memory_of(buffer, op)
     shape = shape_of(type)
     rank = len(shape)
-    dims = _listed(op, "dims") or tuple(range(memory.rank - rank, memory.rank))
-    steps = _listed(op, "steps") or (1,) * rank
+    dims = find_i64s(op, "dims") or tuple(range(memory.rank - rank, memory.rank))
+    steps = find_i64s(op, "steps") or (1,) * rank
     strides = tuple(memory.row_strides[d] * step for d, step in zip(dims, steps, strict=True))
-    bounds = []
+    bounds: list[Bound] = []
     if "masked" in op.attributes:
         for dimension, (index, size) in enumerate(zip(indices, memory.shape, strict=True)):
             along = dims.index(dimension) if dimension in dims else None
@@ -154,11 +155,6 @@ def memory_of(buffer: Value, op: Op) -> MemRefType:
     if not type.static or any(stride < 0 for stride in type.row_strides):
         raise Limit(f"{type}: the GPU needs sizes and strides that are known while compiling", op.location)
     return type
-
-
-def _listed(op: Op, name: str) -> tuple[int, ...] | None:
-    attribute = op.attributes.get(name)
-    return attribute.values if attribute is not None else None  # type: ignore[attr-defined]
 
 
 def is_tile(value: Value) -> bool:

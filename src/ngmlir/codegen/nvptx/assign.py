@@ -49,10 +49,10 @@ class _Link:
 class _Class:
     shape: tuple[int, ...]
     order: int
-    members: list[Value] = field(default_factory=list)
+    members: list[Value] = field(default_factory=list[Value])
     product: Layout | None = None
-    accesses: list[Access] = field(default_factory=list)
-    links: list[_Link] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list[Access])
+    links: list[_Link] = field(default_factory=list[_Link])
 
 
 def assign(body: Block, facts: Facts, threads: int, matrix: bool) -> Assignment:
@@ -166,6 +166,8 @@ class _Assigner:
                 self._link(op.result, op.operands[0], lambda layout: layout.drop(axes))
             case _ if "elementwise" in traits or "cumulative" in traits:
                 self._join(*op.operands, *op.results)
+            case _:
+                pass
 
     def _classes(self) -> dict[Value, _Class]:
         classes: dict[Value, _Class] = {}

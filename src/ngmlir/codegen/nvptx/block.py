@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -70,7 +70,7 @@ class Block:
     # Values computed once per region
 
     @contextmanager
-    def region(self) -> Iterator[None]:
+    def region(self) -> Generator[None]:
         """Code that may run any number of times: what it computes is not known behind it."""
         self._scopes.append({})
         # Another round may still read what this one is about to write.
@@ -80,7 +80,7 @@ class Block:
         self._scopes.pop()
 
     @contextmanager
-    def branch(self) -> Iterator[None]:
+    def branch(self) -> Generator[None]:
         """Code that runs at most once, in some threads: no barrier may stand there."""
         self._scopes.append({})
         yield
@@ -258,7 +258,7 @@ class Block:
         found: dict[Value, list[Value]] = {}
         for slot, value in enumerate(slots):
             kind = i8 if value.type == i1 else value.type
-            row = []
+            row: list[Value] = []
             for group in groups:
                 place = b.getelementptr(f"i{8 * item}", start, slot * self.threads + (group << LANE_BITS))
                 row.append(self.from_memory(b.load(kind, place, align=item), value.type))

@@ -70,7 +70,7 @@ def _moved(block: Block, tile: Tile, plan: Plan) -> tuple[Value, ...]:
     b = block.b
     register = _chosen(block, [source.register for source in plan.threads])
     lane = _chosen(block, [source.lane for source in plan.threads])
-    values = []
+    values: list[Value] = []
     for source in plan.registers:
         result: Value | None = None
         for variant in plan.variants:

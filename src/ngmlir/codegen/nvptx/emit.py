@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import gcd, prod
 from typing import NamedTuple
@@ -66,7 +66,7 @@ def threads_of(kernel: tile.KernelOp, target: Target) -> int:
     return threads
 
 
-def _entry_name(symbol: str, taken) -> str:  # type: ignore[no-untyped-def]
+def _entry_name(symbol: str, taken: Collection[str]) -> str:
     """The symbol as PTX can spell it, different from those that are taken."""
     plain = name = re.sub(r"\W", "_", symbol, flags=re.ASCII)
     number = 0
@@ -192,7 +192,7 @@ def _parameters(kernel: tile.KernelOp, calls: Sequence[_Call]) -> Parameters:
     """What all launches of a kernel agree on."""
     count = len(calls[0].places)
     written = frozenset(range(count - kernel.outputs, count))
-    overlapping = set()
+    overlapping: set[int] = set()
     for call in calls:
         for w in written:
             overlapping |= {x for i in range(count) if i != w and _meet(call, i, w) for x in (i, w)}

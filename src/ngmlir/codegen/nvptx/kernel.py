@@ -129,7 +129,8 @@ class _Kernel:
     def _hazards(self, buffers: Sequence[IrValue]) -> set[IrValue]:
         """Buffers that are both read and written here: their accesses are ordered by barriers."""
         shared = {v for i, v in enumerate(buffers) if i in self.parameters.overlapping}
-        read, written = set(), set()
+        read: set[IrValue] = set()
+        written: set[IrValue] = set()
         for op in self.kernel.walk():
             match op:
                 case tile.LoadOp() | tile.GatherOp():
@@ -141,6 +142,8 @@ class _Kernel:
                 case tile.CopyOp() | tile.CopyAsyncOp():
                     read.add(_root(op.operands[0]))
                     written.add(_root(op.operands[1]))
+                case _:
+                    pass
         both = {v for v in read & written if v in set(buffers)}
         return both | (shared if shared & read and shared & written else set())
 
@@ -287,7 +290,7 @@ class _Kernel:
         if not shape:
             self.values[op.result] = constant(kind, 0)
             return
-        values = []
+        values: list[Value] = []
         for register in range(layout.registers):
             at = self.block.coordinates(layout, register)[op.dimension]
             position = constant(i32, at.constant)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import gcd, prod
+from typing import Literal, TypeAlias
 
 from ...ir.core import Op
 from ...ir.literals import item_bytes
@@ -24,6 +25,9 @@ from ..elementwise import cast, llvm_element
 from ..layouts import Layout
 from .access import WIDEST, Access, Bound
 from .block import SHARED, Block, Tile, memory_element
+
+#: Where an access happens: in all threads, or in those where a value is true.
+Inside: TypeAlias = Value | Literal[True]
 
 #: Offsets below this fit 32 bit arithmetic.
 _NARROW = 1 << 31
@@ -155,7 +159,7 @@ class Memory:
     # One piece of up to 16 bytes
 
     def fetch(
-        self, buffer: Buffer, place: Value, kind: LlvmType, count: int, inside: Value | bool, pad: Value
+        self, buffer: Buffer, place: Value, kind: LlvmType, count: int, inside: Inside, pad: Value
     ) -> Value:
         """`count` elements; where `inside` is false, `pad`."""
         b = self.b
@@ -182,7 +186,7 @@ class Memory:
             kinds,
             text if words > 1 else text.replace("{$0}", "$0"),
             constraints,
-            inside,  # type: ignore[arg-type]
+            inside,
             self._address(place),
             *self.block.unpack(fill, words),
             side_effects=not buffer.steady,
@@ -190,7 +194,7 @@ class Memory:
         parts = [got] if words == 1 else [b.extract_value(got, i, word) for i in range(words)]
         return b.bitcast(self.block.pack(parts), type)
 
-    def put(self, buffer: Buffer, place: Value, value: Value, inside: Value | bool) -> None:
+    def put(self, buffer: Buffer, place: Value, value: Value, inside: Inside) -> None:
         """Writes a scalar or vector where `inside` holds."""
         b = self.b
         count, kind = lanes_of(value.type), element_of(value.type)
@@ -204,7 +208,7 @@ class Memory:
         sources = sources if words == 1 else f"{{{sources}}}"
         constraints = ",".join(["b", "l", *[_register(width)] * words, "~{memory}"])
         text = f"@$0 st.{buffer.space}{number}.b{width} [$1], {sources};"
-        b.assembly("void", text, constraints, inside, self._address(place), *parts, side_effects=True)  # type: ignore[arg-type]
+        b.assembly("void", text, constraints, inside, self._address(place), *parts, side_effects=True)
 
     def _address(self, place: Value) -> Value:
         """What an address operand of inline assembly takes: 64 bits in every space."""
@@ -223,7 +227,7 @@ class Memory:
         """One element per position of the index tiles, all in `layout`."""
         block, kind = self.block, memory_element(buffer.type.element)
         nothing = constant(kind, 0)
-        values = []
+        values: list[Value] = []
         for register in range(layout.registers):
             inside = block.alive(layout, register, shape)
             if inside is False:
@@ -266,7 +270,7 @@ class Memory:
         self, buffer: Buffer, indices: Sequence[Tile | Value], kinds: Sequence[Type], register: int
     ) -> Value:
         b = self.b
-        wide = []
+        wide: list[Value] = []
         for index, kind in zip(indices, kinds, strict=True):
             value = index.values[register] if isinstance(index, Tile) else index
             wide.append(cast(b, value, kind, index_type))

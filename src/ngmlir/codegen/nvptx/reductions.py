@@ -30,7 +30,7 @@ def _prepared(block: Block, tile: Tile, join: str, axes: Sequence[int]) -> tuple
     neutral = constant(llvm_element(wide), identity(join, wide))
     # Only the reduced dimensions matter: along the others, what lies outside stays outside.
     shape = [size if d in axes else tile.layout.shape[d] for d, size in enumerate(tile.shape)]
-    values = []
+    values: list[Value] = []
     for register, value in enumerate(tile.values):
         alive = block.alive(tile.layout, register, shape)
         if alive is False:
@@ -45,7 +45,7 @@ def reduce(block: Block, op: Op, tile: Tile) -> Tile:
     """`ng.sum` and its kin, in the layout that dropping the axes leaves."""
     b, layout = block.b, tile.layout
     name = op.name.partition(".")[2]
-    axes: tuple[int, ...] = get_i64s(op, "axes")
+    axes = get_i64s(op, "axes")
     kept = [d for d in range(layout.rank) if d not in axes]
     target = layout.drop(axes)
     join = JOINS["sum" if name == "mean" else name]
@@ -96,7 +96,7 @@ def cumulate(block: Block, op: Op, tile: Tile) -> Tile:
     """
     b, layout = block.b, tile.layout
     join = JOINS[op.name.partition(".")[2]]
-    axis: int = get_i64(op, "axis")
+    axis = get_i64(op, "axis")
     reverse, exclusive = (get_bool(op, name) for name in ("reverse", "exclusive"))
     totals, wide = _prepared(block, tile, join, [axis])
     sums = list(totals)

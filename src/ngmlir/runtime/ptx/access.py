@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .decoding import Reader, Step, address, decodes, reader, writer
+from .decoding import Elementwise, Reader, Step, address, decodes, reader, writer
 from .formats import FORMATS, STORAGE
 from .frame import Frame
 from .memory import BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES
@@ -116,7 +116,7 @@ def split_generic(frame: Frame, threads: Threads, where: Array) -> list[tuple[Sp
     """Generic addresses by the space whose window they lie in: (space, running threads, addresses there)."""
     running = frame.threads(threads)
     window = where // WINDOW_BYTES
-    parts = []
+    parts: list[tuple[Space, Array, Array]] = []
     rest = np.ones(len(where), np.bool_)
     for start, space in _WINDOWS:
         inside = window == start // WINDOW_BYTES
@@ -197,7 +197,7 @@ def _store(slots: Slots, instruction: Instruction) -> Step:
 
 # ---- atomic operations
 
-_OPERATIONS: dict[str, Callable[..., Array]] = {
+_OPERATIONS: dict[str, Elementwise] = {
     "add": np.add, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "min": np.minimum, "max": np.maximum,
     "exch": lambda old, new: new,
@@ -223,7 +223,7 @@ def _atomic(slots: Slots, instruction: Instruction) -> Step:
     reads = [reader(slots, instruction, o, kind) for o in operands[2:]]
     write = writer(slots, instruction, operands[0], f"b{8 * item}")
     target = FORMATS.get(kind)
-    plain = _OPERATIONS[name]
+    plain: Callable[..., Array] = _OPERATIONS[name]
 
     def combine(old: Array, *operands: Array) -> Array:
         if target is None or target.direct:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .decoding import Step, decodes, reader, writer
+from .decoding import Elementwise, Step, decodes, reader, writer
 from .formats import FORMATS, STORAGE, UNSIGNED, Format, flush, fma, saturate
 from .frame import Frame
 from .program import Instruction, Pair, Register, Vector
@@ -16,7 +16,7 @@ from .registers import Slots, Threads
 Array = np.ndarray
 
 
-def simple(slots: Slots, instruction: Instruction, kind: str, operation: Callable[..., Array]) -> Step:
+def simple(slots: Slots, instruction: Instruction, kind: str, operation: Elementwise) -> Step:
     """A step for `d = operation(a, b, ...)`, all of type `kind`; results are written in place where that is cheap."""
     out = slots.write(instruction, instruction.operands[0], kind)
     negated = any(isinstance(o, Register) and o.negated for o in instruction.operands)
@@ -40,7 +40,7 @@ def _is_float(kind: str) -> bool:
     return kind in FORMATS
 
 
-def floating(slots: Slots, instruction: Instruction, operation: Callable[..., Array]) -> Step:
+def floating(slots: Slots, instruction: Instruction, operation: Elementwise) -> Step:
     """A step for a float operation that NumPy computes in the format's compute type."""
     target = FORMATS[instruction.type]
     modifiers = instruction.modifiers
@@ -224,32 +224,33 @@ def _extreme(slots: Slots, instruction: Instruction) -> Step:
 @decodes("neg")
 def _neg(slots: Slots, instruction: Instruction) -> Step:
     if _is_float(instruction.type):
-        return _sign(slots, instruction, lambda bits, sign: bits ^ sign)
+        kind, sign = _sign_bits(slots, instruction)
+        return simple(slots, instruction, kind, lambda bits: bits ^ sign)
     return simple(slots, instruction, instruction.type, np.negative)
 
 
 @decodes("abs")
 def _abs(slots: Slots, instruction: Instruction) -> Step:
     if _is_float(instruction.type):
-        return _sign(slots, instruction, lambda bits, sign: bits & ~sign)
+        kind, sign = _sign_bits(slots, instruction)
+        return simple(slots, instruction, kind, lambda bits: bits & ~sign)
     return simple(slots, instruction, instruction.type, lambda a: np.where(a < 0, -a, a))
 
 
 @decodes("copysign")
 def _copysign(slots: Slots, instruction: Instruction) -> Step:
-    return _sign(slots, instruction, lambda a, b, sign: (a & sign) | (b & ~sign))
+    kind, sign = _sign_bits(slots, instruction)
+    return simple(slots, instruction, kind, lambda a, b: (a & sign) | (b & ~sign))
 
 
-def _sign(slots: Slots, instruction: Instruction, operation: Callable[..., Array]) -> Step:
-    """Operations on the sign bit alone: exact for NaNs too."""
-    size = STORAGE[instruction.type][0].itemsize
-    bits = f"b{8 * size * STORAGE[instruction.type][1]}"
-    sign = UNSIGNED[STORAGE[bits][0].itemsize].type(1 << (8 * size - 1))
-    if STORAGE[instruction.type][1] == 2:
-        sign = np.uint32(0x80008000)
+def _sign_bits(slots: Slots, instruction: Instruction) -> tuple[str, np.unsignedinteger]:
+    """For operations on signs alone, exact for NaNs too: the type of the bits, and which of them are signs."""
     if "ftz" in instruction.modifiers:
         raise slots.limit(instruction)
-    return simple(slots, instruction, bits, lambda *operands: operation(*operands, sign))
+    dtype, lanes = STORAGE[instruction.type]
+    bits = 8 * dtype.itemsize
+    signs = sum(1 << (bits * lane + bits - 1) for lane in range(lanes))
+    return f"b{bits * lanes}", UNSIGNED[dtype.itemsize * lanes].type(signs)
 
 
 def _inverse(value: Array) -> Array:

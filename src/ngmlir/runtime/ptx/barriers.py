@@ -15,6 +15,8 @@ from .registers import Slots, Threads
 
 Array = np.ndarray
 Finish = Callable[[Frame, Array], None]
+#: Threads that have arrived, and what is done for them when the barrier opens.
+Waiting = tuple[Array, Finish | None]
 
 
 @dataclass
@@ -23,8 +25,8 @@ class Barrier:
 
     count: int
     arrived: int = 0
-    members: list[Array] = field(default_factory=list)
-    waiting: list[tuple[Array, Finish | None]] = field(default_factory=list)
+    members: list[Array] = field(default_factory=list[Array])
+    waiting: list[Waiting] = field(default_factory=list[Waiting])
 
 
 def is_block_barrier(instruction: Instruction) -> bool:

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from .arithmetic import simple
-from .decoding import Step, decodes, reader, writer
+from .decoding import Elementwise, Step, decodes, reader, writer
 from .formats import STORAGE, UNSIGNED
 from .program import Instruction, Integer
 from .registers import Slots
@@ -46,7 +44,7 @@ def _operate(
     instruction: Instruction,
     kinds: tuple[str, ...],
     result: str,
-    operation: Callable[..., Array],
+    operation: Elementwise,
 ) -> Step:
     """A step whose operands have types of their own."""
     sources = instruction.operands[1:]

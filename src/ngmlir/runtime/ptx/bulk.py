@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,6 +77,15 @@ class TensorMap:
             total = total + index * strides[number]
             exists = exists & (index >= 0) & (index < length)
         return (self.address - BASE + total).reshape(-1), np.broadcast_to(exists, total.shape).reshape(-1)
+
+
+class BulkStore(NamedTuple):
+    """A store of one thread that may still read shared memory, with its commit group."""
+
+    thread: int
+    group: int
+    write: Callable[[], None]
+    instruction: Instruction
 
 
 def decode_bulk(slots: Slots, instruction: Instruction) -> Step:
@@ -238,7 +248,7 @@ def _tensor_store(slots: Slots, instruction: Instruction) -> Step:
             chunks = where + 16 * np.arange(tensor.box_bytes // 16)
             _, index = shared_space(frame, np.full(len(chunks), thread), chunks, 1, 16, "read", instruction)
             store = _store_event(frame, tensor, corner(frame, thread), int(index[0]))
-            frame.bulk_stores.append((thread, int(frame.bulk_group[thread]), store, instruction))
+            frame.bulk_stores.append(BulkStore(thread, int(frame.bulk_group[thread]), store, instruction))
 
     return step
 
@@ -263,12 +273,12 @@ def _wait(slots: Slots, instruction: Instruction) -> Step:
 
     def step(frame: Frame, threads: Threads) -> None:
         running = set(frame.threads(threads).tolist())
-        rest = []
-        for thread, group, store, issuer in frame.bulk_stores:
-            if thread in running and group < frame.bulk_group[thread] - left:
-                store()
+        rest: list[BulkStore] = []
+        for store in frame.bulk_stores:
+            if store.thread in running and store.group < frame.bulk_group[store.thread] - left:
+                store.write()
             else:
-                rest.append((thread, group, store, issuer))
+                rest.append(store)
         frame.bulk_stores = rest
 
     return step

@@ -19,6 +19,14 @@ Decoder = Callable[[Slots, Instruction], Step]
 Reader = Callable[[Frame, Threads], np.ndarray]
 Writer = Callable[[Frame, Threads, np.ndarray], None]
 
+#: What an instruction computes from its operands, thread by thread.
+Elementwise = (
+    Callable[[np.ndarray], np.ndarray]
+    | Callable[[np.ndarray, np.ndarray], np.ndarray]
+    | Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    | Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+)
+
 DECODERS: dict[str, Decoder] = {}
 
 

@@ -17,6 +17,7 @@ from .registers import Slot, Threads, fill
 
 if TYPE_CHECKING:
     from .barriers import Barrier
+    from .bulk import BulkStore
     from .copies import Copy
     from .mbarriers import MBarrier
     from .wgmma import Product
@@ -106,7 +107,7 @@ class Frame:
         self.product_group = np.zeros(count, np.int64)
         self.products: list[Product] = []
         self.bulk_group = np.zeros(count, np.int64)
-        self.bulk_stores: list[tuple[int, int, Callable[[], None], Instruction]] = []
+        self.bulk_stores: list[BulkStore] = []
 
     def threads(self, threads: Threads) -> np.ndarray:
         """The numbers of the running threads."""

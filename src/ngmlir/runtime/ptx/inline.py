@@ -14,6 +14,7 @@ from .program import (
     Address,
     Function,
     Instruction,
+    Integer,
     Operand,
     Pair,
     Program,
@@ -140,8 +141,8 @@ def _renamed(operand: Operand, names: dict[str, str]) -> Operand:
             return Symbol(names.get(name, name), offset)
         case Address(base, offset, coordinates):
             renamed = _renamed(base, names)
-            assert isinstance(renamed, (Register, Symbol)) or renamed is base
-            return Address(renamed, offset, tuple(_renamed(c, names) for c in coordinates))  # type: ignore[arg-type]
+            assert isinstance(renamed, Register | Symbol | Integer)
+            return Address(renamed, offset, tuple(_renamed(c, names) for c in coordinates))
         case Vector(items):
             return Vector(tuple(_renamed(item, names) for item in items))
         case Pair(first, second):

@@ -134,7 +134,7 @@ def _mma(slots: Slots, instruction: Instruction) -> Step:
     if shape is None or shape.group(1, 2) != ("16", "8") or "sp" in modifiers:
         raise slots.limit(instruction)
     depth = int(shape.group(3))
-    result, a_kind, b_kind, c_kind = kinds
+    _, a_kind, b_kind, c_kind = kinds
     if a_kind not in ("f16", "bf16", "tf32", "s8", "u8") or c_kind not in ("f32", "s32", "f16"):
         raise slots.limit(instruction)
     accumulate = "f16" if c_kind == "f16" else "f32"
@@ -178,7 +178,7 @@ def _left(fragments: Array, depth: int) -> Array:
 
 def _right(fragments: Array, depth: int) -> Array:
     """B, depth x 8: the lane's row is the column."""
-    warps, registers, rows, quads, elements = fragments.shape
+    warps, _, rows, _, _ = fragments.shape
     return np.ascontiguousarray(fragments.transpose(0, 1, 3, 4, 2)).reshape(warps, depth, rows)
 
 

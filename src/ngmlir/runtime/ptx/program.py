@@ -119,12 +119,12 @@ class Function:
     line: int
     parameters: tuple[Variable, ...]
     results: tuple[Variable, ...] = ()
-    registers: dict[str, str] = field(default_factory=dict)
-    variables: dict[str, Variable] = field(default_factory=dict)
-    instructions: list[Instruction] = field(default_factory=list)
-    labels: dict[str, int] = field(default_factory=dict)
-    branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    directives: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    registers: dict[str, str] = field(default_factory=dict[str, str])
+    variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    instructions: list[Instruction] = field(default_factory=list[Instruction])
+    labels: dict[str, int] = field(default_factory=dict[str, int])
+    branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    directives: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 @dataclass
@@ -134,8 +134,8 @@ class Program:
     source: str
     version: str = ""
     target: str = ""
-    variables: dict[str, Variable] = field(default_factory=dict)
-    functions: dict[str, Function] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
 
     @property
     def entries(self) -> dict[str, Function]:

@@ -62,7 +62,8 @@ class _Reader:
     # ---- tokens
 
     def _split(self, source: str) -> list[Token]:
-        tokens, position, line = [], 0, 1
+        tokens: list[Token] = []
+        position, line = 0, 1
         while position < len(source):
             match = _TOKEN.match(source, position)
             if match is None:
@@ -187,7 +188,8 @@ class _Reader:
         return Variable(name, space, item * count, alignment or item, initial, relocations)
 
     def _initial(self, item: int) -> tuple[bytes, tuple[tuple[int, str, int], ...]]:
-        data, relocations = bytearray(), []
+        data = bytearray()
+        relocations: list[tuple[int, str, int]] = []
         depth = 0
         while True:
             token = self.here
@@ -225,9 +227,9 @@ class _Reader:
         name = self.name()
         parameters = self._parameters() if self.here.text == "(" else ()
         function = Function(name, keyword.text == ".entry", keyword.line, parameters, results)
-        while self.here.kind == "directive":
-            directive = self.take().text[1:]
-            function.directives[directive] = self.integers() if self.here.kind == "number" else ()
+        while (directive := self.here).kind == "directive":
+            self.take()
+            function.directives[directive.text[1:]] = self.integers() if self.here.kind == "number" else ()
         if self.accept(";"):  # a declaration; the definition follows or is missing at the call
             return
         self.expect("{")
@@ -236,7 +238,7 @@ class _Reader:
 
     def _parameters(self) -> tuple[Variable, ...]:
         self.expect("(")
-        parameters = []
+        parameters: list[Variable] = []
         while not self.accept(")"):
             if self.accept(".reg"):
                 self.wrong("register parameters are not read", self.here.line)
@@ -348,7 +350,7 @@ class _Body:
             negated = reader.accept("!")
             guard = Register(self._unique(reader.name()), negated)
         opcode = reader.name()
-        operands = []
+        operands: list[Operand] = []
         while not reader.accept(";"):
             operands.append(self._operand())
             if reader.here.text != ";":
@@ -390,7 +392,7 @@ class _Body:
         return self.reader.integer() if self.reader.here.text == "-" else 0
 
     def _list(self, end: str) -> tuple[Operand, ...]:
-        items = []
+        items: list[Operand] = []
         while not self.reader.accept(end):
             items.append(self._operand())
             self.reader.accept(",")

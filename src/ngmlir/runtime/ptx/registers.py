@@ -124,7 +124,7 @@ def fill(
 ) -> list[np.ndarray]:
     """The arrays of all slots, for `count` threads. Registers start as 0xFF: reading an unset one shows."""
     files: dict[str, np.ndarray] = {}
-    arrays = []
+    arrays: list[np.ndarray] = []
     for slot in slots:
         if slot.register in registers:
             base = files.get(slot.register)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Operation:
     """One decoded instruction. `group` threads must come together for it (0: none need to)."""
 
     instruction: Instruction
-    kind: str  # "step", "branch", "table", "exit", "barrier", "wait"
+    kind: Literal["step", "branch", "table", "exit", "barrier", "wait"]
     step: Step | None = None
     guard: Reader | None = None
     members: Reader | None = None  # mask of the lanes that take part, where the instruction names them
@@ -82,7 +83,8 @@ class Code:
         """Reverse postorder: threads behind run first, so that those ahead wait where paths join."""
         count = len(self.operations)
         rank = np.full(count + 1, count, np.int64)
-        seen, order = {0}, []
+        seen = {0}
+        order: list[int] = []
         stack = [(0, iter(self._successors(0)))]
         while stack:
             index, successors = stack[-1]
@@ -158,10 +160,9 @@ class _Scheduler:
 
     def _check_end(self) -> None:
         """Copies that still need the shared memory of a block that has ended."""
-        for thread, _, _, instruction in self.frame.bulk_stores:
-            self.frame.fault(
-                "in flight", "the block ends before this store is waited for", instruction, thread
-            )
+        for store in self.frame.bulk_stores:
+            message = "the block ends before this store is waited for"
+            self.frame.fault("in flight", message, store.instruction, store.thread)
 
     def _let_something_happen(self) -> bool:
         """One asynchronous event; False if none is outstanding."""
@@ -371,8 +372,8 @@ class _Scheduler:
         parted = frame.status == AT_COLLECTIVE
         first = int(np.flatnonzero(parted if parted.any() else waiting)[0])
         block = frame.block_of[first]
-        lines = []
-        for place in np.unique(frame.pc[waiting & (frame.block_of == block)]):
+        lines: list[str] = []
+        for place in map(int, np.unique(frame.pc[waiting & (frame.block_of == block)])):
             threads = frame.within[waiting & (frame.block_of == block) & (frame.pc == place)]
             instruction = self.code.operations[place].instruction
             lines.append(f"threads {_ranges(threads)} wait at line {instruction.line}, {instruction.text!r}")

@@ -19,7 +19,7 @@ import numpy as np
 from ...support.diagnostics import Location, UserError
 from . import access, arithmetic, bits, conversion, copies, matrix, warp, wgmma
 from .barriers import is_block_barrier
-from .decoding import DECODERS, reader
+from .decoding import DECODERS, Reader, reader
 from .formats import STORAGE
 from .frame import WARP, Frame, Shape
 from .inline import expand_calls
@@ -246,8 +246,9 @@ class Module:
             operation.members = reader(slots, instruction, members, "u32")
         return operation
 
-    def _branch(self, slots: Slots, function: Function, instruction: Instruction, guard) -> Operation:
-        names: tuple[str, ...]
+    def _branch(
+        self, slots: Slots, function: Function, instruction: Instruction, guard: Reader | None
+    ) -> Operation:
         target = instruction.operands[-1]
         if not isinstance(target, Symbol):
             raise slots.limit(instruction, "an indirect branch is not simulated")

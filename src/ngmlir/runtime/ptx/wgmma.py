@@ -98,7 +98,7 @@ def _wait(slots: Slots, instruction: Instruction) -> Step:
     def step(frame: Frame, threads: Threads) -> None:
         running = np.zeros(frame.count, np.bool_)
         running[threads] = True
-        rest = []
+        rest: list[Product] = []
         for product in frame.products:
             first = product.warpgroup * GROUP
             if not running[first] or product.group >= frame.product_group[first] - left:
@@ -149,7 +149,7 @@ def _multiply(slots: Slots, instruction: Instruction) -> Step:
     a_descriptor = None if from_registers else reader(slots, instruction, a, "u64")
     b_descriptor = reader(slots, instruction, b, "u64")
     keep = reader(slots, instruction, scale, "pred")
-    accumulators, inputs = _names(d), _names(a) if from_registers else frozenset()
+    accumulators, inputs = _names(d), _names(a) if from_registers else frozenset[str]()
     a_item, b_item = _ITEM[a_kind], _ITEM[b_kind]
 
     def operand(
