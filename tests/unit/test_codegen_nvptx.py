@@ -429,6 +429,19 @@ def test_reshapes_slices_and_tables() -> None:
     )
 
 
+def test_slices_of_wide_and_narrow_elements_from_one_position() -> None:
+    body = """
+  %x = tile.load %a[%c0] : (memref<64xf32>, index) -> vector<64xf32>
+  %y = tile.load %b[%c0] : (memref<64xi8>, index) -> vector<64xi8>
+  %s = ng.slice %x from [7] to [39] step [1] : (vector<64xf32>) -> vector<32xf32>
+  %t = ng.slice %y from [7] to [39] step [1] : (vector<64xi8>) -> vector<32xi8>
+  tile.store %s, %o0[%c0] : (vector<32xf32>, memref<32xf32>, index) -> ()
+  tile.store %t, %o1[%c0] : (vector<32xi8>, memref<32xi8>, index) -> ()"""
+    inputs = {"a": "memref<64xf32>", "b": "memref<64xi8>"}
+    text = planned(inputs, {"o0": "memref<32xf32>", "o1": "memref<32xi8>"}, body)
+    agree(text, numbers(64), numbers(64, dtype=np.int8))
+
+
 # ---- products
 
 

@@ -108,7 +108,7 @@ class Memory:
             offset = block.linear(threads, access.strides)
             return b.getelementptr(kind, place, _wide(b, offset)) if offset else place
 
-        first = block.once((buffer.pointer, tuple(indices), access, layout), start)
+        first = block.once((buffer, tuple(indices), access, layout), start)
         known = sum(c.constant * stride for c, stride in zip(coordinates, access.strides, strict=True))
         return b.getelementptr(kind, first, known) if known else first
 
@@ -122,7 +122,7 @@ class Memory:
             kind = memory_element(buffer.type.element)
             return self.b.getelementptr(kind, buffer.pointer, total) if total else buffer.pointer
 
-        return self.block.once((buffer.pointer, "element", tuple(indices)), compute)
+        return self.block.once((buffer, tuple(indices)), compute)
 
     def _inside(
         self, access: Access, indices: Sequence[Value], layout: Layout, register: int
