@@ -8,7 +8,7 @@ from math import prod
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, shape_of
+from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
 from ...ops.fields import get_i64, get_i64s
 from ...ops.ng import YieldOp
 from ...support.target import Target
@@ -198,12 +198,15 @@ def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int])
     for source, width in zip(frame.sources, widths, strict=True):
 
         def row(spans: list[Span], source: Value = source, width: int = width, at: int = at) -> None:
+            window = MemRefType((width,), element, (1,), DYNAMIC)
+
             def move(span: Span, _: object) -> tuple[()]:
                 type = VectorType((span.size,), element)
                 tile = b.load(source, [spans[0].start, span.start], type=type, masked=span.masked)
                 if span.masked:
                     # The tile reaches beyond this operand's row, into what another one writes.
-                    _store_part(frame, tile, spans[0], span, at, width)
+                    part = b.subview(frame.results[0], [spans[0].start, b.index(at)], type=window)
+                    b.store(tile, part, [span.start], masked=True)
                 else:
                     b.store(tile, frame.results[0], [spans[0].start, b.add(span.start, b.index(at))])
                 return ()
@@ -213,14 +216,3 @@ def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int])
         if width:
             frame.nest((before,), row)
         at += width
-
-
-def _store_part(frame: SingleFrame, tile: Value, row: Span, span: Span, at: int, width: int) -> None:
-    """Stores the elements of a masked tile that lie inside a row of `width`."""
-    b = frame.b
-    whole = VectorType((span.size,), i64)
-    start = b.broadcast(b.cast(span.start, type=i64), type=whole, dimensions=())
-    position = b.add(b.iota(type=whole, dimension=0), start)
-    inside = b.less(position, b.number(width, whole))
-    target = b.minimum(b.add(position, b.number(at, whole)), b.number(at + width - 1, whole))
-    b.scatter_tile(tile, inside, frame.results[0], [row.start, target])
