@@ -29,6 +29,7 @@ ng.gather_elements %a[%b] axis 1 | tensor<4x30xf32> , tensor<4x20xi32> | tensor<
 ng.gather_elements %a[%b] axis 0 | tensor<4x30xf32> , tensor<2x30xi32> | tensor<2x30xf32>
 ng.scatter %a[%b], %c axis 0 {combine = "add"} | tensor<10x3xf32> , tensor<4xi32> , tensor<4x3xf32> | tensor<10x3xf32>
 ng.scatter %a[%b], %c axis 0 {combine = "set"} | tensor<10xf32> , tensor<40xi32> , tensor<40xf32> | tensor<10xf32>
+ng.scatter %a[%b], %c axis 0 {combine = "set"} | tensor<10xf32> , tensor<700xi32> , tensor<700xf32> | tensor<10xf32>
 ng.argmax %a axes [1] | tensor<4x1000xf32> | tensor<4xi32>
 ng.argmin %a axes [0] | tensor<40x100xf32> | tensor<100xi64>
 ng.argmax %a axes [0, 2] | tensor<4x5x6xi32> | tensor<5xi32>

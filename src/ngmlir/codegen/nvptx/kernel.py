@@ -15,7 +15,7 @@ from ...ir.core import Block as IrBlock
 from ...ir.core import Op
 from ...ir.core import Value as IrValue
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType, Type, element_type, shape_of, token
+from ...ir.types import MemRefType, element_type, shape_of, token
 from ...ir.types import i32 as i32_type
 from ...llvm.text import Argument, Module
 from ...llvm.types import Value, constant, from_bits, i32, i64
@@ -31,6 +31,7 @@ from .block import GLOBAL, Block, Tile
 from .convert import convert
 from .facts import Facts
 from .grid import positions
+from .indexed import Index, gather, scatter
 from .memory import Buffer, Memory, everywhere
 from .products import dot, fragments
 from .reductions import cumulate, reduce
@@ -395,7 +396,7 @@ class _Kernel:
         buffer, *indices = op.operands
         self._order(buffer)
         layout, shape = self._layout(op.result), shape_of(op.result.type)
-        values = self.memory.gather(self._buffer(buffer), *self._indices(indices, layout), layout, shape)
+        values = gather(self.memory, self._buffer(buffer), self._indices(indices, layout), layout, shape)
         self._set(op.result, Tile(layout, shape, element_type(op.result.type), values))
 
     def _scatter(self, op: tile.ScatterOp) -> None:
@@ -407,11 +408,12 @@ class _Kernel:
         stored = self._tile(value, layout)
         self._order(buffer)
         where = self._indices(indices, stored.layout)
-        self.memory.scatter(op, self._buffer(buffer), stored, self._tile(mask, stored.layout), *where)
+        scatter(self.memory, op, self._buffer(buffer), stored, self._tile(mask, stored.layout), where)
 
-    def _indices(self, indices: Sequence[IrValue], layout: Layout) -> tuple[list[Tile | Value], list[Type]]:
-        tiles = [self._tile(v, layout) if is_tile(v) else self._scalar(v) for v in indices]
-        return tiles, [element_type(v.type) for v in indices]
+    def _indices(self, indices: Sequence[IrValue], layout: Layout) -> list[Index]:
+        return [
+            (self._tile(v, layout) if is_tile(v) else self._scalar(v), element_type(v.type)) for v in indices
+        ]
 
     def _copy(self, op: Op) -> None:
         source, target = op.operands

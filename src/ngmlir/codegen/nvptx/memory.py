@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles from and to memory: loads, stores, gathers, scatters and copies of one block of threads.
+"""Tiles from and to memory: loads, stores and copies of one block of threads.
 
 Accesses that a mask guards are predicated instructions, not branches, and as wide as is known to be aligned.
 """
@@ -12,16 +12,12 @@ from functools import partial
 from math import gcd, prod
 from typing import Literal, TypeAlias
 
-from ...ir.core import Op
 from ...ir.literals import item_bytes
-from ...ir.types import FloatType, MemRefType, Type
-from ...ir.types import index as index_type
+from ...ir.types import MemRefType
 from ...llvm.instructions import Instructions
 from ...llvm.types import Type as LlvmType
-from ...llvm.types import Value, bits_of, constant, element_of, i32, i64, lanes_of, poison, vector
-from ...ops.fields import get_str
-from ...support.diagnostics import Limit
-from ..elementwise import cast, llvm_element
+from ...llvm.types import Value, bits_of, constant, element_of, i32, i64, lanes_of, vector
+from ..elementwise import llvm_element
 from ..layouts import Layout
 from .access import WIDEST, Access, Bound
 from .block import SHARED, Block, Tile, memory_element
@@ -214,73 +210,6 @@ class Memory:
         """What an address operand of inline assembly takes: 64 bits in every space."""
         return self.b.cast("ptrtoint", place, i64)
 
-    # By index
-
-    def gather(
-        self,
-        buffer: Buffer,
-        indices: Sequence[Tile | Value],
-        kinds: Sequence[Type],
-        layout: Layout,
-        shape: Sequence[int],
-    ) -> tuple[Value, ...]:
-        """One element per position of the index tiles, all in `layout`."""
-        block, kind = self.block, memory_element(buffer.type.element)
-        nothing = constant(kind, 0)
-        values: list[Value] = []
-        for register in range(layout.registers):
-            inside = block.alive(layout, register, shape)
-            if inside is False:
-                values.append(poison(llvm_element(buffer.type.element)))
-                continue
-            place = self._element(buffer, indices, kinds, register)
-            got = self.fetch(buffer, place, kind, 1, inside, nothing)
-            values.append(block.from_memory(got, llvm_element(buffer.type.element)))
-        return tuple(values)
-
-    def scatter(
-        self,
-        op: Op,
-        buffer: Buffer,
-        tile: Tile,
-        mask: Tile,
-        indices: Sequence[Tile | Value],
-        kinds: Sequence[Type],
-    ) -> None:
-        """Threads write in any order: of equal indices, any may be the last to be set, and the rounding of
-        sums of floats may differ from run to run."""
-        block, b, layout = self.block, self.b, tile.layout
-        combine = get_str(op, "combine")
-        speaks = block.speaks(layout)
-        for register in range(layout.registers):
-            inside = block.both(speaks, block.alive(layout, register, tile.shape))
-            inside = block.both(inside, mask.values[register])
-            if inside is False:
-                continue
-            place = self._element(buffer, indices, kinds, register)
-            value = block.to_memory(tile.values[register])
-            if combine == "set":
-                self.put(buffer, place, value, inside)
-                continue
-            assert isinstance(inside, Value)
-            with b.when(inside):
-                b.atomic(_atomic(op, combine, tile.element), place, value, 'syncscope("device") monotonic')
-
-    def _element(
-        self, buffer: Buffer, indices: Sequence[Tile | Value], kinds: Sequence[Type], register: int
-    ) -> Value:
-        b = self.b
-        wide: list[Value] = []
-        for index, kind in zip(indices, kinds, strict=True):
-            value = index.values[register] if isinstance(index, Tile) else index
-            wide.append(cast(b, value, kind, index_type))
-        offset = self.block.linear(wide, buffer.type.row_strides)
-        return (
-            b.getelementptr(memory_element(buffer.type.element), buffer.pointer, offset)
-            if offset
-            else buffer.pointer
-        )
-
     # Whole buffers
 
     def copy(self, source: Buffer, target: Buffer, aligned: int, *, background: bool = False) -> None:
@@ -336,12 +265,3 @@ def _register(width: int) -> str:
 
 def _wide(b: Instructions, value: Value) -> Value:
     return b.sext(value, i64) if value.type == i32 else value
-
-
-def _atomic(op: Op, combine: str, element: Type) -> str:
-    if isinstance(element, FloatType):
-        return {"add": "fadd", "max": "fmaximum", "min": "fminimum"}[combine]
-    if getattr(element, "width", 64) == 1:
-        raise Limit("tile.scatter cannot combine values of type i1 on the GPU", op.location)
-    unsigned = getattr(element, "unsigned", False)
-    return {"add": "add", "max": "umax" if unsigned else "max", "min": "umin" if unsigned else "min"}[combine]
