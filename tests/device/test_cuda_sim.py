@@ -167,6 +167,13 @@ def test_arguments_are_checked(device):
         executable.run([w, DeviceBuffer(CudaSimDevice(), "f32", (100,))])
     with pytest.raises(UserError, match="overwrites argument 'w'"):
         executable.run([w, w], [DeviceBuffer(device, "f32", (100,)), None])
+    state, gradient = to_device(device, w, "f32"), to_device(device, w, "f32")
+    with pytest.raises(UserError, match="'new_w' is written, but 'g' is the same buffer"):
+        executable.run([state, state])
+    with pytest.raises(UserError, match="'total' is written, but 'g' is the same buffer"):
+        executable.run([state, gradient], [None, gradient])
+    with pytest.raises(UserError, match="'total' is written, but 'new_w' is the same buffer"):
+        executable.run([state, gradient], [None, state])
     with pytest.raises(UserError, match="does not run on a GPU"):
         GpuExecutable(Artifact("object", b"", executable.signature, ""), device)
 

@@ -210,6 +210,24 @@ class GpuExecutable:
                 parameter.location,
             )
 
+    def _check_apart(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> None:
+        """What a program writes may not be read or written as something else: kernels rely on it."""
+        signature = self.signature
+        overwritten = {argument for _, argument in signature.tied}
+        names = {
+            buffer.address: parameter.name
+            for i, (parameter, buffer) in enumerate(zip(signature.arguments, inputs, strict=True))
+            if i not in overwritten
+        }
+        for parameter, buffer in zip(signature.results, outputs, strict=True):
+            if buffer.address in names:
+                raise UserError(
+                    f"{parameter.name!r} is written, but {names[buffer.address]!r} is the same buffer",
+                    parameter.location,
+                    hint="give a copy of one of them",
+                )
+            names[buffer.address] = parameter.name
+
     def _stage(self, role: str, index: int, parameter: Parameter) -> DeviceBuffer:
         """The executable's own buffer, for callers whose arrays are on the host."""
         buffer = self._staging.get((role, index))
@@ -224,6 +242,7 @@ class GpuExecutable:
         key = tuple(buffer.address for buffer in (*inputs, *outputs))
         bound = self._bound.get(key)
         if bound is None:
+            self._check_apart(inputs, outputs)
             bound = [
                 self.device.bind(
                     self._module,
