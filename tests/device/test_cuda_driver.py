@@ -37,6 +37,7 @@ class Status:
 
 
 OK, WRONG = Status("CUDA_SUCCESS"), Status("CUDA_ERROR_INVALID_PTX")
+TOO_NEW = Status("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
 
 
 class FakeDriver(ModuleType):
@@ -141,10 +142,29 @@ def test_no_allocation_is_empty_and_copies_go_by_the_stream(driver):
     device.allocate(0)
     assert driver.last("cuMemAlloc") == (1,)
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    device.copy_in(0x7000, array)
-    assert driver.last("cuMemcpyHtoDAsync")[0::2] == (0x7000, 24)
-    device.copy_out(0x7000, array)
-    assert driver.calls[-1][0] == "cuStreamSynchronize"
+    for copy, call in ((device.copy_in, "cuMemcpyHtoDAsync"), (device.copy_out, "cuMemcpyDtoHAsync")):
+        driver.calls.clear()
+        copy(0x7000, array)
+        # Done when it returns: the array may be pinned memory, which the driver copies in its own time.
+        assert [name for name, _ in driver.calls] == [
+            "cuCtxPushCurrent",
+            call,
+            "cuStreamSynchronize",
+            "cuCtxPopCurrent",
+        ]
+        assert 0x7000 in driver.last(call)[:2] and driver.last(call)[2] == 24
+
+
+def test_the_context_of_the_caller_comes_back(driver):
+    device = cuda.CudaDevice()
+    module = device.load(PTX)
+    device.launch(module, "k", (1, 1, 1), 32, 0, [device.allocate(8)])
+    driver.answers["cuMemFree"] = driver.answers["cuLaunchKernel"] = lambda *arguments: (WRONG,)
+    for failing in (lambda: device.free(1), lambda: device.launch(module, "k", (1, 1, 1), 32, 0, [])):
+        with pytest.raises(UserError, match="invalid"):
+            failing()
+    names = [name for name, _ in driver.calls]
+    assert names.count("cuCtxPushCurrent") == names.count("cuCtxPopCurrent") > 4
 
 
 def test_the_drivers_words_are_in_the_errors(driver):
@@ -172,3 +192,20 @@ def test_cubins_are_preferred_and_refused_ones_replaced(driver, monkeypatch):
     assert device.load(PTX).handle == "cuModuleLoadData" and archs == ["sm_90a"]
     driver.answers["cuModuleLoadData"] = lambda image: (WRONG, None)
     assert device.load(PTX.replace("sm_90a", "sm_80")).handle == "module" and archs[1] == "sm_90"
+
+
+def test_what_ptxas_does_not_know_is_left_to_the_driver(driver, monkeypatch):
+    def assemble(ptx, arch):
+        raise UserError("Unsupported .version 8.0; current version is '7.8'")
+
+    monkeypatch.setattr(cuda.ptxas, "available", lambda: True)
+    monkeypatch.setattr(cuda.ptxas, "assemble", assemble)
+    assert cuda.CudaDevice().load(PTX).handle == "module"
+
+
+def test_a_driver_that_is_too_old_is_told_what_is_needed(driver):
+    driver.answers["cuModuleLoadDataEx"] = lambda *arguments: (TOO_NEW, None)
+    driver.answers["cuDriverGetVersion"] = lambda: (OK, 11080)
+    with pytest.raises(UserError, match=r"supports CUDA 11\.8, and PTX 8\.0 needs CUDA 12\.0") as caught:
+        cuda.CudaDevice().load(PTX)
+    assert "update the driver" in caught.value.diagnostics[0].hint

@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ _HINT = "the device cuda-sim runs the same kernels without a GPU"
 _LOG_BYTES = 1 << 15
 #: What every kernel may use without asking; more must be granted per function.
 _DEFAULT_SHARED_BYTES = 48 * 1024
+#: The versions of PTX that are asked for, and the first CUDA whose driver knows them.
+_CUDA_OF_PTX = {"8.0": "12.0", "8.7": "12.8", "8.8": "12.9", "9.0": "13.0"}
 
 
 class CudaModule:
@@ -40,8 +43,10 @@ class CudaDevice:
             raise UserError(f"there is no GPU number {ordinal}, this machine has {count}", hint=_HINT)
         self.handle = self._check(self.driver.cuDeviceGet(ordinal))
         self.context = self._check(self.driver.cuDevicePrimaryCtxRetain(self.handle))
-        self._enter()
-        self.stream = self._check(self.driver.cuStreamCreate(1))  # 1: does not wait for the default stream
+        with self._current():
+            self.stream = self._check(
+                self.driver.cuStreamCreate(1)
+            )  # 1: does not wait for the default stream
         self.facts = self._facts()
         self._modules: dict[str, CudaModule] = {}
 
@@ -53,9 +58,15 @@ class CudaDevice:
             raise UserError(f"CUDA: {status.name}: {text.decode() if text else 'unknown error'}", hint=_HINT)
         return values[0] if values else None
 
-    def _enter(self) -> None:
-        """Makes the context current: contexts belong to threads, and callers may come from any."""
-        self._check(self.driver.cuCtxSetCurrent(self.context))
+    @contextmanager
+    def _current(self) -> Generator[None]:
+        """Makes the context current in this thread for a while: callers come from any thread, and memory is
+        freed at any moment, also between two calls of another library that works in another context."""
+        self._check(self.driver.cuCtxPushCurrent(self.context))
+        try:
+            yield
+        finally:
+            self._check(self.driver.cuCtxPopCurrent())
 
     def _facts(self) -> GpuFacts:
         attribute = self.driver.CUdevice_attribute
@@ -79,35 +90,35 @@ class CudaDevice:
     # ---- memory
 
     def allocate(self, size: int) -> int:
-        self._enter()
-        return int(self._check(self.driver.cuMemAlloc(max(size, 1))))
+        with self._current():
+            return int(self._check(self.driver.cuMemAlloc(max(size, 1))))
 
     def free(self, address: int) -> None:
-        self._enter()
-        self._check(self.driver.cuMemFree(address))
+        with self._current():
+            self._check(self.driver.cuMemFree(address))
 
     def copy_in(self, address: int, array: np.ndarray) -> None:
-        self._enter()
-        host = np.ascontiguousarray(array)
-        # From pageable memory the driver has read all bytes when this returns.
-        self._check(self.driver.cuMemcpyHtoDAsync(address, host.ctypes.data, host.nbytes, self.stream))
+        with self._current():
+            self._check(self.driver.cuMemcpyHtoDAsync(address, array.ctypes.data, array.nbytes, self.stream))
+            # Of pinned memory, and where the GPU reads the host's pages by itself, the copy has only begun.
+            self._check(self.driver.cuStreamSynchronize(self.stream))
 
     def copy_out(self, address: int, array: np.ndarray) -> None:
-        self._enter()
-        self._check(self.driver.cuMemcpyDtoHAsync(array.ctypes.data, address, array.nbytes, self.stream))
-        self.synchronize()
+        with self._current():
+            self._check(self.driver.cuMemcpyDtoHAsync(array.ctypes.data, address, array.nbytes, self.stream))
+            self._check(self.driver.cuStreamSynchronize(self.stream))
 
     def synchronize(self) -> None:
-        self._enter()
-        self._check(self.driver.cuStreamSynchronize(self.stream))
+        with self._current():
+            self._check(self.driver.cuStreamSynchronize(self.stream))
 
     # ---- kernels
 
     def load(self, ptx: str) -> CudaModule:
         key = hashlib.sha256(ptx.encode()).hexdigest()
         if key not in self._modules:
-            self._enter()
-            self._modules[key] = CudaModule(self.driver, self._load_cubin(ptx) or self._load_ptx(ptx))
+            with self._current():
+                self._modules[key] = CudaModule(self.driver, self._load_cubin(ptx) or self._load_ptx(ptx))
         return self._modules[key]
 
     def _architecture(self, ptx: str) -> str:
@@ -118,10 +129,14 @@ class CudaDevice:
         return wanted.group(1) if wanted and wanted.group(1)[:-1] == native else native
 
     def _load_cubin(self, ptx: str) -> Any | None:
-        """Through ptxas, if there is one and the driver takes its output (it may be newer than the driver)."""
+        """Through ptxas, if there is one that knows this PTX and whose output the driver takes: the one on the
+        machine may be older than the PTX, or newer than the driver."""
         if not ptxas.available():
             return None
-        cubin = ptxas.assemble(ptx, self._architecture(ptx)).cubin
+        try:
+            cubin = ptxas.assemble(ptx, self._architecture(ptx)).cubin
+        except UserError:
+            return None
         status, handle = self.driver.cuModuleLoadData(cubin)
         return handle if status == self.driver.CUresult.CUDA_SUCCESS else None
 
@@ -134,10 +149,24 @@ class CudaDevice:
             [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES],
             [log, _LOG_BYTES],
         )
+        if status.name == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION":
+            raise self._too_old(ptx)
         if status != self.driver.CUresult.CUDA_SUCCESS:
             words = log.split(b"\0")[0].decode(errors="replace").strip()
             raise UserError(f"the CUDA driver rejects the PTX ({status.name}):\n{words}", hint=_HINT)
         return handle
+
+    def _too_old(self, ptx: str) -> UserError:
+        """For PTX of a version that the driver does not know."""
+        version = re.search(r"^\.version\s+(\S+)", ptx, re.MULTILINE)
+        wanted = version.group(1) if version else ""
+        major, minor = divmod(self._check(self.driver.cuDriverGetVersion()), 1000)
+        needed = _CUDA_OF_PTX.get(wanted, "a newer version")
+        return UserError(
+            f"the NVIDIA driver of this machine is too old: it supports CUDA {major}.{minor // 10}, "
+            f"and PTX {wanted} needs CUDA {needed}",
+            hint=f"update the driver; {_HINT}",
+        )
 
     def _function(self, module: CudaModule, kernel: str, shared_bytes: int) -> Any:
         function = module.functions.get(kernel)
@@ -158,17 +187,21 @@ class CudaDevice:
         shared_bytes: int,
         arguments: Sequence[int],
     ) -> Callable[[], None]:
-        self._enter()
-        function = self._function(module, kernel, shared_bytes)
+        with self._current():
+            function = self._function(module, kernel, shared_bytes)
         # The driver reads void*[]: addresses of the arguments, which lie in `values`.
         values = np.array(arguments, np.uint64)
         pointers = values.ctypes.data + 8 * np.arange(len(values), dtype=np.uint64)
-        launch, stream, table = self.driver.cuLaunchKernel, self.stream, pointers.ctypes.data
+        driver, context, stream, table = self.driver, self.context, self.stream, pointers.ctypes.data
+        push, launch, pop = driver.cuCtxPushCurrent, driver.cuLaunchKernel, driver.cuCtxPopCurrent
         x, y, z = grid
 
         def go(keep: tuple[np.ndarray, np.ndarray] = (values, pointers)) -> None:
-            self._enter()
-            self._check(launch(function, x, y, z, threads, 1, 1, shared_bytes, stream, table, 0))
+            # As `_current` does, in half the time: a step may be hundreds of launches.
+            self._check(push(context))
+            answer = launch(function, x, y, z, threads, 1, 1, shared_bytes, stream, table, 0)
+            pop()
+            self._check(answer)
 
         return go
 
