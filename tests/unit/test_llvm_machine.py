@@ -73,7 +73,23 @@ def test_riscv_passes_floats_in_float_registers():
     assert "fadd.s\tfa0, fa0, fa0" in assembly(module.text(), cpu_target("riscv64"))
 
 
-@pytest.mark.parametrize("sm", ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"])
+#: One of each generation, and all that need a PTX of their own.
+GPUS = (
+    "sm_50",
+    "sm_75",
+    "sm_80",
+    "sm_88",
+    "sm_90a",
+    "sm_100a",
+    "sm_100f",
+    "sm_103a",
+    "sm_110",
+    "sm_120a",
+    "sm_121a",
+)
+
+
+@pytest.mark.parametrize("sm", GPUS)
 def test_ptx(sm: str):
     target = nvptx_target(sm)
     assert (target.execution, target.shared_bytes) == ("warps", 48 * 1024)
@@ -107,6 +123,9 @@ def test_unknown_targets():
         cpu_target("z80")
     with pytest.raises(UserError, match="not a compute capability"):
         nvptx_target("volta")
+    for sm in ("sm_71", "sm_80a", "sm_90f", "sm_999"):
+        with pytest.raises(UserError, match=rf"knows no '{sm}'\nhint: it knows sm_50, .* sm_121"):
+            nvptx_target(sm)
 
 
 @pytest.mark.parametrize(

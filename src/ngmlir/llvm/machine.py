@@ -129,6 +129,15 @@ _NAMED = {
     )
 }
 
+#: Compute capability -> the oldest PTX that knows it, so that older drivers can still compile it; from that of
+#: CUDA 12.0 on. For anything else LLVM ends the process.
+_PTX: dict[int, int] = {
+    **dict.fromkeys((50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90), 80),
+    **dict.fromkeys((100, 101, 120), 87),
+    **dict.fromkeys((103, 121), 88),
+    **dict.fromkeys((88, 110), 90),
+}
+
 #: First feature found -> bytes of a vector register, number of registers.
 _VECTORS = (("avx512f", 64, 32), ("avx2", 32, 16), ("neon", 16, 32), ("v", 16, 32))
 
@@ -161,16 +170,21 @@ def host_target() -> Target:
 
 def nvptx_target(sm: str = "sm_90a") -> Target:
     """An NVIDIA GPU by its compute capability, such as `sm_80` or `sm_90a`."""
-    digits = sm.removeprefix("sm_").rstrip("af")
-    if not sm.startswith("sm_") or not digits.isdigit():
+    match = re.fullmatch(r"sm_(\d+)([af]?)", sm)
+    if match is None:
         raise UserError(f"'{sm}' is not a compute capability", hint="write it as sm_80, sm_90a ...")
-    # The PTX version is the oldest that knows the chip, so that older drivers can still compile it.
-    version = "+ptx80" if int(digits) <= 90 else "+ptx87"
+    number, suffix = int(match.group(1)), match.group(2)
+    if number not in _PTX or number < {"": 0, "a": 90, "f": 100}[suffix]:
+        known = ", ".join(f"sm_{each}" for each in sorted(_PTX))
+        raise UserError(
+            f"LLVM {version()} knows no '{sm}'", hint=f"it knows {known}; the letter a from 90 on, f from 100"
+        )
+    ptx = max(_PTX[number], 88 if suffix == "f" else 0)
     return Target(
         name=sm,
         triple="nvptx64-nvidia-cuda",
         cpu=sm,
-        features=version,
+        features=f"+ptx{ptx}",
         execution="warps",
         vector_bytes=16,
         vector_registers=255,
