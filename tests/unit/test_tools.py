@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ngmlir.ir.core import Module
 from ngmlir.rewrite.pipeline import parse_pipeline
 from ngmlir.support.diagnostics import Diagnostic, Location, UserError
 from ngmlir.tools import chunks, environment, expected, ngopt, umbrella
@@ -109,6 +110,46 @@ def test_a_bug_leaves_a_file_that_reproduces_it(
     )
     # The file is a program: the same command fails in the same way.
     assert ngopt.main(["--pass-pipeline=broken", str(path)]) == 70
+
+
+def test_a_bug_report_begins_at_the_pass_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    source = tmp_path / "two.ngir"
+    dead = GOOD.replace("  return", "  %y = ng.negative %x : tensor<4xf32>\n  return")
+    source.write_text(f"{GOOD}// -----\n{dead}")
+
+    def broken(module: Module, target: object, *, number: int = 0) -> Module:
+        if number == 2:
+            raise ZeroDivisionError("oh")
+        return module
+
+    monkeypatch.setitem(ngopt.PASSES, "broken", broken)
+    line = ["--split-input-file", "-p", "dead-code,broken{number=1},broken{number=2},prune", str(source)]
+    assert ngopt.main(line) == 70
+    message = capsys.readouterr().err
+    (path,) = tmp_path.glob("ngmlir-*.ngir")
+    assert f"ngopt '--pass-pipeline=broken{{number=2}},prune' {path}" in message
+    text = path.read_text()
+    assert "return %x" in text and "ng.negative" not in text
+    assert ngopt.main(["-p", "broken{number=2},prune", str(path)]) == 70
+
+
+def test_a_bug_in_printing_is_reproduced_from_the_input(
+    good: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def broken(*arguments: object, **options: object) -> str:
+        raise ZeroDivisionError("oh")
+
+    for room in ("ngopt", "watches"):
+        monkeypatch.setattr(f"ngmlir.tools.{room}.to_text", broken)
+    assert ngopt.main(["-p", "dead-code", good]) == 70
+    (path,) = tmp_path.glob("ngmlir-*.ngir")
+    assert f"ngopt --pass-pipeline=dead-code {path}" in capsys.readouterr().err
+    assert path.read_text().endswith(GOOD)
 
 
 def test_a_pass_that_breaks_the_module_is_a_bug(

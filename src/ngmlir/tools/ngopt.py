@@ -20,7 +20,7 @@ from ..support.version import version
 from . import chunks, expected, lists
 from .options import Options, parse_options
 from .shell import Reproducer, read_input, run, say, show, wants_colour, write_output
-from .watches import PrintIR, Timing
+from .watches import Follow, PrintIR, Timing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,13 +36,11 @@ def _ngopt(arguments: Sequence[str], reproducer: Reproducer) -> int:
         write_output("-", _listing(options.listing))
         return 0
     pipeline = parse_pipeline(named_pipelines().expanded(options.pipeline), PASSES)
-    reproducer.command = options.command()
     name, text = read_input(options.input)
-    reproducer.text = text
     if options.dump_pipeline:
         say(f"Pass Manager with {len(pipeline.steps)} passes:\nbuiltin.module({pipeline})")
     timing = Timing()
-    job = _Job(options, pipeline, name, timing)
+    job = _Job(options, pipeline, name, timing, reproducer)
     texts = chunks.split(text) if options.split_input else [text]
     results = [job.chunk(chunk) for chunk in texts]
     if not job.failed and not options.verify_diagnostics:
@@ -56,8 +54,11 @@ def _ngopt(arguments: Sequence[str], reproducer: Reproducer) -> int:
 class _Job:
     """One run over the programs of a file."""
 
-    def __init__(self, options: Options, pipeline: Pipeline, name: str, timing: Timing) -> None:
+    def __init__(
+        self, options: Options, pipeline: Pipeline, name: str, timing: Timing, reproducer: Reproducer
+    ) -> None:
         self.options, self.pipeline, self.name, self.timing = options, pipeline, name, timing
+        self.reproducer = reproducer
         self.failed = False
         self.colour = wants_colour(options.color, sys.stderr.isatty(), os.environ)
         self.watches: list[Watch] = [timing]
@@ -73,6 +74,8 @@ class _Job:
 
     def chunk(self, text: str) -> str | None:
         """What becomes of one program; None where it fails, with its messages shown or compared."""
+        self.reproducer.command = self.options.command(self.options.pipeline)
+        self.reproducer.text, self.reproducer.later = text, None
         wanted = expected.expectations(text, self.name) if self.options.verify_diagnostics else []
         result, given = None, tuple[Diagnostic, ...]()
         try:
@@ -93,7 +96,9 @@ class _Job:
         with self.timing.stage("Parser"):
             module = from_text(text, file=self.name, unregistered=options.unregistered)
         if self.pipeline.steps:
-            module = self.pipeline.run(module, self.target, verify=options.verify_each, watch=self.watches)
+            follow = Follow(self.reproducer, options, self.pipeline)
+            watch = [follow, *self.watches]
+            module = self.pipeline.run(module, self.target, verify=options.verify_each, watch=watch)
         if options.emit == "ir":
             with self.timing.stage("Printer"):
                 return to_text(module, generic=options.generic, locations=options.locations)

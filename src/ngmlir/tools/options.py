@@ -54,14 +54,13 @@ class Options:
     color: str
     listing: str  # "dialects", "passes", "ops", "version" or ""
 
-    def command(self) -> list[str]:
-        """The flags that decide what is computed: those a reproducer repeats."""
+    def command(self, pipeline: str) -> list[str]:
+        """The flags that decide what becomes of one program: those a reproducer repeats, with these passes."""
         words = [f"--target={self.target}"] if self.target != "cpu" else []
         words += [f"--emit={self.emit}"] if self.emit != "ir" else []
         words += ["--allow-unregistered-dialect"] if self.unregistered else []
-        words += ["--split-input-file"] if self.split_input else []
         words += ["--no-verify-each"] if not self.verify_each else []
-        return words + ([shlex.quote(f"--pass-pipeline={self.pipeline}")] if self.pipeline else [])
+        return words + ([shlex.quote(f"--pass-pipeline={pipeline}")] if pipeline else [])
 
 
 def parse_options(arguments: Sequence[str], passes: Passes) -> Options:

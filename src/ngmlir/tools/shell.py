@@ -16,6 +16,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -146,9 +147,16 @@ class Reproducer:
         self.program = program
         self.command: list[str] = []  # flags that matter, without input and output
         self.text = ""
+        #: Where the tool has got since: what is left of the command, and what prints the program as it is there.
+        self.later: tuple[list[str], Callable[[], str]] | None = None
 
     def write(self, error: BaseException) -> Path | None:
         """The file in the temporary folder; None where it cannot be written."""
+        if self.later is not None:
+            command, text = self.later
+            # What failed may be the printing: then all that is left is to begin at the beginning.
+            with suppress(Exception):
+                self.text, self.command = text(), command
         story = "".join(traceback.format_exception(error)).splitlines()
         command = " ".join([self.program, *self.command])
         head = [f"// RUN: {command} %s", *(f"// {line}".rstrip() for line in story)]

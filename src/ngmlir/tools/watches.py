@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ngopt says while a pipeline runs: the IR around each pass, and where the time went."""
+"""What ngopt notes while a pipeline runs: the IR around each pass, where a bug report begins, and where the time went."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 
 from ..ir.core import Module
 from ..ir.printer import to_text
-from ..rewrite.pipeline import Step
-from .shell import say
+from ..rewrite.pipeline import Pipeline, Step
+from .options import Options
+from .shell import Reproducer, say
 
 
 class PrintIR:
@@ -34,6 +37,20 @@ class PrintIR:
             title = "".join(part.capitalize() for part in step.name.split("-"))
             say(f"// -----// IR Dump {when} {title} ({step.name}) //----- //")
             say(to_text(module, generic=self.generic, locations=self.locations))
+
+
+class Follow:
+    """Lets a bug report begin at the pass that fails: with the module before it, and the passes from it on."""
+
+    def __init__(self, reproducer: Reproducer, options: Options, pipeline: Pipeline) -> None:
+        self.reproducer, self.options, self.left = reproducer, options, pipeline
+
+    def before(self, step: Step, module: Module) -> None:
+        pass
+
+    def after(self, step: Step, module: Module, seconds: float) -> None:
+        self.left = replace(self.left, steps=self.left.steps[1:])
+        self.reproducer.later = (self.options.command(str(self.left)), partial(to_text, module))
 
 
 class Timing:
