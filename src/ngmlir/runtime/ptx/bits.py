@@ -78,8 +78,6 @@ def _funnel(slots: Slots, instruction: Instruction) -> Step:
         amount = (amount & np.uint32(31) if wrap else np.minimum(amount, np.uint32(32))).astype(np.uint64)
         whole = (high.astype(np.uint64) << np.uint64(32)) | low
         shifted = (whole << amount) >> np.uint64(32) if left else whole >> amount
-        if left:  # a shift by 32 loses nothing of the low word
-            shifted = np.where(amount == 32, low.astype(np.uint64), shifted)
         return shifted.astype(np.uint32)
 
     return _operate(slots, instruction, ("b32", "b32", "u32"), "b32", operation)

@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple, NoReturn
-
-from ...support.diagnostics import Location, UserError
 from .program import (
     TYPE_BYTES,
     Address,
@@ -23,16 +19,7 @@ from .program import (
     Variable,
     Vector,
 )
-
-_TOKEN = re.compile(
-    r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/)
-      | (?P<number>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|\d+\.\d+|\d+U?)
-      | (?P<word>[%$_A-Za-z][\w$]*(?:(?:\.|::)\w+)*)
-      | (?P<directive>\.[A-Za-z_]\w*(?:::\w+)*)
-      | (?P<string>"[^"\n]*")
-      | (?P<mark>[{}()\[\],;:|!@<>=+\-])""",
-    re.VERBOSE | re.DOTALL,
-)
+from .tokens import Token, Tokens
 
 _LINKAGE = {".visible", ".extern", ".weak", ".common"}
 _SPACES = {".global", ".const", ".shared", ".local", ".param"}
@@ -40,87 +27,15 @@ _SPACES = {".global", ".const", ".shared", ".local", ".param"}
 _SKIPPED = {".file", ".loc", ".pragma", ".section", ".address_size", ".alias"}
 
 
-class Token(NamedTuple):
-    kind: str
-    text: str
-    line: int
-    start: int
-
-
 def read(source: str) -> Program:
     """The program that `source` spells; a `UserError` names the line that is wrong."""
     return _Reader(source).program()
 
 
-class _Reader:
+class _Reader(Tokens):
     def __init__(self, source: str):
-        self.source = source
-        self.tokens = self._split(source)
-        self.position = 0
+        super().__init__(source)
         self.result = Program(source)
-
-    # ---- tokens
-
-    def _split(self, source: str) -> list[Token]:
-        tokens: list[Token] = []
-        position, line = 0, 1
-        while position < len(source):
-            match = _TOKEN.match(source, position)
-            if match is None:
-                self.wrong(f"cannot read {source[position : position + 20].splitlines()[0]!r}", line)
-            text = match.group()
-            if match.lastgroup != "space":
-                tokens.append(Token(str(match.lastgroup), text, line, position))
-            line += text.count("\n")
-            position = match.end()
-        tokens.append(Token("end", "", line, position))
-        return tokens
-
-    def wrong(self, message: str, line: int) -> NoReturn:
-        raise UserError(f"PTX: {message}", Location("<ptx>", line, 1), source=self.source)
-
-    @property
-    def here(self) -> Token:
-        return self.tokens[self.position]
-
-    def take(self) -> Token:
-        token = self.tokens[self.position]
-        if token.kind == "end":
-            self.wrong("the text ends within a statement", token.line)
-        self.position += 1
-        return token
-
-    def accept(self, text: str) -> bool:
-        if self.here.text != text:
-            return False
-        self.position += 1
-        return True
-
-    def expect(self, text: str) -> Token:
-        token = self.take()
-        if token.text != text:
-            self.wrong(f"expected {text!r}, found {token.text!r}", token.line)
-        return token
-
-    def name(self) -> str:
-        token = self.take()
-        if token.kind != "word":
-            self.wrong(f"expected a name, found {token.text!r}", token.line)
-        return token.text
-
-    def integer(self) -> int:
-        negative = self.accept("-")
-        token = self.take()
-        if token.kind != "number" or token.text[:2].lower() in ("0f", "0d") or "." in token.text:
-            self.wrong(f"expected an integer, found {token.text!r}", token.line)
-        value = int(token.text.rstrip("U"), 0)
-        return -value if negative else value
-
-    def integers(self) -> tuple[int, ...]:
-        values = [self.integer()]
-        while self.accept(","):
-            values.append(self.integer())
-        return tuple(values)
 
     # ---- the module
 
@@ -253,7 +168,7 @@ class _Reader:
         token = self.here
         prefix = token.text[:2].lower()
         if token.kind == "number" and prefix in ("0f", "0d"):
-            self.position += 1
+            self.take()
             return Real(int(token.text[2:], 16), 4 if prefix == "0f" else 8)
         return Integer(self.integer())
 
@@ -281,7 +196,8 @@ class _Body:
                 reader.take()
                 self._directive(token)
             elif token.kind == "word" and reader.tokens[reader.position + 1].text == ":":
-                reader.position += 2
+                reader.take()
+                reader.expect(":")
                 if reader.accept(".branchtargets"):
                     function.branch_tables[token.text] = self._names()
                 else:

@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 
 from ...support.diagnostics import Location, UserError
-from . import access, arithmetic, bits, conversion, copies, matrix, warp, wgmma
+from . import access, arithmetic, bits, comparison, conversion, copies, matrix, moves, warp, wgmma
 from .barriers import is_block_barrier
 from .decoding import DECODERS, Reader, reader
 from .formats import STORAGE
@@ -44,7 +44,7 @@ from .schedule import Code, Operation, run
 from .warp import member_mask_operand
 
 #: The modules whose import fills the table of decoders.
-OPERATIONS = (access, arithmetic, bits, conversion, copies, matrix, warp, wgmma)
+OPERATIONS = (access, arithmetic, bits, comparison, conversion, copies, matrix, moves, warp, wgmma)
 
 #: Threads of one batch: enough to hide NumPy's cost per call, few enough to stay in the cache.
 BATCH_THREADS = 1 << 15
