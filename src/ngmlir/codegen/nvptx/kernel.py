@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from ...ir.attributes import ElementsAttr, FloatAttr, IntegerAttr
+from ...ir.attributes import Attribute, ElementsAttr, FloatAttr, IntegerAttr
 from ...ir.core import Block as IrBlock
 from ...ir.core import Op
 from ...ir.core import Value as IrValue
@@ -18,6 +18,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, element_type, shape_of, token
 from ...ir.types import i32 as i32_type
 from ...llvm.text import Argument, Module
+from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, constant, from_bits, i32, i64
 from ...ops import ng, tile
 from ...support.diagnostics import Limit
@@ -26,11 +27,12 @@ from .. import elementwise
 from ..layouts import Layout, blocked, padded
 from ..ranges import Range
 from .access import alignment, is_tile, rows
-from .assign import Assignment, assign
+from .assign import assign
 from .block import GLOBAL, Block, Tile
 from .convert import convert
 from .facts import Facts
 from .grid import positions
+from .hazards import hazards, root
 from .indexed import Index, gather, scatter
 from .memory import Buffer, Memory, everywhere
 from .products import dot, fragments
@@ -44,6 +46,15 @@ class Parameters:
     written: frozenset[int]
     overlapping: frozenset[int]  # share bytes with a written one, or are written and share bytes
     alignments: tuple[int, ...]  # in bytes
+
+    def steady(self, number: int) -> bool:
+        """Whether nobody writes a buffer while the kernel runs."""
+        return number not in self.written and number not in self.overlapping
+
+    def argument(self, number: int) -> Argument:
+        words = [] if number in self.overlapping else ["noalias"]
+        words += [] if number in self.written else ["readonly"]
+        return Argument(GLOBAL, f"p{number}", " ".join([*words, f"align {self.alignments[number]}"]))
 
 
 def emit_kernel(
@@ -73,42 +84,38 @@ class _Kernel:
         self.name = name
         self.target = target
         self.threads = threads
-        self.parameters = parameters
         self.body = kernel.regions[0].block
-        self.values: dict[IrValue, Value | Tile | Buffer] = {}
-        self.matrix = has_matrix_instructions(target)
-
-    def emit(self) -> None:
-        arguments = self.body.args
+        arguments, grid = self.body.args, kernel.grid
         buffers = [value for value in arguments if isinstance(value.type, MemRefType)]
-        grid = self.kernel.grid
-        positions_known = {
-            v: Range(0, max(n - 1, 0)) for v, n in zip(arguments[len(buffers) :], grid, strict=True)
-        }
-        facts = Facts(positions_known, dict(zip(buffers, self.parameters.alignments, strict=True)))
-        self.layouts: Assignment = assign(self.body, facts, self.threads, self.matrix)
-        self.facts = facts
-        self.hazards = self._hazards(buffers)
-        b = self.module.function(
-            self.name,
+        places = arguments[len(buffers) :]
+        self.facts = Facts(
+            {place: Range(0, max(size - 1, 0)) for place, size in zip(places, grid, strict=True)},
+            dict(zip(buffers, parameters.alignments, strict=True)),
+        )
+        self.matrix = has_matrix_instructions(target)
+        self.layouts = assign(self.body, self.facts, threads, self.matrix)
+        self.hazards = hazards(kernel, {buffers[i] for i in parameters.overlapping})
+        self.allocated, reserved = _reserve(kernel)
+        self.b = module.function(
+            name,
             "void",
-            [self._parameter(i, value) for i, value in enumerate(buffers)],
+            [parameters.argument(i) for i in range(len(buffers))],
             linkage="ptx_kernel",
             # Without a least number of blocks, ptxas spills to reach the next step of occupancy.
-            attributes=f'nounwind "nvvm.reqntid"="{self.threads}" "nvvm.minctasm"="1"',
+            attributes=f'nounwind "nvvm.reqntid"="{threads}" "nvvm.minctasm"="1"',
         )
-        self.allocated, reserved = self._reserve()
-        self.block = Block(b, self.threads, reserved)
+        self.block = Block(self.b, threads, reserved)
         self.memory = Memory(self.block)
-        self.b = b
-        for i, (value, pointer) in enumerate(zip(buffers, b.arguments, strict=True)):
+        self.values: dict[IrValue, Value | Tile | Buffer] = {}
+        for i, (value, pointer) in enumerate(zip(buffers, self.b.arguments, strict=True)):
             assert isinstance(value.type, MemRefType)
-            steady = i not in self.parameters.written and i not in self.parameters.overlapping
-            self.values[value] = Buffer(pointer, value.type, steady)
-        self.values.update(zip(arguments[len(buffers) :], positions(b, grid), strict=True))
+            self.values[value] = Buffer(pointer, value.type, parameters.steady(i))
+        self.values.update(zip(places, positions(self.b, grid), strict=True))
+
+    def emit(self) -> None:
         self._prepare_coordinates()
         self._run(self.body)
-        b.ret()
+        self.b.ret()
         if size := self.block.shared_bytes:
             if size > self.target.shared_bytes:
                 raise Limit(
@@ -119,46 +126,6 @@ class _Kernel:
                 )
             name = self.block.shared_name.removeprefix("@")
             self.module.variable(name, f"[{size} x i8]", "undef", align=16, space=3)
-
-    def _parameter(self, number: int, buffer: IrValue) -> Argument:
-        words = [] if number in self.parameters.overlapping else ["noalias"]
-        words += [] if number in self.parameters.written else ["readonly"]
-        return Argument(
-            GLOBAL, f"p{number}", " ".join([*words, f"align {self.parameters.alignments[number]}"])
-        )
-
-    def _hazards(self, buffers: Sequence[IrValue]) -> set[IrValue]:
-        """Buffers that are both read and written here: their accesses are ordered by barriers."""
-        shared = {v for i, v in enumerate(buffers) if i in self.parameters.overlapping}
-        read: set[IrValue] = set()
-        written: set[IrValue] = set()
-        for op in self.kernel.walk():
-            match op:
-                case tile.LoadOp() | tile.GatherOp():
-                    read.add(_root(op.operands[0]))
-                case tile.StoreOp():
-                    written.add(_root(op.operands[1]))
-                case tile.ScatterOp():
-                    written.add(_root(op.operands[2]))
-                case tile.CopyOp() | tile.CopyAsyncOp():
-                    read.add(_root(op.operands[0]))
-                    written.add(_root(op.operands[1]))
-                case _:
-                    pass
-        both = {v for v in read & written if v in set(buffers)}
-        return both | (shared if shared & read and shared & written else set())
-
-    def _reserve(self) -> tuple[dict[Op, int], int]:
-        """Places of the kernel's own shared buffers, and their size in all."""
-        places: dict[Op, int] = {}
-        size = 0
-        for op in self.kernel.walk():
-            if isinstance(op, tile.AllocOp):
-                type = op.result.type
-                assert isinstance(type, MemRefType)
-                places[op] = size
-                size += -(-type.size * item_bytes(type.element) // 16) * 16
-        return places, size
 
     def _prepare_coordinates(self) -> None:
         # Here they are valid everywhere; inside a loop they would be computed in each round.
@@ -259,16 +226,12 @@ class _Kernel:
 
     def _constant(self, op: ng.ConstantOp) -> None:
         literal, kind = op.attributes["value"], elementwise.llvm_element(element_type(op.result.type))
-        if isinstance(literal, FloatAttr):
-            self.values[op.result] = from_bits(kind, literal.bits)
-        elif isinstance(literal, IntegerAttr):
-            self.values[op.result] = constant(kind, literal.value)
-        else:
-            assert isinstance(literal, ElementsAttr)
-            if not literal.splat:
-                self._table(op, literal)
-                return
+        if not isinstance(literal, ElementsAttr):
+            self.values[op.result] = _number(kind, literal)
+        elif literal.splat:
             self.values[op.result] = from_bits(kind, int.from_bytes(literal.data, "little"))
+        else:
+            self._table(op, literal)
 
     def _table(self, op: ng.ConstantOp, literal: ElementsAttr) -> None:
         """A constant whose elements differ: read from memory like any tile."""
@@ -364,7 +327,7 @@ class _Kernel:
 
     def _order(self, buffer: IrValue) -> None:
         """Where other threads may have touched what this access touches, waits for them."""
-        if _root(buffer) in self.hazards:
+        if root(buffer) in self.hazards:
             self.block.barrier()
 
     def _load(self, op: tile.LoadOp) -> None:
@@ -373,11 +336,7 @@ class _Kernel:
         element = element_type(op.result.type)
         kind = elementwise.llvm_element(element)
         given = op.attributes.get("pad")
-        pad = constant(kind, 0)
-        if isinstance(given, FloatAttr):
-            pad = from_bits(kind, given.bits)
-        elif isinstance(given, IntegerAttr):
-            pad = constant(kind, given.value)
+        pad = constant(kind, 0) if given is None else _number(kind, given)
         layout = self.layouts.accesses.get(op) or self._layout(op.result)
         values = self.memory.load(self.layouts.windows[op], buffer, indices, layout, pad)
         self._set(op.result, Tile(layout, shape_of(op.result.type), element, values))
@@ -485,8 +444,21 @@ class _Kernel:
         self._enter(op.results, merged)
 
 
-def _root(buffer: IrValue) -> IrValue:
-    """The buffer that a window is cut from."""
-    while isinstance(buffer.owner, tile.SubviewOp):
-        buffer = buffer.owner.operands[0]
-    return buffer
+def _number(kind: LlvmType, literal: Attribute) -> Value:
+    if isinstance(literal, FloatAttr):
+        return from_bits(kind, literal.bits)
+    assert isinstance(literal, IntegerAttr)
+    return constant(kind, literal.value)
+
+
+def _reserve(kernel: tile.KernelOp) -> tuple[dict[Op, int], int]:
+    """Places of the kernel's own shared buffers, and their size in all."""
+    places: dict[Op, int] = {}
+    size = 0
+    for op in kernel.walk():
+        if isinstance(op, tile.AllocOp):
+            type = op.result.type
+            assert isinstance(type, MemRefType)
+            places[op] = size
+            size += -(-type.size * item_bytes(type.element) // 16) * 16
+    return places, size
