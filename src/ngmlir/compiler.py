@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from threading import Lock
 from typing import Literal, Protocol
 
 from .codegen import cpu, nvptx
@@ -31,6 +31,9 @@ Stage = Literal["ir", "llvm", "ptx", "asm"]
 #: What `target=` may name, besides CPU and GPU models such as `x86-64-v3` and `sm_80`.
 TARGETS = ("cpu", "cuda", "cuda-sim")
 
+_devices: dict[str, CudaDevice | CudaSimDevice] = {}
+_lock = Lock()
+
 
 class Executable(Protocol):
     """Compiled @main: arrays in, a sequence of arrays out. `bind` fixes arguments that stay where they are."""
@@ -45,7 +48,7 @@ def resolve(target: Target | str) -> Target:
     if target == "cpu":
         return host_target()
     if target == "cuda":
-        major, minor = _cuda().describe().capability
+        major, minor = _device("cuda").describe().capability
         # The architecture's own instructions (wgmma and the like) are in the "a" variant.
         return nvptx_target(f"sm_{major}{minor}{'a' if major >= 9 else ''}")
     if target == "cuda-sim":
@@ -104,7 +107,7 @@ def compile_module(
     artifact = compile_artifact(module, target)
     if target == "cpu":
         return cpu_runtime.load(artifact)
-    return gpu_runtime.load(artifact, _cuda() if target == "cuda" else _simulator())
+    return gpu_runtime.load(artifact, _device(target))
 
 
 def emit_text(module: Module, target: Target, stage: Stage) -> str:
@@ -125,11 +128,9 @@ def _is_lowered(module: Module) -> bool:
     return main is not None and "ng.arguments" in main.attributes
 
 
-@cache
-def _simulator() -> CudaSimDevice:
-    return CudaSimDevice()
-
-
-@cache
-def _cuda() -> CudaDevice:
-    return CudaDevice()
+def _device(target: str) -> CudaDevice | CudaSimDevice:
+    """The GPU of that name, the same one for all programs and threads: buffers go from program to program."""
+    with _lock:
+        if target not in _devices:
+            _devices[target] = CudaDevice() if target == "cuda" else CudaSimDevice()
+        return _devices[target]

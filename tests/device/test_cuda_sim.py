@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import gc
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from ngmlir import compiler
 from ngmlir.llvm.machine import assembly
+from ngmlir.ops.words import from_text
 from ngmlir.runtime import cuda
 from ngmlir.runtime.cuda_sim import CudaSimDevice
 from ngmlir.runtime.gpu import DeviceBuffer, GpuExecutable, load, to_device
@@ -206,6 +209,21 @@ def test_threads_may_share_a_device():
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(24)))
+
+
+def test_threads_that_come_first_get_one_device(monkeypatch):
+    def slow() -> CudaSimDevice:
+        time.sleep(0.05)
+        return CudaSimDevice()
+
+    monkeypatch.setattr(compiler, "_devices", {})
+    monkeypatch.setattr(compiler, "CudaSimDevice", slow)
+    module = from_text(
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}"
+    )
+    with ThreadPoolExecutor(4) as pool:
+        programs = list(pool.map(lambda _: compiler.compile_module(module, "cuda-sim"), range(4)))
+    assert len({program.device for program in programs}) == 1
 
 
 def test_a_fault_reaches_the_caller():
