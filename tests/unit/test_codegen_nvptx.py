@@ -642,6 +642,19 @@ def test_loops_carry_scalars_and_tiles() -> None:
     agree(text, numbers(3, 1000), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("step", ["%c0", "%n"])
+def test_a_loop_whose_step_is_not_known_to_be_positive_is_a_limit(step: str) -> None:
+    body = f"""
+  %n = tile.load %a[] : (memref<index>) -> index
+  tile.for %c0 to %c8 step {step} iter() : (index, index, index) -> () {{
+  ^bb0(%i: index):
+    tile.store %i, %out[%i] : (index, memref<8xindex>, index) -> ()
+    ng.yield
+  }}"""
+    with pytest.raises(Limit, match="the step of a loop must be a positive constant"):
+        ptx_of(planned({"a": "memref<index>"}, {"out": "memref<8xindex>"}, body))
+
+
 def test_loops_of_unknown_length() -> None:
     body = """
   %n = tile.load %b[%p0] : (memref<4xi64>, index) -> i64

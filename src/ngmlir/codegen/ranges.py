@@ -30,6 +30,8 @@ def exactly(value: int) -> Range:
 
 def of_loop(lower: Range, upper: Range, step: Range) -> Range:
     """The index of a loop that runs at least once."""
+    if step.low < 1:
+        return UNKNOWN
     divisor = gcd(lower.divisor, step.divisor)
     high = upper.high - 1
     if lower.constant and step.constant:
