@@ -74,7 +74,8 @@ def identity(name: str, element: Type) -> int | float:
             return 1 if _width(element) == 1 else -1
         case "maximum" | "minimum":
             return _extreme(element, highest=name == "minimum")
-    raise KeyError(name)
+        case _:
+            raise KeyError(name)
 
 
 def cast(b: Instructions, x: Value, source: Type, target: Type) -> Value:
@@ -107,7 +108,10 @@ def _between_floats(b: Instructions, x: Value, source: FloatType, target: FloatT
 
 
 def _width(element: Type) -> int:
-    return 64 if isinstance(element, IndexType) else element.width  # type: ignore[attr-defined]
+    if isinstance(element, IndexType):
+        return 64
+    assert isinstance(element, IntegerType | FloatType)
+    return element.width
 
 
 def _unsigned(element: Type) -> bool:
@@ -148,6 +152,14 @@ def _sign(b: Instructions, element: Type, x: Value) -> Value:
 
 def _reciprocal(b: Instructions, element: Type, x: Value) -> Value:
     return b.fdiv(1.0, x)
+
+
+def _rsqrt(b: Instructions, element: Type, x: Value) -> Value:
+    return b.fdiv(1.0, b.sqrt(x))
+
+
+def _square(b: Instructions, element: Type, x: Value) -> Value:
+    return b.fmul(x, x) if _float(element) else b.mul(x, x)
 
 
 # Two operands
@@ -250,16 +262,14 @@ def _bitwise_not(b: Instructions, element: Type, x: Value) -> Value:
     return b.xor(x, from_bits(x.type, 1) if _width(element) == 1 else constant(x.type, -1))
 
 
-_multiply = _arithmetic("fmul", "mul")
-
 _RULES: dict[str, Rule] = {
     "negative": _negative,
     "absolute": _absolute,
     "sign": _sign,
-    "square": lambda b, element, x: _multiply(b, element, x, x),
+    "square": _square,
     "reciprocal": _reciprocal,
     "sqrt": _plain(Instructions.sqrt),
-    "rsqrt": lambda b, element, x: b.fdiv(1.0, b.sqrt(x)),
+    "rsqrt": _rsqrt,
     "floor": _plain(Instructions.floor),
     "ceil": _plain(Instructions.ceil),
     "round": _plain(Instructions.roundeven),
@@ -267,7 +277,7 @@ _RULES: dict[str, Rule] = {
     "bitwise_not": _bitwise_not,
     "add": _arithmetic("fadd", "add"),
     "subtract": _arithmetic("fsub", "sub"),
-    "multiply": _multiply,
+    "multiply": _arithmetic("fmul", "mul"),
     "divide": _plain(Instructions.fdiv),
     "floor_divide": _quotient(0),
     "remainder": _quotient(1),

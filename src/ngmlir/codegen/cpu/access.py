@@ -8,8 +8,9 @@ of the indices tell; else a condition is computed, but only for registers that c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import gcd
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ...ir.core import Value as IRValue
 from ...llvm import types as llvm
@@ -26,7 +27,8 @@ Inside: TypeAlias = "bool | Value"
 Mask: TypeAlias = "bool | tuple[bool, ...] | Value"
 
 
-class Dimension(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Dimension:
     """One dimension of a tile: `size` elements, `step` apart along a dimension of the buffer."""
 
     size: int

@@ -75,7 +75,8 @@ def unpack(b: Instructions, machine: Machine, element: Type, x: Value) -> Value:
             return b.fpext(_as(b, x, llvm.f16), with_element(x.type, llvm.f32))
         case "f16":
             return _half_to_float(b, x)
-    return x
+        case _:
+            return x
 
 
 def pack(b: Instructions, machine: Machine, element: Type, x: Value) -> Value:
@@ -87,7 +88,8 @@ def pack(b: Instructions, machine: Machine, element: Type, x: Value) -> Value:
             return _as(b, b.fptrunc(x, with_element(x.type, llvm.f16)), llvm.i16)
         case "f16":
             return _float_to_half(b, x)
-    return x
+        case _:
+            return x
 
 
 def cast(b: Instructions, machine: Machine, x: Value, source: Type, target: Type) -> Value:

@@ -22,7 +22,7 @@ def gather(e: Emitter, op: tile.GatherOp) -> None:
     """tile.gather"""
     b, buffer, element = e.b, e.buffer(op.buffer), element_type(op.result.type)
     kind, align = formats.memory(element), formats.item_bytes(formats.memory(element))
-    registers = []
+    registers: list[Value] = []
     places = _places(e, op.indices, op.result, buffer)
     for (_, chunk), place in zip(e.layout(op.result.type).each(), places, strict=True):
         width = chunk.width
@@ -32,11 +32,11 @@ def gather(e: Emitter, op: tile.GatherOp) -> None:
             found = b.gather(vector(width, kind), addresses, mask, zero(vector(width, kind)), align=align)
         else:
             found = zero(vector(width, kind))
-            if width > 1:
-                held = e.scratch(8 * width)
+            held = e.scratch(8 * width) if width > 1 else None
+            if held is not None:
                 b.store(place, held, align=8)
             for lane in range(chunk.count):
-                at = b.load(i64, b.getelementptr(i64, held, lane), align=8) if width > 1 else place
+                at = place if held is None else b.load(i64, b.getelementptr(i64, held, lane), align=8)
                 address = b.getelementptr(kind, buffer.pointer, at)
                 one = b.load(kind, address, align=align)
                 found = one if width == 1 else b.insert(found, one, lane)
@@ -76,7 +76,8 @@ def _combined(e: Emitter, op: tile.ScatterOp, old: Value, new: Value) -> Value:
 
 def _places(e: Emitter, indices: Sequence[IRValue], like: IRValue, buffer: Buffer) -> list[Value]:
     """Positions in the buffer, in elements, in the registers of a tile like `like`."""
-    b, found = e.b, []
+    b = e.b
+    found: list[Value] = []
     for number, (_, chunk) in enumerate(e.layout(like.type).each()):
         wide, total = vector(chunk.width, i64), None
         for index, stride in zip(indices, buffer.type.row_strides, strict=True):

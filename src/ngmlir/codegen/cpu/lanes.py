@@ -169,7 +169,8 @@ def _load_pieces(e: Emitter, type: Type, pointer: Value, chunk: Chunk) -> Value:
 
 
 def _pieces(count: int) -> Sequence[tuple[int, int]]:
-    found, at = [], 0
+    found: list[tuple[int, int]] = []
+    at = 0
     while at < count:
         size = 1 << ((count - at).bit_length() - 1)
         found.append((at, size))

@@ -100,7 +100,7 @@ def _load_registers(
     e: Emitter, access: Access, element: Type, pad: int, shape: tuple[int, ...]
 ) -> list[Value]:
     conditions: dict[tuple[int, ...], Inside] = {}
-    registers = []
+    registers: list[Value] = []
     for row, chunk in e.layout(_tile(shape, element)).each():
         if row not in conditions:
             conditions[row] = access.inside(row)
@@ -132,7 +132,8 @@ def _pad_bits(op: tile.LoadOp) -> int:
     match op.pad:
         case FloatAttr(bits=bits) | IntegerAttr(value=bits):
             return bits
-    return 0
+        case _:
+            return 0
 
 
 def _tile(shape: tuple[int, ...], element: Type) -> Type:

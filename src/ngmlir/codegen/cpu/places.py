@@ -8,7 +8,7 @@ one that is overwritten. Inside the arena the offsets tell.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
@@ -17,7 +17,8 @@ from ...ops import tile
 from ...support.artifact import Place
 
 
-class Extent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Extent:
     """Bytes `start` to `stop` of one argument, of one result, of the arena or of the constants."""
 
     space: str
@@ -38,17 +39,17 @@ def extents(entry: Op, places: Mapping[Value, Place]) -> dict[Value, Extent]:
             whole = found[op.arena]
             start = whole.start + op.offset
             aligned = whole.aligned and op.offset % 64 == 0
-            found[op.result] = whole._replace(start=start, stop=start + _bytes(op.result), aligned=aligned)
+            found[op.result] = replace(whole, start=start, stop=start + _bytes(op.result), aligned=aligned)
         elif isinstance(op, tile.SubviewOp) and op.buffer in found:
-            found[op.result] = found[op.buffer]._replace(aligned=False)
+            found[op.result] = replace(found[op.buffer], aligned=False)
     return found
 
 
 def attributes(launches: Sequence[Sequence[Extent | None]]) -> list[str]:
     """What is true, in every launch, of each buffer of a kernel."""
-    result = []
+    result: list[str] = []
     for i in range(len(launches[0])):
-        words = []
+        words: list[str] = []
         if all(_alone(launch, i) for launch in launches):
             words.append("noalias")
         if all((place := launch[i]) is not None and place.aligned for launch in launches):
@@ -64,7 +65,8 @@ def _alone(launch: Sequence[Extent | None], i: int) -> bool:
 def _disjoint(x: Extent | None, y: Extent | None) -> bool:
     if x is None or y is None:
         return False
-    return x[:2] != y[:2] or x.stop <= y.start or y.stop <= x.start
+    apart = (x.space, x.index) != (y.space, y.index)
+    return apart or x.stop <= y.start or y.stop <= x.start
 
 
 def _bytes(value: Value) -> int:

@@ -76,11 +76,10 @@ class _Program:
 
     def _address(self, b: Function, place: Place) -> Value:
         buffers, arena, constants = b.arguments
-        match place.space:
-            case "arena":
-                return arena
-            case "constant":
-                return b.getelementptr("i8", constants, place.offset)
+        if place.space == "arena":
+            return arena
+        if place.space == "constant":
+            return b.getelementptr("i8", constants, place.offset)
         arguments = len(self.outside.signature.arguments)
         slot = place.index + (arguments if place.space == "result" else 0)
         return b.load(ptr, b.getelementptr(ptr, buffers, slot), align=8)
@@ -149,7 +148,7 @@ class _Program:
         block = kernel.regions[0].block
         stored = [op.operands[1] for op in kernel.walk() if op.name == "tile.store"]
         used = [v for op in kernel.walk() for v in op.operands]
-        found = []
+        found: list[IRValue] = []
         for i, value in enumerate(block.args[: len(block.args) - len(kernel.grid)]):
             assert isinstance(value.type, MemRefType)
             far = _bytes(value.type) >= STREAM_FROM * self.target.l2_bytes

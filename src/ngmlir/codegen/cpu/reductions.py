@@ -79,7 +79,7 @@ def reduce(e: Emitter, op: Op) -> None:
     gone = [d for d in range(last) if d in axes]
     rows: list[list[Value]] = []
     for fixed in product(*(range(shape[d]) for d in kept)):
-        places = []
+        places: list[int] = []
         for moving in product(*(range(shape[d]) for d in gone)):
             at = dict(zip([*kept, *gone], [*fixed, *moving], strict=True))
             places.append(_number([at[d] for d in range(last)], shape))
@@ -89,11 +89,11 @@ def reduce(e: Emitter, op: Op) -> None:
         e.define(op.result, join.packed([register for row in rows for register in row]))
         return
     width = old.chunks[0].width if old.chunks else 1
-    sums = []
+    sums: list[Value] = []
     for row in rows:
         filled = [join.filled(x, chunk, width) for x, chunk in zip(row, old.chunks, strict=True)]
         sums.append(_tree(join, filled))
-    result = []
+    result: list[Value] = []
     for _, chunk in new.each():
         group, sums = sums[: chunk.count], sums[chunk.count :]
         result.append(_lanes_of_rows(e, join, group, chunk.width))
@@ -104,8 +104,8 @@ def _tree(join: Join, values: Sequence[Value]) -> Value:
     """Neighbours first: short chains, and an order that only the number of values decides."""
     values = list(values)
     while len(values) > 1:
-        pairs = [join(x, y) for x, y in zip(values[::2], values[1::2], strict=False)]
-        values = [*pairs, *([values[-1]] if len(values) % 2 else [])]
+        rest = values[len(values) // 2 * 2 :]
+        values = [join(x, y) for x, y in zip(values[::2], values[1::2], strict=False)] + rest
     return values[0]
 
 

@@ -34,7 +34,8 @@ def constant(e: Emitter, op: ng.ConstantOp) -> None:
         e.define(op.result, [from_bits(vector(chunk.width, kind), bits) for _, chunk in chunks])
         return
     bits = _bits(literal)
-    registers, at = [], 0
+    registers: list[Value] = []
+    at = 0
     for _, chunk in chunks:
         registers.append(_lanes(kind, bits[at : at + chunk.count], chunk.width))
         at += chunk.count
@@ -48,7 +49,8 @@ def _bits(literal: Attribute) -> list[int]:
         case ElementsAttr(data=data, type=type):
             size = item_bytes(type.element)
             return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
-    raise TypeError(f"{literal} is no constant")
+        case _:
+            raise TypeError(f"{literal} is no constant")
 
 
 def _lanes(kind: llvm.Type, bits: Sequence[int], width: int) -> Value:
@@ -69,7 +71,7 @@ def iota(e: Emitter, op: ng.IotaOp) -> None:
     element, last = element_type(type), len(shape_of(type)) - 1
     kind = storage(element)
     bits = [_number_bits(i, element) for i in range(shape_of(type)[op.dimension])]
-    registers = []
+    registers: list[Value] = []
     for row, chunk in e.layout(type).each():
         if op.dimension == last:
             registers.append(_lanes(kind, bits[chunk.offset : chunk.offset + chunk.count], chunk.width))
@@ -92,7 +94,7 @@ def broadcast(e: Emitter, op: ng.BroadcastOp) -> None:
     old, new = e.layout(op.input.type), e.layout(op.result.type)
     keeps_lanes = bool(dims) and dims[-1] == rank - 1
     splats: dict[tuple[int, int], Value] = {}
-    registers = []
+    registers: list[Value] = []
     for at, (row, chunk) in enumerate(new.each()):
         if keeps_lanes:
             line = _position([row[d] for d in dims[:-1]], shape[:-1])
@@ -115,7 +117,8 @@ def reshape(e: Emitter, op: ng.ReshapeOp) -> None:
     """ng.reshape"""
     old, new = e.layout(op.input.type), e.layout(op.result.type)
     registers = e.registers(op.input)
-    if [chunk[1:] for _, chunk in old.each()] != [chunk[1:] for _, chunk in new.each()]:
+    widths = [[(chunk.count, chunk.width) for _, chunk in layout.each()] for layout in (old, new)]
+    if widths[0] != widths[1]:
         positions = iter(range(prod(new.shape)))
         picked = [[next(positions) for _ in range(chunk.count)] for _, chunk in new.each()]
         registers = _picked(e, registers, op.input.type, op.result.type, picked)
@@ -144,7 +147,7 @@ def _picked(
 ) -> list[Value]:
     """The registers of a `new` tile, made of elements of an `old` one by their positions."""
     kind, source = storage(element_type(new)), e.layout(old)
-    result = []
+    result: list[Value] = []
     for (_, chunk), positions in zip(e.layout(new).each(), picked, strict=True):
         places = [source.locate(p) for p in positions]
         result.append(assemble(e.b, kind, [(registers[r], lane) for r, lane in places], chunk.width))

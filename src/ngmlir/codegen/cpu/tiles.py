@@ -11,16 +11,17 @@ registers that are wider than the machine's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
 
 from ...llvm.instructions import Instructions
 from ...llvm.types import Type, Value, lanes_of, poison, vector
 
 
-class Chunk(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Chunk:
     """One register of a row: elements `offset` to `offset + count`, in `width` lanes."""
 
     offset: int
