@@ -202,3 +202,9 @@ def test_deep_chains_are_no_deep_recursion() -> None:
         x = builder.exp(x)
     builder.end(func.ReturnOp, x)
     assert verify(module([function("f", block)])) == ()
+
+
+def test_hints_of_type_rules_are_kept() -> None:
+    with pytest.raises(UserError) as caught:
+        from_text(HEAD + "%e = ng.pad %y low [-1] high [0] : (tensor<4xf32>) -> tensor<3xf32>" + TAIL)
+    assert caught.value.diagnostics[0].hint == "use ng.slice to remove elements"

@@ -41,7 +41,8 @@ from .definition import AttributeField, OpDefinition, Operand, Typing
 from .dominance import reachable_dominators
 from .types import FunctionType, MemRefType, Type, element_type, i1, i64, shape_of
 
-_JUDGED: dict[tuple[Any, ...], tuple[str, ...]] = {}
+#: Verdicts on ops; their diagnostics have no place.
+_JUDGED: dict[tuple[Any, ...], tuple[Diagnostic, ...]] = {}
 
 
 def verify(module: Op) -> tuple[Diagnostic, ...]:
@@ -65,8 +66,8 @@ class _Verifier:
         self.found: list[Diagnostic] = []
         self.symbols: list[dict[str, Op]] = []
 
-    def say(self, op: Op, message: str) -> None:
-        self.found.append(Diagnostic(f"'{op_name(op)}' {message}", op.location))
+    def say(self, op: Op, message: str, hint: str = "") -> None:
+        self.found.append(Diagnostic(f"'{op_name(op)}' {message}", op.location, hint=hint))
 
     def isolated(self, op: Op) -> None:
         """An op that sees nothing of its surroundings, with all that is below it."""
@@ -102,8 +103,8 @@ class _Verifier:
         return names
 
     def alone(self, op: Op) -> None:
-        for message in _judge(op):
-            self.say(op, message)
+        for complaint in _judge(op):
+            self.say(op, complaint.message, complaint.hint)
 
     def region(self, op: Op, region: Region, visible: set[Value]) -> None:
         """`visible` is as before afterwards: what a region defines is not seen outside."""
@@ -235,7 +236,7 @@ def _looks_outside(op: Op) -> bool:
     return any("callee" in inner.attributes for inner in op.walk())
 
 
-def _judge(op: Op) -> tuple[str, ...]:
+def _judge(op: Op) -> tuple[Diagnostic, ...]:
     """What is wrong with an op's own operands, attributes and result types (not where it stands)."""
     definition = op.definition
     if definition is None or isinstance(op, (UnregisteredOp, ModuleOp)):
@@ -265,7 +266,24 @@ def _yielded(region: Region) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
 
 def _violations(
     op: Op, definition: OpDefinition, yields: tuple[tuple[tuple[Type, ...], tuple[Type, ...]], ...]
-) -> list[str]:
+) -> Sequence[Diagnostic]:
+    bad = _signature_violations(op, definition)
+    if bad or definition.rule is None:
+        return [Diagnostic(message) for message in bad]
+    stated = tuple(r.type for r in op.results)
+    try:
+        expected = tuple(
+            definition.rule(Typing(tuple(o.type for o in op.operands), op.attributes, stated, yields))
+        )
+    except UserError as error:
+        return error.diagnostics
+    if expected != stated:
+        return [Diagnostic(f"gives ({_list(expected)}), but ({_list(stated)}) is stated")]
+    return ()
+
+
+def _signature_violations(op: Op, definition: OpDefinition) -> list[str]:
+    """What is wrong with the number of operands, results and regions, and with the kind of each."""
     bad: list[str] = []
     types = [o.type for o in op.operands]
     if definition.regions and len(op.regions) != len(definition.regions):
@@ -289,13 +307,6 @@ def _violations(
     if not variadic:
         for result, type in zip(definition.results, results, strict=True):
             bad += _constrained(result, type, bound, "result")
-    if definition.rule is not None and not bad:
-        try:
-            expected = definition.rule(Typing(tuple(types), op.attributes, tuple(results), yields))
-        except UserError as error:
-            return [error.diagnostics[0].message]
-        if tuple(expected) != tuple(results):
-            bad.append(f"gives ({_list(expected)}), but ({_list(results)}) is stated")
     return bad
 
 
