@@ -17,8 +17,6 @@ from ..ir.literals import item_bytes
 from ..ir.types import (
     DYNAMIC,
     FloatType,
-    IndexType,
-    IntegerType,
     MemRefType,
     TensorType,
     Type,
@@ -479,9 +477,13 @@ def _buffer(type: Type) -> MemRefType:
     return type
 
 
+def _same_element(a: Type, b: Type) -> None:
+    _require(element_type(a) is element_type(b), f"{a} and {b} differ in element type")
+
+
 def _access(t: Typing, buffer: MemRefType, indices: Sequence[Type], tile: Type) -> None:
     _require(len(indices) == buffer.rank, f"{len(indices)} indices into {buffer}")
-    _require(element_type(tile) is buffer.element, f"{tile} and {buffer} differ in element type")
+    _same_element(tile, buffer)
     rank = len(shape_of(tile))
     dims = find_i64s(t, "dims")
     chosen = dims if dims is not None else range(buffer.rank - rank, buffer.rank)
@@ -508,16 +510,13 @@ def store(t: Typing) -> Types:
 def _positions(indices: Sequence[Type], shape: tuple[int, ...], buffer: MemRefType) -> None:
     _require(len(indices) == buffer.rank, f"{len(indices)} indices into {buffer}")
     for i in indices:
-        _require(
-            isinstance(element_type(i), (IntegerType, IndexType)), f"an index must be an integer, not {i}"
-        )
         _require(shape_of(i) in ((), shape), f"indices {i} for a tile of shape {list(shape)}")
 
 
 def gather_tile(t: Typing) -> Types:
     buffer = _buffer(t.operands[0])
     _positions(t.operands[1:], shape_of(t.results[0]), buffer)
-    _require(element_type(t.results[0]) is buffer.element, f"{t.results[0]} from {buffer}")
+    _same_element(t.results[0], buffer)
     return t.results
 
 
@@ -525,7 +524,7 @@ def scatter_tile(t: Typing) -> Types:
     value, mask, buffer = t.operands[0], t.operands[1], _buffer(t.operands[2])
     _positions(t.operands[3:], shape_of(value), buffer)
     _require(shape_of(mask) == shape_of(value), f"a mask {mask} for {value}")
-    _require(element_type(value) is buffer.element, f"{value} into {buffer}")
+    _same_element(value, buffer)
     return ()
 
 
@@ -561,7 +560,7 @@ def dot_tile(t: Typing) -> Types:
         len(a) == len(b) == len(c) == 2 and a == (c[0], b[0]) and b[1] == c[1],
         f"{lhs} times {rhs} is not {accumulator}",
     )
-    _require(element_type(lhs) is element_type(rhs), f"{lhs} and {rhs} differ in element type")
+    _same_element(lhs, rhs)
     wide = element_type(accumulator)
     narrow = element_type(lhs)
     _require(
