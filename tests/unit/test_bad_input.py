@@ -13,7 +13,12 @@ import pytest
 
 import ngmlir as ng
 from ngmlir.op_graph.errors import MissingValue
-from ngmlir.transformers import UninitializedVariable, make_transformer
+from ngmlir.transformers import (
+    UninitializedVariable,
+    allocate_transformer,
+    make_transformer,
+    set_transformer_factory,
+)
 
 TRANSFORMERS = ["numpy", "cpu"]
 
@@ -141,6 +146,7 @@ def test_calls(name: str) -> None:
     doubled = transformer.computation(x * 2, x)
     located(ng.UserError, "takes 1 values (x", lambda: doubled())
     located(ng.UserError, "but 2 were given", lambda: doubled(1, 2))
+    located(ng.UserError, "takes no values by name, such as x", lambda: doubled(x=1))
     located(MissingValue, "no value for x", lambda: doubled(feed_dict={}))
     located(ng.UserError, "feed_dict is [1]", lambda: doubled(feed_dict=[1]))
     located(ng.UserError, "by position and in feed_dict", lambda: doubled(1, feed_dict={x: 1}))
@@ -182,8 +188,12 @@ def test_transformers_by_name() -> None:
     located(unsupported, "there is no transformer 'tpu'", lambda: make_transformer("tpu"))
     located(unsupported, "there is no transformer '3'", lambda: make_transformer(3))
     located(unsupported, "there is no transformer 'tpu'", lambda: ng.compile(ng.constant(1), target="tpu"))
-    x = matrix()
-    located(ng.UserError, "not a list of placeholders", lambda: ng.compile(x * 2, x))
+    located(
+        ng.UserError,
+        "'numpy' cannot be made with speed: got an unexpected",
+        lambda: allocate_transformer("numpy", speed=1),
+    )
+    located(ng.UserError, "the factory is 3, not a function", lambda: set_transformer_factory(3))
 
 
 # ---- building a graph -------------------------------------------------------------------------------------------
@@ -207,6 +217,12 @@ def test_axes() -> None:
         ng.AxisLengthError, "3 elements on the left and 5", lambda: x + ng.placeholder([ng.make_axis(5, "C")])
     )
     located(ng.AxisLengthError, "2 tensors stacked", lambda: ng.stack([x, x], ng.make_axis(3, "Z")))
+    for wrong in (3, "C", None):
+        located(ng.IncompatibleAxesError, "is no axis", ng.stack, [x], wrong)
+        located(ng.IncompatibleAxesError, "is no axis", ng.slice_axis, wrong, slice(2))
+        located(ng.IncompatibleAxesError, "is no axis", ng.FlattenedAxis, wrong)
+        located(ng.AxisLengthError, "steps of 1 or -1, not by", ng.slice_axis, C, wrong)
+        located(ng.UserError, "is no renaming of axes", ng.map_roles, x, wrong)
     for transformer in map(make_transformer, TRANSFORMERS):
         n = ng.placeholder([ng.make_axis(name="N")])
         located(ng.AxisLengthError, "the length of axis N is not set", transformer.computation(n * 2, n), 1)
@@ -233,6 +249,19 @@ def test_operands() -> None:
     located(ng.NotDifferentiable, "needs an error", lambda: ng.deriv(x * 2, x))
     located(ng.UserError, "the name of an op is a string", lambda: x.named(5))
     located(ng.UserError, "no list of ops", lambda: ng.lift(x))
+
+
+def test_lists() -> None:
+    x, Z = matrix(), ng.make_axis(1, "Z")
+    for wrong in (3, None, x, "x"):
+        located(ng.UserError, "a list of tensors is needed, not", ng.stack, wrong, Z)
+        located(ng.UserError, "a list of tensors is needed, not", ng.concat_along_axis, wrong, Z)
+        located(ng.UserError, "a list of paddings is needed, not", ng.pad, x, wrong)
+        located(ng.UserError, "a list of slices is needed, not", ng.tensor_slice, x, wrong)
+        located(ng.UserError, "a list of placeholders is needed, not", ng.compile, x * 2, wrong)
+        located(ng.UserError, "a list of placeholders is needed, not", ng.lift, [x * 2], wrong)
+    for wrong in ("ab", (1, 2, 3), 1.5, None):
+        located(ng.UserError, "a padding is an integer or a pair", ng.pad, x, [wrong, 0])
 
 
 def test_with_statement_stands_at_the_users_line() -> None:
@@ -276,7 +305,7 @@ def test_control() -> None:
     located(ng.UserError, "gives (carried, outputs)", lambda: ng.scan(lambda s, i: s, one, series, T))
     located(ng.AxisNotFound, "no axis T", lambda: ng.scan(lambda s, i: (s, s), one, ng.constant([1, 2]), T))
     for group in (ng.sequential, ng.doall):
-        located(ng.UserError, "takes a list of ops, not 3", group, 3)
+        located(ng.UserError, "a list of ops is needed, not 3", group, 3)
         located(ng.UserError, "no number and no array", group, [None])
     located(ng.UserError, "3 is no op", lambda: x.add_control_dep(3))
     first = one + 1

@@ -109,8 +109,8 @@ class FlattenedAxis(Axis):
 
     __slots__ = ("axes",)
 
-    def __init__(self, axes: Axes):
-        self.axes = axes
+    def __init__(self, axes: AxesLike):
+        self.axes = axes = make_axes(axes)
         self.name = ".".join(axes.names) if len(axes) != 1 else f"{axes[0].name}."
         if not axes:
             self.name = "empty."
@@ -311,7 +311,11 @@ class AxesMap(Mapping[str, str]):
         def text(axis: Any) -> str:
             return axis.name if isinstance(axis, Axis) else axis
 
-        self._names = {text(a): text(b) for a, b in dict(names).items()}
+        try:
+            pairs = dict(names)
+        except (TypeError, ValueError):
+            fail(UserError, f"{names!r} is no renaming of axes", "write {old: new}")
+        self._names = {text(a): text(b) for a, b in pairs.items()}
         if len(set(self._names.values())) != len(self._names):
             fail(DuplicateAxisNames, f"two axes are mapped to one name in {self._names}")
 
@@ -349,12 +353,19 @@ def make_axes(axes: AxesLike = ()) -> Axes:
         elif isinstance(item, Iterable) and not isinstance(item, str):
             made.append(FlattenedAxis(make_axes(item)))
         else:
-            fail(IncompatibleAxesError, f"{item!r} is no axis", "make one with ng.make_axis(length, name)")
+            check_axis(item)
     return Axes(made)
+
+
+def check_axis(axis: Any) -> None:
+    """IncompatibleAxesError for what is no axis."""
+    if not isinstance(axis, Axis):
+        fail(IncompatibleAxesError, f"{axis!r} is no axis", "make one with ng.make_axis(length, name)")
 
 
 def slice_axis(axis: Axis, s: slice) -> Axis:
     """The axis that a slice of `axis` has; step 1 or -1."""
-    if s.step not in (None, 1, -1):
-        fail(AxisLengthError, f"an axis is sliced by steps of 1 or -1, not {s.step}")
+    check_axis(axis)
+    if not isinstance(s, slice) or s.step not in (None, 1, -1):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fail(AxisLengthError, f"an axis is sliced by steps of 1 or -1, not by {s!r}")
     return Axis(len(range(*s.indices(axis.known_length))), axis.name)

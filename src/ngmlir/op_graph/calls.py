@@ -1,23 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that users hand over: checked where they are handed over, not where they would fail."""
+"""Functions and lists that users hand over: checked where they are handed over, not where they would fail."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .errors import UserError, fail
+from .node import Op
+
+
+def listed(values: Any, kind: str) -> list[Any]:
+    """The values of a list, or of any other iterable; UserError for one that is none."""
+    if isinstance(values, (Op, str)) or not isinstance(values, Iterable):
+        fail(UserError, f"a list of {kind} is needed, not {values!r}", "write [x] for a single one")
+    return [*values]
 
 
 def takes(function: Any, count: int, what: str) -> None:
     """UserError unless `function` can be called with `count` values by position."""
     if not callable(function):
         fail(UserError, f"{what} is {function!r}, not a function", "write `lambda: ...` around a value")
+    if wrong := _mismatch(function, range(count), {}):
+        fail(UserError, f"{what} is called with {count} value{'s' * (count != 1)}: {wrong}")
+
+
+def takes_named(function: Any, named: Mapping[str, Any], what: str) -> None:
+    """UserError unless `function` can be called with these arguments by name."""
+    if wrong := _mismatch(function, (), named):
+        fail(UserError, f"{what} cannot be made with {', '.join(named) or 'no arguments'}: {wrong}")
+
+
+def _mismatch(function: Any, values: Iterable[Any], named: Mapping[str, Any]) -> str:
+    """Why a function cannot be called so; empty where it can."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # some of C's functions do not tell
+        return ""  # some of C's functions do not tell
     try:
-        signature.bind(*range(count))
+        signature.bind(*values, **named)
     except TypeError as error:
-        fail(UserError, f"{what} is called with {count} value{'s' * (count != 1)}: {error}")
+        return str(error)
+    return ""

@@ -22,6 +22,7 @@ from ..ir.verifier import check
 from ..ops import func, ng
 from ..ops.builder import Builder, build_op, function
 from ..support.diagnostics import Bug
+from .calls import listed
 from .errors import AxisLengthError, CycleError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
 from .node import Op, closure, needs
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
@@ -51,7 +52,7 @@ def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), n
     if isinstance(outputs, ComputationOp):
         computation = outputs
     elif isinstance(outputs, Sequence) and all(isinstance(o, Op) for o in outputs):
-        computation = ComputationOp(outputs, inputs)
+        computation = ComputationOp(outputs, listed(inputs, "placeholders"))
     else:
         fail(UserError, f"{outputs!r} is no list of ops", "ng.lift([x], inputs)")
     ops = schedule(computation)

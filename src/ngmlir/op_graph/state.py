@@ -17,7 +17,7 @@ import numpy as np
 from ..ir.types import Type
 from .axes import Axes, AxesLike, make_axes
 from .building import BUILDING
-from .calls import takes
+from .calls import listed, takes
 from .errors import NotAssignable, UserError, fail, limit
 from .node import Op, closure, needs
 from .ordered import OrderedSet
@@ -218,9 +218,9 @@ def set_item(tensor: Tensor, item: Any, value: Any) -> AssignOp:
     return assign(tensor[item], value)
 
 
-def SetItem(tensor: Tensor, *rest: Any) -> AssignOp:
+def SetItem(tensor: Tensor, item: Any, *value: Any) -> AssignOp:
     """`SetItem(x, value)` writes all of x, `SetItem(x, item, value)` a part of it."""
-    return assign(tensor, *rest) if len(rest) == 1 else set_item(tensor, *rest)
+    return set_item(tensor, item, *value) if value else assign(tensor, item)
 
 
 def fill(x: Tensor, scalar: Any) -> AssignOp:
@@ -294,7 +294,7 @@ class ComputationOp(Op):
 
 def doall(ops: Iterable[Any]) -> Op:
     """A group without value and without an order of its own."""
-    return ParallelOp(_members(ops, "doall"))
+    return ParallelOp(_members(ops))
 
 
 def sequential(ops: Iterable[Any]) -> Tensor:
@@ -302,7 +302,7 @@ def sequential(ops: Iterable[Any]) -> Tensor:
 
     List an op again at the end to return a value that was computed earlier.
     """
-    given = _members(ops, "sequential")
+    given = _members(ops)
     if not given:
         fail(UserError, "a sequence of nothing has no value", "give at least one op")
     for op in given:
@@ -312,10 +312,8 @@ def sequential(ops: Iterable[Any]) -> Tensor:
     return SequentialOp([ReadOp(o) if isinstance(o, Tensor) and o.storage is not None else o for o in given])
 
 
-def _members(ops: Iterable[Any], what: str) -> list[Op]:
-    if not isinstance(ops, Iterable) or isinstance(ops, Op):
-        fail(UserError, f"{what} takes a list of ops, not {ops!r}")
-    return [o if isinstance(o, Op) else as_op(o) for o in ops]
+def _members(ops: Iterable[Any]) -> list[Op]:
+    return [o if isinstance(o, Op) else as_op(o) for o in listed(ops, "ops")]
 
 
 def _writes(op: Op) -> Iterator[AssignOp]:

@@ -15,6 +15,7 @@ from ..ir.types import FloatType, IndexType, IntegerType, Type
 from ..ops import ng
 from .axes import Axes, AxesLike, Axis, make_axes
 from .building import BUILDING
+from .calls import listed
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from .node import Op
 from .tensor import Tensor
@@ -187,4 +188,4 @@ def as_op(value: Any) -> Tensor:
 
 
 def as_ops(values: Any) -> tuple[Tensor, ...]:
-    return tuple(as_op(v) for v in values)
+    return tuple(as_op(v) for v in listed(values, "tensors"))

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..op_graph.errors import UnsupportedTransformerException, UserError, fail
-from ..op_graph.node import Op
+from ..op_graph.calls import listed, takes, takes_named
+from ..op_graph.errors import UnsupportedTransformerException, fail
 from ..op_graph.tensor import Tensor
 from .storage import DeviceBufferStorage, DeviceTensor, UninitializedVariable
 from .transformer import DeviceComputation, Transformer
@@ -39,6 +39,7 @@ class TransformerFactory:
                 f"there is no transformer '{name}'",
                 f"one of {', '.join(transformer_choices())}",
             )
+        takes_named(Transformer.transformers[name], arguments, f"the transformer '{name}'")
         self.name = name
         self.arguments = arguments
 
@@ -62,6 +63,7 @@ def make_transformer_factory(name: str, **arguments: Any) -> TransformerFactory:
 def set_transformer_factory(factory: Callable[[], Transformer]) -> None:
     """What `make_transformer()` without a name uses from now on."""
     global _factory
+    takes(factory, 0, "the factory")
     _factory = factory
 
 
@@ -88,8 +90,6 @@ def compile(returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu") ->
     Variables start from their initial values and keep what is assigned to them from call to call. Raises
     UserError where the graph or the target is wrong, Limit where this version cannot compile an op.
     """
-    if isinstance(inputs, Op):
-        fail(UserError, f"inputs is {inputs.name}, not a list of placeholders", "write [x] for a single one")
-    made = make_transformer(target).computation(returns, *inputs)
+    made = make_transformer(target).computation(returns, *listed(inputs, "placeholders"))
     made.transform()
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Never
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class DeviceComputation:
         self.executor = BACKENDS[self.transformer.transformer_name](self.module, state, lifted.tied)
         self._writes = [state[i] for i in sorted(overwritten)]
 
-    def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None) -> Any:
+    def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, **unknown: Never) -> Any:
         """Runs once: new arrays, in the structure that was asked for.
 
         A value is a number, an array or nested lists, broadcast to its parameter's axes and converted to its type.
@@ -79,6 +79,12 @@ class DeviceComputation:
         UninitializedVariable where a variable is read that nothing has been assigned to.
         """
         self.transformer.check_open()
+        if unknown:
+            fail(
+                UserError,
+                f"a computation takes no values by name, such as {next(iter(unknown))}",
+                "give them by position, or feed_dict={parameter: value}",
+            )
         parameters = self.computation_op.parameters
         if feed_dict is not None:
             if values:

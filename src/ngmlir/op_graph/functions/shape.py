@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...ops import ng
-from ..axes import Axes, AxesLike, AxesMap, Axis, FlattenedAxis, make_axes
+from ..axes import Axes, AxesLike, AxesMap, Axis, FlattenedAxis, check_axis, make_axes
+from ..calls import listed
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor, node_class
 from ..values import as_op, as_ops
@@ -46,7 +47,7 @@ def getitem(x: Tensor, item: Any) -> Tensor:
 
 def tensor_slice(x: Any, slices: Iterable[Any], axes: AxesLike | None = None) -> Tensor:
     """One slice or integer per axis; `axes` renames those of the result."""
-    x, slices = as_op(x), list(slices)
+    x, slices = as_op(x), listed(slices, "slices")
     if len(slices) != len(x.axes):
         fail(
             IncompatibleAxesError,
@@ -218,13 +219,13 @@ def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
 
 def pad(x: Any, paddings: Iterable[Any], axes: AxesLike | None = None) -> Tensor:
     """Zeros around: per axis a number, or (before, after)."""
-    x, paddings = as_op(x), list(paddings)
+    x, paddings = as_op(x), listed(paddings, "paddings")
     if len(paddings) != len(x.axes):
         fail(
             IncompatibleAxesError,
             f"{len(paddings)} paddings for the {len(x.axes)} axes ({', '.join(x.axes.names)})",
         )
-    pairs: list[tuple[int, int]] = [tuple(p) if isinstance(p, Sequence) else (p, p) for p in paddings]
+    pairs = [_padding(p) for p in paddings]
     if any(lo < 0 or hi < 0 for lo, hi in pairs):
         fail(UserError, f"a padding is negative in {pairs}", "slice to remove elements")
     if not any(lo or hi for lo, hi in pairs):
@@ -238,6 +239,14 @@ def pad(x: Any, paddings: Iterable[Any], axes: AxesLike | None = None) -> Tensor
     return made if axes is None else cast_axes(made, axes)
 
 
+def _padding(given: Any) -> tuple[int, int]:
+    try:
+        before, after = given if isinstance(given, Sequence) else (given, given)
+        return operator.index(before), operator.index(after)
+    except (TypeError, ValueError):
+        fail(UserError, f"a padding is an integer or a pair (before, after), not {given!r}")
+
+
 def _alike(xs: Sequence[Tensor]) -> list[Tensor]:
     """All with one element type."""
     return list(xs) if len({x.element for x in xs}) == 1 else [floating(x) for x in xs]
@@ -245,6 +254,7 @@ def _alike(xs: Sequence[Tensor]) -> list[Tensor]:
 
 def stack(x_list: Iterable[Any], axis: Axis, pos: int = 0) -> Tensor:
     """Joined along a new axis that stands at `pos`."""
+    check_axis(axis)
     xs = _alike(as_ops(x_list))
     if not xs:
         fail(UserError, "nothing to stack")
