@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, Union, overload
+from typing import Any, Union, cast, overload
 
 from ..ir.types import DYNAMIC
 from .errors import AxisLengthError, AxisNotFound, DuplicateAxisNames, IncompatibleAxesError, UserError, fail
@@ -39,7 +39,7 @@ class Axis:
     __slots__ = ("_length", "docstring", "name")
 
     def __init__(self, length: int | None = None, name: str | None = None, docstring: str | None = None):
-        if name is not None and not isinstance(name, str):
+        if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             fail(UserError, f"the name of an axis is a string, not {name!r}", "ng.make_axis(length, name)")
         self.name = name if name is not None else f"Axis_{next(_SERIAL)}"
         self.docstring = docstring
@@ -345,19 +345,20 @@ def make_axes(axes: AxesLike = ()) -> Axes:
     if isinstance(axes, Axis):
         return Axes((axes,))
     if isinstance(axes, Mapping):
-        return Axes(Axis(length, str(name)) for name, length in axes.items())
+        lengths = cast("Mapping[str, int | None]", axes)  # of the iterables the one with items
+        return Axes(Axis(length, str(name)) for name, length in lengths.items())
     made: list[Axis] = []
-    for item in axes if isinstance(axes, Iterable) else (axes,):
+    for item in axes if isinstance(axes, Iterable) else (axes,):  # pyright: ignore[reportUnnecessaryIsInstance]
         if isinstance(item, Axis):
             made.append(item)
-        elif isinstance(item, Iterable) and not isinstance(item, str):
-            made.append(FlattenedAxis(make_axes(item)))
+        elif isinstance(item, Iterable) and not isinstance(item, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            made.append(FlattenedAxis(item))
         else:
             check_axis(item)
     return Axes(made)
 
 
-def check_axis(axis: Any) -> None:
+def check_axis(axis: object) -> None:
     """IncompatibleAxesError for what is no axis."""
     if not isinstance(axis, Axis):
         fail(IncompatibleAxesError, f"{axis!r} is no axis", "make one with ng.make_axis(length, name)")

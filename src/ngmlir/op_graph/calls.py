@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import UserError, fail
 from .node import Op
 
+T = TypeVar("T")
 
-def listed(values: Any, kind: str) -> list[Any]:
+
+def listed(values: Iterable[T], kind: str) -> list[T]:
     """The values of a list, or of any other iterable; UserError for one that is none."""
-    if isinstance(values, (Op, str)) or not isinstance(values, Iterable):
+    if isinstance(values, (Op, str)) or not isinstance(values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(UserError, f"a list of {kind} is needed, not {values!r}", "write [x] for a single one")
     return [*values]
 

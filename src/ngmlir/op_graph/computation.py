@@ -61,7 +61,21 @@ def computation(returns: Any, *parameters: Any) -> Computation:
     return made
 
 
-def _structure(returns: Any) -> tuple[list[Op], Callable[[Sequence[Any]], Any]]:
+#: What may be asked for: an op (or a number), several, or nothing.
+Returns = (
+    Op
+    | float
+    | Mapping[Any, Any]
+    | set[Any]
+    | frozenset[Any]
+    | list[Any]
+    | tuple[Any, ...]
+    | OrderedSet[Any]
+    | None
+)
+
+
+def _structure(returns: Returns) -> tuple[list[Op], Callable[[Sequence[Any]], Any]]:
     """The ops to compute, and what makes the answer of their values."""
     if returns is None:
         return [], lambda values: None

@@ -8,16 +8,15 @@ carried values of every step, and the gradient of a scan is a scan that itself h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ..ir import core
 from ..ir.types import FloatType
 from ..ops import ng
-from .axes import Axes, Axis
+from .axes import Axes
 from .deriv import Adjoints
 from .node import Op
 from .regions import ControlOp, GraphRegion, ResultOp, build_region, within
-from .tensor import Tensor
+from .tensor import Tensor, as_tensor
 from .verbs import VERBS
 
 Deltas = Sequence["Tensor | None"]
@@ -32,7 +31,7 @@ def _copied(
     for op in region.inside():
         if op not in copies:
             copies[op] = _copy(op, copies)
-    return tuple(copies.get(r.forwarded, r.forwarded) for r in region.results)  # type: ignore[misc]
+    return tuple(as_tensor(copies.get(r.forwarded, r.forwarded)) for r in region.results)
 
 
 def _copy(op: Op, copies: Mapping[Op, Op]) -> Op:
@@ -41,11 +40,14 @@ def _copy(op: Op, copies: Mapping[Op, Op]) -> Op:
     if isinstance(op, ControlOp):
         made: Op = _copy_control(op, copies)
     elif isinstance(op, ResultOp):
-        return args[0].results[op.index]  # type: ignore[attr-defined, no-any-return]
+        (control,) = args
+        assert isinstance(control, ControlOp)
+        return control.results[op.index]
     else:
+        op = as_tensor(op)
         made = object.__new__(type(op))
         made.__dict__.update(op.__dict__)
-        fresh = Tensor(args, dict(op.attributes), op.axes, op.element)  # type: ignore[attr-defined]
+        fresh = Tensor(args, dict(op.attributes), op.axes, op.element)
         made.__dict__.update({k: v for k, v in fresh.__dict__.items() if k not in ("schemas", "storage")})
         made.__dict__.pop("_adjoints", None)
     made.location = op.location
@@ -57,13 +59,13 @@ def _copy_control(op: ControlOp, copies: Mapping[Op, Op]) -> ControlOp:
         return lambda *parameters: _copied(region, parameters, copies)
 
     regions = [build_region([(p.axes, p.element) for p in r.parameters], body(r)) for r in op.regions]
-    operands: Any = [copies.get(o.forwarded, o.forwarded) for o in op.operands]
+    operands = [as_tensor(copies.get(o.forwarded, o.forwarded)) for o in op.operands]
     return ControlOp(
         op.kind, operands, regions, [(r.axes, r.element) for r in op.results], dict(op.attributes)
     )
 
 
-def _seeded(results: Sequence[Tensor], deltas: Deltas, of: Sequence[Op]) -> list[Tensor]:
+def _seeded(results: Sequence[Tensor], deltas: Deltas, of: Sequence[Tensor]) -> list[Tensor]:
     """The gradients of `results`, weighted with `deltas`, with respect to `of`; zeros where there is no dependence.
 
     What lies below `of` is not looked at: it belongs to the graph around the region.
@@ -79,24 +81,34 @@ def _seeded(results: Sequence[Tensor], deltas: Deltas, of: Sequence[Op]) -> list
             if made is not None:
                 known = totals[i]
                 totals[i] = made if known is None else VERBS.add(known, made)
-    return [VERBS.number_like(0, op) if t is None else t for t, op in zip(totals, of, strict=True)]  # type: ignore[arg-type]
+    return [VERBS.number_like(0, op) if t is None else t for t, op in zip(totals, of, strict=True)]
 
 
 def _if_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool]) -> Deltas:
     """The same condition chooses between the gradients of the branches."""
-    targets = [a for a, use in zip(op.args, wanted, strict=True) if use]
-    regions = [build_region((), lambda r=r: _seeded(_copied(r, ()), deltas, targets)) for r in op.regions]  # type: ignore[misc]
-    made = ControlOp(op.kind, op.operands, regions, [(t.axes, t.element) for t in targets])  # type: ignore[attr-defined]
+    targets = [as_tensor(a) for a, use in zip(op.args, wanted, strict=True) if use]
+
+    def backward(region: GraphRegion) -> GraphRegion:
+        return build_region((), lambda: _seeded(_copied(region, ()), deltas, targets))
+
+    made = ControlOp(
+        op.kind, op.operands, [backward(r) for r in op.regions], [(t.axes, t.element) for t in targets]
+    )
     given = iter(made.results)
     return [next(given) if use else None for use in wanted]
 
 
+def _carried(scan: ControlOp) -> int:
+    """How many operands of a scan are handed on from step to step."""
+    return scan.attributes["carried"]
+
+
 def _with_saved_states(op: ControlOp) -> tuple[Tensor, ...]:
     """The carried values that each step of a scan began with. The scan is replaced by one that also gives these."""
-    saved = op.__dict__.get("saved_states")
+    saved: tuple[Tensor, ...] | None = op.__dict__.get("saved_states")
     if saved is None:
-        (region,), carried = op.regions, op.attributes["carried"]
-        axis: Axis = op.operands[carried].axes[0]
+        (region,), carried = op.regions, _carried(op)
+        axis = op.operands[carried].axes[0]
         states = [(Axes((axis, *p.axes)), p.element) for p in region.parameters[:carried]]
         types = [*((r.axes, r.element) for r in op.results), *states]
         with within(op.region):
@@ -117,11 +129,11 @@ def _scan_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool]) -> Del
 
     It carries the gradients of the carried values, and sums up those of the captured ones.
     """
-    (region,), carried = op.regions, op.attributes["carried"]
+    (region,), carried = op.regions, _carried(op)
     states = _with_saved_states(op)
     sequences, captured = (
         op.operands[carried:],
-        [c for c, use in zip(op.captured, wanted[op.operand_count :], strict=True) if use],
+        [as_tensor(c) for c, use in zip(op.captured, wanted[op.operand_count :], strict=True) if use],
     )
     numbers = [i for i, p in enumerate(region.parameters) if isinstance(p.element, FloatType)]
     floats = [i for i in numbers if i < carried]
@@ -156,7 +168,7 @@ def _scan_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool]) -> Del
     )  # fmt: skip
     results = made.results
     to_operand = dict(zip([*floats, *slices], [*results[: len(floats)], *results[len(start) :]], strict=True))
-    to_captured = dict(zip(captured, results[len(floats) : len(start)], strict=True))
+    to_captured = dict[Op, Tensor](zip(captured, results[len(floats) : len(start)], strict=True))
     return [*(to_operand.get(i) for i in range(op.operand_count)), *(to_captured.get(c) for c in op.captured)]
 
 

@@ -19,7 +19,7 @@ from .functions.elementwise import StopGradientOp
 from .node import Op, closure, sources_first
 from .regions import ControlOp, ResultOp
 from .state import ReadOp, SequentialOp
-from .tensor import Tensor
+from .tensor import Tensor, as_tensor
 from .values import ConstantOp, as_op
 from .verbs import VERBS, cast, resolved
 
@@ -63,7 +63,7 @@ class Adjoints:
         if not any(wanted):
             return
         assert isinstance(op, Tensor)
-        args: list[Tensor] = [a.forwarded for a in op.args]  # type: ignore[misc]
+        args = [as_tensor(a.forwarded) for a in op.args]
         attributes = attributes_of(op.operation, resolved(op.attributes))
         applied = Applied(op.operation, args, [op], attributes, wanted)
         for arg, made, use in zip(

@@ -51,7 +51,7 @@ def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), n
     """The program that computes `outputs`, in one function. Its arguments: `inputs`, then other storage."""
     if isinstance(outputs, ComputationOp):
         computation = outputs
-    elif isinstance(outputs, Sequence) and all(isinstance(o, Op) for o in outputs):
+    elif isinstance(outputs, Sequence) and all(isinstance(o, Op) for o in outputs):  # pyright: ignore[reportUnnecessaryIsInstance]
         computation = ComputationOp(outputs, listed(inputs, "placeholders"))
     else:
         fail(UserError, f"{outputs!r} is no list of ops", "ng.lift([x], inputs)")
@@ -59,7 +59,7 @@ def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), n
     parameters = [_parameter(p) for p in computation.parameters]
     found = sorted((op for op in ops if isinstance(op, AssignableTensorOp)), key=lambda op: op.serial)
     storages = [*parameters, *(op for op in found if op not in parameters)]
-    names = [s._name or f"{s.role.value}{i}" for i, s in enumerate(storages)]
+    names = [s.given_name or f"{s.role.value}{i}" for i, s in enumerate(storages)]
     block = Block([_static(s) for s in storages], names)
     lifting = _Lifting(block, dict(zip(storages, block.args, strict=True)))
     for op in ops:
@@ -196,8 +196,9 @@ class _Lifting:
                 self.values[op] = self.read(op.args[0])
             case Tensor() if op.operation is not None:
                 self.values[op] = self.plain(op, [self.read(a) for a in op.args])
-            case _ if op.is_tensor_op:
-                raise Bug(f"{op!r} cannot be lifted", op.location)
+            case _:  # a group has no value; its members run by themselves
+                if op.is_tensor_op:
+                    raise Bug(f"{op!r} cannot be lifted", op.location)
 
     def read(self, op: Op) -> Value:
         """The value of an op; of a storage (or a view of one) the value that it has now."""
@@ -233,7 +234,7 @@ class _Lifting:
             resolved(op.attributes),
             types=[type],
             location=op.location,
-            names=[op._name],
+            names=[op.given_name],
         )
         if made.result.type is not type:
             fail(

@@ -11,7 +11,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from ..ir import core
 from ..support.diagnostics import Location
@@ -58,15 +58,14 @@ class Op:
         self.schemas: list[Any] = []
         self.storage: Op | None = None  # the storage that this is, or is a view of
         self.withdrawn = False  # a write that a sequence has taken over
-        self._name = ""
+        self.replaced: Iterable[Op] = ()  # the writes that were pending before this one
+        self.given_name = ""
         self._forward: Op | _Invalid | None = None
         self._automatic: list[Op] = []
         self._explicit: list[Op] = []
-        pending = context.pending[-1]
-        if pending:
+        if context.pending[-1]:
             for arg in self.args:
-                if arg.storage is not None and arg.storage in pending:
-                    self._automatic += pending[arg.storage]
+                self.wait_for_pending(arg.storage)
         for recorder in context.recorders:
             recorder.append(self)
 
@@ -75,7 +74,7 @@ class Op:
     @property
     def name(self) -> str:
         """Unique; settable."""
-        return self._name or f"{type(self).__name__}_{self.serial}"
+        return self.given_name or f"{type(self).__name__}_{self.serial}"
 
     @name.setter
     def name(self, name: str) -> None:
@@ -83,7 +82,7 @@ class Op:
             fail(UserError, f"the name of an op is a string, not {name!r}")
         if _NAMED.get(name, self) is not self:
             name = f"{name}_{self.serial}"
-        self._name = name
+        self.given_name = name
         _NAMED[name] = self
 
     def named(self: O, name: str) -> O:
@@ -113,6 +112,11 @@ class Op:
     def other_deps(self) -> OrderedSet[Op]:
         """Ops that must run before this one without being data; add to them with `add_control_dep`."""
         return OrderedSet([*self._explicit, *standing(self._automatic)])
+
+    def wait_for_pending(self, storage: Op | None) -> None:
+        """Makes the writes that are pending on a storage run before this op."""
+        if storage is not None:
+            self._automatic += BUILDING.pending[-1].get(storage, ())
 
     control_deps = other_deps
 
@@ -193,11 +197,15 @@ class Op:
 
     def variables(self) -> list[Tensor]:
         """The trainable variables that this op is computed from, in order of creation."""
-        return [op for op in Op.ordered_ops([self]) if getattr(op, "is_trainable", False)]  # type: ignore[misc]
+        return [op for op in self._tensors() if op.is_trainable]
 
     def placeholders(self) -> list[Tensor]:
         """The placeholders that this op is computed from, in order of creation."""
-        return [op for op in Op.ordered_ops([self]) if getattr(op, "is_placeholder", False)]  # type: ignore[misc]
+        return [op for op in self._tensors() if op.is_placeholder]
+
+    def _tensors(self) -> list[Tensor]:
+        # The class itself is defined above this one.
+        return [cast("Tensor", op) for op in Op.ordered_ops([self]) if op.is_tensor_op]
 
     @staticmethod
     def ordered_ops(roots: Iterable[Op]) -> list[Op]:
@@ -225,7 +233,7 @@ def standing(writers: Iterable[Op]) -> Iterator[Op]:
     """The writes themselves, or, of a withdrawn one, those that stood before it."""
     for writer in writers:
         if writer.withdrawn:
-            yield from standing(writer.replaced)  # type: ignore[attr-defined]
+            yield from standing(writer.replaced)
         else:
             yield writer
 

@@ -47,7 +47,7 @@ class OrderedSet(MutableSet[T], Generic[T]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, OrderedSet):
-            return list(self) == list(other)
+            return [*self] == [*other]
         return isinstance(other, (set, frozenset)) and set(self._members) == other
 
     __hash__ = None

@@ -19,7 +19,7 @@ from .building import BUILDING
 from .errors import OutsideRegion, fail
 from .node import Op, closure, needs, sources_first
 from .ordered import OrderedSet
-from .tensor import Tensor
+from .tensor import Tensor, as_tensor
 
 
 class RegionParameter(Tensor):
@@ -113,11 +113,12 @@ class ControlOp(Op):
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        return self.args[: self.operand_count]  # type: ignore[return-value]
+        return tuple(map(as_tensor, self.args[: self.operand_count]))
 
     @property
-    def captured(self) -> tuple[Tensor, ...]:
-        return self.args[self.operand_count :]  # type: ignore[return-value]
+    def captured(self) -> tuple[Op, ...]:
+        """Values from around the regions, and writes that their ops wait for."""
+        return self.args[self.operand_count :]
 
 
 class ResultOp(Tensor):
@@ -129,4 +130,6 @@ class ResultOp(Tensor):
 
     @property
     def control(self) -> ControlOp:
-        return self.args[0].forwarded  # type: ignore[return-value]
+        control = self.args[0].forwarded
+        assert isinstance(control, ControlOp)
+        return control

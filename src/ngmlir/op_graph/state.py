@@ -21,7 +21,7 @@ from .calls import listed, takes
 from .errors import NotAssignable, UserError, fail, limit
 from .node import Op, closure, needs
 from .ordered import OrderedSet
-from .tensor import Tensor
+from .tensor import Index, Tensor, as_tensor
 from .values import as_array, as_op, element_of, numbers
 
 
@@ -60,7 +60,7 @@ class AssignableTensorOp(Tensor):
         super().__init__((), None, axes, element)
         self.role = role
         self.storage = self
-        self._initializers: OrderedSet[Op] = OrderedSet()
+        self._initializer: InitTensorOp | None = None
         if isinstance(initial_value, Tensor):
             if initial_value.const is None:
                 fail(
@@ -73,18 +73,16 @@ class AssignableTensorOp(Tensor):
                 takes(initial_value, 1, "the initial value")
             else:
                 initial_value = as_array(initial_value, axes, element, "the initial value")
-            self._initializers.add(InitTensorOp(self, initial_value))
+            self._initializer = InitTensorOp(self, initial_value)
 
     @property
     def initializers(self) -> OrderedSet[Op]:
-        return self._initializers
+        return OrderedSet(() if self._initializer is None else (self._initializer,))
 
     @property
     def initial_value(self) -> Callable[[], np.ndarray[Any, Any]] | None:
         """Gives the initial value, if there is one."""
-        for op in self._initializers:
-            return op.array  # type: ignore[attr-defined, no-any-return]
-        return None
+        return None if self._initializer is None else self._initializer.array
 
     @property
     def is_placeholder(self) -> bool:
@@ -176,13 +174,13 @@ class AssignOp(Op):
             limit("a loop or branch cannot assign", "hand the value on as a result and assign it after")
         super().__init__([target, value])
         self.written: Op = target.storage
-        self.replaced: OrderedSet[Op] = target.user_deps
+        self.replaced = target.user_deps
         self.pending = BUILDING.pending[-1]
         target.user_deps = OrderedSet([self])
 
     @property
     def target(self) -> Tensor:
-        return self.args[0]  # type: ignore[return-value]
+        return as_tensor(self.args[0])
 
     def withdraw(self) -> None:
         """Takes this write out of the creation order; the writes before it are pending again."""
@@ -198,7 +196,7 @@ class AssignOp(Op):
 
 def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
     """Writes `rvalue`, broadcast to the axes of `lvalue`, when it runs; gives the write."""
-    if not isinstance(lvalue, Tensor):
+    if not isinstance(lvalue, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(NotAssignable, f"{lvalue!r} is no tensor, nothing can be assigned to it")
     family = lvalue.family
     if not isinstance(rvalue, Tensor):
@@ -210,7 +208,7 @@ def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
     return AssignOp(lvalue, value)
 
 
-def set_item(tensor: Tensor, item: Any, value: Any) -> AssignOp:
+def set_item(tensor: Tensor, item: Index | tuple[Index, ...], value: Any) -> AssignOp:
     """Writes to the part of a storage that `tensor[item]` reads."""
     parts = item if isinstance(item, tuple) else (item,)
     if any(isinstance(p, slice) and p.step is not None and p.step <= 0 for p in parts):
@@ -238,10 +236,8 @@ def value_of(tensor: Any) -> Tensor:
 
 def _pull(op: Op, members: Iterable[Op]) -> None:
     """A group also runs what is pending on the storage that it is given."""
-    pending = BUILDING.pending[-1]
     for member in members:
-        if member.storage is not None:
-            op._automatic += pending.get(member.storage, ())
+        op.wait_for_pending(member.storage)
 
 
 class ParallelOp(Op):

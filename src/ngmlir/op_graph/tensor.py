@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 from ..ir import core
 from ..ir.attributes import AxesAttr
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 #: Slices of storage are views too, though the dialect calls only ops that keep every element so.
 _VIEWS_BESIDES = frozenset({"ng.slice"})
+
+
+#: What may stand in `x[...]`, for one axis.
+Index = SupportsIndex | slice | EllipsisType
 
 
 class Tensor(Op):
@@ -170,10 +175,10 @@ class Tensor(Op):
     def __ge__(self, other: Any) -> Tensor:
         return self.family.greater_equal(self, other)
 
-    def __getitem__(self, item: Any) -> Tensor:
+    def __getitem__(self, item: Index | tuple[Index, ...]) -> Tensor:
         return self.family.getitem(self, item)
 
-    def __setitem__(self, item: Any, value: Any) -> None:
+    def __setitem__(self, item: Index | tuple[Index, ...], value: Any) -> None:
         self.family.set_item(self, item, value)
 
     def __iter__(self) -> Any:
@@ -185,6 +190,12 @@ class Tensor(Op):
         )
 
 
+def as_tensor(op: Op) -> Tensor:
+    """An op of which is known that it has a value."""
+    assert isinstance(op, Tensor), f"{op!r} has no value"
+    return op
+
+
 def tensor_type(axes: Axes, element: Type) -> TensorType:
     return TensorType(axes.shape, element, AxesAttr(*axes.names))
 
@@ -192,7 +203,9 @@ def tensor_type(axes: Axes, element: Type) -> TensorType:
 @cache
 def node_class(operation: type[core.Op]) -> type[Tensor]:
     """The class of the nodes that are one `operation` with one result; it has the operation's name."""
-    view = "view" in operation.definition.traits or operation.name in _VIEWS_BESIDES  # type: ignore[union-attr]
+    definition = operation.definition
+    assert definition is not None
+    view = "view" in definition.traits or operation.name in _VIEWS_BESIDES
     return type(
         operation.__name__,
         (Tensor,),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from typing import cast as cast_type
 
 import numpy as np
 
@@ -163,12 +164,12 @@ def _agree(a: Type, b: Type) -> bool:
 
 def resolved(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Attribute values in which an axis stands for the length that it has now."""
-    return {
-        name: tuple([v.size if isinstance(v, Axis) else v for v in value])
-        if isinstance(value, tuple)
-        else value
-        for name, value in attributes.items()
-    }
+    made = dict(attributes)
+    for name, value in attributes.items():
+        if isinstance(value, tuple):
+            lengths = cast_type("tuple[int | Axis, ...]", value)
+            made[name] = tuple([v.size if isinstance(v, Axis) else v for v in lengths])
+    return made
 
 
 def axes_of_type(type: Type, known: Sequence[Axes]) -> Axes:

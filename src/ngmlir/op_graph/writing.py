@@ -14,7 +14,7 @@ from ..ops import ng
 from ..ops.builder import Builder
 from .errors import NotAssignable, fail
 from .node import Op
-from .tensor import Tensor
+from .tensor import Tensor, as_tensor
 from .verbs import resolved
 
 
@@ -22,7 +22,7 @@ def written(builder: Builder, view: Tensor, value: Value, read: Callable[[Op], V
     """The contents of the storage below `view` after `value` has been written to the view."""
     if not view.is_view:
         return value
-    base: Tensor = view.args[0].forwarded  # type: ignore[assignment]
+    base = as_tensor(view.args[0].forwarded)
     attributes = resolved(view.attributes)
     if view.operation is ng.SliceOp:
         places = list(zip(attributes["starts"], attributes["limits"], attributes["steps"], strict=True))

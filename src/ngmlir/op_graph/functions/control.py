@@ -18,8 +18,11 @@ from ..verbs import cast as cast_elements
 from .coerce import broadcast
 from .shape import axes_with_order
 
+#: What a body gives: a value, or several.
+Outputs = Tensor | float | tuple[Any, ...] | list[Any]
 
-def _tuple(value: Any) -> tuple[Tensor, ...]:
+
+def _tuple(value: Outputs) -> tuple[Tensor, ...]:
     return tuple(as_op(v) for v in value) if isinstance(value, (tuple, list)) else (as_op(value),)
 
 
@@ -117,7 +120,7 @@ def scan(
 
     def step(*values: Tensor) -> Sequence[Tensor]:
         nonlocal single_output
-        result = body(pack(values[: len(start)], initial), pack(values[len(start) :], sequences))
+        result: Outputs = body(pack(values[: len(start)], initial), pack(values[len(start) :], sequences))
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             fail(
                 UserError,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..axes import Axes, AxesLike, make_axes
 from ..errors import AxisNotFound, UnmatchedAxesError, fail
-from ..tensor import Tensor
+from ..tensor import Tensor, as_tensor
 from ..values import as_op
 from ..verbs import VERBS
 from .coerce import broadcast, floating, result_axes
@@ -74,7 +74,7 @@ def log_softmax(x: Any, normalization_axes: AxesLike | None = None) -> Tensor:
 def sigmoid(x: Any) -> Tensor:
     """1 / (1 + exp(-x))."""
     made = unary("sigmoid", x)
-    made.schemas.append(Sigmoid(made.args[0]))  # type: ignore[arg-type]
+    made.schemas.append(Sigmoid(as_tensor(made.args[0])))
     return made
 
 

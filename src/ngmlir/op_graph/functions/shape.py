@@ -11,7 +11,7 @@ from ...ops import ng
 from ..axes import Axes, AxesLike, AxesMap, Axis, FlattenedAxis, check_axis, make_axes
 from ..calls import listed
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
-from ..tensor import Tensor, node_class
+from ..tensor import Index, Tensor, node_class
 from ..values import as_op, as_ops
 from ..verbs import VERBS
 from .coerce import broadcast, floating
@@ -28,9 +28,9 @@ def _rename(x: Tensor, axes: Axes) -> Tensor:
 # ---- slices
 
 
-def getitem(x: Tensor, item: Any) -> Tensor:
+def getitem(x: Tensor, item: Index | tuple[Index, ...]) -> Tensor:
     """`x[...]`: an integer drops its axis, a slice keeps the axis' name; `...` stands for whole axes."""
-    parts: list[Any] = list(item) if isinstance(item, tuple) else [item]
+    parts = list(item) if isinstance(item, tuple) else [item]
     ellipses = [i for i, p in enumerate(parts) if p is Ellipsis]
     if len(ellipses) > 1:
         fail(UserError, "`...` stands once in an index")
@@ -45,7 +45,7 @@ def getitem(x: Tensor, item: Any) -> Tensor:
     return tensor_slice(x, [*parts, *[slice(None)] * (len(x.axes) - len(parts))])
 
 
-def tensor_slice(x: Any, slices: Iterable[Any], axes: AxesLike | None = None) -> Tensor:
+def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesLike | None = None) -> Tensor:
     """One slice or integer per axis; `axes` renames those of the result."""
     x, slices = as_op(x), listed(slices, "slices")
     if len(slices) != len(x.axes):
@@ -217,7 +217,7 @@ def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
 # ---- joining and padding
 
 
-def pad(x: Any, paddings: Iterable[Any], axes: AxesLike | None = None) -> Tensor:
+def pad(x: Any, paddings: Iterable[int | Sequence[int]], axes: AxesLike | None = None) -> Tensor:
     """Zeros around: per axis a number, or (before, after)."""
     x, paddings = as_op(x), listed(paddings, "paddings")
     if len(paddings) != len(x.axes):
@@ -239,7 +239,7 @@ def pad(x: Any, paddings: Iterable[Any], axes: AxesLike | None = None) -> Tensor
     return made if axes is None else cast_axes(made, axes)
 
 
-def _padding(given: Any) -> tuple[int, int]:
+def _padding(given: int | Sequence[int]) -> tuple[int, int]:
     try:
         before, after = given if isinstance(given, Sequence) else (given, given)
         return operator.index(before), operator.index(after)
