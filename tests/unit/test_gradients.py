@@ -331,6 +331,25 @@ def test_loops_and_branches() -> None:
         )
 
 
+@pytest.mark.parametrize("way", ["the value", "part of the value", "a group in it"])
+def test_sequences_in_the_body_of_a_scan(way: str) -> None:
+    T = ng.make_axis(4, "T")
+    w = ng.variable([], initial_value=2.0)
+
+    def body(carried: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        if way == "the value":
+            new = ng.sequential([x + 1, carried * w + x * x])
+        elif way == "part of the value":
+            new = ng.sequential([carried * w]) + x * x
+        else:
+            new = ng.sequential([ng.doall([x + 1]), carried * w]) + x * x
+        return new, new
+
+    last, _ = ng.scan(body, ng.constant(1.0), ng.constant([1.0, 2.0, 3.0, 4.0], [T]), T)
+    for target in ("numpy", "cpu"):
+        assert ng.compile(ng.deriv(last, w), target=target)() == 69
+
+
 def test_gradient_of_a_while_is_refused_with_a_way_out() -> None:
     x = ng.placeholder(())
     y = ng.while_loop(lambda v: v < 10, lambda v: v * 2, x)

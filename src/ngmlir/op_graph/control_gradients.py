@@ -16,6 +16,7 @@ from .axes import Axes
 from .deriv import Adjoints
 from .node import Op
 from .regions import ControlOp, GraphRegion, ResultOp, build_region, within
+from .state import ParallelOp, SequentialOp
 from .tensor import Tensor, as_tensor
 from .verbs import VERBS
 
@@ -29,7 +30,7 @@ def _copied(
     """The results of a region, computed here again from other values of its parameters (and of ops around it)."""
     copies: dict[Op, Op] = {**(around or {}), **dict(zip(region.parameters, parameters, strict=True))}
     for op in region.inside():
-        if op not in copies:
+        if op not in copies and not isinstance(op, ParallelOp):  # a group has no value
             copies[op] = _copy(op, copies)
     return tuple(as_tensor(copies.get(r.forwarded, r.forwarded)) for r in region.results)
 
@@ -39,6 +40,9 @@ def _copy(op: Op, copies: Mapping[Op, Op]) -> Op:
     args = [copies.get(a.forwarded, a.forwarded) for a in op.args]
     if isinstance(op, ControlOp):
         made: Op = _copy_control(op, copies)
+    elif isinstance(op, SequentialOp):
+        # A body writes nothing, so of a sequence its value is all that matters.
+        return copies.get(op.last.forwarded, op.last.forwarded)
     elif isinstance(op, ResultOp):
         (control,) = args
         assert isinstance(control, ControlOp)
