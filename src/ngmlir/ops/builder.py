@@ -15,6 +15,7 @@ from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
 from . import func, ng, tile
 from .fields import attributes_of
 
+Branch = Callable[[], Sequence[Value] | None]
 #: (op, operand types, stated result types, attributes) -> result types.
 _INFERRED: dict[tuple[object, ...], Sequence[Type]] = {}
 
@@ -135,6 +136,15 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         with self.region(index, *[c.type for c in carried]) as (region, (position, *values)):
             self.end(ng.YieldOp, *body(position, values))
         return self.for_(low, high, stride, carried, types=[c.type for c in carried], regions=[region])
+
+    def branch(self, condition: Value, then: Branch, otherwise: Branch = lambda: ()) -> Sequence[Value]:
+        """`ng.if`; each function builds a branch and gives what it yields, if anything."""
+        with self.region() as (first, _):
+            values = then() or ()
+            self.end(ng.YieldOp, *values)
+        with self.region() as (second, _):
+            self.end(ng.YieldOp, *(otherwise() or ()))
+        return self.if_(condition, types=[v.type for v in values], regions=[first, second])
 
 
 def function(

@@ -14,7 +14,7 @@ from functools import cache
 from ..decl.home import folder
 from ..ir.attributes import UnitAttr
 from ..ir.core import Module, Op, Value, callee
-from ..ir.types import FloatType, IntegerType, Type, VectorType, element_type, f32, i1, with_element
+from ..ir.types import FloatType, IntegerType, Type, VectorType, element_type, f32, i1, shape_of, with_element
 from ..ops import ng
 from ..ops.builder import Builder
 from ..ops.words import from_text
@@ -122,13 +122,12 @@ class _Inliner:
     def rarely(self, condition: Value, symbol: str, arguments: Sequence[Value], usual: Value) -> Value:
         """`symbol(arguments)` in the lanes where the condition holds; not computed at all if it holds in none."""
         builder = self.builder
-        some = builder.any(condition, axes=range(len(condition.type.shape)))  # type: ignore[attr-defined]
-        with builder.region() as (then, _):
-            special = self.inline(symbol, arguments)
-            builder.end(ng.YieldOp, builder.select(condition, special, usual))
-        with builder.region() as (otherwise, _):
-            builder.end(ng.YieldOp, usual)
-        return builder.if_(some, types=[usual.type], regions=[then, otherwise])[0]
+        some = builder.any(condition, axes=range(len(shape_of(condition.type))))
+
+        def special() -> Sequence[Value]:
+            return [builder.select(condition, self.inline(symbol, arguments), usual)]
+
+        return builder.branch(some, special, lambda: [usual])[0]
 
 
 def integer_power(builder: Builder, base: Value, exponent: Value) -> Value:

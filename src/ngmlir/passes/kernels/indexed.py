@@ -6,7 +6,6 @@ from __future__ import annotations
 from ...ir.core import Op, Value
 from ...ir.types import IntegerType, VectorType, element_type, i64, index, shape_of
 from ...ops.fields import get_i64, get_str
-from ...ops.ng import YieldOp
 from ...support.target import Target
 from .frame import Span
 from .single import Single, SingleFrame, merged, vector
@@ -154,10 +153,11 @@ def scatter_kernel(op: Op, target: Target) -> Single:
         zero, extent = b.number(0, i64), b.number(size, i64)
         place = b.select(b.less(place, zero), b.add(place, extent), place)
         inside = b.bitwise_and(b.greater_equal(place, zero), b.less(place, extent))
-        with b.region() as (then, _):
+
+        def change() -> None:
             at = b.cast(place, type=index)
 
-            def change(span: Span, _: object) -> tuple[()]:
+            def tile(span: Span, _: object) -> tuple[()]:
                 type = vector(span.size, element) if after > 1 else element
                 new = b.load(updates, [row.start, number.start, span.start], type=type, masked=span.masked)
                 if combine != "set":
@@ -166,11 +166,9 @@ def scatter_kernel(op: Op, target: Target) -> Single:
                 b.store(new, result, [row.start, at, span.start], masked=span.masked)
                 return ()
 
-            frame.tiles(after, frame.width, (), change)
-            b.end(YieldOp)
-        with b.region() as (otherwise, _):
-            b.end(YieldOp)
-        b.if_(inside, types=(), regions=[then, otherwise])
+            frame.tiles(after, frame.width, (), tile)
+
+        b.branch(inside, change)
 
     frame.nest((before, count), update)
     return frame.done()

@@ -10,7 +10,6 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
 from ...ops.fields import get_i64, get_i64s
-from ...ops.ng import YieldOp
 from ...support.target import Target
 from .frame import Span
 from .single import Single, SingleFrame
@@ -66,14 +65,11 @@ def transpose_kernel(op: Op, target: Target) -> Single:
         if frame.masks or rest == 0:
             block(others, Span(start, side, frame.masks and rest != 0), spans[1])
             return
-        regions = []
-        for size in (side, rest):
-            with b.region() as (region, _):
-                block(others, Span(start, size), spans[1])
-                b.end(YieldOp)
-            regions.append(region)
-        whole = b.less(number.start, b.index(result[inner] // side))
-        b.if_(whole, types=(), regions=regions)
+        b.branch(
+            b.less(number.start, b.index(result[inner] // side)),
+            lambda: block(others, Span(start, side), spans[1]),
+            lambda: block(others, Span(start, rest), spans[1]),
+        )
 
     frame.visit(frame.sizes, side, stripe)
     return frame.done()
@@ -91,12 +87,7 @@ def _merged_transpose(shape: Sequence[int], order: Sequence[int]) -> tuple[list[
         else:
             runs.append([d])
     by_operand = sorted(runs, key=lambda run: run[0])
-    sizes = []
-    for run in by_operand:
-        size = 1
-        for d in run:
-            size *= shape[d]
-        sizes.append(size)
+    sizes = [prod(shape[d] for d in run) for run in by_operand]
     return sizes, [by_operand.index(run) for run in runs]
 
 

@@ -12,7 +12,6 @@ from ...ir.core import Block, Op, Value
 from ...ir.types import MemRefType, Type, VectorType, i64, index
 from ...ops import tile as tile_ops
 from ...ops.builder import Builder, function
-from ...ops.ng import YieldOp
 from ...support.diagnostics import Location
 from .product import Product
 
@@ -94,16 +93,12 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
         if packing.rows > full:
             band(b.index(full), packing.rows - full)
 
-    if packing.columns % packing.width == 0:
+    rest = packing.columns % packing.width
+    if rest == 0:
         copy(packing.width)
     else:
-        regions = []
-        for width in (packing.width, packing.columns % packing.width):
-            with b.region() as (region, _):
-                copy(width)
-                b.end(YieldOp)
-            regions.append(region)
-        b.if_(b.less(panel, b.index(packing.shape[-3] - 1)), types=(), regions=regions)
+        whole = b.less(panel, b.index(packing.shape[-3] - 1))
+        b.branch(whole, lambda: copy(packing.width), lambda: copy(rest))
     b.end(tile_ops.ReturnOp)
     attributes: dict[str, Attribute] = {"grid": integers(grid), "outputs": IntegerAttr(1, i64)}
     return function(name, block, attributes, kind=tile_ops.KernelOp, location=location)

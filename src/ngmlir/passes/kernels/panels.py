@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, VectorType
-from ...ops.ng import YieldOp
 from ...support.target import Target
 from .plan import Kernel, Plan
 from .product import Product, split, store_epilogue
@@ -175,16 +174,12 @@ class PanelKernel:
             body(b.index(0), size)
             return
         start = b.multiply(self.places[which], b.index(block))
-        if size % block == 0:
+        rest = size % block
+        if rest == 0:
             body(start, block)
             return
-        regions = []
-        for part in (block, size % block):
-            with b.region() as (region, _):
-                body(start, part)
-                b.end(YieldOp)
-            regions.append(region)
-        b.if_(b.less(self.places[which], b.index(size // block)), types=(), regions=regions)
+        whole = b.less(self.places[which], b.index(size // block))
+        b.branch(whole, lambda: body(start, block), lambda: body(start, rest))
 
     def block(self, row: Value, rows: int, column: Value, columns: int) -> None:
         """A block of the result: all of the depth at once, or a block of it after the other."""
