@@ -6,9 +6,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from ..ir.attributes import Attribute, StringAttr
+from ..ir.attributes import Attribute, ElementsAttr, StringAttr
 from ..ir.core import Block, Module, Op, Region, Value
-from ..ir.types import ShapedType, TensorType, shape_of
+from ..ir.types import TensorType, shape_of
 from ..ops import ng
 from ..support.diagnostics import Bug
 from ..support.target import Target
@@ -488,8 +488,7 @@ def _some(value: Value) -> bool:
 
 def _splat(op: Op) -> bool:
     value = op.attributes["value"]
-    type = op.results[0].type
-    return not isinstance(type, ShapedType) or type.size == 1 or getattr(value, "splat", False)
+    return not isinstance(value, ElementsAttr) or value.type.size == 1 or value.splat
 
 
 def _reads(op: Op) -> list[Value]:
@@ -503,9 +502,9 @@ def _renamed(op: Op, mapping: dict[Value, Value]) -> Op:
     """The op with operands, also those read inside its regions, replaced."""
     if not any(v in mapping for v in _reads(op)):
         return op
-    regions = []
+    regions: list[Region] = []
     for region in op.regions:
-        blocks = []
+        blocks: list[Block] = []
         for block in region.blocks:
             made = Block()
             made.args, made.label = block.args, block.label

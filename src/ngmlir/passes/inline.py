@@ -74,9 +74,9 @@ class _Inliner:
 
 def _copied(op: Op, mapping: dict[Value, Value]) -> Op:
     """A copy of an op on mapped operands, with copies of its regions; results are added to the mapping."""
-    regions = []
+    regions: list[Region] = []
     for region in op.regions:
-        blocks = []
+        blocks: list[Block] = []
         for block in region.blocks:
             made = Block([a.type for a in block.args], [a.name for a in block.args])
             mapping.update(zip(block.args, made.args, strict=True))

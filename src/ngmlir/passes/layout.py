@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..ir.attributes import AxesAttr, ElementsAttr, integers
 from ..ir.core import Module, Op, Value, count_uses
-from ..ir.types import TensorType
+from ..ir.types import TensorType, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64, get_i64s
 from ..rewrite.sweep import sweep_op
@@ -91,7 +91,7 @@ class _Layout:
 
     def transpose(self, op: Op, b: Builder) -> Sequence[Value] | None:
         source = op.operands[0]
-        order: tuple[int, ...] = get_i64s(op, "permutation")
+        order = get_i64s(op, "permutation")
         if not self.vanishes(source, order) and not self.one_moves(source, order):
             return None
         return [self.move(source, order, b)]
@@ -104,14 +104,15 @@ class _Layout:
         if not isinstance(owner, Op) or depth == 0:
             return False
         if owner.name == "ng.constant":
-            return getattr(owner.attributes["value"], "splat", False)
+            literal = owner.attributes["value"]
+            return isinstance(literal, ElementsAttr) and literal.splat
         if owner.name == "ng.iota":
             return True
         if owner.name == "ng.transpose":
-            inner: tuple[int, ...] = get_i64s(owner, "permutation")
+            inner = get_i64s(owner, "permutation")
             return self.vanishes(owner.operands[0], [inner[d] for d in order], depth - 1)
         if owner.name == "ng.broadcast":
-            dims: tuple[int, ...] = get_i64s(owner, "dimensions")
+            dims = get_i64s(owner, "dimensions")
             places = [list(order).index(d) for d in dims]
             return places == sorted(places)
         if "elementwise" in owner.traits or owner.name == "ng.cast_axes":
@@ -159,13 +160,13 @@ class _Layout:
                     assert isinstance(literal, ElementsAttr)
                     return b.constant(type=wanted, value=ElementsAttr(literal.data, wanted))
                 case "ng.iota":
-                    dimension: int = get_i64(owner, "dimension")
+                    dimension = get_i64(owner, "dimension")
                     return b.iota(type=wanted, dimension=order.index(dimension))
                 case "ng.transpose":
-                    inner: tuple[int, ...] = get_i64s(owner, "permutation")
+                    inner = get_i64s(owner, "permutation")
                     return self.move(owner.operands[0], [inner[d] for d in order], b)
                 case "ng.broadcast":
-                    dims: tuple[int, ...] = get_i64s(owner, "dimensions")
+                    dims = get_i64s(owner, "dimensions")
                     return b.broadcast(
                         owner.operands[0], type=wanted, dimensions=[order.index(d) for d in dims]
                     )
@@ -188,8 +189,7 @@ class _Layout:
             order = order_of(operands[i])
             if order is None:
                 continue
-            contract: tuple[int, ...] = attributes[f"{side}_contract"].values  # type: ignore[attr-defined]
-            batch: tuple[int, ...] = attributes[f"{side}_batch"].values  # type: ignore[attr-defined]
+            contract, batch = get_i64s(op, f"{side}_contract"), get_i64s(op, f"{side}_batch")
             free = [order[d] for d in range(len(order)) if d not in contract and d not in batch]
             if free != sorted(free):
                 continue
@@ -207,7 +207,7 @@ class _Layout:
         order = order_of(op.operands[0])
         if order is None:
             return None
-        axes: tuple[int, ...] = get_i64s(op, "axes")
+        axes = get_i64s(op, "axes")
         kept = [order[d] for d in range(len(order)) if d not in axes]
         if kept != sorted(kept):
             return None
@@ -220,8 +220,7 @@ class _Layout:
 def _swaps(dot: Op, order: Sequence[int]) -> bool:
     """Whether the order exchanges the rows and the columns of a product, each as a whole."""
     batch = len(get_i64s(dot, "lhs_batch"))
-    lhs: TensorType = dot.operands[0].type  # type: ignore[assignment]
-    rows = lhs.rank - batch - len(get_i64s(dot, "lhs_contract"))
+    rows = len(shape_of(dot.operands[0].type)) - batch - len(get_i64s(dot, "lhs_contract"))
     rank = len(order)
     return list(order) == [*range(batch), *range(batch + rows, rank), *range(batch, batch + rows)]
 
@@ -229,8 +228,8 @@ def _swaps(dot: Op, order: Sequence[int]) -> bool:
 def _swapped(dot: Op, b: Builder) -> Value:
     """The product with its sides exchanged: the transpose of the product's matrix."""
     sides = {
-        f"{new}_{kind}": dot.attributes[f"{old}_{kind}"]
+        f"{new}_{kind}": get_i64s(dot, f"{old}_{kind}")
         for new, old in (("lhs", "rhs"), ("rhs", "lhs"))
         for kind in ("contract", "batch")
     }
-    return b.dot(dot.operands[1], dot.operands[0], **{k: v.values for k, v in sides.items()})  # type: ignore[attr-defined]
+    return b.dot(dot.operands[1], dot.operands[0], **sides)

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ..ir.attributes import Attribute, ElementsAttr, TypeAttr, integers
 from ..ir.core import Block, Module, Op, Region, Value
-from ..ir.types import DYNAMIC, FunctionType, TensorType, Type
+from ..ir.types import DYNAMIC, FunctionType, TensorType, Type, element_type, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64s
 from ..support.target import Target
@@ -67,7 +68,7 @@ class _Shaping:
         self.builder = Builder(Block())
 
     def region(self, region: Region) -> Region:
-        blocks = []
+        blocks: list[Block] = []
         for block in region.blocks:
             made = Block([plain(a.type) for a in block.args], [a.name for a in block.args])
             self.base.update(zip(block.args, made.args, strict=True))
@@ -86,7 +87,7 @@ class _Shaping:
         type = base.type
         if not isinstance(type, TensorType):
             return base
-        return self.seen(base, tuple(shape) if shape is not None else old.type.shape)  # type: ignore[attr-defined]
+        return self.seen(base, shape_of(old.type) if shape is None else tuple(shape))
 
     def seen(self, base: Value, shape: tuple[int, ...]) -> Value:
         """A new tensor in a shape."""
@@ -127,18 +128,17 @@ class _Shaping:
     def elementwise(self, op: Op, type: TensorType) -> None:
         shape = (type.size,) if type.rank > 0 else ()
         operands = [self.view(o, shape) for o in op.operands]
-        results = [TensorType(shape, r.type.element) for r in op.results]  # type: ignore[attr-defined]
+        results = [TensorType(shape, element_type(r.type)) for r in op.results]
         new = op.rebuilt(operands, types=results)
         self.builder.add_op(new)
         self.set(op, *new.results)
 
     def reduction(self, op: Op) -> None:
         """Merges runs of dimensions that are reduced together or kept together."""
-        source: TensorType = op.operands[0].type  # type: ignore[assignment]
         axes = set(get_i64s(op, "axes"))
         shape: list[int] = []
         reduced: list[bool] = []
-        for d, size in enumerate(source.shape):
+        for d, size in enumerate(shape_of(op.operands[0].type)):
             if reduced and reduced[-1] == (d in axes):
                 shape[-1] *= size
             elif size != 1:
@@ -148,10 +148,9 @@ class _Shaping:
         if not any(reduced):
             self.base[op.results[0]] = self.base[op.operands[0]]
             return
-        element = op.results[0].type.element  # type: ignore[attr-defined]
         new = op.rebuilt(
             [self.view(op.operands[0], shape)],
-            types=[TensorType(tuple(kept), element)],
+            types=[TensorType(tuple(kept), element_type(op.results[0].type))],
             attributes={**op.attributes, "axes": integers(i for i, r in enumerate(reduced) if r)},
         )
         self.builder.add_op(new)
@@ -159,7 +158,7 @@ class _Shaping:
 
     def broadcast(self, op: Op, type: TensorType) -> None:
         """Merges runs of dimensions that are copied together or come from the operand together."""
-        dims: tuple[int, ...] = get_i64s(op, "dimensions")
+        dims = get_i64s(op, "dimensions")
         shape: list[int] = []
         given: list[bool] = []
         for d, size in enumerate(type.shape):
@@ -181,7 +180,7 @@ class _Shaping:
 
     def dot(self, op: Op) -> None:
         """To [batch,] rows x depth times depth x columns, or the transposed forms where no data must move."""
-        sides = []
+        sides: list[tuple[Value, tuple[int, ...], int]] = []
         for side, operand in (("lhs", op.operands[0]), ("rhs", op.operands[1])):
             contract = get_i64s(op, f"{side}_contract")
             batch = get_i64s(op, f"{side}_batch")
@@ -202,25 +201,22 @@ class _Shaping:
         self, value: Value, batch: Sequence[int], contract: Sequence[int], left: bool
     ) -> tuple[Value, tuple[int, ...], int]:
         """One operand, its shape as [batch,] matrix, and the place (0 or 1) of its contracted dimension."""
-        type: TensorType = value.type  # type: ignore[assignment]
-        free = [d for d in range(type.rank) if d not in batch and d not in contract]
+        shape = shape_of(value.type)
+        free = [d for d in range(len(shape)) if d not in batch and d not in contract]
 
         def size(dims: Sequence[int]) -> int:
-            product = 1
-            for d in dims:
-                product *= type.shape[d]
-            return product
+            return prod(shape[d] for d in dims)
 
         # Without moving data the contracted dimensions may stand before or after the free ones.
         after, before = [*batch, *free, *contract], [*batch, *contract, *free]
         vector = size(free) == 1 or size(contract) == 1
         order, depth = next(
-            ((order, depth) for order, depth in ((after, 1), (before, 0)) if _in_place(order, type.shape)),
+            ((order, depth) for order, depth in ((after, 1), (before, 0)) if _in_place(order, shape)),
             (after, 1) if left or vector else (before, 0),
         )
         rows = [size(batch)] if batch else []
         rest = (size(free), size(contract)) if depth else (size(contract), size(free))
-        if _in_place(order, type.shape):
+        if _in_place(order, shape):
             return self.base[value], (*rows, *rest), depth
         return self.builder.transpose(self.view(value), permutation=order), (*rows, *rest), depth
 
@@ -229,7 +225,7 @@ class _Shaping:
         axes = sorted(get_i64s(op, "axes"))
         source, attributes = self.view(op.operands[0]), op.attributes
         if axes != list(range(axes[0], axes[-1] + 1)):
-            rest = [d for d in range(len(source.type.shape)) if d not in axes]  # type: ignore[attr-defined]
+            rest = [d for d in range(len(shape_of(source.type))) if d not in axes]
             source = self.builder.transpose(source, permutation=[*rest, *axes])
             axes = list(range(len(rest), len(rest) + len(axes)))
             attributes = {**attributes, "axes": integers(axes)}
@@ -248,8 +244,8 @@ class _Shaping:
 
 
 def _plain_attribute(attribute: Attribute) -> Attribute:
-    if isinstance(attribute, ElementsAttr):
-        return ElementsAttr(attribute.data, plain(attribute.type))  # type: ignore[arg-type]
+    if isinstance(attribute, ElementsAttr) and isinstance(attribute.type, TensorType):
+        return ElementsAttr(attribute.data, TensorType(attribute.type.shape, attribute.type.element))
     return attribute
 
 
@@ -260,4 +256,4 @@ def _in_place(order: Sequence[int], shape: Sequence[int]) -> bool:
 
 
 def _static(op: Op) -> bool:
-    return all(DYNAMIC not in getattr(v.type, "shape", ()) for v in (*op.operands, *op.results))
+    return all(DYNAMIC not in shape_of(v.type) for v in (*op.operands, *op.results))

@@ -142,7 +142,7 @@ class _Writer:
         made = dot_kernel(op, self.target, "k")
         dot = next(o for o in op.block.ops if o.name == "ng.dot")
         outside = dict(zip(op.block.args, operands, strict=True))
-        sides = []
+        sides: list[Value] = []
         for number, packing in made.sides:
             side = outside[dot.operands[number]]
             if packing is not None:

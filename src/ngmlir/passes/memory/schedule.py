@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...ir.attributes import DenseArrayAttr, ElementsAttr, FloatAttr, IntegerAttr
 from ...ir.core import Op, Value
-from ...ir.types import MemRefType, TensorType, Type
+from ...ir.types import MemRefType, TensorType, Type, shape_of
 from ...ops.fields import get_bool, get_i64
 from ...support.diagnostics import Bug, Diagnostic, Limit
 from .steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, While, bytes_of, memref_of
@@ -98,7 +98,7 @@ class Schedule:
     def scan(self, op: Op) -> list[Step]:
         count = get_i64(op, "carried")
         body = op.block
-        length = op.operands[count].type.shape[0]  # type: ignore[attr-defined]
+        length = shape_of(op.operands[count].type)[0]
         buffers, out = self.carried(op.operands[:count], op)
         loop = Loop(length, get_bool(op, "reverse"), op.location)
         self.homes.update(zip(body.args[:count], buffers, strict=True))

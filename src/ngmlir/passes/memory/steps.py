@@ -63,7 +63,7 @@ class Loop:
     length: int
     reverse: bool
     location: Location
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list["Step"])
 
 
 @dataclass(eq=False)
@@ -71,15 +71,15 @@ class While:
     condition: list[Step]
     flag: Home
     location: Location
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list["Step"])
 
 
 @dataclass(eq=False)
 class Choice:
     flag: Home
     location: Location
-    then: list[Step] = field(default_factory=list)
-    other: list[Step] = field(default_factory=list)
+    then: list[Step] = field(default_factory=list["Step"])
+    other: list[Step] = field(default_factory=list["Step"])
 
 
 Step = Launch | Copy | Loop | While | Choice
