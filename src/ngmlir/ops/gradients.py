@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from ..ir.attributes import Attribute
 from ..ir.core import Op
 from . import ng
+from .fields import find_i64, get_bool, get_i64, get_i64s, get_str
 
 V = TypeVar("V")
 
@@ -88,11 +89,6 @@ class Applied(Generic[V]):
     results: Sequence[V]
     attributes: Mapping[str, Attribute]
     wanted: Sequence[bool]
-
-    def get(self, name: str) -> Any:
-        """An attribute as a Python value; None if it is absent."""
-        attribute: Any = self.attributes.get(name)
-        return getattr(attribute, "values", getattr(attribute, "value", None))
 
 
 Rule = Callable[[GradientVerbs[V], Applied[V], V], Sequence["V | None"]]
@@ -283,13 +279,13 @@ def _others(v: GradientVerbs[V], value: V, dimensions: Sequence[int]) -> list[in
 
 @gradient("broadcast")
 def _broadcast(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    new = _others(v, delta, op.get("dimensions"))
+    new = _others(v, delta, get_i64s(op, "dimensions"))
     return [v.sum(delta, axes=new) if new else delta]
 
 
 @gradient("transpose")
 def _transpose(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    order = op.get("permutation")
+    order = get_i64s(op, "permutation")
     return [v.transpose(delta, permutation=[order.index(d) for d in range(len(order))])]
 
 
@@ -308,9 +304,9 @@ def _slice(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     (source,) = op.operands
     shape = v.shape_of(source)
     low, high = [0] * len(shape), [0] * len(shape)
-    strided = {}
+    strided: dict[int, list[int]] = {}
     for d, (start, limit, step) in enumerate(
-        zip(op.get("starts"), op.get("limits"), op.get("steps"), strict=True)
+        zip(get_i64s(op, "starts"), get_i64s(op, "limits"), get_i64s(op, "steps"), strict=True)
     ):
         if (start, limit, step) == (0, shape[d], 1):
             continue
@@ -338,7 +334,7 @@ def _spread(v: GradientVerbs[V], value: V, like: V, dimension: int) -> V:
 @gradient("pad")
 def _pad(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     size = v.shape_of(op.operands[0])
-    for d, (low, high) in enumerate(zip(op.get("low"), op.get("high"), strict=True)):
+    for d, (low, high) in enumerate(zip(get_i64s(op, "low"), get_i64s(op, "high"), strict=True)):
         if low or high:
             delta = v.window(delta, d, low, low + size[d])
     return [v.rename_like(delta, op.operands[0])]
@@ -346,7 +342,8 @@ def _pad(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
 
 @gradient("concatenate")
 def _concatenate(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    axis, at, parts = op.get("axis"), 0, []
+    axis, at = get_i64(op, "axis"), 0
+    parts: list[V] = []
     for part in op.operands:
         size = v.shape_of(part)[axis]
         parts.append(v.window(delta, axis, at, at + size))
@@ -356,7 +353,7 @@ def _concatenate(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | 
 
 @gradient("stack")
 def _stack(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    axis = op.get("axis")
+    axis = get_i64(op, "axis")
     return [v.reshape_like(v.window(delta, axis, i, i + 1), part) for i, part in enumerate(op.operands)]
 
 
@@ -379,9 +376,9 @@ def _clamped(v: GradientVerbs[V], indices: V, size: int) -> V:
 @gradient("gather", "lookup")
 def _gather(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     table, indices = op.operands
-    axis = op.get("axis")
+    axis = get_i64(op, "axis")
     rows = _clamped(v, indices, v.shape_of(table)[axis])
-    pad = op.get("pad")
+    pad = find_i64(op, "pad")
     if pad is not None:
         spared = v.equal(rows, v.number_like(pad, rows))
         inner = range(axis, axis + len(v.shape_of(indices)))
@@ -399,14 +396,14 @@ def _added_at(v: GradientVerbs[V], delta: V, places: V, axis: int, like: V) -> V
 @gradient("gather_elements")
 def _gather_elements(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     table, indices = op.operands
-    axis = op.get("axis")
+    axis = get_i64(op, "axis")
     return [_added_at(v, delta, _clamped(v, indices, v.shape_of(table)[axis]), axis, table), None]
 
 
 @gradient("scatter")
 def _scatter(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     base, indices, updates = op.operands
-    axis, how = op.get("axis"), op.get("combine")
+    axis, how = get_i64(op, "axis"), get_str(op, "combine")
     size = v.shape_of(base)[axis]
     inner = list(range(axis, axis + len(v.shape_of(indices))))
     rows = _from_start(v, indices, size)
@@ -441,7 +438,7 @@ def _size(v: GradientVerbs[V], value: V) -> int:
 
 def _spread_back(v: GradientVerbs[V], value: V, op: Applied[V]) -> V:
     """A reduced value repeated over what was reduced."""
-    return v.broadcast_like(value, op.operands[0], _others(v, op.operands[0], op.get("axes")))
+    return v.broadcast_like(value, op.operands[0], _others(v, op.operands[0], get_i64s(op, "axes")))
 
 
 @gradient("sum")
@@ -451,7 +448,7 @@ def _sum(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
 
 @gradient("mean")
 def _mean(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    return [_spread_back(v, v.divide(delta, v.count_like(op.operands[0], op.get("axes"), delta)), op)]
+    return [_spread_back(v, v.divide(delta, v.count_like(op.operands[0], get_i64s(op, "axes"), delta)), op)]
 
 
 @gradient("max", "min")
@@ -464,7 +461,7 @@ def _extreme(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None
 @gradient("product")
 def _product(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     # Along one dimension: what stands before times what stands after, which is exact where there are zeros.
-    axes = sorted(op.get("axes"), reverse=True)
+    axes = sorted(get_i64s(op, "axes"), reverse=True)
     partial = [op.operands[0]]
     for axis in axes:
         partial.append(v.product(partial[-1], axes=[axis]))
@@ -480,16 +477,16 @@ def _product(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None
 
 @gradient("cumulative_sum")
 def _cumulative_sum(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    reverse, exclusive = bool(op.get("reverse")), bool(op.get("exclusive"))
-    return [v.cumulative_sum(delta, axis=op.get("axis"), reverse=not reverse, exclusive=exclusive)]
+    reverse, exclusive = get_bool(op, "reverse"), get_bool(op, "exclusive")
+    return [v.cumulative_sum(delta, axis=get_i64(op, "axis"), reverse=not reverse, exclusive=exclusive)]
 
 
 @gradient("cumulative_product")
 def _cumulative_product(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     # Row i of `rest` holds the products of what stands between i and each later j, so no division by x is
     # needed; quadratic in the length of the axis.
-    (x,), axis = op.operands, op.get("axis")
-    reverse, exclusive = bool(op.get("reverse")), bool(op.get("exclusive"))
+    (x,), axis = op.operands, get_i64(op, "axis")
+    reverse, exclusive = get_bool(op, "reverse"), get_bool(op, "exclusive")
     wide = v.repeat(x, axis, x, axis)
     i, j = v.positions_like(wide, axis), v.positions_like(wide, axis + 1)
     later = v.less(j, i) if reverse else v.greater(j, i)
@@ -504,8 +501,8 @@ def _cumulative_product(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequen
 @gradient("cumulative_max", "cumulative_min")
 def _cumulative_extreme(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     # Each result is the newest record at or before its place.
-    (x,), axis = op.operands, op.get("axis")
-    reverse, exclusive = bool(op.get("reverse")), bool(op.get("exclusive"))
+    (x,), axis = op.operands, get_i64(op, "axis")
+    reverse, exclusive = get_bool(op, "reverse"), get_bool(op, "exclusive")
     running = v.cumulative_max if op.op is ng.CumulativeMaxOp else v.cumulative_min
     record = v.equal(x, running(x, axis=axis, reverse=reverse) if exclusive else op.results[0])
     here = v.positions_like(x, axis)
@@ -529,7 +526,7 @@ def _cumulative_extreme(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequen
 @gradient("dot")
 def _dot(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     lhs, rhs = op.operands
-    lb, rb, lc, rc = (tuple(op.get(n)) for n in ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract"))
+    lb, rb, lc, rc = (get_i64s(op, n) for n in ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract"))
     l_free, r_free = _others(v, lhs, (*lb, *lc)), _others(v, rhs, (*rb, *rc))
     batch = list(range(len(lb)))
     l_places = [len(batch) + i for i in range(len(l_free))]
@@ -557,19 +554,19 @@ def _ordered(v: GradientVerbs[V], value: V, source: list[int], like: V) -> V:
 def _softmax(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     y = op.results[0]
     flow = v.multiply(delta, y)
-    return [v.subtract(flow, v.multiply(y, _spread_back(v, v.sum(flow, axes=op.get("axes")), op)))]
+    return [v.subtract(flow, v.multiply(y, _spread_back(v, v.sum(flow, axes=get_i64s(op, "axes")), op)))]
 
 
 @gradient("log_softmax")
 def _log_softmax(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    total = _spread_back(v, v.sum(delta, axes=op.get("axes")), op)
+    total = _spread_back(v, v.sum(delta, axes=get_i64s(op, "axes")), op)
     return [v.subtract(delta, v.multiply(v.exp(op.results[0]), total))]
 
 
 @gradient("cross_entropy")
 def _cross_entropy(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     logits, targets = op.operands
-    axes = op.get("axes")
+    axes = get_i64s(op, "axes")
     wide = _spread_back(v, delta, op)
     to_logits = to_targets = None
     if op.wanted[0]:

@@ -75,13 +75,15 @@ def _checked(function: Op, types: Sequence[Type], arrays: Sequence[Any]) -> list
         )
     found: list[Array] = []
     for i, (type, given) in enumerate(zip(types, arrays, strict=True)):
-        array = given if isinstance(given, np.ndarray | np.generic) else np.asarray(given, dtype_of(type))
-        if array.dtype != dtype_of(type) or not _has_shape(np.asarray(array), type):
+        # What NumPy made keeps its type, to be compared; of anything else the type is the argument's.
+        typed = isinstance(given, (np.ndarray, np.generic))
+        array: Array = np.asarray(given, None if typed else dtype_of(type))
+        if array.dtype != dtype_of(type) or not _has_shape(array, type):
             raise UserError(
                 f"argument {i} of @{function.symbol} is {type}, not {array.dtype} of shape {list(array.shape)}",
                 function.location,
             )
-        found.append(np.asarray(array))
+        found.append(array)
     return found
 
 

@@ -76,16 +76,23 @@ def quotient_and_remainder(lhs: Array, rhs: Array) -> tuple[Any, Any]:
     return quotient, np.where(rest == 0, np.copysign(rest, rhs), rest)
 
 
+@in_f32
+def _quotient(lhs: Array, rhs: Array) -> Any:
+    return quotient_and_remainder(lhs, rhs)[0]
+
+
+@in_f32
+def _remainder(lhs: Array, rhs: Array) -> Any:
+    return quotient_and_remainder(lhs, rhs)[1]
+
+
 def floor_divide(lhs: Array, rhs: Array) -> Any:
-    if is_float(lhs.dtype):
-        return in_f32(lambda a, b: quotient_and_remainder(a, b)[0])(lhs, rhs)
-    return np.floor_divide(lhs, rhs)  # NumPy too gives 0 for division by zero
+    # NumPy too gives 0 for division of integers by zero.
+    return _quotient(lhs, rhs) if is_float(lhs.dtype) else np.floor_divide(lhs, rhs)
 
 
 def remainder(lhs: Array, rhs: Array) -> Any:
-    if is_float(lhs.dtype):
-        return in_f32(lambda a, b: quotient_and_remainder(a, b)[1])(lhs, rhs)
-    return np.remainder(lhs, rhs)
+    return _remainder(lhs, rhs) if is_float(lhs.dtype) else np.remainder(lhs, rhs)
 
 
 def power(lhs: Array, rhs: Array) -> Any:
@@ -135,10 +142,11 @@ def _unsigned(array: Array) -> Array:
     return array.view(f"u{array.itemsize}")
 
 
-def _shift(function: Plain, lhs: Array, rhs: Array, beyond: Any) -> Any:
+def _shift(function: Plain, lhs: Array, rhs: Array, beyond: Array) -> Array:
     amount = _unsigned(rhs)
     inside = amount < 8 * lhs.itemsize
-    return np.where(inside, function(lhs, np.where(inside, amount, 0).astype(lhs.dtype)), beyond)
+    shifted: Array = function(lhs, np.where(inside, amount, 0).astype(lhs.dtype))
+    return np.where(inside, shifted, beyond)
 
 
 def shift_left(lhs: Array, rhs: Array) -> Any:

@@ -54,20 +54,20 @@ def product(op: Op, arrays: Sequence[Array]) -> Any:
 
 def max_over(array: Array, axes: Sequence[int]) -> Any:
     wide = rows(widened(array), axes)
-    found = np.max(wide, axis=-1, initial=extreme(wide.dtype, -1))
+    found: Array = np.max(wide, axis=-1, initial=extreme(wide.dtype, -1))
     if not is_float(wide.dtype):
         return found
     positive = np.any((wide == 0) & ~np.signbit(wide), axis=-1)
-    return np.where(found == 0, np.where(positive, found.dtype.type(0), found.dtype.type(-0.0)), found)
+    return np.where(found == 0, np.where(positive, 0.0, -0.0).astype(found.dtype), found)
 
 
 def min_over(array: Array, axes: Sequence[int]) -> Any:
     wide = rows(widened(array), axes)
-    found = np.min(wide, axis=-1, initial=extreme(wide.dtype, 1))
+    found: Array = np.min(wide, axis=-1, initial=extreme(wide.dtype, 1))
     if not is_float(wide.dtype):
         return found
     negative = np.any((wide == 0) & np.signbit(wide), axis=-1)
-    return np.where(found == 0, np.where(negative, found.dtype.type(-0.0), found.dtype.type(0)), found)
+    return np.where(found == 0, np.where(negative, -0.0, 0.0).astype(found.dtype), found)
 
 
 def max_(op: Op, arrays: Sequence[Array]) -> Any:
