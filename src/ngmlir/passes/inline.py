@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from ..ir.core import Block, Module, Op, Region, Value, callee
 from ..ops.builder import Builder
+from ..ops.fields import get_str
 from ..rewrite.sweep import sweep_op
 from ..support.diagnostics import Diagnostic, Limit
 from ..support.target import Target
 
 
 def inline(module: Module, target: Target) -> Module:
-    """Puts the bodies of called functions in place of the calls; functions that only served calls go.
+    """Puts the bodies of called functions in place of the calls; private functions, which only served calls, go.
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -35,7 +36,7 @@ def inline(module: Module, target: Target) -> Module:
         return module
     inliner = _Inliner(functions)
     ops = [inliner.function(op.symbol) if op.name == "func.func" else op for op in module.ops]
-    return module.with_ops([op for op in ops if "sym_visibility" not in op.attributes])
+    return module.with_ops([op for op in ops if get_str(op, "sym_visibility") != "private"])
 
 
 class _Inliner:
