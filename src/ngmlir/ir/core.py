@@ -8,7 +8,7 @@ about an op stays true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from ..support.diagnostics import UNKNOWN, Location
@@ -119,6 +119,13 @@ class Op:
             op.full_name = self.full_name
         return op
 
+    def with_blocks(self: O, rebuild: Callable[[Block], Block]) -> O:
+        """The op with each block of its regions rebuilt; itself if all blocks are what they were."""
+        regions = [Region(*[rebuild(b) for b in r.blocks]) for r in self.regions]
+        if all(new.blocks == old.blocks for new, old in zip(regions, self.regions, strict=True)):
+            return self
+        return self.rebuilt(regions=regions)
+
     def walk(self) -> Iterator[Op]:
         """This op and all ops in its regions, in text order."""
         yield self
@@ -157,6 +164,12 @@ class Block:
         )
         self.ops: list[Op] = list(ops)
         self.label = ""
+
+    def emptied(self) -> Block:
+        """A block to fill anew: its arguments are these very values, so nothing outside the ops is renamed."""
+        block = Block()
+        block.args, block.label = self.args, self.label
+        return block
 
     @property
     def terminator(self) -> Op | None:

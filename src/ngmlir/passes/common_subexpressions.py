@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.core import Block, Module, Op, Value
 from ..support.target import Target
 
 
@@ -39,19 +39,12 @@ def _with_regions(op: Op, known: dict[Key, Op], mapping: dict[Value, Value]) -> 
     """The op with its regions rebuilt where something in them was found again."""
     if "isolated" in op.traits:
         known = {}
-    regions = [Region(*[_block(b, known, mapping) for b in r.blocks]) for r in op.regions]
-    same = all(
-        new is old
-        for a, b in zip(regions, op.regions, strict=True)
-        for new, old in zip(a.blocks, b.blocks, strict=True)
-    )
-    return op if same else op.rebuilt(regions=regions)
+    return op.with_blocks(lambda block: _block(block, known, mapping))
 
 
 def _block(block: Block, known: dict[Key, Op], mapping: dict[Value, Value]) -> Block:
     """The block without repetitions; what it computes is forgotten at its end."""
-    out = Block()
-    out.args, out.label = block.args, block.label
+    out = block.emptied()
     mine: list[Key] = []
     changed = False
     for old in block.ops:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..ir.core import Block, Module, Op, Region, Value, callee
+from ..ir.core import Block, Module, Op, Value, callee
 from ..support.target import Target
 
 
@@ -49,17 +49,14 @@ def _find(op: Op, live: set[Value], dead: set[Op]) -> None:
 
 def _without(op: Op, dead: set[Op], mapping: dict[Value, Value]) -> Op:
     """The op without the dead ops in its regions; itself if there are none and no operand is renamed."""
-    regions = [Region(*[_block(b, dead, mapping) for b in r.blocks]) for r in op.regions]
-    blocks = [b for r in regions for b in r.blocks]
-    same = all(a is b for a, b in zip(blocks, [b for r in op.regions for b in r.blocks], strict=True))
-    if mapping and any(v in mapping for v in op.operands):
-        return op.rebuilt([mapping.get(v, v) for v in op.operands], op.regions if same else regions)
-    return op if same else op.rebuilt(regions=regions)
+    op = op.with_blocks(lambda block: _block(block, dead, mapping))
+    if any(v in mapping for v in op.operands):
+        return op.rebuilt([mapping.get(v, v) for v in op.operands])
+    return op
 
 
 def _block(block: Block, dead: set[Op], mapping: dict[Value, Value]) -> Block:
-    out = Block()
-    out.args, out.label = block.args, block.label
+    out = block.emptied()
     for op in block.ops:
         if op in dead:
             continue
@@ -67,8 +64,7 @@ def _block(block: Block, dead: set[Op], mapping: dict[Value, Value]) -> Block:
         if new is not op:
             mapping.update(zip(op.results, new.results, strict=True))
         out.ops.append(new)
-    same = len(out.ops) == len(block.ops) and all(a is b for a, b in zip(out.ops, block.ops, strict=True))
-    return block if same else out
+    return block if out.ops == block.ops else out
 
 
 def _removable(op: Op) -> bool:

@@ -55,7 +55,7 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
         return [builder.number(0, result.type)]
     if op.name == "ng.concatenate" and any(not _empty(o) for o in op.operands):
         rest = [o for o in op.operands if not _empty(o)]
-        axis: int = get_i64(op, "axis")
+        axis = get_i64(op, "axis")
         return [builder.concatenate(rest, axis=axis) if len(rest) > 1 else rest[0]]
     return None
 

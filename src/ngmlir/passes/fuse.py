@@ -54,7 +54,7 @@ def _nested(op: Op) -> Op:
     """An op with the blocks of its regions fused."""
     if not op.regions or op.name == "ng.fusion":
         return op
-    return op.rebuilt(regions=[Region(*[_Fusion(b).block() for b in r.blocks]) for r in op.regions])
+    return op.with_blocks(lambda block: _Fusion(block).block())
 
 
 class _Kernel:
@@ -385,8 +385,7 @@ class _Fusion:
                     self.follow(kernel, self.feeders(op, kernel))
 
     def emit(self, ops: Sequence[Op]) -> Block:
-        out = Block()
-        out.args, out.label = self.source.args, self.source.label
+        out = self.source.emptied()
         used_outside = self.used_outside(ops)
         mapping: dict[Value, Value] = {}
         for kernel in self.scheduled():
@@ -502,17 +501,14 @@ def _renamed(op: Op, mapping: dict[Value, Value]) -> Op:
     """The op with operands, also those read inside its regions, replaced."""
     if not any(v in mapping for v in _reads(op)):
         return op
-    regions: list[Region] = []
-    for region in op.regions:
-        blocks: list[Block] = []
-        for block in region.blocks:
-            made = Block()
-            made.args, made.label = block.args, block.label
-            for inner in block.ops:
-                new = _renamed(inner, mapping)
-                if new is not inner:
-                    mapping.update(zip(inner.results, new.results, strict=True))
-                made.ops.append(new)
-            blocks.append(made)
-        regions.append(Region(*blocks))
-    return op.rebuilt([mapping.get(v, v) for v in op.operands], regions)
+
+    def rebuild(block: Block) -> Block:
+        made = block.emptied()
+        for inner in block.ops:
+            new = _renamed(inner, mapping)
+            if new is not inner:
+                mapping.update(zip(inner.results, new.results, strict=True))
+            made.ops.append(new)
+        return made
+
+    return op.with_blocks(rebuild).rebuilt([mapping.get(v, v) for v in op.operands])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.attributes import StringAttr
-from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.core import Block, Module, Op, Value
 from ..ir.printer import to_text
 from ..ir.types import TensorType, element_type, shape_of
 from ..ops.builder import Builder
@@ -77,11 +77,10 @@ class _Writer:
         self.taken = {op.symbol for op in module.ops}
 
     def function(self, op: Op) -> Op:
-        return op.rebuilt(regions=[Region(*[self.block(b, {}) for b in r.blocks]) for r in op.regions])
+        return op.with_blocks(lambda block: self.block(block, {}))
 
     def block(self, block: Block, mapping: dict[Value, Value]) -> Block:
-        out = Block()
-        out.args, out.label = block.args, block.label
+        out = block.emptied()
         b = Builder(out)
         for op in block.ops:
             b.location = op.location
@@ -89,8 +88,7 @@ class _Writer:
             if op.name == "ng.fusion":
                 results: Sequence[Value] = self.fusion(op, operands, b)
             elif op.name in _KEPT:
-                regions = [Region(*[self.block(inner, mapping) for inner in r.blocks]) for r in op.regions]
-                new = op.rebuilt(operands, regions)
+                new = op.with_blocks(lambda inner: self.block(inner, mapping)).rebuilt(operands)
                 b.add_op(new)
                 results = new.results
             elif op.name in SINGLES:

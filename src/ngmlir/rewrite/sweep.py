@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.core import Block, Module, Op, Value
 from ..ops.builder import Builder
 
 #: Looks at an op whose operands are new; gives the values that replace its results, or None to keep it.
@@ -23,31 +23,15 @@ def sweep(module: Module, rule: RewriteRule, kinds: frozenset[str] | None = None
 
 def sweep_op(op: Op, rule: RewriteRule, kinds: frozenset[str] | None = None) -> Op:
     """A function (or other isolated op) after a sweep over its regions; itself if nothing changed."""
-    regions = _regions(op, {}, rule, kinds)
-    return op if regions is None else op.rebuilt(regions=regions)
-
-
-def _regions(
-    op: Op, mapping: dict[Value, Value], rule: RewriteRule, kinds: frozenset[str] | None
-) -> list[Region] | None:
-    made: list[Region] = []
-    changed = False
-    for region in op.regions:
-        blocks = [_block(block, mapping, rule, kinds) for block in region.blocks]
-        if all(a is b for a, b in zip(blocks, region.blocks, strict=True)):
-            made.append(region)
-        else:
-            made.append(Region(*blocks))
-            changed = True
-    return made if changed else None
+    mapping: dict[Value, Value] = {}
+    return op.with_blocks(lambda block: _block(block, mapping, rule, kinds))
 
 
 def _block(
     block: Block, mapping: dict[Value, Value], rule: RewriteRule, kinds: frozenset[str] | None
 ) -> Block:
-    """The block after the sweep. Arguments keep their identity, so nothing outside the ops must be renamed."""
-    out = Block()
-    out.args, out.label = block.args, block.label
+    """The block after the sweep; itself if nothing changed."""
+    out = block.emptied()
     builder = Builder(out)
     add = out.ops.append
     changed = False
@@ -60,9 +44,7 @@ def _block(
                     op = op.rebuilt([mapping.get(v, v) for v in operands])
                     break
         if op.regions:
-            regions = _regions(op, mapping, rule, kinds)
-            if regions is not None:
-                op = op.rebuilt(regions=regions)
+            op = op.with_blocks(lambda inner: _block(inner, mapping, rule, kinds))
         if kinds is None or op.name in kinds:
             builder.location = op.location
             replaced = rule(op, builder)

@@ -16,7 +16,7 @@ from .single import Single, SingleFrame, merged, vector
 
 def arg_kernel(op: Op, target: Target) -> Single:
     """The reduced axes stand together (the shape pass sees to it)."""
-    axes: Sequence[int] = get_i64s(op, "axes")
+    axes = get_i64s(op, "axes")
     shape = merged(shape_of(op.operands[0].type), min(axes), len(axes))
     return _Search(op, target, shape).build()
 

@@ -119,7 +119,7 @@ _COMBINE = {"add": "add", "max": "maximum", "min": "minimum"}
 def scatter_kernel(op: Op, target: Target) -> Single:
     """A copy of the operand, then the updates in order; one program, since indices may repeat."""
     axis = _axis(op)
-    combine: str = get_str(op, "combine")
+    combine = get_str(op, "combine")
     before, size, after = merged(shape_of(op.operands[0].type), axis)
     _, count, _ = merged(shape_of(op.operands[1].type), 0, len(shape_of(op.operands[1].type)))
     shape = (before, size, after)

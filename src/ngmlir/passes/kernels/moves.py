@@ -93,8 +93,8 @@ def _merged_transpose(shape: Sequence[int], order: Sequence[int]) -> tuple[list[
 
 def slice_kernel(op: Op, target: Target) -> Single:
     """Reads with a step."""
-    starts: Sequence[int] = get_i64s(op, "starts")
-    steps: Sequence[int] = get_i64s(op, "steps")
+    starts = get_i64s(op, "starts")
+    steps = get_i64s(op, "steps")
     frame = SingleFrame(op, target, shape_of(op.results[0].type))
     b = frame.b
     element = element_type(op.results[0].type)
@@ -116,7 +116,7 @@ def slice_kernel(op: Op, target: Target) -> Single:
 
 def pad_kernel(op: Op, target: Target) -> Single:
     """Reads with a mask: what lies outside the operand is the padding value."""
-    low: Sequence[int] = get_i64s(op, "low")
+    low = get_i64s(op, "low")
     frame = SingleFrame(op, target, shape_of(op.results[0].type))
     b = frame.b
     element = element_type(op.results[0].type)
@@ -142,7 +142,7 @@ COPY_BYTES = 512
 
 def concatenate_kernel(op: Op, target: Target) -> Single:
     """One operand after the other; dimensions before and after the axis are merged."""
-    axis: int = get_i64(op, "axis")
+    axis = get_i64(op, "axis")
     shape = shape_of(op.results[0].type)
     before, after = prod(shape[:axis]), prod(shape[axis + 1 :])
     widths = [shape_of(o.type)[axis] * after for o in op.operands]

@@ -20,7 +20,7 @@ from ...ir.types import (
 )
 from ...ops.fields import get_bool, get_i64
 from ...support.target import Target
-from .frame import Span
+from .frame import Span, power_of_two
 from .reduction import extreme
 from .single import Single, SingleFrame, merged, vector
 
@@ -37,7 +37,7 @@ def _start(kind: str, element: Type) -> Attribute:
 
 def cumulative_kernel(op: Op, target: Target) -> Single:
     """Along the innermost dimension in registers; along another one row by row, side by side."""
-    axis: int = get_i64(op, "axis")
+    axis = get_i64(op, "axis")
     before, size, after = merged(shape_of(op.operands[0].type), axis)
     shape = (before, size, after)
     return _along_rows(op, target, shape) if after == 1 else _side_by_side(op, target, shape)
@@ -118,7 +118,7 @@ def _along_rows(op: Op, target: Target, shape: Sequence[int]) -> Single:
     run = _Running(frame, op)
     verb = getattr(b, op.name.removeprefix("ng."))
     if frame.masks:
-        width = min(frame.width, 1 << max(0, size - 1).bit_length())
+        width = min(frame.width, power_of_two(size))
     else:
         width = min(size, target.lanes(max(4, item_bytes(run.wide))))
     parts = -(-size // width)
