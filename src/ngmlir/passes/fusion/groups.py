@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which ops become one kernel: groups of ops that run over the same loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ...ir.attributes import ElementsAttr
+from ...ir.core import Block, Op, Value
+from ...ir.types import TensorType, shape_of
+from ...support.diagnostics import Bug
+from ..space import Atoms, Space, relate
+
+#: Longer kernels gain nothing and compile slowly.
+MAX_OPS = 96
+#: Ops that cost no memory traffic of their own: repeated inside each kernel that reads them.
+FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota"})
+
+
+class Group:
+    """Ops that will be one kernel."""
+
+    __slots__ = ("atoms", "before", "dependent", "domain", "kind", "number", "ops", "rank", "reduced")
+
+    def __init__(self, number: int, kind: str):
+        self.number = number
+        self.kind = kind
+        self.domain: Atoms | None = None  # the loops of the whole group; its first op decides them
+        self.reduced: frozenset[int] = frozenset()  # resolved atoms, of rows and columns
+        self.ops: dict[Op, None] = {}
+        self.atoms: dict[Value, Atoms] = {}
+        self.rank = 0  # of a dot: how many loops its result has
+        self.before = 0  # bit set: the groups that must have run
+        self.dependent: set[Value] = set()  # values computed from a reduction of this group
+
+
+class Groups:
+    """The groups of one block. `home` names the group of each op that is not repeated where it is read."""
+
+    def __init__(self, block: Block):
+        self.space = Space()
+        self.by_number: list[Group | None] = []  # None: taken over by another
+        self.followed = 0  # bit set: the groups that some other comes after
+        self.home: dict[Op, Group] = {}
+        self.order = {op: i for i, op in enumerate(block.ops)}
+        for op in block.ops:
+            if not self.free(op) and _fusible(op):
+                self.place(op)
+            elif not self.free(op):
+                self.alone(op)
+        self.materialise(block.ops)
+
+    def live(self) -> list[Group]:
+        """All groups that no other has taken over, in order of their making."""
+        return [group for group in self.by_number if group is not None]
+
+    def free(self, op: Op) -> bool:
+        return op.name in FREE and (op.name != "ng.constant" or _splat(op))
+
+    # -- choosing ----------------------------------------------------------------------------------------
+
+    def sources(self, values: Iterable[Value]) -> list[Value]:
+        """The values that must exist in memory, or in the same group, before these can be computed."""
+        out: dict[Value, None] = {}
+        stack = list(values)
+        while stack:
+            value = stack.pop()
+            free = self.unplaced(value)
+            if free is not None:
+                stack += free.operands
+            else:
+                out[value] = None
+        return list(out)
+
+    def unplaced(self, value: Value) -> Op | None:
+        """The free op that makes a value, if it has no group of its own."""
+        owner = value.owner
+        if isinstance(owner, Op) and owner in self.order and owner not in self.home and self.free(owner):
+            return owner
+        return None
+
+    def home_of(self, value: Value) -> Group | None:
+        """The group that computes a value; None for what comes from outside the block."""
+        return self.home.get(value.owner) if isinstance(value.owner, Op) else None
+
+    def place(self, op: Op) -> None:
+        """Puts an op into the group of one of its operands, or into a new one; then merges what now fits."""
+        if op.name != "ng.dot":
+            producers = self.feeders(op)
+            ranked = sorted(
+                producers, key=lambda k: (-self.space.size(k.domain or ()), k.kind == "map", -k.number)
+            )
+            for group in ranked:
+                if self.join(op, group):
+                    for other in ranked:
+                        if other is not group:
+                            self.merge(group, other)
+                    return
+        self.open(op)
+
+    def open(self, op: Op) -> None:
+        if op.name != "ng.dot":
+            self.open_group(op)
+            return
+        group = self.new("dot")
+        group.atoms[op.results[0]] = group.domain = self.space.atoms(shape_of(op.results[0].type))
+        group.rank = len(self.space.resolve(group.domain))
+        group.ops[op] = None
+        self.settle(op, group)
+
+    def open_group(self, op: Op) -> None:
+        """A group that begins with this op and the free ops that it reads."""
+        group = self.new("map")
+        if not self.add(op, group):
+            # The op contradicts its own free operands (a broadcast across uneven reshapes): these get groups.
+            for value in op.operands:
+                free = self.unplaced(value)
+                if free is not None:
+                    self.place_free(free)
+            if not self.add(op, group):
+                raise Bug(f"{op.name} cannot stand in a group of its own", op.location)
+        self.settle(op, group)
+
+    def place_free(self, op: Op) -> None:
+        """A group for an op that is normally repeated by its readers; a reshape stays a view."""
+        if op.name in ("ng.reshape", "ng.constant"):
+            self.alone(op)
+        else:
+            self.open_group(op)
+
+    def new(self, kind: str) -> Group:
+        group = Group(len(self.by_number), kind)
+        self.by_number.append(group)
+        return group
+
+    def alone(self, op: Op) -> None:
+        """A group of a kind of its own, of one op: it stays as it is, and its operands must be in memory."""
+        group = self.new("alone")
+        group.ops[op] = None
+        self.settle(op, group)
+
+    def settle(self, op: Op, group: Group) -> None:
+        self.home[op] = group
+        self.follow(group, self.feeders(op))
+
+    def feeders(self, op: Op, inside: Group | None = None) -> set[Group]:
+        """The groups that an op's operands come from.
+
+        What stands in `inside` (a free op repeated there) is computed there, wherever else it stands; but the
+        sides of a product come from memory.
+        """
+        own = inside.ops if inside is not None and op.name != "ng.dot" else {}
+        sources = self.sources(v for v in reads(op) if v.owner not in own)
+        return {home for v in sources if (home := self.home_of(v)) is not None}
+
+    def follow(self, group: Group, feeders: Iterable[Group]) -> None:
+        """`group` now comes after `feeders` and all that comes before them; so does everything after it."""
+        bits = 0
+        for feeder in feeders:
+            bits |= feeder.before | (1 << feeder.number)
+        mark = 1 << group.number
+        bits &= ~mark
+        if not bits & ~group.before:
+            return
+        group.before |= bits
+        self.followed |= bits
+        if not self.followed & mark:
+            return
+        for other in self.by_number:
+            if other is not None and other.before & mark:
+                other.before |= bits
+
+    # -- joining -----------------------------------------------------------------------------------------
+
+    def join(self, op: Op, group: Group) -> bool:
+        if group.kind == "alone" or len(group.ops) >= MAX_OPS:
+            return False
+        mark = 1 << group.number
+        if any(feeder is not group and feeder.before & mark for feeder in self.feeders(op)):
+            return False  # a value would leave the group and come back
+        if not self.add(op, group):
+            return False
+        self.settle(op, group)
+        return True
+
+    def add(self, op: Op, group: Group) -> bool:
+        """Adds an op with its free operands if the loops agree; leaves no trace if not."""
+        mark = self.space.mark()
+        before_domain, before_kind, before_reduced = group.domain, group.kind, group.reduced
+        added_ops: list[Op] = []
+        added_values: list[Value] = []
+        good = self.relate(op, group, added_ops, added_values) and self.allowed(op, group)
+        if good:
+            return True
+        self.space.undo(mark)
+        for value in added_values:
+            del group.atoms[value]
+        for added in added_ops:
+            del group.ops[added]
+        group.domain, group.kind, group.reduced = before_domain, before_kind, before_reduced
+        return False
+
+    def relate(self, op: Op, group: Group, ops: list[Op], values: list[Value]) -> bool:
+        """Labels the op, and the free ops it reads, with the group's loops."""
+        pending = [op]
+        while pending:
+            current = pending.pop()
+            if current in group.ops:
+                continue
+            related = relate(self.space, current)
+            if related is None:
+                return False
+            group.ops[current] = None
+            ops.append(current)
+            result, sources = related
+            for value, atoms in ((current.results[0], result), *zip(current.operands, sources, strict=True)):
+                known = group.atoms.get(value)
+                if known is None:
+                    group.atoms[value] = atoms
+                    values.append(value)
+                elif not self.space.unify(known, atoms):
+                    return False
+            pending += [free for v in current.operands if (free := self.unplaced(v)) is not None]
+        return True
+
+    def allowed(self, op: Op, group: Group) -> bool:
+        """Whether an op, already labelled, suits the group's kind; may turn a map into rows or columns."""
+        space = self.space
+        result = space.resolve(group.atoms[op.results[0]])
+        reduction = "reduction" in op.traits
+        extent = space.resolve(group.atoms[op.operands[0]]) if reduction else result
+        if group.domain is None:
+            group.domain = extent
+        domain = space.resolve(group.domain)
+        if len(set(domain)) != len(domain):
+            return False  # two different loops were found to be one: a diagonal, not this space
+        if group.kind == "dot" and len(domain) != group.rank:
+            return False  # the product's own loops must stay whole
+        inside = set(domain)
+        if any(not inside.issuperset(space.resolve(a)) for a in group.atoms.values()):
+            return False
+        group.reduced = frozenset(space.resolve(tuple(group.reduced)))
+        kept = tuple(a for a in domain if a not in group.reduced)
+        after = any(v in group.dependent for v in self.sources(op.operands))
+        gone = frozenset(extent) - frozenset(result)
+        if gone:
+            return extent == domain and self.reduces(op, group, gone, after)
+        match group.kind:
+            case "rows":
+                good = result in (domain, kept)
+            case "columns":
+                good = result == (kept if after else domain)
+            case _:
+                good = result == domain
+        if good and after:
+            group.dependent.add(op.results[0])
+        return good
+
+    def reduces(self, op: Op, group: Group, gone: frozenset[int], after: bool) -> bool:
+        """Whether a reduction over the loops `gone` suits the group, which a first one turns into rows or columns."""
+        domain = self.space.resolve(group.domain or ())
+        if group.kind == "map":
+            group.kind = "rows" if domain[-1] in gone else "columns"
+            group.reduced = gone
+        elif gone != group.reduced or (group.kind == "columns" and after):
+            return False
+        group.dependent.add(op.results[0])
+        return True
+
+    def merge(self, group: Group, other: Group) -> bool:
+        """Takes over a group whose ops could stand here: a map, or rows beside rows; nothing may stand between."""
+        both_rows = group.kind == other.kind == "rows"
+        if not (other.kind == "map" or both_rows) or group.kind == "alone":
+            return False
+        if len(group.ops) + len(other.ops) > MAX_OPS:
+            return False
+        if self.between(group, other) or self.between(other, group) or self.multiplies(group, other):
+            return False
+        mark = self.space.mark()
+        domain = self.space.resolve(group.domain or ())
+        reduced = frozenset(self.space.resolve(tuple(group.reduced)))
+        kept = tuple(a for a in domain if a not in reduced)
+        # Beside reductions, values of whole rows (or columns) are as welcome as those of every element.
+        small = self.space.size(other.domain or ()) != self.space.size(domain)
+        good = self.space.unify(kept if small else domain, other.domain or ())
+        good = good and all(
+            self.space.unify(group.atoms[v], atoms) for v, atoms in other.atoms.items() if v in group.atoms
+        )
+        domain = self.space.resolve(group.domain or ())
+        whole = group.kind != "dot" or len(domain) == group.rank
+        if both_rows:
+            mine, theirs = (frozenset(self.space.resolve(tuple(k.reduced))) for k in (group, other))
+            whole = mine == theirs
+        if not good or not whole or len(set(domain)) != len(domain):
+            self.space.undo(mark)
+            return False
+        self.take_over(group, other)
+        return True
+
+    def take_over(self, group: Group, other: Group) -> None:
+        """What `other` held is held by `group`, and whoever came after the one comes after the other."""
+        group.ops.update(other.ops)
+        group.dependent |= other.dependent
+        for value, atoms in other.atoms.items():
+            group.atoms.setdefault(value, atoms)
+        for op in other.ops:
+            if self.home.get(op) is other:
+                self.home[op] = group
+        self.by_number[other.number] = None
+        gone = 1 << other.number
+        for third in self.by_number:
+            if third is not None and third.before & gone:
+                third.before = (third.before & ~gone) | (1 << group.number)
+        if self.followed & gone:
+            self.followed = (self.followed & ~gone) | (1 << group.number)
+        group.before &= ~(1 << group.number)
+        self.follow(group, [f for op in other.ops for f in self.feeders(op, group) if f is not group])
+
+    def between(self, first: Group, last: Group) -> bool:
+        """Whether a third group comes after `first` and before `last`."""
+        mark = 1 << first.number
+        if not last.before & mark:
+            return False
+        own = (first, last)
+        return any(f not in own and f.before & mark for op in last.ops for f in self.feeders(op, last))
+
+    def multiplies(self, group: Group, other: Group) -> bool:
+        """Whether `group` is a product of values of `other`, which must be whole before it starts."""
+        sides = self.sources(v for op in group.ops if op.name == "ng.dot" for v in op.operands)
+        return any(isinstance(v.owner, Op) and self.home.get(v.owner) is other for v in sides)
+
+    def materialise(self, ops: Sequence[Op]) -> None:
+        """Free ops whose results are read outside groups get groups (or stay views)."""
+        for op in reversed(ops):
+            group = self.home.get(op)
+            if group is None or not (group.kind == "alone" or op.name == "ng.dot"):
+                continue
+            pending = reads(op)
+            while pending:
+                free = self.unplaced(pending.pop())
+                if free is not None:
+                    self.place_free(free)
+                    if free.name == "ng.reshape":
+                        pending += free.operands
+        for group in self.live():
+            for op in list(group.ops):
+                self.follow(group, self.feeders(op, group))
+
+
+def _fusible(op: Op) -> bool:
+    """Ops that a kernel of the four kinds can hold: static tensors, at least one element."""
+    if op.name == "ng.dot":
+        return all(_some(v) for v in (*op.operands, *op.results))
+    traits = op.traits
+    if not ("elementwise" in traits or "reduction" in traits):
+        return False
+    return len(op.results) == 1 and all(_some(v) for v in (*op.operands, *op.results))
+
+
+def _some(value: Value) -> bool:
+    type = value.type
+    return isinstance(type, TensorType) and type.static and type.size > 0
+
+
+def _splat(op: Op) -> bool:
+    value = op.attributes["value"]
+    return not isinstance(value, ElementsAttr) or value.type.size == 1 or value.splat
+
+
+def reads(op: Op) -> list[Value]:
+    """All values that an op reads, also inside its regions."""
+    if not op.regions:
+        return list(op.operands)
+    return [*op.operands, *(v for inner in op.walk() for v in inner.operands)]
