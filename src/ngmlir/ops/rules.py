@@ -472,6 +472,21 @@ def for_loop(t: Typing) -> Types:
 # ---- tiles and buffers -------------------------------------------------------------------------------------
 
 
+def kernel(t: Typing) -> Types:
+    ((arguments, _),) = t.regions
+    buffers = [a for a in arguments if isinstance(a, MemRefType)]
+    _fits("the body takes", arguments, [*buffers, *[index] * len(get_i64s(t, "grid"))])
+    outputs, pairs = get_i64(t, "outputs"), get_i64s(t, "in_place")
+    first = len(buffers) - outputs
+    _require(0 <= first <= len(buffers), f"{outputs} outputs of {len(buffers)} buffers")
+    _require(
+        len(pairs) % 2 == 0
+        and all(0 <= i < first <= o < len(buffers) for i, o in zip(pairs[::2], pairs[1::2], strict=True)),
+        f"in_place {list(pairs)} does not pair inputs (below {first}) with outputs",
+    )
+    return ()
+
+
 def _buffer(type: Type) -> MemRefType:
     assert isinstance(type, MemRefType)
     return type

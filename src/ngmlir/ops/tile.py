@@ -35,6 +35,7 @@ class KernelOp(Op):
         ),
         regions=('body',),
         traits=frozenset(['function', 'isolated', 'symbol']),
+        rule=rules.kernel,
         form=(),
         doc='A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension. `in_place` lists pairs (input, output) that may be one buffer.',
         example='tile.kernel @double(%x: memref<128xf32>, %y: memref<128xf32>, %i: index) attributes {grid = array<i64: 2>} {\n  %c64 = ng.constant 64 : index\n  %at = ng.multiply %i, %c64 : index\n  %v = tile.load %x[%at] : (memref<128xf32>, index) -> vector<64xf32>\n  %w = ng.add %v, %v : vector<64xf32>\n  tile.store %w, %y[%at] : (vector<64xf32>, memref<128xf32>, index) -> ()\n  tile.return\n}',
