@@ -9,9 +9,11 @@ chunks themselves. Workers spin for a moment after each call and then sleep on a
 first call that has more than one chunk, and once more in a forked child.
 
 On a machine whose cores are taken, a worker may lose its core with a chunk half done, and the caller wait for
-longer than all the work would have taken it. A call that ends so is followed by a rest: for a multiple of the
-time that was lost the caller runs chunks alone. So sharing never costs more than a few percent, and what it gains on a
-machine that is free again is soon found.
+longer than all the work would have taken it. So the pool keeps an account of what sharing has gained and lost, with
+some credit, since waking a worker costs first and pays off later. When the account is overdrawn, it is closed with a
+rest in which callers run their chunks alone: for as long as what was lost, twice as long each time, up to 16 times;
+every call that gains takes one off that factor. A machine that stays busy costs a few percent so, and one that is
+free again is soon found to be.
 """
 
 from __future__ import annotations
@@ -31,8 +33,12 @@ _SPIN = 1000
 _PATIENCE = 64
 #: How often that is tried before the caller sleeps.
 _OFFERS = 100
-#: How many times what sharing has lost calls run alone.
-_REST = 32
+#: How many times what sharing has lost calls run alone at most.
+_REST = 16
+#: Ticks of the clock, some 200 us, by which the account may be overdrawn.
+_CREDIT = {"x86_64": 500_000, "aarch64": 20_000}
+#: How many times its own length a call leaves on the account at most: what long calls gained excuses no short ones.
+_SAVINGS = 16
 
 _TEXT = """
 @ticket = internal global i64 0, align 64
@@ -46,6 +52,8 @@ _TEXT = """
 @first = internal global i64 0                    ; of the batch: chunks beyond 24 bits come in batches
 @rounding = internal global i64 0                 ; floating point control word of the caller
 @rested = internal global i64 0                   ; when calls are shared again
+@factor = internal global i64 1                   ; of the next rest
+@account = internal global i64 0                  ; what sharing has gained, in ticks of the clock
 @threads = internal global i32 1
 @spin = internal global i32 0
 @started = internal global i32 0
@@ -66,6 +74,8 @@ define void @ngmlir_pool_reset(i32 %threads, i32 %spin) nounwind {{
   store i32 0, ptr @waiting
   store i32 0, ptr @started
   store i64 0, ptr @rested
+  store i64 1, ptr @factor
+  store i64 0, ptr @account
   store i32 %threads, ptr @threads
   store i32 %spin, ptr @spin
   ret void
@@ -263,15 +273,32 @@ out:
   %own.all = mul i64 %own, %chunks
   %divisor = call i64 @llvm.smax.i64(i64 %ran, i64 1)
   %alone = sdiv i64 %own.all, %divisor
-  %lost = sub i64 %shared, %alone
-  %worse = icmp sgt i64 %lost, 0
-  br i1 %worse, label %rest, label %good
+  %gain = sub i64 %alone, %shared
+  %before = load i64, ptr @account
+  %sum = add i64 %before, %gain
+  %long = call i64 @llvm.smax.i64(i64 %alone, i64 %shared)
+  %most = mul i64 %long, {savings}
+  %balance = call i64 @llvm.smin.i64(i64 %sum, i64 %most)
+  %factor = load i64, ptr @factor
+  %overdrawn = icmp slt i64 %balance, -{credit}
+  br i1 %overdrawn, label %rest, label %go.on
 rest:
-  %long = mul i64 %lost, {rest}
-  %until = add i64 %end, %long
+  %lost = sub i64 0, %balance
+  %length = mul i64 %lost, %factor
+  %until = add i64 %end, %length
   store i64 %until, ptr @rested
-  br label %good
-good:
+  store i64 0, ptr @account
+  %twice = shl i64 %factor, 1
+  %more = call i64 @llvm.smin.i64(i64 %twice, i64 {rest})
+  store i64 %more, ptr @factor
+  ret void
+go.on:
+  store i64 %balance, ptr @account
+  %gained = icmp sgt i64 %gain, 0
+  %step = zext i1 %gained to i64
+  %one.less = sub i64 %factor, %step
+  %less = call i64 @llvm.smax.i64(i64 %one.less, i64 1)
+  store i64 %less, ptr @factor
   ret void
 }}
 
@@ -429,7 +456,8 @@ _MACHINES = {"x86_64": (202, _X86), "aarch64": (98, _AARCH64)}
 
 def pool_text(triple: str) -> str:
     """The pool for a machine, or the one that runs everything alone where no better one is known."""
-    machine = _MACHINES.get(triple.partition("-")[0])
+    architecture = triple.partition("-")[0]
+    machine = _MACHINES.get(architecture)
     if machine is None or "linux" not in triple:
         return _SERIAL_TEXT
     number, own = machine
@@ -439,6 +467,8 @@ def pool_text(triple: str) -> str:
         patience=_PATIENCE,
         offered=_PATIENCE + _OFFERS,
         rest=_REST,
+        credit=_CREDIT[architecture],
+        savings=_SAVINGS,
         always=(1 << 63) - 1,
     )
 

@@ -18,7 +18,7 @@ from .product import Product, store_epilogue
 #: With more rows a packed right side costs less than joining lanes.
 MOST_ROWS = 8
 #: Elements of the right side that one program reads.
-PROGRAM_ELEMENTS = 1 << 18
+PROGRAM_ELEMENTS = 1 << 17
 
 
 def suits(product: Product) -> bool:

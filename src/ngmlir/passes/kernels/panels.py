@@ -41,6 +41,9 @@ PACK_FROM_COLUMNS = 32
 FEW_ROWS = 8
 #: Depth of a block whose panels come from a near cache, and of one that is read where it lies far away.
 NEAR_DEPTH, FAR_DEPTH = 512, 64
+#: Bytes of the right side that one program reads where rows are few: memory is what takes time then, and the runs
+#: of bytes that are read one after the other must not become too short.
+PROGRAM_BYTES, RUN_BYTES = 1 << 19, 1 << 11
 #: Bytes of sums that wait between blocks of the depth.
 WAITING_BYTES = 1 << 16
 
@@ -98,7 +101,9 @@ def blocking(product: Product, target: Target) -> Blocking:
         depth = _depth(product.depth, 2 * UNROLL if few else FAR_DEPTH)
         block_rows = product.rows
     columns = PROGRAM_MULTIPLICATIONS // max(1, block_rows * product.depth)
-    if not pack:
+    if few:
+        columns = min(columns, max(PROGRAM_BYTES // (product.depth * item), RUN_BYTES // item))
+    elif not pack:
         columns = max(columns, WAITING_BYTES // 4 // (block_rows * item))
     block_columns = _whole(columns, tile_columns, product.columns)
     return Blocking(tile_rows, tile_columns, block_rows, block_columns, depth, (pack_left, pack))
