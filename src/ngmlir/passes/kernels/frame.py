@@ -181,15 +181,18 @@ class Frame:
             )
 
 
-#: Elements of one program on a CPU: enough that handing it to another thread is worth it.
+#: Elements of one program on a CPU, of a reduction: enough that handing it to another thread is worth it.
 PROGRAM_ELEMENTS = 1 << 15
+#: The same of other kernels, in tiles: these hold more elements the narrower and the cheaper the elements are, so
+#: that a program takes some 10 us.
+PROGRAM_TILES = 1 << 10
 
 
 def rows_of_program(sizes: Sequence[int], width: int) -> int:
     """How many steps of the outermost loop one program on a CPU takes (whole tiles, if it is the only loop)."""
     if len(sizes) == 1:
-        return max(width, PROGRAM_ELEMENTS // width * width)
-    return max(1, min(sizes[0], PROGRAM_ELEMENTS // max(1, prod(sizes[1:]))))
+        return PROGRAM_TILES * width
+    return max(1, min(sizes[0], PROGRAM_TILES * width // max(1, prod(sizes[1:]))))
 
 
 def grid_for(target: Target, sizes: Sequence[int], width: int) -> tuple[int, ...]:
