@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The threads behind `ngmlir_parallel`: a fork-join pool of tickets, as LLVM IR.
 
-One 64-bit word, the ticket, holds `generation:16 | chunks:24 | next:24`. Everyone, the caller included,
-claims a chunk by raising `next` in a compare-and-exchange, so a worker that sleeps or is not scheduled costs
-nothing: its chunks go to the others. All three parts lie in one word, so a claim that succeeds is valid
+One 64-bit word, the ticket, holds `generation:16 | end:24 | next:24`. The caller claims chunks from the front,
+raising `next` in a compare-and-exchange, the workers from the back, lowering `end`: what a thread wrote in one call
+it mostly meets again in the next, in its own cache. A worker that sleeps or is not scheduled costs nothing: its
+chunks go to the others. All three parts lie in one word, so a claim that succeeds is valid
 even if the worker slept through many calls. Nested calls, and callers that race for the pool, run their
 chunks themselves. Workers spin for a moment after each call and then sleep on a futex; they start with the
 first call that has more than one chunk, and once more in a forked child.
@@ -49,6 +50,7 @@ _TEXT = """
 @waiting = internal global i32 0, align 64        ; 1 while the caller sleeps on @done
 @function = internal global ptr null, align 64
 @data = internal global ptr null
+@chunks = internal global i64 0
 @first = internal global i64 0                    ; of the batch: chunks beyond 24 bits come in batches
 @rounding = internal global i64 0                 ; floating point control word of the caller
 @rested = internal global i64 0                   ; when calls are shared again
@@ -92,8 +94,8 @@ define internal void @wake(ptr %word, i32 %count) nounwind {{
 }}
 
 ; Runs chunks until none is left, in the rounding mode of the caller; %mode is the one this thread is in.
-; Gives how many it ran.
-define internal i64 @drain(i64 %mode) nounwind {{
+; From the front, or from the back; gives how many it ran.
+define internal i64 @drain(i64 %mode, i1 %front) nounwind {{
 entry:
   %t.0 = load atomic i64, ptr @ticket acquire, align 8
   br label %look
@@ -103,11 +105,12 @@ look:
   %count = phi i64 [ 0, %entry ], [ %count, %claim ], [ %count.next, %ran ]
   %next = and i64 %t, 16777215
   %t.high = lshr i64 %t, 24
-  %chunks = and i64 %t.high, 16777215
-  %left = icmp ult i64 %next, %chunks
+  %end = and i64 %t.high, 16777215
+  %left = icmp ult i64 %next, %end
   br i1 %left, label %claim, label %out
 claim:
-  %t.claimed = add i64 %t, 1
+  %step = select i1 %front, i64 1, i64 -16777216
+  %t.claimed = add i64 %t, %step
   %pair = cmpxchg ptr @ticket, i64 %t, i64 %t.claimed acq_rel acquire
   %t.seen = extractvalue {{ i64, i1 }} %pair, 0
   %won = extractvalue {{ i64, i1 }} %pair, 1
@@ -124,7 +127,10 @@ run:
   %f = load ptr, ptr @function
   %d = load ptr, ptr @data
   %base = load i64, ptr @first
-  %index = add i64 %base, %next
+  %chunks = load i64, ptr @chunks
+  %end.last = sub i64 %end, 1
+  %place = select i1 %front, i64 %next, i64 %end.last
+  %index = add i64 %base, %place
   call void %f(ptr %d, i64 %index)
   %before = atomicrmw add ptr @done, i64 1 seq_cst
   %now = add i64 %before, 1
@@ -170,7 +176,7 @@ nap:
   %s.1 = atomicrmw sub ptr @sleepers, i32 1 seq_cst
   br label %look
 work:
-  %ran = call i64 @drain(i64 -1)
+  %ran = call i64 @drain(i64 -1, i1 false)
   br label %outer
 }}
 
@@ -208,6 +214,7 @@ entry:
   store ptr %function, ptr @function
   store ptr %data, ptr @data
   store i64 %first, ptr @first
+  store i64 %chunks, ptr @chunks
   %word = call i64 @get_rounding()
   store i64 %word, ptr @rounding
   store atomic i64 0, ptr @done monotonic, align 8
@@ -230,7 +237,7 @@ rouse:
   br label %help
 help:
   %start = call i64 @clock()
-  %ran = call i64 @drain(i64 %word)
+  %ran = call i64 @drain(i64 %word, i1 true)
   %drained = call i64 @clock()
   br label %wait
 wait:
