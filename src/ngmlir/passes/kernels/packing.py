@@ -54,7 +54,8 @@ def left_side(product: Product, width: int) -> Packing:
 
 
 def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
-    """Copies a side into panels. The end of a narrower last panel is never read, and not written."""
+    """Copies a side into panels. The end of a narrower last panel is zero: registers that reach into it are computed
+    with, and what the memory held before might be denormal, which is slow."""
     size = (packing.columns, packing.rows) if packing.turned else (packing.rows, packing.columns)
     batch = (packing.batch,) if packing.batch else ()
     types = [MemRefType((*batch, *size), packing.element), packing.type]
@@ -85,6 +86,9 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
             b.loop(0, full, step, (), lambda at, _: some(row, rows, at, step))
             if width > full:
                 some(row, rows, b.index(full), width - full)
+            if width < packing.width:
+                rest = b.number(0, VectorType((rows, packing.width - width), packing.element))
+                b.store(rest, packed, [*outer, panel, row, b.index(width)])
             return ()
 
         full = packing.rows // ROWS * ROWS
