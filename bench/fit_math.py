@@ -206,13 +206,18 @@ def logarithm(terms: int) -> Polynomial:
     return Polynomial(target, LOG_LOW, LOG_HIGH, terms, lambda f: f**2 / mpmath.log1p(f))
 
 
-def logarithm_by_quotient(terms: int) -> Polynomial:
-    """log(1 + f) = 2 s + s t p(t) with s = f / (2 + f), t = s^2; relative to the logarithm."""
+def logarithm_by_quotient(base: mpf, terms: int) -> Polynomial:
+    """log(1 + f) / log(base) = s (2 / log(base) + t p(t)) with s = f / (2 + f), t = s^2; relative to the logarithm."""
     high = (LOG_HIGH / (2 + LOG_HIGH)) ** 2 * (1 + mpf(2) ** -10)
-    target = series_safe(lambda t: (2 * mpmath.atanh(mpmath.sqrt(t)) / mpmath.sqrt(t) - 2) / t, mpf(2) / 3)
-    return Polynomial(
-        target, mpf(0), high, terms, lambda t: t * mpmath.sqrt(t) / (2 * mpmath.atanh(mpmath.sqrt(t)))
-    )
+    scale = 1 / mpmath.log(base)
+
+    def target(t: mpf) -> mpf:
+        return scale * (2 * mpmath.atanh(mpmath.sqrt(t)) / mpmath.sqrt(t) - 2) / t
+
+    def weight(t: mpf) -> mpf:
+        return t * mpmath.sqrt(t) / scale / (2 * mpmath.atanh(mpmath.sqrt(t)))
+
+    return Polynomial(series_safe(target, scale * 2 / 3), mpf(0), high, terms, weight)
 
 
 def sine(terms: int) -> Polynomial:
@@ -260,22 +265,6 @@ def power_exponential(terms: int) -> Polynomial:
     return Polynomial(lambda r: mpf(2) ** r, -half, half, terms, lambda r: mpf(2) ** -r)
 
 
-def power_quotient(terms: int) -> Polynomial:
-    """log2(1 + f) = s (2 / ln 2 + t p(t)), s = f / (2 + f), t = s^2, for the f32 power."""
-    high = (LOG_HIGH / (2 + LOG_HIGH)) ** 2 * (1 + mpf(2) ** -10)
-
-    def target(t: mpf) -> mpf:
-        return (2 * mpmath.atanh(mpmath.sqrt(t)) / mpmath.sqrt(t) - 2) / t / mpmath.log(2)
-
-    return Polynomial(
-        series_safe(target, mpf(2) / 3 / mpmath.log(2)),
-        mpf(0),
-        high,
-        terms,
-        lambda t: t * mpmath.sqrt(t) * mpmath.log(2) / (2 * mpmath.atanh(mpmath.sqrt(t))),
-    )
-
-
 def power_tail(terms: int) -> Polynomial:
     """log2(1 + f) = s (2 / ln 2 + t (2 / (3 ln 2) + t p(t))), s = f / (2 + f), t = s^2, for the f64 power."""
     high = (LOG_HIGH / (2 + LOG_HIGH)) ** 2 * (1 + mpf(2) ** -10)
@@ -309,7 +298,7 @@ TABLES: dict[str, tuple[str, Callable[[], Polynomial]]] = {
     "log_half_f32": ("f32", lambda: logarithm_to(mp.e, 6)),
     "log2_half_f32": ("f32", lambda: logarithm_to(mpf(2), 6)),
     "log10_half_f32": ("f32", lambda: logarithm_to(mpf(10), 6)),
-    "log_quotient_f64": ("f64", lambda: logarithm_by_quotient(7)),
+    "log_quotient_f64": ("f64", lambda: logarithm_by_quotient(mp.e, 7)),
     "sin_f32": ("f32", lambda: sine(3)),
     "sin_f64": ("f64", lambda: sine(6)),
     "cos_f32": ("f32", lambda: cosine(3)),
@@ -322,7 +311,7 @@ TABLES: dict[str, tuple[str, Callable[[], Polynomial]]] = {
     "atan_f64": ("f64", lambda: arc_tangent(20)),
     "erf_f32": ("f32", lambda: error_function(9, "3.95")),
     "erf_f64": ("f64", lambda: error_function(25, "5.95")),
-    "log2_quotient_f32": ("f32", lambda: power_quotient(4)),
+    "log2_quotient_f32": ("f32", lambda: logarithm_by_quotient(mpf(2), 4)),
     "log2_power_f64": ("f64", lambda: logarithm_to(mpf(2), 14)),
     "exp2_power_f64": ("f64", lambda: power_exponential(7)),
     "log2_tail_f64": ("f64", lambda: power_tail(7)),

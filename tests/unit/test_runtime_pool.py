@@ -44,15 +44,18 @@ define void @quotient(ptr %out, i64 %index) {
   %x = load volatile double, ptr %p
   %y = fdiv double %x, 3.0
   store double %y, ptr %p
-  %big = icmp slt i64 0, 1
-  br label %work
-work:
-  %i = phi i64 [ 0, %0 ], [ %next, %work ]
+  call void @work(i64 3000)
+  ret void
+}
+define internal void @work(i64 %rounds) {
+  br label %one
+one:
+  %i = phi i64 [ 0, %0 ], [ %next, %one ]
   %next = add i64 %i, 1
   store volatile i64 %next, ptr @sink
-  %more = icmp slt i64 %next, 3000
-  br i1 %more, label %work, label %out.block
-out.block:
+  %more = icmp slt i64 %next, %rounds
+  br i1 %more, label %one, label %out
+out:
   ret void
 }
 ; Takes 2 ms on other threads than the one whose number stands in front, and counts them behind it.
@@ -60,19 +63,14 @@ define void @limp(ptr %data, i64 %index) {
   %own = load i64, ptr %data
   %here = call i64 @pthread_self()
   %same = icmp eq i64 %own, %here
-  br i1 %same, label %work, label %other
+  br i1 %same, label %here.block, label %other
 other:
   %count = getelementptr i64, ptr %data, i64 1
   %old = atomicrmw add ptr %count, i64 1 monotonic
   %slept = call i32 @usleep(i32 2000)
-  br label %out.block
-work:
-  %i = phi i64 [ 0, %0 ], [ %next, %work ]
-  %next = add i64 %i, 1
-  store volatile i64 %next, ptr @sink
-  %more = icmp slt i64 %next, 10000
-  br i1 %more, label %work, label %out.block
-out.block:
+  ret void
+here.block:
+  call void @work(i64 10000)
   ret void
 }
 declare i64 @pthread_self()

@@ -63,13 +63,17 @@ def expand_math(module: Module, target: Target) -> Module:
 
 
 @cache
+def _library_file(name: str) -> Module | None:
+    """The file `exp.ngir` of the math library, with the functions for all element types."""
+    path = folder("lowering") / "math" / f"{name}.ngir"
+    # Their callees stand in files of their own, which the verifier would miss here.
+    return from_text(path.read_text(), file=str(path), verify=False) if path.is_file() else None
+
+
 def find_library_function(symbol: str) -> Op | None:
     """The function `@exp_f32` of the math library, from `exp.ngir`, if there is one."""
-    path = folder("lowering") / "math" / f"{symbol.rpartition('_')[0]}.ngir"
-    if not path.is_file():
-        return None
-    # Its callees stand in files of their own, which the verifier would miss here.
-    return from_text(path.read_text(), file=str(path), verify=False).lookup(symbol)
+    file = _library_file(symbol.rpartition("_")[0])
+    return file.lookup(symbol) if file is not None else None
 
 
 def library_function(symbol: str) -> Op:

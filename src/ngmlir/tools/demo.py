@@ -7,6 +7,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
                 progress.step(f"loss {float(loss):.4f}")
         accuracy = float(np.mean(np.equal(predict(data.test_images), data.test_labels)))
         say(f"test accuracy: {accuracy:.4f} on {len(data.test_labels)} images that were held out")
-    compare(options.target, data)
+    compare(options.target, (returns, images, labels), data)
     return 0 if accuracy >= 0.97 or options.epochs < 60 else 1
 
 
@@ -85,18 +86,18 @@ def count(module: Module, prefix: str) -> int:
     return sum(op.name.startswith(prefix) for op in main.walk())
 
 
-def compare(target: str, data: digits.Digits, rounds: int = 60) -> None:
+def compare(target: str, graph: Sequence[Any], data: digits.Digits, rounds: int = 60) -> None:
     """Time per step against the same model in NumPy: bursts in turn, the best of each, since a busy machine only adds.
 
-    Both begin with the initial weights: those that are trained have gradients so small that arithmetic is slower.
+    Both begin with the initial weights, which a new transformer for the same graph has: those that are trained have
+    gradients so small that arithmetic is slower.
     """
     step = digits.numpy_step(digits.initial_weights())
-    returns, images, labels = digits.Network(digits.initial_weights()).training()
     batch = next(digits.batches(data, 1))
     ours: list[float] = []
     theirs: list[float] = []
     with ng.transformers.make_transformer(target) as transformer:
-        train = transformer.computation(returns, images, labels)
+        train = transformer.computation(*graph)
         for _ in range(rounds):
             ours.append(seconds_per_call(lambda: train(*batch)))
             theirs.append(seconds_per_call(lambda: step(*batch)))
