@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 from hypothesis import strategies as st
 
-from ngmlir.ir.attributes import Attribute, AxesAttr, elements, integers
+from ngmlir.ir.attributes import Attribute, AxesAttr, integers
 from ngmlir.ir.core import Block, Module, Value, module
+from ngmlir.ir.elements import elements
 from ngmlir.ir.literals import dtype_of
 from ngmlir.ir.types import (
     FloatType,

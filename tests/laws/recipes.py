@@ -10,8 +10,9 @@ import numpy as np
 from growing import Fact, Maker, is_bool, is_float, is_integer
 from hypothesis import strategies as st
 
-from ngmlir.ir.attributes import AxesAttr, elements
+from ngmlir.ir.attributes import AxesAttr
 from ngmlir.ir.core import Value
+from ngmlir.ir.elements import elements
 from ngmlir.ir.types import (
     IntegerType,
     TensorType,

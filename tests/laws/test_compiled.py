@@ -17,8 +17,9 @@ from hypothesis import given
 from tables import Table, compiled, filled, pairs, specials
 
 from ngmlir.compiler import compile_artifact, compile_module
-from ngmlir.ir.attributes import elements, numeric_literal
+from ngmlir.ir.attributes import numeric_literal
 from ngmlir.ir.core import Module, Op
+from ngmlir.ir.elements import elements
 from ngmlir.ir.literals import item_bytes
 from ngmlir.ir.types import (
     FloatType,

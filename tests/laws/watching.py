@@ -17,8 +17,8 @@ from unittest import mock
 import numpy as np
 from comparing import assert_same_bits
 
-from ngmlir.ir.attributes import ElementsAttr
 from ngmlir.ir.core import Module, Op
+from ngmlir.ir.elements import ElementsAttr
 from ngmlir.ir.literals import item_bytes
 from ngmlir.ir.types import MemRefType, TensorType
 from ngmlir.ops import interpreter

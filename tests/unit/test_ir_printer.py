@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from examples import OPS, wrapped
 
-from ngmlir.ir.attributes import Attribute, ElementsAttr, FloatAttr, IntegerAttr, StringAttr, elements
+from ngmlir.ir.attributes import Attribute, FloatAttr, IntegerAttr, StringAttr
 from ngmlir.ir.core import Block, Op, Value, module, op_name
+from ngmlir.ir.elements import ElementsAttr, elements
 from ngmlir.ir.literals import dtype_of, float_bits, float_text, float_value
 from ngmlir.ir.types import IntegerType, Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64, index, ui8, ui64
 from ngmlir.ops import func, ng
@@ -44,7 +45,7 @@ def test_every_half_keeps_its_bits(type: Type) -> None:
     literals: list[Attribute] = [elements(row) for row in every]
     literals += [FloatAttr(bits, type) for bits in range(0, 1 << 16, 17)]
     for a, b in zip(literals, read_back(literals), strict=True):
-        assert a is b, a
+        assert a == b, a
 
 
 @pytest.mark.parametrize(("type", "width"), [(f32, 32), (f64, 64)], ids=str)
@@ -139,7 +140,7 @@ def test_arrays_keep_their_bits(dtype: str) -> None:
         )
     literals: list[Attribute] = [elements(np.ascontiguousarray(a).reshape(a.shape)) for a in arrays]
     for array, literal, other in zip(arrays, literals, read_back(literals), strict=True):
-        assert literal is other
+        assert literal == other
         assert isinstance(other, ElementsAttr)
         assert other.array().shape == array.shape
         assert other.array().tobytes() == array.tobytes()

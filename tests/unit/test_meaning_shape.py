@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from meaning_helpers import BF16, BOOL, FLOATS, INTEGERS, NUMERIC, same, sample, tensor, value
 
-from ngmlir.ir.attributes import ElementsAttr, FloatAttr, IntegerAttr, elements, numeric_literal
+from ngmlir.ir.attributes import FloatAttr, IntegerAttr, numeric_literal
+from ngmlir.ir.elements import ElementsAttr, elements
 from ngmlir.ir.literals import type_of_dtype
 from ngmlir.ir.types import f32, i8, index
 from ngmlir.ops import ng

@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..ir.attributes import ArrayAttr, DenseArrayAttr, ElementsAttr, IntegerAttr
+from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr
 from ..ir.core import Module, Op, Value
+from ..ir.elements import ElementsAttr
 from ..ir.types import ShapedType
 from ..support.artifact import Launch, Place
 from ..support.diagnostics import Bug
@@ -71,7 +72,7 @@ def interface(function: Op) -> Interface:
         assert isinstance(literal, ElementsAttr)
         blob += bytes(-len(blob) % _ALIGNMENT)
         places[value] = Place("constant", 0, len(blob))
-        blob += literal.data * (literal.type.size if literal.splat else 1)
+        blob += bytes(literal.data) * (literal.type.size if literal.splat else 1)
     signature = Signature(
         name=function.symbol,
         arguments=tuple(_parameter(value, function) for value in arguments),

@@ -11,7 +11,6 @@ from .attributes import (
     DenseArrayAttr,
     DialectAttr,
     DictAttr,
-    ElementsAttr,
     FloatAttr,
     IntegerAttr,
     StringAttr,
@@ -23,6 +22,7 @@ from .attributes import (
 )
 from .cursor import shortened
 from .definition import COMPUTED_FLOATS
+from .elements import ElementsAttr
 from .lexer import Token, unquote
 from .literals import float_bits, float_value, integer_fits, item_bytes, wrap_integer
 from .type_parser import TypeParser

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes: the constants of ops, in MLIR's spelling. Interned like types."""
+"""Attributes: what is constant of an op, in MLIR's spelling. All but constant arrays are uniqued, as types are."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-from .literals import dtype_of, float_text, float_value, integer_text, item_bytes, type_of_dtype
-from .types import FloatType, IntegerType, Interned, ShapedType, TensorType, Type, i1, i64
-
-if TYPE_CHECKING:
-    import numpy as np
+from .context import Uniqued
+from .literals import float_text, float_value, integer_text
+from .types import FloatType, IntegerType, Type, i1, i64
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*\Z")
-#: Elements that are printed one by one; longer constants become one hexadecimal string.
-_LISTED = 64
 
 
 def quote(text: str) -> str:
@@ -30,11 +27,29 @@ def quote(text: str) -> str:
     return '"' + "".join(out) + '"'
 
 
-class Attribute(metaclass=Interned):
+class Attribute:
     """Base of all attributes. `str(attribute)` is its MLIR spelling, with its type where it has one."""
 
-    __slots__ = ("text",)
-    text: str
+    __slots__ = ("__weakref__", "_text")
+    _text: str
+
+    @property
+    def text(self) -> str:
+        """The spelling, made when it is first asked for."""
+        try:
+            return self._text
+        except AttributeError:
+            self._text = self.spell()
+            return self._text
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        """The spelling anew; `constant` says how constant arrays inside are written, if not as `dense<...>`."""
+        raise NotImplementedError
+
+    @property
+    def holds_elements(self) -> bool:
+        """Whether this is a constant array, or has one inside."""
+        return False
 
     def __str__(self) -> str:
         return self.text
@@ -43,45 +58,64 @@ class Attribute(metaclass=Interned):
         return self.text
 
 
-class IntegerAttr(Attribute):
+#: How a constant array (ir/elements.py) is written.
+Spelling: TypeAlias = "Callable[[Attribute], str]"
+
+
+class UniquedAttribute(Attribute, metaclass=Uniqued):
+    """An attribute that is one object with all that equal it."""
+
+    __slots__ = ()
+
+
+class IntegerAttr(UniquedAttribute):
     """An integer of `type`; booleans are `IntegerAttr(0 or 1, i1)` and print `false`, `true`."""
 
     __slots__ = ("type", "value")
 
     def __init__(self, value: int, type: Type = i64):
-        self.value, self.type = value, type
-        self.text = integer_text(value, type) if type is i1 else f"{value} : {type}"
+        self.value, self.type = int(value), type
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        return integer_text(self.value, self.type) if self.type is i1 else f"{self.value} : {self.type}"
 
 
-class FloatAttr(Attribute):
+class FloatAttr(UniquedAttribute):
     """A float by its bits."""
 
     __slots__ = ("bits", "type")
 
     def __init__(self, bits: int, type: Type):
         self.bits, self.type = bits, type
-        self.text = f"{float_text(bits, type)} : {type}"
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        return f"{float_text(self.bits, self.type)} : {self.type}"
 
     @property
     def value(self) -> float:
         return float_value(self.bits, self.type)
 
 
-class StringAttr(Attribute):
+class StringAttr(UniquedAttribute):
     __slots__ = ("value",)
 
     def __init__(self, value: str):
-        self.value, self.text = value, quote(value)
+        self.value = value
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        return quote(self.value)
 
 
-class SymbolRefAttr(Attribute):
+class SymbolRefAttr(UniquedAttribute):
     """`@name`, or `@outer::@inner` as ("outer", "inner")."""
 
     __slots__ = ("path",)
 
     def __init__(self, *path: str):
         self.path = path
-        self.text = "::".join(symbol_text(p) for p in path)
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        return "::".join(symbol_text(p) for p in self.path)
 
     @property
     def name(self) -> str:
@@ -92,131 +126,104 @@ def symbol_text(name: str) -> str:
     return f"@{name}" if _BARE.match(name) else f"@{quote(name)}"
 
 
-class TypeAttr(Attribute):
+class TypeAttr(UniquedAttribute):
     __slots__ = ("type",)
 
     def __init__(self, type: Type):
-        self.type, self.text = type, str(type)
+        self.type = type
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        return self.type.text
 
 
-class UnitAttr(Attribute):
+class UnitAttr(UniquedAttribute):
     """Present or absent."""
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        self.text = "unit"
+    def spell(self, constant: Spelling | None = None) -> str:
+        return "unit"
 
 
-class ArrayAttr(Attribute):
+class ArrayAttr(UniquedAttribute):
     __slots__ = ("items",)
 
     def __init__(self, items: tuple[Attribute, ...]):
         self.items = items
-        self.text = f"[{', '.join(map(str, items))}]"
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        return f"[{', '.join([spelled(item, constant) for item in self.items])}]"
+
+    @property
+    def holds_elements(self) -> bool:
+        return any(item.holds_elements for item in self.items)
 
 
-class DictAttr(Attribute):
+class DictAttr(UniquedAttribute):
     __slots__ = ("items",)
 
     def __init__(self, items: tuple[tuple[str, Attribute], ...]):
         self.items = items
-        self.text = dictionary_text(items)
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        return dictionary_text(self.items, constant)
+
+    @property
+    def holds_elements(self) -> bool:
+        return any(value.holds_elements for _, value in self.items)
 
 
-class DenseArrayAttr(Attribute):
+class DenseArrayAttr(UniquedAttribute):
     """`array<i64: 1, 2>`: integers (or float bits) of one element type."""
 
     __slots__ = ("type", "values")
 
     def __init__(self, type: Type, values: tuple[int, ...]):
-        self.type, self.values = type, values
-        one = float_text if isinstance(type, FloatType) else integer_text
-        self.text = f"array<{type}{': ' if values else ''}{', '.join(one(v, type) for v in values)}>"
+        self.type, self.values = type, tuple([int(v) for v in values])
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        one, type, values = (
+            float_text if isinstance(self.type, FloatType) else integer_text,
+            self.type,
+            self.values,
+        )
+        return f"array<{type}{': ' if values else ''}{', '.join([one(v, type) for v in values])}>"
 
 
-class AxesAttr(Attribute):
+class AxesAttr(UniquedAttribute):
     """`#ng.axes<N, C>`: the names of a tensor's axes, one per dimension."""
 
     __slots__ = ("names",)
 
     def __init__(self, *names: str):
         self.names = names
-        self.text = f"#ng.axes<{', '.join(n if _BARE.match(n) else quote(n) for n in names)}>"
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        return f"#ng.axes<{', '.join([n if _BARE.match(n) else quote(n) for n in self.names])}>"
 
 
-class DialectAttr(Attribute):
+class DialectAttr(UniquedAttribute):
     """An attribute of a dialect that has no class here; `text` is the whole spelling, `#d.x<...>`."""
 
     __slots__ = ()
 
     def __init__(self, text: str):
-        self.text = text
+        self._text = text
+
+    def spell(self, constant: Spelling | None = None) -> str:
+        return self._text
 
 
-class ElementsAttr(Attribute):
-    """`dense<...> : type`: the elements row by row, little endian, or those of one element if all are the same."""
-
-    __slots__ = ("data", "type")
-
-    def __init__(self, data: bytes, type: ShapedType):
-        self.data, self.type = data, type
-        self.text = f"{self.literal} : {type}"
-
-    @property
-    def splat(self) -> bool:
-        return len(self.data) == item_bytes(self.type.element) and self.type.size != 0
-
-    @property
-    def literal(self) -> str:
-        """`dense<...>` without the type."""
-        element, size = self.type.element, item_bytes(self.type.element)
-        if self.type.size == 0:
-            return "dense<>"
-        words = [self.data[i : i + size] for i in range(0, len(self.data), size)]
-        if len(words) > _LISTED and element is not i1:
-            return f'dense<"0x{self.data.hex().upper()}">'
-        if isinstance(element, FloatType):
-            texts = [float_text(int.from_bytes(w, "little"), element) for w in words]
-        else:
-            signed = not getattr(element, "unsigned", False) and element is not i1
-            texts = [integer_text(int.from_bytes(w, "little", signed=signed), element) for w in words]
-        if self.splat:
-            return f"dense<{texts[0]}>"
-        for d in reversed(self.type.shape[1:]):
-            texts = [f"[{', '.join(texts[i : i + d])}]" for i in range(0, len(texts), d)]
-        return f"dense<[{', '.join(texts)}]>"
-
-    def array(self) -> np.ndarray[Any, Any]:
-        """The elements as a read-only NumPy array of the type's shape."""
-        import numpy as np
-
-        flat = np.frombuffer(self.data, dtype=dtype_of(self.type))
-        return (
-            np.broadcast_to(flat.reshape(()), self.type.shape)
-            if self.splat
-            else flat.reshape(self.type.shape)
-        )
+def spelled(attribute: Attribute, constant: Spelling | None) -> str:
+    """The text of an attribute, with constant arrays inside written by `constant`."""
+    return attribute.text if constant is None or not attribute.holds_elements else attribute.spell(constant)
 
 
-def elements(array: Any, type: ShapedType | None = None) -> ElementsAttr:
-    """The constant that holds `array` (a NumPy array); all-equal bits are stored once."""
-    import numpy as np
-
-    array = np.asarray(array)
-    held = type if type is not None else TensorType(array.shape, type_of_dtype(array.dtype))
-    data = np.ascontiguousarray(array).tobytes()
-    size = item_bytes(held.element)
-    if len(data) > size and data == data[:size] * (len(data) // size):
-        data = data[:size]
-    return ElementsAttr(data, held)
-
-
-def dictionary_text(items: tuple[tuple[str, Attribute], ...]) -> str:
+def dictionary_text(items: tuple[tuple[str, Attribute], ...], constant: Spelling | None = None) -> str:
     parts: list[str] = []
     for name, value in items:
         key = name if _BARE.match(name) else quote(name)
-        parts.append(key if isinstance(value, UnitAttr) else f"{key} = {value}")
+        parts.append(key if isinstance(value, UnitAttr) else f"{key} = {spelled(value, constant)}")
     return f"{{{', '.join(parts)}}}"
 
 
@@ -238,13 +245,3 @@ def numeric_literal(value: float | int | bool, element: Type) -> Attribute:
     if isinstance(element, IntegerType) and element.width == 1:
         return IntegerAttr(int(bool(value)), element)
     return IntegerAttr(wrap_integer(int(value), element), element)
-
-
-def filled(literal: Attribute, type: Type) -> Attribute:
-    """The constant of `type` whose every element is `literal`; of a scalar type, `literal` itself."""
-    if not isinstance(type, ShapedType):
-        return literal
-    assert isinstance(literal, (FloatAttr, IntegerAttr))
-    bits = literal.bits if isinstance(literal, FloatAttr) else literal.value
-    size = item_bytes(type.element)
-    return ElementsAttr((bits & ((1 << 8 * size) - 1)).to_bytes(size, "little") if type.size else b"", type)

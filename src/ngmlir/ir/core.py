@@ -9,10 +9,12 @@ about an op stays true.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
-from ..support.diagnostics import UNKNOWN, Location
+from ..support.diagnostics import UNKNOWN, Diagnostic, Location
 from .attributes import Attribute, StringAttr, SymbolRefAttr
+from .context import CONTEXT
 from .definition import OpDefinition
 from .types import FunctionType, Type
 
@@ -34,10 +36,36 @@ class Value:
         return f"<%{self.name or '_'} : {self.type}>"
 
 
+class Kind:
+    """An op apart from the values that it takes: its name, the types of its operands and results, its attributes.
+
+    All ops of a kind share one object, and with it what follows from the kind alone; it lives as long as they do.
+    """
+
+    __slots__ = ("__weakref__", "complaints", "name", "operands", "results")
+
+    def __init__(self, name: str, operands: tuple[Type, ...], results: tuple[Type, ...]):
+        self.name, self.operands, self.results = name, operands, results
+        #: What the verifier holds against it (without a place); None until it was asked.
+        self.complaints: tuple[Diagnostic, ...] | None = None
+
+
+NO_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({})
+
+
 class Op:
     """One operation. Subclasses (one per defined op) add names for operands and attributes, nothing else."""
 
-    __slots__ = ("attributes", "location", "operands", "regions", "results", "successors", "verified")
+    __slots__ = (
+        "_kind",
+        "attributes",
+        "location",
+        "operands",
+        "regions",
+        "results",
+        "successors",
+        "verified",
+    )
 
     name: ClassVar[str] = ""
     definition: ClassVar[OpDefinition | None] = None
@@ -53,10 +81,11 @@ class Op:
         names: Sequence[str] = (),
     ):
         self.operands: tuple[Value, ...] = tuple(operands)
-        self.attributes: Mapping[str, Attribute] = attributes if attributes is not None else {}
+        self.attributes: Mapping[str, Attribute] = attributes if attributes else NO_ATTRIBUTES
         self.regions: tuple[Region, ...] = tuple(regions)
         self.successors: tuple[Block, ...] = tuple(successors)
         self.location = location
+        self._kind: Kind | None = None
         self.verified = False  # set by the verifier: what it checked of this op alone holds for ever
         if len(types) == 1:
             self.results: tuple[Value, ...] = (Value(types[0], self, 0, names[0] if names else ""),)
@@ -70,6 +99,26 @@ class Op:
         """The one result of an op that has one."""
         (result,) = self.results
         return result
+
+    @property
+    def kind(self) -> Kind:
+        """What the op has in common with all that differ from it only in the values they take (and their names)."""
+        if self._kind is None:
+            key = kind_key(
+                op_name(self), tuple([o.type for o in self.operands]), tuple([r.type for r in self.results]),
+                self.attributes,
+            )  # fmt: skip
+            found: Kind | None = CONTEXT.kinds.find(key)
+            self._kind = found or CONTEXT.kinds.add(key, Kind(*key[:3]))
+        assert self._kind is not None
+        return self._kind
+
+    def _kind_for(self, operands: Sequence[Value]) -> Kind | None:
+        """The kind of the op, if it is known, and still what it is with other operands."""
+        kind = self._kind
+        if kind is None or [o.type for o in operands] != list(kind.operands):
+            return None
+        return kind
 
     @property
     def traits(self) -> frozenset[str]:
@@ -104,6 +153,7 @@ class Op:
         op.successors = self.successors if successors is None else tuple(successors)
         op.location = self.location
         op.verified = False
+        op._kind = self._kind_for(op.operands) if attributes is None and types is None else None
         old = self.results
         if types is None:
             if len(old) == 1:
@@ -139,6 +189,13 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<{op_name(self)} at {self.location}>"
+
+
+def kind_key(
+    name: str, operands: tuple[Type, ...], results: tuple[Type, ...], attributes: Mapping[str, Attribute]
+) -> tuple[str, tuple[Type, ...], tuple[Type, ...], tuple[tuple[str, Attribute], ...]]:
+    """Under which key the context keeps a kind."""
+    return name, operands, results, tuple(attributes.items()) if attributes else ()
 
 
 class UnregisteredOp(Op):

@@ -26,27 +26,32 @@ def item_bytes(element: Type) -> int:
     raise TypeError(f"{element} has no size")
 
 
-@cache
 def dtype_of(type: Type) -> np.dtype[Any]:
     """The NumPy dtype of a type's elements (`bf16` by ml_dtypes)."""
+    element = element_type(type)
+    if isinstance(element, FloatType):
+        return _float_dtype(element.text)
+    if isinstance(element, (IntegerType, IndexType)):
+        return _integer_dtype(*_width(element))
+    raise TypeError(f"{type} has no NumPy dtype")
+
+
+@cache
+def _float_dtype(name: str) -> np.dtype[Any]:
     import numpy as np
 
-    element = element_type(type)
-    if element.text == "bf16":
+    if name == "bf16":
         import ml_dtypes
 
         return np.dtype(ml_dtypes.bfloat16)
-    if isinstance(element, FloatType):
-        return np.dtype({16: np.float16, 32: np.float32, 64: np.float64}[element.width])
-    if isinstance(element, IntegerType):
-        return (
-            np.dtype(bool)
-            if element.width == 1
-            else np.dtype(f"{'u' if element.unsigned else 'i'}{element.width // 8}")
-        )
-    if isinstance(element, IndexType):
-        return np.dtype(np.int64)
-    raise TypeError(f"{type} has no NumPy dtype")
+    return np.dtype({"f16": np.float16, "f32": np.float32, "f64": np.float64}[name])
+
+
+@cache
+def _integer_dtype(width: int, unsigned: bool) -> np.dtype[Any]:
+    import numpy as np
+
+    return np.dtype(bool) if width == 1 else np.dtype(f"{'u' if unsigned else 'i'}{width // 8}")
 
 
 def type_of_dtype(dtype: Any) -> Type:

@@ -12,7 +12,6 @@ from .attributes import (
     Attribute,
     DenseArrayAttr,
     DictAttr,
-    ElementsAttr,
     IntegerAttr,
     StringAttr,
     TypeAttr,
@@ -22,6 +21,7 @@ from .attributes import (
 )
 from .core import Block, ModuleOp, Op, Region, Value, op_name
 from .definition import OpDefinition
+from .elements import ElementsAttr
 from .types import FunctionType
 
 _FREE_NAME = re.compile(r"[A-Za-z_$.\-][\w$.\-]*\Z")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types, as MLIR's builtin dialect has them. Interned: equal types are the same object, so `is` compares.
+"""Types, as MLIR's builtin dialect has them. Uniqued (ir/context.py): equal types are the same object, so `is` compares.
 
 A named tensor type carries its axes in the encoding slot: `tensor<4x3xf32, #ng.axes<N, C>>`.
 """
@@ -9,33 +9,16 @@ from __future__ import annotations
 from math import prod
 from typing import Any, ClassVar
 
+from .context import Uniqued
+
 #: A dimension that is known only when the program runs; printed `?`.
 DYNAMIC = -1
 
-_INTERNED: dict[tuple[Any, ...], Any] = {}
 
-
-class Interned(type):
-    """Gives the one existing object for equal arguments. Arguments hold no floats (0.0 and -0.0 are equal keys)."""
-
-    def __call__(cls, *args: Any) -> Any:
-        defaults = cls.__init__.__defaults__
-        if defaults:
-            # `IntegerType(8)` and `IntegerType(8, "")` are the same type.
-            missing = cls.__init__.__code__.co_argcount - 1 - len(args)
-            args += defaults[len(defaults) - missing :] if missing else ()
-        # Booleans equal integers as keys; the class of each argument keeps them apart.
-        key = (cls, args, tuple(map(type, args)))
-        found = _INTERNED.get(key)
-        if found is None:
-            found = _INTERNED[key] = super().__call__(*args)
-        return found
-
-
-class Type(metaclass=Interned):
+class Type(metaclass=Uniqued):
     """Base of all types. `str(type)` is its MLIR spelling."""
 
-    __slots__ = ("text",)
+    __slots__ = ("__weakref__", "text")
     text: str
 
     def __str__(self) -> str:
@@ -45,7 +28,7 @@ class Type(metaclass=Interned):
         return self.text
 
     def __reduce__(self) -> Any:
-        raise TypeError("types are interned; send their text instead")
+        raise TypeError("types are uniqued; send their text instead")
 
 
 class IntegerType(Type):

@@ -21,14 +21,12 @@ what depends on an isolated op alone is checked once per op. So verifying after 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..support.diagnostics import Diagnostic, UserError
 from .attributes import (
     Attribute,
     AxesAttr,
     DenseArrayAttr,
-    ElementsAttr,
     FloatAttr,
     IntegerAttr,
     StringAttr,
@@ -39,10 +37,8 @@ from .attributes import (
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, callee, op_name
 from .definition import AttributeField, OpDefinition, Operand, Typing
 from .dominance import reachable_dominators
+from .elements import ElementsAttr
 from .types import FunctionType, MemRefType, Type, element_type, i1, i64, shape_of
-
-#: Verdicts on ops; their diagnostics have no place.
-_JUDGED: dict[tuple[Any, ...], tuple[Diagnostic, ...]] = {}
 
 
 def verify(module: Op) -> tuple[Diagnostic, ...]:
@@ -236,23 +232,17 @@ def _looks_outside(op: Op) -> bool:
     return any("callee" in inner.attributes for inner in op.walk())
 
 
-def _judge(op: Op) -> tuple[Diagnostic, ...]:
+def _judge(op: Op) -> Sequence[Diagnostic]:
     """What is wrong with an op's own operands, attributes and result types (not where it stands)."""
     definition = op.definition
     if definition is None or isinstance(op, (UnregisteredOp, ModuleOp)):
         return ()
-    yields = tuple(_yielded(r) for r in op.regions)
-    key = (
-        definition.name,
-        tuple([o.type for o in op.operands]),
-        tuple([r.type for r in op.results]),
-        tuple(op.attributes.items()),
-        yields,
-    )
-    verdict = _JUDGED.get(key)
-    if verdict is None:
-        verdict = _JUDGED[key] = tuple(_violations(op, definition, yields))
-    return verdict
+    if op.regions or definition.regions:
+        return _violations(op, definition, tuple([_yielded(r) for r in op.regions]))
+    kind = op.kind
+    if kind.complaints is None:
+        kind.complaints = tuple(_violations(op, definition, ()))
+    return kind.complaints
 
 
 def _yielded(region: Region) -> tuple[tuple[Type, ...], tuple[Type, ...]]:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ..ir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr, elements, integers
+from ..ir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr, integers
 from ..ir.core import Block, Module, Region, Value, module
+from ..ir.elements import elements
 from ..ir.literals import item_bytes
 from ..ir.types import DYNAMIC
 from ..ir.verifier import check

@@ -8,10 +8,10 @@ Three kinds of edges lead to what runs earlier: `args` (data), `other_deps` (ord
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..ir import core
 from ..support.diagnostics import Location
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 O = TypeVar("O", bound="Op")
 
 _SERIAL = itertools.count()
-_NAMED: weakref.WeakValueDictionary[str, Op] = weakref.WeakValueDictionary()
+_NAMED: WeakValueDictionary[str, Op] = WeakValueDictionary()
 
 
 class _Invalid:
@@ -57,14 +57,15 @@ class Op:
         self.region: GraphRegion | None = context.region
         self.schemas: list[Any] = []
         self.storage: Op | None = None  # the storage that this is, or is a view of
+        self.waiting: WeakKeyDictionary[Pending, OrderedSet[Op]] | None = None  # of a storage: see Pending
         self.withdrawn = False  # a write that a sequence has taken over
         self.replaced: Iterable[Op] = ()  # the writes that were pending before this one
         self.given_name = ""
         self._forward: Op | _Invalid | None = None
         self._automatic: list[Op] = []
         self._explicit: list[Op] = []
-        if context.pending[-1]:
-            for arg in self.args:
+        for arg in self.args:
+            if arg.storage is not None:
                 self.wait_for_pending(arg.storage)
         for recorder in context.recorders:
             recorder.append(self)
@@ -115,8 +116,8 @@ class Op:
 
     def wait_for_pending(self, storage: Op | None) -> None:
         """Makes the writes that are pending on a storage run before this op."""
-        if storage is not None:
-            self._automatic += BUILDING.pending[-1].get(storage, ())
+        if storage is not None and storage.waiting is not None:
+            self._automatic += BUILDING.pending[-1].writes(storage)
 
     control_deps = other_deps
 
@@ -135,12 +136,12 @@ class Op:
         """The pending writes that an op made now from this one would wait for."""
         if self.storage is None:
             return OrderedSet()
-        return OrderedSet(BUILDING.pending[-1].get(self.storage, ()))
+        return OrderedSet(BUILDING.pending[-1].writes(self.storage))
 
     @user_deps.setter
     def user_deps(self, deps: Iterable[Op]) -> None:
         if self.storage is not None:
-            BUILDING.pending[-1][self.storage] = OrderedSet(deps)
+            BUILDING.pending[-1].replace(self.storage, deps)
 
     @property
     def initializers(self) -> OrderedSet[Op]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -175,7 +176,7 @@ class AssignOp(Op):
         super().__init__([target, value])
         self.written: Op = target.storage
         self.replaced = target.user_deps
-        self.pending = BUILDING.pending[-1]
+        self.pending = ref(BUILDING.pending[-1])
         target.user_deps = OrderedSet([self])
 
     @property
@@ -187,11 +188,9 @@ class AssignOp(Op):
         if self.withdrawn:
             return
         self.withdrawn = True
-        waiting = self.pending.get(self.written, OrderedSet())
-        if self in waiting:
-            kept = OrderedSet(w for w in waiting if w is not self)
-            kept.update(self.replaced)
-            self.pending[self.written] = kept
+        pending = self.pending()
+        if pending is not None and self in (waiting := pending.writes(self.written)):
+            pending.replace(self.written, [*(w for w in waiting if w is not self), *self.replaced])
 
 
 def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:

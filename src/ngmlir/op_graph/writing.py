@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir.attributes import elements
 from ..ir.core import Value
+from ..ir.elements import elements
 from ..ir.types import TensorType, i32
 from ..ops import ng
 from ..ops.builder import Builder

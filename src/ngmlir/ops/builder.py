@@ -7,17 +7,17 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..ir.attributes import Attribute, StringAttr, TypeAttr, filled, numeric_literal
-from ..ir.core import Block, Op, Region, Value
+from ..ir.attributes import Attribute, StringAttr, TypeAttr, numeric_literal
+from ..ir.context import CONTEXT
+from ..ir.core import Block, Op, Region, Value, kind_key
 from ..ir.definition import Typing
+from ..ir.elements import filled
 from ..ir.types import FunctionType, Type, element_type, index
 from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
 from . import func, ng, tile
 from .fields import attributes_of
 
 Branch = Callable[[], Sequence[Value] | None]
-#: (op, operand types, stated result types, attributes) -> result types.
-_INFERRED: dict[tuple[object, ...], Sequence[Type]] = {}
 
 
 def yielded(region: Region) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
@@ -42,21 +42,23 @@ def build_op(
     definition = op.definition
     assert definition is not None
     attributes = attributes_of(op, values)
-    taken, stated = tuple([o.type for o in operands]), tuple(types or ())
-    # Types and attributes are interned and rules are functions of them: what was inferred once holds.
-    key = (op, taken, stated, tuple(attributes.items())) if not regions else None
-    results = _INFERRED.get(key) if key is not None else None
-    if results is None:
-        try:
-            results = definition.infer(
-                Typing(taken, attributes, stated, tuple([yielded(r) for r in regions]))
-            )
-        except UserError as error:
-            what = error.diagnostics[0]
-            raise UserError(Diagnostic(f"{op.name}: {what.message}", location, hint=what.hint)) from None
-        if key is not None:
-            _INFERRED[key] = results
-    return op(operands, results, attributes, regions, location, names=names)
+    taken = tuple([o.type for o in operands])
+    # Types and attributes are uniqued and rules are functions of them: what was inferred once holds.
+    key = kind_key(op.name, taken, tuple(types or ()), attributes) if not regions else None
+    kind = CONTEXT.inferred.find(key) if key is not None else None
+    if kind is not None:
+        return op(operands, kind.results, attributes, regions, location, names=names)
+    try:
+        results = definition.infer(
+            Typing(taken, attributes, tuple(types or ()), tuple([yielded(r) for r in regions]))
+        )
+    except UserError as error:
+        what = error.diagnostics[0]
+        raise UserError(Diagnostic(f"{op.name}: {what.message}", location, hint=what.hint)) from None
+    made = op(operands, results, attributes, regions, location, names=names)
+    if key is not None:
+        CONTEXT.inferred.add(key, made.kind)
+    return made
 
 
 class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from math import pi, prod
 from typing import Any, TypeVar
 
-from ..ir.attributes import filled, integers, numeric_literal
+from ..ir.attributes import integers, numeric_literal
 from ..ir.core import Op
 from ..ir.definition import Typing
+from ..ir.elements import filled
 from ..ir.types import (
     FloatType,
     IntegerType,

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.attributes import DenseArrayAttr, ElementsAttr
+from ..ir.attributes import DenseArrayAttr
 from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.elements import ElementsAttr
 from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import MemRefType, ShapedType, TensorType, Type, shape_of
 from ..support.diagnostics import Bug, Limit, UserError

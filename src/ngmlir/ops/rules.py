@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
-from ..ir.attributes import AxesAttr, ElementsAttr, FloatAttr, IntegerAttr
+from ..ir.attributes import AxesAttr, FloatAttr, IntegerAttr
 from ..ir.definition import Typing
+from ..ir.elements import ElementsAttr
 from ..ir.literals import item_bytes
 from ..ir.types import (
     DYNAMIC,

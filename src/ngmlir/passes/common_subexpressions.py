@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..ir.core import Block, Module, Op, Value
+from ..ir.core import Block, Kind, Module, Op, Value
 from ..support.target import Target
 
 
@@ -31,8 +29,8 @@ def common_subexpressions(module: Module, target: Target) -> Module:
     return module.with_ops([_with_regions(op, {}, {}) if op.regions else op for op in module.ops])
 
 
-#: What an op computes: its name, operands, attributes and result type.
-Key = tuple[Any, ...]
+#: What an op computes.
+Key = tuple[Kind, tuple[Value, ...]]
 
 
 def _with_regions(op: Op, known: dict[Key, Op], mapping: dict[Value, Value]) -> Op:
@@ -75,4 +73,4 @@ def _key(op: Op) -> Key:
     operands = op.operands
     if len(operands) == 2 and "commutative" in op.traits and id(operands[0]) > id(operands[1]):
         operands = operands[::-1]
-    return (op.name, operands, tuple(op.attributes.items()) if op.attributes else (), op.results[0].type)
+    return op.kind, operands

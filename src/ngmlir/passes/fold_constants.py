@@ -7,17 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..ir.attributes import ElementsAttr, elements
 from ..ir.core import Module, Op, Value
+from ..ir.elements import KNOWN, ElementsAttr, elements
 from ..ir.literals import item_bytes
 from ..ir.types import ShapedType, TensorType
 from ..ops.builder import Builder
 from ..ops.interpreter import evaluate
 from ..rewrite.sweep import sweep
 from ..support.target import Target
-
-#: Results that are not one repeated element are folded up to this size; larger ones are cheaper to compute.
-MAX_ELEMENTS = 1024
 
 
 def fold_constants(module: Module, target: Target) -> Module:
@@ -67,10 +64,9 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
         if "view" in traits:
             literal = literals[0]
             assert literal is not None
-            return [builder.constant(type=type, value=ElementsAttr(literal.data, type))]
-    if type.size > MAX_ELEMENTS or any(
-        literal is None or literal.type.size > MAX_ELEMENTS for literal in literals
-    ):
+            return [builder.constant(type=type, value=literal.of_type(type))]
+    # What is not one repeated element is folded up to this size: no pass looks at the values of larger constants.
+    if type.size > KNOWN or any(literal is None or literal.type.size > KNOWN for literal in literals):
         return None
     (result,) = evaluate(op, [literal.array() for literal in literals if literal is not None])
     return [builder.constant(type=type, value=elements(result, type))]

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.attributes import AxesAttr, ElementsAttr, integers
+from ..ir.attributes import AxesAttr, integers
 from ..ir.core import Module, Op, Value, count_uses
+from ..ir.elements import ElementsAttr
 from ..ir.types import TensorType, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64, get_i64s
@@ -158,7 +159,7 @@ class _Layout:
                 case "ng.constant":
                     literal = owner.attributes["value"]
                     assert isinstance(literal, ElementsAttr)
-                    return b.constant(type=wanted, value=ElementsAttr(literal.data, wanted))
+                    return b.constant(type=wanted, value=literal.of_type(wanted))
                 case "ng.iota":
                     dimension = get_i64(owner, "dimension")
                     return b.iota(type=wanted, dimension=order.index(dimension))

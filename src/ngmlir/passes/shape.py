@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..ir.attributes import Attribute, ElementsAttr, TypeAttr, integers
+from ..ir.attributes import Attribute, TypeAttr, integers
 from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.elements import ElementsAttr
 from ..ir.types import DYNAMIC, FunctionType, TensorType, Type, element_type, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64s
@@ -245,7 +246,7 @@ class _Shaping:
 
 def _plain_attribute(attribute: Attribute) -> Attribute:
     if isinstance(attribute, ElementsAttr) and isinstance(attribute.type, TensorType):
-        return ElementsAttr(attribute.data, TensorType(attribute.type.shape, attribute.type.element))
+        return attribute.of_type(TensorType(attribute.type.shape, attribute.type.element))
     return attribute
 
 

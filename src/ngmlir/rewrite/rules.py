@@ -12,9 +12,10 @@ from functools import cache
 
 from ..decl.home import folder
 from ..decl.rule_text import Call, Number, Pattern, Rule, Variable, read_rules
-from ..ir.attributes import ElementsAttr, FloatAttr, IntegerAttr, numeric_literal
+from ..ir.attributes import FloatAttr, IntegerAttr, numeric_literal
 from ..ir.core import Module, Op, Value
 from ..ir.definition import ELEMENTS, OpDefinition
+from ..ir.elements import ElementsAttr
 from ..ir.literals import integer_fits, item_bytes
 from ..ir.types import FloatType, IndexType, IntegerType, Type, element_type, i1
 from ..ops.builder import Builder, build_op
@@ -192,8 +193,7 @@ def _is_number(value: Value, number: float | int | bool) -> bool:
         return literal is wanted
     assert isinstance(wanted, (FloatAttr, IntegerAttr))
     bits = wanted.bits if isinstance(wanted, FloatAttr) else wanted.value
-    size = item_bytes(element)
-    return literal.splat and literal.data == (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    return literal.splat and literal.bits == bits & ((1 << 8 * item_bytes(element)) - 1)
 
 
 def _holds(element: Type, number: float | int | bool) -> bool:

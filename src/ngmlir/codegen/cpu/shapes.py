@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...ir.attributes import Attribute, ElementsAttr, FloatAttr, IntegerAttr, numeric_literal
+from ...ir.attributes import Attribute, FloatAttr, IntegerAttr, numeric_literal
+from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
 from ...ir.types import IndexType, Type, element_type, shape_of
 from ...llvm import types as llvm

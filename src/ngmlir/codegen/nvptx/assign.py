@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 
-from ...ir.attributes import ElementsAttr
 from ...ir.core import Block, Op, Value
+from ...ir.elements import ElementsAttr
 from ...ir.types import shape_of
 from ...ops import ng, tile
 from ...ops.fields import get_i64s

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from ...ir.attributes import Attribute, ElementsAttr, FloatAttr, IntegerAttr
+from ...ir.attributes import Attribute, FloatAttr, IntegerAttr
 from ...ir.core import Block as IrBlock
 from ...ir.core import Op
 from ...ir.core import Value as IrValue
+from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, element_type, shape_of, token
 from ...ir.types import i32 as i32_type
@@ -229,7 +230,7 @@ class _Kernel:
         if not isinstance(literal, ElementsAttr):
             self.values[op.result] = _number(kind, literal)
         elif literal.splat:
-            self.values[op.result] = from_bits(kind, int.from_bytes(literal.data, "little"))
+            self.values[op.result] = from_bits(kind, literal.bits)
         else:
             self._table(op, literal)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.attributes import Attribute, ElementsAttr, FloatAttr, IntegerAttr
+from ...ir.attributes import Attribute, FloatAttr, IntegerAttr
 from ...ir.core import Op
+from ...ir.elements import ElementsAttr
 from ...ir.literals import dtype_of
 from ...ir.types import DYNAMIC, shape_of
 from ...support.diagnostics import Limit

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...ir.attributes import ElementsAttr
 from ...ir.core import Block, Op, Value
+from ...ir.elements import ElementsAttr
 from ...ir.types import TensorType, shape_of
 from ...support.diagnostics import Bug
 from ..space import Atoms, Space, relate

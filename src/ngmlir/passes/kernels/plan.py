@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ...ir.attributes import Attribute, ElementsAttr, FloatAttr, StringAttr, numeric_literal
+from ...ir.attributes import Attribute, FloatAttr, StringAttr, numeric_literal
 from ...ir.core import Op, Value
+from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType, MemRefType, Type, VectorType, element_type, i64, shape_of, with_element
 from ...ops.fields import get_i64
@@ -264,10 +265,8 @@ def _splat(attribute: Attribute) -> Attribute:
     if not isinstance(attribute, ElementsAttr):
         return attribute
     element = attribute.type.element
-    bits = int.from_bytes(attribute.data[: item_bytes(element)], "little")
-    if isinstance(element, FloatType):
-        return FloatAttr(bits, element)
-    return numeric_literal(bits, element)
+    bits = attribute.bits
+    return FloatAttr(bits, element) if isinstance(element, FloatType) else numeric_literal(bits, element)
 
 
 def widest_item(planned: Plan) -> int:

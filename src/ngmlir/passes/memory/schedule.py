@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.attributes import DenseArrayAttr, ElementsAttr, FloatAttr, IntegerAttr
+from ...ir.attributes import DenseArrayAttr, FloatAttr, IntegerAttr
 from ...ir.core import Op, Value
+from ...ir.elements import ElementsAttr
 from ...ir.types import MemRefType, TensorType, Type, shape_of
 from ...ops.fields import get_bool, get_i64
 from ...support.diagnostics import Bug, Diagnostic, Limit

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What IR objects have in common: there is one object for each type, each attribute and each kind of op.
+
+So types compare by `is`, and what was found out about one holds for all that are equal. The context holds its
+objects weakly: each lives as long as some op, graph or caller has it, and building and dropping programs
+leaves nothing behind. A process has one context, because a type of one program must be that of any other
+that it meets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from threading import Lock
+from typing import Any, Generic, TypeVar
+from weakref import ref
+
+T = TypeVar("T")
+
+
+class _Entry(ref[T]):
+    """A weak reference that knows under which key it stands."""
+
+    __slots__ = ("key",)
+    key: Hashable
+
+
+class Unique(Generic[T]):
+    """One object per key, for as long as somebody holds it. Keys hold no floats (0.0 and -0.0 are equal keys)."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, _Entry[T]] = {}
+        # An object may die at any moment, also while this thread holds the lock: then its entry waits here.
+        self._dead: deque[_Entry[T]] = deque()
+        self._lock = Lock()
+
+    def find(self, key: Hashable) -> T | None:
+        """The object of a key, if it lives."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry()
+
+    def add(self, key: Hashable, made: T) -> T:
+        """The object of a key: `made`, unless another thread was faster."""
+        with self._lock:
+            self._purge()
+            found = self.find(key)
+            if found is not None:
+                return found
+            entry = _Entry(made, self._forget)
+            entry.key = key
+            self._entries[key] = entry
+            return made
+
+    def _forget(self, entry: _Entry[T]) -> None:
+        self._dead.append(entry)
+        if self._lock.acquire(blocking=False):
+            self._purge()
+            self._lock.release()
+
+    def _purge(self) -> None:
+        while self._dead:
+            gone = self._dead.popleft()
+            if self._entries.get(gone.key) is gone:
+                del self._entries[gone.key]
+
+    def __len__(self) -> int:
+        """How many objects live."""
+        return sum(entry() is not None for entry in list(self._entries.values()))
+
+
+class Context:
+    """The tables of a process. `objects` holds types and attributes, by class and constructor arguments; `kinds`
+    the kinds of ops (core.Kind), and `inferred` those kinds again, by what they were inferred from."""
+
+    def __init__(self) -> None:
+        self.objects: Unique[Any] = Unique()
+        self.kinds: Unique[Any] = Unique()
+        self.inferred: Unique[Any] = Unique()
+
+
+CONTEXT = Context()
+
+
+class Uniqued(type):
+    """Classes whose equal instances are one object of the context; arguments are hashable and hold no floats."""
+
+    arity: int
+    defaults: tuple[Any, ...]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]):
+        super().__init__(name, bases, members)
+        code = getattr(cls.__init__, "__code__", None)
+        cls.arity = code.co_argcount - 1 if code is not None else 0
+        cls.defaults = getattr(cls.__init__, "__defaults__", None) or ()
+
+    def __call__(cls, *args: Any) -> Any:
+        if len(args) < cls.arity:
+            args += cls.defaults[len(args) - cls.arity :]  # `IntegerType(8)` is `IntegerType(8, "")`
+        key = (cls, args)
+        found = _find_object(key)
+        return CONTEXT.objects.add(key, super().__call__(*args)) if found is None else found
+
+
+_find_object = CONTEXT.objects.find
