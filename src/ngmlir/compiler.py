@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Literal, Protocol
 
 from .codegen import cpu, nvptx
 from .codegen.unit import Unit
 from .decl.pipeline_text import named_pipelines
-from .ir.core import Module
+from .ir.core import Module, Op, Value
 from .ir.printer import to_text
+from .ir.structure import fingerprint
 from .llvm.machine import assemble as assemble_object
 from .llvm.machine import assembly, cpu_target, host_target, nvptx_target, version
 from .passes.registry import PASSES
@@ -22,8 +24,9 @@ from .runtime.cache import default_cache, key_of
 from .runtime.cuda import CudaDevice
 from .runtime.cuda_sim import CudaSimDevice
 from .runtime.stored import artifact_of, bytes_of, header_of
-from .support.artifact import Artifact
-from .support.diagnostics import UNKNOWN, UserError
+from .support.artifact import Artifact, Entry
+from .support.diagnostics import UserError
+from .support.signature import Parameter
 from .support.target import Target
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
@@ -73,46 +76,75 @@ def emit(module: Module, target: Target) -> Unit:
 
 
 def assemble(unit: Unit, target: Target) -> Artifact:
-    """An object file or PTX, with its signature and constants."""
+    """An object file or PTX, with its entries and constants."""
     if target.execution == "warps":
-        ptx = assembly(unit.llvm, target).encode()
-        return Artifact("ptx", ptx, unit.signature, target.key, unit.constants, unit.launches)
-    return Artifact("object", assemble_object(unit.llvm, target), unit.signature, target.key, unit.constants)
+        return Artifact("ptx", assembly(unit.llvm, target).encode(), unit.entries, target.key, unit.constants)
+    return Artifact("object", assemble_object(unit.llvm, target), unit.entries, target.key, unit.constants)
 
 
 def compile_artifact(module: Module, target: Target | str) -> Artifact:
-    """A program as bytes that a device can load without a compiler; from the cache if it was compiled before."""
+    """A program as bytes that a device can load without a compiler; from the cache if one of equal structure was
+    compiled before. Its entries are the functions that are not private."""
     resolved = resolve(target)
     cache, pipeline = default_cache(), pipeline_for(resolved)
-    key = key_of("artifact", to_text(module), resolved.key, str(resolved), str(pipeline), version())
-    main = module.lookup("main")
-    found = cache.read(key) if cache is not None else None
-    stored = artifact_of(found, main.location if main is not None else UNKNOWN) if found is not None else None
-    if stored is not None:
-        return stored
-    artifact = assemble(emit(pipeline.run(module, resolved), resolved), resolved)
-    if cache is not None:
-        cache.write(key, bytes_of(artifact), header_of(artifact))
-    return artifact
+    if cache is None:
+        return _named(assemble(emit(_lowered(module, resolved), resolved), resolved), module)
+    structure, constants = fingerprint(module)
+    given = [constant.data for constant in constants]
+    key = key_of("artifact", structure, resolved.key, str(resolved), str(pipeline), version())
+    found = cache.read(key)
+    artifact = artifact_of(found, given) if found is not None else None
+    if artifact is None:
+        artifact = assemble(emit(_lowered(module, resolved), resolved), resolved)
+        header = header_of(artifact, given)
+        if header is not None:
+            cache.write(key, bytes_of(artifact, header), header)
+    return _named(artifact, module)
+
+
+def _named(artifact: Artifact, module: Module) -> Artifact:
+    """The artifact with the names and places that `module` gives to what its entries take and return."""
+
+    entries: list[Entry] = []
+    for each in artifact.entries:
+        function = module.lookup(each.signature.name)
+        assert function is not None
+        signature = replace(
+            each.signature,
+            arguments=_renamed(each.signature.arguments, function.block.args, function),
+            results=_renamed(each.signature.results, function.block.ops[-1].operands, function),
+        )
+        entries.append(replace(each, signature=signature))
+    return replace(artifact, entries=tuple(entries))
+
+
+def _renamed(parameters: Sequence[Parameter], values: Sequence[Value], function: Op) -> tuple[Parameter, ...]:
+    """Parameters called like the values that they are (numbered where these have no name)."""
+    names = [v.name or str(i) for i, v in enumerate(values[: len(parameters)])]
+    names += [str(i) for i in range(len(names), len(parameters))]
+    return tuple(
+        replace(p, name=n, location=function.location) for p, n in zip(parameters, names, strict=True)
+    )
 
 
 def compile_module(
-    module: Module, target: str = "cpu"
+    module: Module, target: str = "cpu", *, entry: str | None = None
 ) -> cpu_runtime.CpuExecutable | gpu_runtime.GpuExecutable:
-    """@main of `module`, ready to call on `cpu`, `cuda` or `cuda-sim`."""
+    """@main of `module` (or its only function, or the one called `entry`), ready to call on `cpu`, `cuda` or
+    `cuda-sim`. Its method `entry` gives the others. The module may have been lowered in part or all the way."""
     if target not in TARGETS:
         raise UserError(
             f"this machine cannot run programs for '{target}'", hint=f"choose {', '.join(TARGETS)}"
         )
     artifact = compile_artifact(module, target)
     if target == "cpu":
-        return cpu_runtime.load(artifact)
-    return gpu_runtime.load(artifact, _device(target))
+        return cpu_runtime.load(artifact, entry=entry)
+    return gpu_runtime.load(artifact, _device(target), entry=entry)
 
 
 def emit_text(module: Module, target: Target, stage: Stage) -> str:
     """A program at one of its landings: `ir` (lowered), `llvm`, `ptx` or `asm`."""
-    lowered = lower(module, target) if not _is_lowered(module) else module
+    lowered = _lowered(module, target)
     if stage == "ir":
         return to_text(lowered)
     unit = emit(lowered, target)
@@ -123,9 +155,11 @@ def emit_text(module: Module, target: Target, stage: Stage) -> str:
     return assembly(unit.llvm, target)
 
 
-def _is_lowered(module: Module) -> bool:
-    main = module.lookup("main")
-    return main is not None and "ng.arguments" in main.attributes
+def _lowered(module: Module, target: Target) -> Module:
+    """The module as code generation takes it, also if that is what it is already."""
+    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
+    planned = [op for op in functions if "ng.arguments" in op.attributes]
+    return module if planned and len(planned) == len(functions) else lower(module, target)
 
 
 def _device(target: str) -> CudaDevice | CudaSimDevice:

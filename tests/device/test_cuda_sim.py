@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -16,9 +17,9 @@ from ngmlir.llvm.machine import assembly
 from ngmlir.ops.words import from_text
 from ngmlir.runtime import cuda
 from ngmlir.runtime.cuda_sim import CudaSimDevice
-from ngmlir.runtime.gpu import DeviceBuffer, GpuExecutable, load, to_device
+from ngmlir.runtime.gpu import DeviceBuffer, load, to_device
 from ngmlir.runtime.ptx.fault import SimulationFault
-from ngmlir.support.artifact import Artifact, Launch, Place
+from ngmlir.support.artifact import Artifact, Constant, Entry, Launch, Place
 from ngmlir.support.diagnostics import UserError
 from ngmlir.support.signature import Parameter, Signature
 from ngmlir.support.target import Target
@@ -72,7 +73,7 @@ def training_step(count: int) -> Artifact:
     """(w, g) -> (w', total): temp = 2 * g + w in the arena; w += constant; total = 2 * temp + w'."""
     grid = (-(-count // THREADS), 1, 1)
     w, g = Place("argument", 0), Place("argument", 1)
-    temporary, constant, total = Place("arena", offset=256), Place("constant", offset=4), Place("result", 1)
+    temporary, constant, total = Place("arena", offset=256), Place("constant", 1), Place("result", 1)
     signature = Signature(
         "step",
         (Parameter("w", "f32", (count,)), Parameter("g", "f32", (count,))),
@@ -85,8 +86,8 @@ def training_step(count: int) -> Artifact:
         Launch("bump", grid, THREADS, (w, constant)),
         Launch("axpy", grid, THREADS, (temporary, w, total)),
     )
-    constants = np.array([99.0, 0.25], np.float32).tobytes()
-    return Artifact("ptx", kernels(count), signature, TARGET.key, constants, launches)
+    constants = tuple(Constant(np.float32(x).tobytes()) for x in (99.0, 0.25))
+    return Artifact("ptx", kernels(count), (Entry(signature, launches),), TARGET.key, constants)
 
 
 def expected_step(w: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -178,7 +179,7 @@ def test_arguments_are_checked(device):
     with pytest.raises(UserError, match="'total' is written, but 'new_w' is the same buffer"):
         executable.run([state, gradient], [None, state])
     with pytest.raises(UserError, match="does not run on a GPU"):
-        GpuExecutable(Artifact("object", b"", executable.signature, ""), device)
+        load(Artifact("object", b"", (Entry(executable.signature),), ""), device)
 
 
 def test_buffers_are_freed():
@@ -228,14 +229,7 @@ def test_threads_that_come_first_get_one_device(monkeypatch):
 
 def test_a_fault_reaches_the_caller():
     artifact = training_step(100)
-    short = Artifact(
-        "ptx",
-        kernels(101),
-        artifact.signature,
-        artifact.target,
-        artifact.constants,
-        artifact.launches,
-    )
+    short = replace(artifact, code=kernels(101))
     with pytest.raises(SimulationFault, match="out of bounds") as caught:
         load(short, CudaSimDevice()).run([random(100), random(100)])
     assert (caught.value.kernel, caught.value.block, caught.value.thread) == ("axpy", (1, 0, 0), 36)

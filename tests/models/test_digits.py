@@ -70,7 +70,7 @@ def test_the_kernels_of_a_step_assemble_without_spills(architecture: str) -> Non
     returns, images, labels = digits.Network(digits.initial_weights()).training()
     artifact = compiler.compile_artifact(ng.lift(returns, [images, labels]).module, architecture)
     report = ptxas.assemble(artifact.code.decode(), architecture)
-    assert set(report.kernels) == {launch.kernel for launch in artifact.launches}
+    assert set(report.kernels) == {launch.kernel for launch in artifact.entry().launches}
     assert not report.warnings
     for kernel in report.kernels.values():
         assert kernel.spill_stores == kernel.spill_loads == kernel.stack_bytes == 0

@@ -49,7 +49,7 @@ def compiled(module: Module | str, arrays: Sequence[np.ndarray], target: Target 
     target = target or host_target()
     unit = cpu.emit(module, target)
     code = assemble(unit.llvm, target)
-    return load(Artifact("object", code, unit.signature, target.key, unit.constants))(*arrays)
+    return load(Artifact("object", code, unit.entries, target.key, unit.constants))(*arrays)
 
 
 def interpreted(module: Module | str, arrays: Sequence[np.ndarray]) -> tuple:

@@ -362,11 +362,11 @@ def test_a_view_of_an_argument_is_that_argument() -> None:
 
 def test_the_signature_names_what_goes_in_and_out() -> None:
     unit = cpu.emit(from_text(PROGRAM.replace("CONSTANT", "dense<3.0> : tensor<4x10xf32>")), host_target())
-    signature = unit.signature
+    signature = unit.entries[0].signature
     assert [p.name for p in signature.arguments] == ["state", "flag"]
     assert [p.name for p in signature.results] == ["state", "out"]
     assert signature.tied == ((0, 0),) and signature.arena_bytes == 512
-    assert len(unit.constants) == 160
+    assert [c.bytes for c in unit.constants] == [160]
 
 
 def test_unknown_sizes_are_refused() -> None:

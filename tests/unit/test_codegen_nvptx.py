@@ -37,7 +37,7 @@ def ptx_of(text: str) -> tuple[str, Artifact]:
         assert not report.spill_stores and not report.spill_loads and not report.stack_bytes, report.log
         assert not report.warnings, report.log
         ASSEMBLED.add(ptx)
-    return ptx, Artifact("ptx", ptx.encode(), unit.signature, TARGET.key, unit.constants, unit.launches)
+    return ptx, Artifact("ptx", ptx.encode(), unit.entries, TARGET.key, unit.constants)
 
 
 def simulated(text: str, arrays: Sequence[np.ndarray], seed: int | None = 1) -> list[np.ndarray]:
@@ -720,8 +720,9 @@ func.func @main(%state: memref<64xf32>, %x: memref<64xf32>, %out: memref<64xf32>
 """
     )
     unit = emit(from_text(text), TARGET)
-    assert unit.signature.tied == ((0, 0),) and unit.signature.arena_bytes == 512
-    assert [launch.threads for launch in unit.launches] == [64] * 3
+    (entry,) = unit.entries
+    assert entry.signature.tied == ((0, 0),) and entry.signature.arena_bytes == 512
+    assert [launch.threads for launch in entry.launches] == [64] * 3
     assert "noalias" not in unit.llvm.split("%p0")[0], "the first buffer may be the one that is written"
     state, x = numbers(64), numbers(64, seed=1)
     tied, out = simulated(text, [state, x])
@@ -794,7 +795,7 @@ func.func @main(%x: memref<5x3xf32>, %s: memref<3xf32>, %all: memref<5x3xf32>, %
     np.testing.assert_array_equal(every, np.array(sums[:0:-1]))
     np.testing.assert_array_equal(last, sums[-1])
     unit = emit(from_text(text), TARGET)
-    assert len(unit.launches) == 12 and unit.llvm.count("define ptx_kernel") == 2
+    assert len(unit.entries[0].launches) == 12 and unit.llvm.count("define ptx_kernel") == 2
 
 
 def test_symbols_that_ptx_cannot_spell() -> None:

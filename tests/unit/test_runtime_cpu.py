@@ -18,11 +18,12 @@ from ngmlir.llvm.machine import assemble, assembly, cpu_target, host_target
 from ngmlir.llvm.text import Argument, Function, Module
 from ngmlir.llvm.types import OF_DTYPE, Value, bits_of, constant, f32, f64, i64, is_float, ptr
 from ngmlir.runtime import entry
-from ngmlir.runtime.buffers import DTYPES, HUGE_PAGE, aligned_copy, aligned_empty, empty_bytes
-from ngmlir.runtime.cpu import Call, CpuExecutable, Program, load
+from ngmlir.runtime.buffers import DTYPES, aligned_copy, aligned_empty
+from ngmlir.runtime.cpu import Call, CpuExecutable, load
 from ngmlir.runtime.layout import layout
-from ngmlir.support.artifact import Artifact
+from ngmlir.support.artifact import Artifact, Constant, Entry
 from ngmlir.support.diagnostics import Bug, Location, UserError
+from ngmlir.support.memory import HUGE_PAGE, empty_bytes
 from ngmlir.support.signature import ITEM_BYTES, Parameter, Signature
 
 Body = Callable[[Function, list[Value], Value, Value], None]
@@ -37,16 +38,18 @@ def artifact(
     arena_bytes: int = 0,
     constants: bytes = b"",
 ) -> Artifact:
-    """A program of one function: `body` gets the pointers to all buffers, the arena and the constants."""
-    b = Module().function("main", "void", [Argument(ptr, name) for name in ("buffers", "arena", "constants")])
+    """A program of one function: `body` gets the pointers to all buffers, the arena and the one constant."""
+    names = ("buffers", "arena", "constants")
+    b = Module().function("main.entry", "void", [Argument(ptr, name) for name in names])
     table, arena, fixed = b.arguments
     count = len(arguments) + len(results)
     pointers = [b.load(ptr, b.getelementptr(ptr, table, i), align=8) for i in range(count)]
-    body(b, pointers, arena, fixed)
+    body(b, pointers, arena, b.load(ptr, fixed, align=8) if constants else fixed)
     b.ret()
     signature = Signature("main", tuple(arguments), tuple(results), tied, arena_bytes)
     code = assemble(b.module.text(), host_target())
-    return Artifact("object", code, signature, host_target().key, constants)
+    table_of_constants = (Constant(constants),) if constants else ()
+    return Artifact("object", code, (Entry(signature),), host_target().key, table_of_constants)
 
 
 def each(b: Function, n: int, type: str, source: Value, to: Value, change: Callable[[Value], Value]) -> None:
@@ -433,18 +436,21 @@ def test_the_builtin_assembles_for_other_machines():
 
 def test_bad_artifacts():
     good = scaled()
-    with pytest.raises(Bug, match="'main' is ptx code, which the CPU cannot load"):
-        load(Artifact("ptx", b"", good.signature, ""))
+    with pytest.raises(Bug, match="ptx code cannot be loaded by the CPU"):
+        load(Artifact("ptx", b"", good.entries, ""))
     with pytest.raises(Bug, match="the object code cannot be linked"):
-        load(Artifact("object", b"nonsense" * 20, good.signature, ""))
-    renamed = Signature("other", good.signature.arguments, good.signature.results)
+        load(Artifact("object", b"nonsense" * 20, good.entries, ""))
+    signature = good.entry().signature
+    renamed = Signature("other", signature.arguments, signature.results)
     with pytest.raises(Bug, match=r"cannot be linked: .*other"):
-        load(Artifact("object", good.code, renamed, ""))
+        load(Artifact("object", good.code, (Entry(renamed),), ""))
+    with pytest.raises(UserError, match=r"no entry @absent"):
+        load(good, entry="absent")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory map of Linux")
 def test_code_is_never_writable_and_executable():
-    program = Program(scaled())
+    program = load(scaled()).program
     address = program.context.code
     with open("/proc/self/maps") as maps:
         for line in maps:

@@ -11,9 +11,9 @@ import pytest
 from ngmlir.compiler import emit, lower
 from ngmlir.llvm.machine import assemble, host_target
 from ngmlir.ops.words import from_text
-from ngmlir.runtime.buffers import empty_bytes
 from ngmlir.runtime.cpu import CpuExecutable, load
 from ngmlir.support.artifact import Artifact
+from ngmlir.support.memory import empty_bytes
 
 TIED = "attributes {ng.tied = array<i64: 0, 1>}"
 #: A machine for which some kilobytes are much.
@@ -22,7 +22,7 @@ SMALL = replace(host_target(), l2_bytes=256)
 
 def built(text: str) -> tuple[str, CpuExecutable]:
     unit = emit(lower(from_text(text), SMALL), SMALL)
-    artifact = Artifact("object", assemble(unit.llvm, SMALL), unit.signature, SMALL.key, unit.constants)
+    artifact = Artifact("object", assemble(unit.llvm, SMALL), unit.entries, SMALL.key, unit.constants)
     return unit.llvm, load(artifact)
 
 

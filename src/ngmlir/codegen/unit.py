@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What code generation gives, and how the entry function says which of its buffers is what.
+"""What code generation gives, and how an entry function says which of its buffers is what.
 
-The entry function of a planned module takes its arguments, then the buffers of the results that are not tied
+An entry function of a planned module takes its arguments, then the buffers of the results that are not tied
 to an argument, then the constants, then the arena:
 
     func.func @main(%x, %out, %constant, %arena) attributes {ng.arguments = 1 : i64, ng.results = 2 : i64,
@@ -10,49 +10,66 @@ to an argument, then the constants, then the arena:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr
 from ..ir.core import Module, Op, Value
 from ..ir.elements import ElementsAttr
 from ..ir.types import ShapedType
-from ..support.artifact import Launch, Place
-from ..support.diagnostics import Bug
+from ..support.artifact import Constant, Entry, Place
+from ..support.diagnostics import UserError
 from ..support.signature import Parameter, Signature
-
-#: Constants begin at multiples of this many bytes.
-_ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class Unit:
-    """LLVM IR of one module. `launches` lists the kernels to run where the device does not run @main itself."""
+    """LLVM IR of one module, its entries, and the constants that they share."""
 
     llvm: str
-    signature: Signature
-    constants: bytes = b""
-    launches: tuple[Launch, ...] = ()
+    entries: tuple[Entry, ...]
+    constants: tuple[Constant, ...] = ()
 
 
-class Interface(NamedTuple):
-    """The entry function seen from outside: its signature, where each buffer lies, the constants as bytes."""
+@dataclass(frozen=True)
+class Interface:
+    """An entry function seen from outside: its signature, and where each of its buffers lies."""
 
+    function: Op
     signature: Signature
     places: dict[Value, Place]
-    constants: bytes
 
 
-def entry_of(module: Module) -> Op:
-    """The one function that the memory plan made."""
-    found = [op for op in module.ops if op.name == "func.func" and "ng.arguments" in op.attributes]
-    if len(found) != 1:
-        raise Bug(f"a planned module has one entry function, this one has {len(found)}", module.location)
-    return found[0]
+@dataclass
+class Constants:
+    """The constants of a program, each once."""
+
+    numbers: dict[ElementsAttr, int] = field(default_factory=dict[ElementsAttr, int])
+
+    def number(self, literal: ElementsAttr) -> int:
+        """The place of a constant in the table."""
+        return self.numbers.setdefault(literal, len(self.numbers))
+
+    def table(self) -> tuple[Constant, ...]:
+        return tuple(Constant(c.data, c.type.size if c.splat else 1) for c in self.numbers)
 
 
-def interface(function: Op) -> Interface:
-    """Reads the attributes that the memory plan left on the entry function."""
+def interfaces(module: Module) -> tuple[list[Interface], Constants]:
+    """The entries of a planned module: its functions with a body. UserError where it has none, or one is not planned."""
+    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
+    constants = Constants()
+    for function in functions:
+        if "ng.arguments" not in function.attributes:
+            raise UserError(
+                f"@{function.symbol} has no memory plan", function.location, hint="run plan-memory first"
+            )
+    if not functions:
+        raise UserError("the module has no function to call", module.location, hint="define func.func @main")
+    return [_interface(function, constants) for function in functions], constants
+
+
+def _interface(function: Op, constants: Constants) -> Interface:
+    """Reads the attributes that the memory plan left on an entry function."""
     *buffers, arena = function.block.args
     arguments = buffers[: _count(function, "ng.arguments")]
     tied = _tied(function)
@@ -66,13 +83,8 @@ def interface(function: Op) -> Interface:
         else:
             results.append(next(rest))
             places[results[-1]] = Place("result", i)
-    blob = bytearray()
-    given = function.attributes.get("ng.constants")
-    for value, literal in zip(rest, given.items if isinstance(given, ArrayAttr) else (), strict=True):
-        assert isinstance(literal, ElementsAttr)
-        blob += bytes(-len(blob) % _ALIGNMENT)
-        places[value] = Place("constant", 0, len(blob))
-        blob += bytes(literal.data) * (literal.type.size if literal.splat else 1)
+    for value, literal in zip(rest, _literals(function), strict=True):
+        places[value] = Place("constant", constants.number(literal))
     signature = Signature(
         name=function.symbol,
         arguments=tuple(_parameter(value, function) for value in arguments),
@@ -80,7 +92,13 @@ def interface(function: Op) -> Interface:
         tied=tuple(sorted(tied.items())),
         arena_bytes=_shaped(arena).size,
     )
-    return Interface(signature, places, bytes(blob))
+    return Interface(function, signature, places)
+
+
+def _literals(function: Op) -> Sequence[ElementsAttr]:
+    given = function.attributes.get("ng.constants")
+    items = given.items if isinstance(given, ArrayAttr) else ()
+    return [literal for literal in items if isinstance(literal, ElementsAttr)]
 
 
 def _count(function: Op, name: str) -> int:

@@ -16,6 +16,7 @@ from .types import (
     Value,
     constant,
     element_of,
+    global_name,
     i1,
     i8,
     i32,
@@ -383,7 +384,7 @@ class Instructions:
         """Calls a function by name (declared by this call if nobody defines it) or by pointer."""
         if isinstance(callee, str):
             kind = self.module.declared(callee, result, [a.type for a in arguments])
-            target = f"@{callee}"
+            target = global_name(callee)
         else:
             kind, target = result, callee.name
         passed = ", ".join([f"{a.type} {a.name}" for a in arguments])

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ..support.diagnostics import Bug
 from .instructions import Instructions
-from .types import Operand, Type, Value, constant, i64, ptr
+from .types import Operand, Type, Value, constant, global_name, i64, ptr
 
 #: Of every function. LLVM prefers 256 bit vectors on many CPUs that have 512; matrix kernels need the wide
 #: ones, and the attribute is a no-op where there is no choice.
@@ -73,7 +73,7 @@ class Module:
         """Says what a function of another object looks like; needed for variadic functions (`...`) only."""
         kinds = ", ".join(arguments)
         kind = f"{result} ({kinds})" if "..." in arguments else result
-        self._declarations[name] = (kind, f"declare {result} @{name}({kinds}) {attributes}")
+        self._declarations[name] = (kind, f"declare {result} {global_name(name)}({kinds}) {attributes}")
 
     def declared(self, name: str, result: Type, arguments: Sequence[Type]) -> Type:
         """The type to call `name` with; declares it from these arguments if it is new."""
@@ -184,14 +184,14 @@ class Function(Instructions):
     @property
     def address(self) -> Value:
         """The function as a value, to pass to another."""
-        return Value(ptr, f"@{self.name}")
+        return Value(ptr, global_name(self.name))
 
     def text(self) -> str:
         """The finished definition."""
         head = f"define {self._linkage} {self.result}" if self._linkage else f"define {self.result}"
         parameters = ", ".join(map(str, self.parameters))
         body = "\n".join(self.lines)
-        return f"{head} @{self.name}({parameters}) #{self._group} {{\nentry:\n{body}\n}}\n"
+        return f"{head} {global_name(self.name)}({parameters}) #{self._group} {{\nentry:\n{body}\n}}\n"
 
     # Blocks
 

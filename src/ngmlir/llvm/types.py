@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from functools import cache, lru_cache, partial
 from typing import NamedTuple, TypeAlias
@@ -23,6 +24,20 @@ OF_DTYPE: dict[str, Type] = {
 
 #: Floating types -> (letters in intrinsic names, exponent bits, stored mantissa bits).
 _FLOATS = {f16: ("f16", 5, 10), bf16: ("bf16", 8, 7), f32: ("f32", 8, 23), f64: ("f64", 11, 52)}
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z$._\-][\w$.\-]*\Z", re.ASCII)
+
+
+def global_name(name: str) -> str:
+    """`@name` as LLVM spells it, quoted where it holds more than letters, digits and `$._-`."""
+    if _PLAIN_NAME.match(name):
+        return f"@{name}"
+    escaped = "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}"
+        for byte in name.encode("utf-8", "surrogateescape")
+    )
+    return f'@"{escaped}"'
 
 
 class Value(NamedTuple):

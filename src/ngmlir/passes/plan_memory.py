@@ -18,7 +18,7 @@ from .memory.steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, 
 
 
 def plan_memory(module: Module, target: Target) -> Module:
-    """Gives every value of @main a place: an argument, a result, a constant, or a part of one arena.
+    """Gives every value of each function a place: an argument, a result, a constant, or a part of one arena.
 
     Buffers whose lives do not meet share bytes, whatever their shapes and types; a result is written where
     the caller wants it; a kernel overwrites an input that nobody needs any more where it may; a variable and
@@ -50,17 +50,17 @@ def plan_memory(module: Module, target: Target) -> Module:
     kernels = {op.symbol: op for op in module.ops if op.name == "tile.kernel"}
     return module.with_ops(
         [
-            _planned(op, kernels, target) if op.name == "func.func" and op.symbol == "main" else op
+            _planned(op, kernels, target) if op.name == "func.func" and op.regions[0].blocks else op
             for op in module.ops
         ]
     )
 
 
-def planned_bytes(module: Module) -> int:
-    """The arena of a planned module, in bytes."""
-    main = module.lookup("main")
+def planned_bytes(module: Module, entry: str = "main") -> int:
+    """The arena of a planned function, in bytes."""
+    main = module.lookup(entry)
     if main is None or "ng.arguments" not in main.attributes:
-        raise Bug("the module has no planned @main")
+        raise Bug(f"the module has no planned @{entry}")
     type = main.block.args[-1].type
     assert isinstance(type, MemRefType)
     return type.size

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 from ..ir.attributes import StringAttr
 from ..ir.core import Block, Module, Op, Value
-from ..ir.printer import to_text
+from ..ir.structure import structure
 from ..ir.types import TensorType, element_type, shape_of
 from ..ops.builder import Builder
 from ..support.diagnostics import Diagnostic, Limit
@@ -16,8 +17,9 @@ from .kernels.columns import columns_kernel
 from .kernels.dot import dot_kernel
 from .kernels.map import map_kernel
 from .kernels.packing import pack_kernel
-from .kernels.plan import Plan, kind
+from .kernels.plan import kind
 from .kernels.rows import rows_kernel
+from .kernels.single import Shape
 from .kernels.singles import SINGLES
 
 _KINDS = {"map": map_kernel, "rows": rows_kernel, "columns": columns_kernel}
@@ -69,12 +71,28 @@ def to_kernels(module: Module, target: Target) -> Module:
     return module.with_ops([*ops, *writer.kernels])
 
 
+@dataclass(frozen=True)
+class _Recipe:
+    """How the kernel of a fusion (or of an op that stands alone) is called: known for all of equal structure.
+
+    `inputs` names operands by number, with the shape in which the kernel takes them; `sides` those of a product,
+    with the symbol and result of the kernel that packs them, if one does.
+    """
+
+    symbol: str
+    inputs: tuple[tuple[int, Shape], ...]
+    results: tuple[TensorType, ...]
+    sides: tuple[tuple[int, str, TensorType | None], ...] = ()
+
+
 class _Writer:
     def __init__(self, module: Module, target: Target):
         self.target = target
         self.kernels: list[Op] = []
-        self.by_text: dict[str, str] = {}
+        self.symbols: dict[Hashable, str] = {}
+        self.recipes: dict[Hashable, _Recipe] = {}
         self.taken = {op.symbol for op in module.ops}
+        self.counts: dict[str, int] = {}
 
     def function(self, op: Op) -> Op:
         return op.with_blocks(lambda block: self.block(block, {}))
@@ -85,14 +103,12 @@ class _Writer:
         for op in block.ops:
             b.location = op.location
             operands = [mapping.get(v, v) for v in op.operands]
-            if op.name == "ng.fusion":
-                results: Sequence[Value] = self.fusion(op, operands, b)
-            elif op.name in _KEPT:
+            if op.name in _KEPT:
                 new = op.with_blocks(lambda inner: self.block(inner, mapping)).rebuilt(operands)
                 b.add_op(new)
-                results = new.results
-            elif op.name in SINGLES:
-                results = self.single(op, operands, b)
+                results: Sequence[Value] = new.results
+            elif op.name == "ng.fusion" or op.name in SINGLES:
+                results = self.call(self.recipe(op), op, operands, b)
             else:
                 raise Limit(
                     Diagnostic(f"{op.name} cannot be compiled for {self.target.name} yet", op.location)
@@ -102,63 +118,63 @@ class _Writer:
                 value.name = value.name or old.name
         return out
 
-    # -- calls -------------------------------------------------------------------------------------------
+    def call(self, recipe: _Recipe, op: Op, operands: Sequence[Value], b: Builder) -> Sequence[Value]:
+        given = [_as(b, operands[number], shape) for number, shape in recipe.inputs]
+        for number, pack, packed in recipe.sides:
+            side = operands[number]
+            given += [side] if packed is None else b.call([side], types=[packed], callee=pack)
+        results = b.call(given, types=recipe.results, callee=recipe.symbol)
+        return [_as(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
+
+    # -- kernels -----------------------------------------------------------------------------------------
+
+    def recipe(self, op: Op) -> _Recipe:
+        """Made with its kernels when an op of this structure is first met."""
+        key = structure(op)
+        if key not in self.recipes:
+            self.recipes[key] = self.fusion(op) if op.name == "ng.fusion" else self.single(op)
+        return self.recipes[key]
 
     def kernel(self, made: Op, wanted: str) -> str:
         """The symbol of a kernel, which is added unless an equal one is there."""
-        text = to_text(made)
-        found = self.by_text.get(text)
-        if found is not None:
-            return found
-        name, n = wanted, 0
-        while name in self.taken:
-            n += 1
-            name = f"{wanted}_{n}"
-        self.taken.add(name)
-        self.by_text[text] = name
-        self.kernels.append(_named(made, name))
-        return name
+        key = structure(made)
+        if key not in self.symbols:
+            name = wanted
+            while name in self.taken:
+                self.counts[wanted] = self.counts.get(wanted, 0) + 1
+                name = f"{wanted}_{self.counts[wanted]}"
+            self.taken.add(name)
+            self.symbols[key] = name
+            self.kernels.append(_named(made, name))
+        return self.symbols[key]
 
-    def fusion(self, op: Op, operands: Sequence[Value], b: Builder) -> Sequence[Value]:
+    def fusion(self, op: Op) -> _Recipe:
         sort = kind(op)
-        extra: list[Value] = []
+        sides: list[tuple[int, str, TensorType | None]] = []
         if sort == "dot":
-            made, planned, extra = self.product(op, operands, b)
+            product = dot_kernel(op, self.target, "k")
+            made, planned = product.kernel, product.plan
+            dot = next(o for o in op.block.ops if o.name == "ng.dot")
+            for number, packing in product.sides:
+                place = op.block.args.index(dot.operands[number])
+                if packing is None:
+                    sides.append((place, "", None))
+                else:
+                    symbol = self.kernel(pack_kernel(packing, "k", op.location), "pack")
+                    sides.append((place, symbol, TensorType(packing.shape, packing.element)))
         else:
             made, planned = _KINDS[sort](op, self.target, "k")
-        name = self.kernel(made, _name_of(op, sort))
-        inputs = [
-            _as(b, value, planned.shape(inner))
-            for value, inner in zip(operands, op.block.args, strict=True)
-            if inner in planned.loops
-        ]
-        types = [TensorType(planned.shape(v), element_type(v.type)) for v in planned.outputs]
-        results = b.call([*inputs, *extra], types=types, callee=name)
-        return [_as(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
+        inputs = [(i, planned.shape(v)) for i, v in enumerate(op.block.args) if v in planned.loops]
+        results = [TensorType(planned.shape(v), element_type(v.type)) for v in planned.outputs]
+        return _Recipe(self.kernel(made, _name_of(op, sort)), tuple(inputs), tuple(results), tuple(sides))
 
-    def product(self, op: Op, operands: Sequence[Value], b: Builder) -> tuple[Op, Plan, list[Value]]:
-        made = dot_kernel(op, self.target, "k")
-        dot = next(o for o in op.block.ops if o.name == "ng.dot")
-        outside = dict(zip(op.block.args, operands, strict=True))
-        sides: list[Value] = []
-        for number, packing in made.sides:
-            side = outside[dot.operands[number]]
-            if packing is not None:
-                name = self.kernel(pack_kernel(packing, "k", op.location), "pack")
-                type = TensorType(packing.shape, packing.element)
-                (side,) = b.call([side], types=[type], callee=name)
-            sides.append(side)
-        return made.kernel, made.plan, sides
-
-    def single(self, op: Op, operands: Sequence[Value], b: Builder) -> Sequence[Value]:
+    def single(self, op: Op) -> _Recipe:
         made = SINGLES[op.name](op, self.target)
-        name = self.kernel(made.kernel, op.name.partition(".")[2])
-        inputs = [_as(b, v, s) for v, s in zip(operands, made.operand_shapes, strict=True)]
         types = [
             TensorType(s, element_type(r.type)) for s, r in zip(made.result_shapes, op.results, strict=True)
         ]
-        results = b.call(inputs, types=types, callee=name)
-        return [_as(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
+        symbol = self.kernel(made.kernel, op.name.partition(".")[2])
+        return _Recipe(symbol, tuple(enumerate(made.operand_shapes)), tuple(types))
 
 
 def _as(b: Builder, value: Value, shape: Sequence[int]) -> Value:

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays for programs: element types as NumPy knows them, and memory that is aligned and in huge pages."""
+"""Arrays for programs: element types as NumPy knows them, in aligned memory."""
 
 from __future__ import annotations
 
-import mmap
 from math import prod
 
 import ml_dtypes
 import numpy as np
 
+from ..support.artifact import Constant
+from ..support.memory import ALIGNMENT, empty_bytes
 from ..support.signature import Parameter
 
 #: Element types by their MLIR spelling -> as NumPy stores them.
@@ -20,22 +21,6 @@ DTYPES: dict[str, np.dtype] = {
     "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16),
     "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
 }  # fmt: skip
-
-ALIGNMENT = 64  # a cache line, and the widest vector register
-HUGE_PAGE = 2 * 1024 * 1024
-
-
-def empty_bytes(count: int) -> np.ndarray:
-    """`count` bytes at an address that is a multiple of 64; in huge pages where that pays and is possible."""
-    if count >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        # Only whole huge pages are ever backed by one, so the first must begin at a multiple of its size.
-        memory = mmap.mmap(-1, count + HUGE_PAGE)
-        memory.madvise(mmap.MADV_HUGEPAGE)
-        raw, alignment = np.frombuffer(memory, np.uint8), HUGE_PAGE
-    else:
-        raw, alignment = np.empty(count + ALIGNMENT, np.uint8), ALIGNMENT
-    start = -raw.ctypes.data % alignment
-    return raw[start : start + count]
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: str | np.dtype) -> np.ndarray:
@@ -49,6 +34,17 @@ def aligned_copy(array: np.ndarray) -> np.ndarray:
     copy = aligned_empty(array.shape, array.dtype)
     copy[...] = array
     return copy
+
+
+def in_memory(constant: Constant) -> np.ndarray:
+    """The bytes of a constant at a multiple of 64: where they lie, if they lie so, else as a copy."""
+    data = np.frombuffer(constant.data, np.uint8)
+    if constant.count == 1 and data.ctypes.data % ALIGNMENT == 0:
+        return data
+    filled = empty_bytes(constant.bytes)
+    if len(data):
+        filled.reshape(constant.count, len(data))[:] = data
+    return filled
 
 
 def empty_like(parameter: Parameter) -> np.ndarray:

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..support.artifact import Artifact
+from ..support.artifact import Artifact, Entry
 from ..support.diagnostics import Bug, UserError
-from .buffers import aligned_copy, empty_bytes, empty_like
+from ..support.memory import empty_bytes
+from .buffers import empty_like, in_memory
 from .context import Context, invoke
 from .entry import builtin
 from .executable import as_array, check_count, in_place
@@ -27,21 +28,31 @@ from .pool import default_pool
 _LARGE_BYTES = 64 * 1024
 
 
-class Program:
-    """Linked code with its constants and its arena; keeps all of them in memory."""
+class Code:
+    """Linked code with its constants; keeps both in memory."""
 
     def __init__(self, artifact: Artifact):
         if artifact.kind != "object":
-            raise Bug(f"'{artifact.signature.name}' is {artifact.kind} code, which the CPU cannot load")
-        self.signature = signature = artifact.signature
+            raise Bug(f"{artifact.kind} code cannot be loaded by the CPU")
+        self.artifact = artifact
         imports = {"ngmlir_parallel": default_pool().address}
-        self._library = Library(artifact.code, [signature.name], imports)
-        self._constants = aligned_copy(np.frombuffer(artifact.constants, np.uint8))
+        self.library = Library(artifact.code, [entry.symbol for entry in artifact.entries], imports)
+        self._constants = [in_memory(constant) for constant in artifact.constants]
+        addresses = [array.ctypes.data for array in self._constants]
+        self.constants = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+
+
+class Program:
+    """One entry of linked code with its arena; keeps all that it needs in memory."""
+
+    def __init__(self, code: Code, entry: Entry):
+        self.code = code
+        self.signature = signature = entry.signature
         self._arena = empty_bytes(signature.arena_bytes)
         self.context = Context(
-            self._library[signature.name],
+            code.library[entry.symbol],
             self._arena.ctypes.data,
-            self._constants.ctypes.data,
+            ctypes.addressof(code.constants),
             signature.arena_bytes,
             0,
         )
@@ -88,7 +99,7 @@ class Call:
 class CpuExecutable:
     """A compiled function on the CPU: `executable(x, y)` gives fresh arrays, one per result.
 
-    Arguments are converted and copied as needed, and never changed.
+    Arguments are converted and copied as needed, and never changed. `entry` gives the program's other functions.
     """
 
     # Python finds `__call__` on the class, and there the slot's descriptor gives the builtin itself: a method
@@ -96,15 +107,20 @@ class CpuExecutable:
     __slots__ = ("__call__", "__weakref__", "program", "release_gil", "signature")
     __call__: Callable[..., tuple[np.ndarray, ...]]
 
-    def __init__(self, artifact: Artifact, *, release_gil: bool | None = None):
-        self.program = Program(artifact)
-        self.signature = signature = artifact.signature
+    def __init__(self, code: Code, entry: Entry, *, release_gil: bool | None = None):
+        self.program = Program(code, entry)
+        self.signature = signature = entry.signature
         if release_gil is None:
             parameters = (*signature.arguments, *signature.results)
-            touched = sum(parameter.bytes for parameter in parameters) + len(artifact.constants)
+            touched = sum(parameter.bytes for parameter in parameters) + code.artifact.constant_bytes
             release_gil = touched + signature.arena_bytes >= _LARGE_BYTES
         self.release_gil = release_gil
         self.__call__ = self._fastest(Call(self.program, {}))
+
+    def entry(self, name: str) -> CpuExecutable:
+        """Another function of the same program, sharing its code and constants. UserError where there is none such."""
+        code = self.program.code
+        return CpuExecutable(code, code.artifact.entry(name))
 
     def bind(self, arrays: Mapping[int, np.ndarray]) -> Callable[..., tuple[np.ndarray, ...]]:
         """A call on the arguments that `arrays` leaves open, in their order.
@@ -135,6 +151,9 @@ class CpuExecutable:
         return builtin(self.signature, self.program.context, call.bound, self.release_gil, call) or call
 
 
-def load(artifact: Artifact, *, release_gil: bool | None = None) -> CpuExecutable:
-    """Links the code; `release_gil` lets other Python threads run during a call (by default, a large one)."""
-    return CpuExecutable(artifact, release_gil=release_gil)
+def load(artifact: Artifact, *, entry: str | None = None, release_gil: bool | None = None) -> CpuExecutable:
+    """Links the code; gives @main (or the only entry), or the entry asked for.
+
+    `release_gil` lets other Python threads run during a call (by default, a large one).
+    """
+    return CpuExecutable(Code(artifact), artifact.entry(entry), release_gil=release_gil)

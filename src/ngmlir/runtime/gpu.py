@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..support.artifact import Artifact, Place
+from ..support.artifact import Artifact, Entry, Place
 from ..support.diagnostics import UserError
 from ..support.signature import ITEM_BYTES, Parameter
-from .buffers import DTYPES
+from .buffers import DTYPES, in_memory
 from .executable import as_array, check_count
 
 #: Bindings of buffers whose launches are kept ready; a training loop needs one.
@@ -128,22 +128,34 @@ def to_device(device: GpuDevice, array: np.ndarray, dtype: str) -> DeviceBuffer:
     return buffer
 
 
-class GpuExecutable:
-    """A loaded artifact. Arguments and results may stay on the device from call to call."""
+class GpuCode:
+    """A loaded artifact: its kernels and its constants on a device."""
 
     def __init__(self, artifact: Artifact, device: GpuDevice):
         if artifact.kind != "ptx":
             raise UserError(f"an artifact of kind {artifact.kind!r} does not run on a GPU")
-        self.signature = artifact.signature
+        self.artifact = artifact
         self.device = device
-        self._launches = artifact.launches
-        self._module = device.load(artifact.code.decode())
-        self._arena = DeviceBuffer(device, "ui8", (self.signature.arena_bytes,))
-        self._constants = DeviceBuffer(device, "ui8", (len(artifact.constants),))
-        self._constants.write(np.frombuffer(artifact.constants, np.uint8))
+        self.module = device.load(artifact.code.decode())
+        self.constants = [to_device(device, in_memory(c), "ui8") for c in artifact.constants]
+
+
+class GpuExecutable:
+    """One entry of loaded code. Arguments and results may stay on the device from call to call."""
+
+    def __init__(self, code: GpuCode, entry: Entry):
+        self.code = code
+        self.signature = entry.signature
+        self.device = code.device
+        self._launches = entry.launches
+        self._arena = DeviceBuffer(self.device, "ui8", (self.signature.arena_bytes,))
         self._staging: dict[tuple[str, int], DeviceBuffer] = {}
         self._bound: OrderedDict[tuple[int, ...], list[Callable[[], None]]] = OrderedDict()
         self._lock = Lock()  # the arena serves one call at a time
+
+    def entry(self, name: str) -> GpuExecutable:
+        """Another function of the same program, sharing its code and constants. UserError where there is none such."""
+        return GpuExecutable(self.code, self.code.artifact.entry(name))
 
     def run(
         self,
@@ -245,7 +257,7 @@ class GpuExecutable:
             self._check_apart(inputs, outputs)
             bound = [
                 self.device.bind(
-                    self._module,
+                    self.code.module,
                     launch.kernel,
                     launch.grid,
                     launch.threads,
@@ -266,7 +278,7 @@ class GpuExecutable:
             "argument": lambda: inputs[place.index],
             "result": lambda: outputs[place.index],
             "arena": lambda: self._arena,
-            "constant": lambda: self._constants,
+            "constant": lambda: self.code.constants[place.index],
         }[place.space]()
         return base.address + place.offset
 
@@ -282,6 +294,6 @@ class GpuExecutable:
         return owner if isinstance(owner, DeviceBuffer) else buffer.numpy()
 
 
-def load(artifact: Artifact, device: GpuDevice) -> GpuExecutable:
-    """Makes `artifact` callable on `device`."""
-    return GpuExecutable(artifact, device)
+def load(artifact: Artifact, device: GpuDevice, *, entry: str | None = None) -> GpuExecutable:
+    """Makes `artifact` callable on `device`: @main (or the only entry), or the entry asked for."""
+    return GpuExecutable(GpuCode(artifact, device), artifact.entry(entry))

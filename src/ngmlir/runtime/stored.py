@@ -1,62 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Artifacts in the cache: a JSON header and the bytes. Nothing is unpickled; a header that does not fit is no entry."""
+"""Artifacts in the cache: a JSON header and the bytes. Nothing is unpickled; a header that does not fit is no entry.
+
+What a program's code does not depend on is not in its entry, and comes from whoever asks for it: the names and
+places of its parameters, and the large constants (`given`), which many programs of one structure differ in.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from ..support.artifact import Artifact, Launch, Place
-from ..support.diagnostics import Location
+import numpy as np
+
+from ..support.artifact import Artifact, Constant, Entry, Launch, Place
 from ..support.signature import Parameter, Signature
-from .cache import Entry
+from .cache import Entry as CacheEntry
+
+#: Constants of at most this many bytes are stored with the code.
+_STORED = 64 * 1024
 
 
-def header_of(artifact: Artifact) -> dict[str, Any]:
-    """All of an artifact but its bytes and source locations."""
-    signature = artifact.signature
+def header_of(artifact: Artifact, given: Sequence[memoryview]) -> dict[str, Any] | None:
+    """All of an artifact but its bytes, names and places; None if a large constant is none of `given`."""
+    numbers = {_place(data): i for i, data in enumerate(given)}
+    constants: list[list[Any]] = []
+    for constant in artifact.constants:
+        number = numbers.get(_place(constant.data))
+        if number is not None and constant.count == 1:
+            constants.append(["given", number, 1])
+        elif len(constant.data) <= _STORED:
+            constants.append(["stored", len(constant.data), constant.count])
+        else:
+            return None
     return {
         "kind": artifact.kind,
         "target": artifact.target,
         "code": len(artifact.code),
-        "name": signature.name,
-        "arguments": [[p.name, p.dtype, list(p.shape)] for p in signature.arguments],
-        "results": [[p.name, p.dtype, list(p.shape)] for p in signature.results],
-        "tied": [list(pair) for pair in signature.tied],
-        "arena": signature.arena_bytes,
-        "launches": [
-            [l.kernel, list(l.grid), l.threads, [list(astuple(place)) for place in l.buffers], l.shared_bytes]
-            for l in artifact.launches
+        "constants": constants,
+        "entries": [
+            {
+                "name": entry.signature.name,
+                "arguments": [[p.dtype, list(p.shape)] for p in entry.signature.arguments],
+                "results": [[p.dtype, list(p.shape)] for p in entry.signature.results],
+                "tied": [list(pair) for pair in entry.signature.tied],
+                "arena": entry.signature.arena_bytes,
+                "launches": [
+                    [l.kernel, list(l.grid), l.threads, [list(astuple(b)) for b in l.buffers], l.shared_bytes]
+                    for l in entry.launches
+                ],
+            }
+            for entry in artifact.entries
         ],
     }
 
 
-def bytes_of(artifact: Artifact) -> bytes:
-    """Code and constants, one after the other."""
-    return artifact.code + artifact.constants
+def bytes_of(artifact: Artifact, header: Mapping[str, Any]) -> bytes:
+    """The code and the stored constants, one after the other."""
+    described = zip(artifact.constants, header["constants"], strict=True)
+    return artifact.code + b"".join(bytes(c.data) for c, how in described if how[0] == "stored")
 
 
-def artifact_of(entry: Entry, location: Location) -> Artifact | None:
-    """The artifact in a cache entry; its parameters are said to come from `location`."""
-    header, data = entry
+def artifact_of(found: CacheEntry, given: Sequence[memoryview]) -> Artifact | None:
+    """The artifact in a cache entry, with `given` for its large constants; None if the entry is damaged."""
+    header, data = found
     try:
         cut = int(header["code"])
-        signature = Signature(
-            name=str(header["name"]),
-            arguments=tuple(_parameter(p, location) for p in header["arguments"]),
-            results=tuple(_parameter(p, location) for p in header["results"]),
-            tied=tuple((int(r), int(a)) for r, a in header["tied"]),
-            arena_bytes=int(header["arena"]),
-        )
-        launches = tuple(
-            Launch(kernel, (grid[0], grid[1], grid[2]), threads, tuple(Place(*b) for b in buffers), shared)
-            for kernel, grid, threads, buffers, shared in header["launches"]
-        )
-        return Artifact(header["kind"], data[:cut], signature, header["target"], data[cut:], launches)
+        constants: list[Constant] = []
+        at = cut
+        for how, number, count in header["constants"]:
+            if how == "given":
+                constants.append(Constant(given[int(number)]))
+            else:
+                constants.append(Constant(data[at : at + int(number)], int(count)))
+                at += int(number)
+        entries = tuple(_entry(each) for each in header["entries"])
+        return Artifact(header["kind"], data[:cut], entries, header["target"], tuple(constants))
     except (KeyError, TypeError, ValueError, IndexError):
         return None
 
 
-def _parameter(given: Any, location: Location) -> Parameter:
-    name, dtype, shape = given
-    return Parameter(str(name), str(dtype), tuple(int(d) for d in shape), location)
+def _entry(header: Mapping[str, Any]) -> Entry:
+    signature = Signature(
+        name=str(header["name"]),
+        arguments=tuple(_parameter(p) for p in header["arguments"]),
+        results=tuple(_parameter(p) for p in header["results"]),
+        tied=tuple((int(r), int(a)) for r, a in header["tied"]),
+        arena_bytes=int(header["arena"]),
+    )
+    launches = tuple(
+        Launch(kernel, (grid[0], grid[1], grid[2]), threads, tuple(Place(*b) for b in buffers), shared)
+        for kernel, grid, threads, buffers, shared in header["launches"]
+    )
+    return Entry(signature, launches)
+
+
+def _parameter(given: Any) -> Parameter:
+    dtype, shape = given
+    return Parameter("", str(dtype), tuple(int(d) for d in shape))
+
+
+def _place(data: bytes | memoryview) -> tuple[int, int]:
+    """Where bytes lie, and how many they are."""
+    return np.frombuffer(data, np.uint8).ctypes.data, len(data)

@@ -6,12 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .diagnostics import UserError
 from .signature import Signature
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a buffer lies: byte `offset` into argument/result number `index`, the arena or the constants."""
+    """Where a buffer lies: byte `offset` into argument, result or constant number `index`, or into the arena."""
 
     space: Literal["argument", "result", "arena", "constant"]
     index: int = 0
@@ -30,17 +31,57 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """An array that the code reads: the bytes of `data`, `count` times. A buffer, which nobody changes or copies."""
+
+    data: bytes | memoryview
+    count: int = 1
+
+    @property
+    def bytes(self) -> int:
+        return len(self.data) * self.count
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One function to call: what it takes and gives and, of PTX, the kernels that it launches, in order."""
+
+    signature: Signature
+    launches: tuple[Launch, ...] = ()
+
+    @property
+    def symbol(self) -> str:
+        """What an object file calls the function; no C function has such a name."""
+        return f"{self.signature.name}.entry"
+
+
+@dataclass(frozen=True)
 class Artifact:
     """`code` is a relocatable object ("object") or PTX text ("ptx").
 
-    Object: exports `void <signature.name>(ptr buffers, ptr arena, ptr constants)`, where `buffers` points to
-    one pointer per argument and then one per result; it imports `ngmlir_parallel` (see runtime/pool.py).
-    PTX: `launches` lists the kernels in order. `constants` is loaded once, aligned to 64 bytes.
+    Object: exports `void <entry.symbol>(ptr buffers, ptr arena, ptr constants)` per entry, where `buffers` points
+    to one pointer per argument and then one per result, and `constants` to one per constant; it imports
+    `ngmlir_parallel` (see runtime/pool.py). Constants, which all entries share, are aligned to 64 bytes.
     """
 
     kind: Literal["object", "ptx"]
     code: bytes
-    signature: Signature
+    entries: tuple[Entry, ...]
     target: str  # triple, cpu and features, as the cache key needs them
-    constants: bytes = b""
-    launches: tuple[Launch, ...] = ()
+    constants: tuple[Constant, ...] = ()
+
+    @property
+    def constant_bytes(self) -> int:
+        """Memory that the constants take."""
+        return sum(constant.bytes for constant in self.constants)
+
+    def entry(self, name: str | None = None) -> Entry:
+        """The entry of that name; without one @main, or the only one. UserError where there is none such."""
+        found = {entry.signature.name: entry for entry in self.entries}
+        if name is None and len(found) == 1:
+            return self.entries[0]
+        wanted = "main" if name is None else name
+        if wanted not in found:
+            known = ", ".join(f"@{each}" for each in found) or "none"
+            raise UserError(f"the program has no entry @{wanted}", hint=f"its entries: {known}")
+        return found[wanted]

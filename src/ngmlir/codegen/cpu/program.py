@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole module: one internal function per kernel, and the entry point that launches them.
+"""A whole module: one internal function per kernel, and the entries that launch them.
 
-define void @main(ptr buffers, ptr arena, ptr constants)      see support/artifact.py
+define void @main.entry(ptr buffers, ptr arena, ptr constants)      see support/artifact.py
 define internal void @k.program(ptr ... buffers, i64 ... program indices)
 define internal void @k.run(ptr data, i64 number)             what the threads call; data: one ptr per buffer
 """
@@ -18,15 +18,16 @@ from ...ir.core import Value as IRValue
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType, i1
 from ...llvm.text import Argument, Function, Module
-from ...llvm.types import Value, i64, ptr
+from ...llvm.types import Value, global_name, i64, ptr
 from ...ops import tile
-from ...support.artifact import Place
+from ...support.artifact import Entry, Place
+from ...support.signature import Signature
 from ...support.target import Target
 from ..ranges import Range, exactly
-from ..unit import Interface, Unit, entry_of, interface
+from ..unit import Interface, Unit, interfaces
 from .emitter import Buffer, Emitter
 from .formats import computing
-from .places import attributes, extents
+from .places import Extent, attributes, extents
 from .table import TABLE
 
 #: Sizes of the near cache from which an output is written past the caches.
@@ -35,22 +36,22 @@ STREAM_FROM = 8
 
 def emit(module: IRModule, target: Target) -> Unit:
     """LLVM IR of a planned module."""
-    entry = entry_of(module)
-    return _Program(module, entry, interface(entry), target).emit()
+    return _Program(module, target).emit()
 
 
 class _Program:
-    def __init__(self, module: IRModule, entry: Op, outside: Interface, target: Target):
-        self.entry = entry
-        self.outside = outside
+    def __init__(self, module: IRModule, target: Target):
+        self.interfaces, self.constants = interfaces(module)
         self.target = target
         self.text = Module()
         self.kernels = {op.symbol: op for op in module.ops if isinstance(op, tile.KernelOp)}
-        self.extents = extents(entry, outside.places)
+        self.extents: dict[IRValue, Extent] = {}
         self.launches: dict[str, list[Op]] = {}
-        for op in entry.walk():
-            if isinstance(op, tile.LaunchOp):
-                self.launches.setdefault(callee(op), []).append(op)
+        for outside in self.interfaces:
+            self.extents |= extents(outside.function, outside.places)
+            for op in outside.function.walk():
+                if isinstance(op, tile.LaunchOp):
+                    self.launches.setdefault(callee(op), []).append(op)
 
     def emit(self) -> Unit:
         for name in self.launches:
@@ -59,30 +60,22 @@ class _Program:
                 self._kernel(kernel)
                 if prod(kernel.grid) > 1:
                     self._thunk(kernel)
-        self._entry()
-        return Unit(self.text.text(), self.outside.signature, self.outside.constants)
+        entries = [self._entry(outside) for outside in self.interfaces]
+        return Unit(self.text.text(), tuple(entries), self.constants.table())
 
-    # The entry point
+    # The entry points
 
-    def _entry(self) -> None:
+    def _entry(self, outside: Interface) -> Entry:
+        entry, function = Entry(outside.signature), outside.function
         arguments = [Argument(ptr, name, "noalias") for name in ("buffers", "arena", "constants")]
-        b = self.text.function(self.outside.signature.name, "void", arguments)
-        e = Emitter(b, self.target, _lanes(self.entry, self.target), {**TABLE, "tile.launch": self._launch})
-        for value in self.entry.regions[0].block.args:
+        b = self.text.function(entry.symbol, "void", arguments)
+        e = Emitter(b, self.target, _lanes(function, self.target), {**TABLE, "tile.launch": self._launch})
+        for value in function.block.args:
             assert isinstance(value.type, MemRefType)
-            e.bind(value, Buffer(self._address(b, self.outside.places[value]), value.type))
-        e.run(self.entry.regions[0].block)
+            e.bind(value, Buffer(_address(b, outside.places[value], outside.signature), value.type))
+        e.run(function.block)
         e.finish()
-
-    def _address(self, b: Function, place: Place) -> Value:
-        buffers, arena, constants = b.arguments
-        if place.space == "arena":
-            return arena
-        if place.space == "constant":
-            return b.getelementptr("i8", constants, place.offset)
-        arguments = len(self.outside.signature.arguments)
-        slot = place.index + (arguments if place.space == "result" else 0)
-        return b.load(ptr, b.getelementptr(ptr, buffers, slot), align=8)
+        return entry
 
     def _launch(self, e: Emitter, op: Op) -> None:
         """tile.launch: a call, or one chunk of the pool's work per program."""
@@ -95,7 +88,7 @@ class _Program:
             data = e.scratch(8 * len(buffers))
             for i, pointer in enumerate(buffers):
                 b.store(pointer, b.getelementptr(ptr, data, i), align=8)
-            thunk = Value(ptr, f"@{kernel.symbol}.run")
+            thunk = Value(ptr, global_name(f"{kernel.symbol}.run"))
             b.call("void", "ngmlir_parallel", thunk, data, Value(i64, str(programs)))
 
     # Kernels
@@ -200,6 +193,16 @@ class _Program:
         launches = [[self.extents.get(v) for v in op.operands] for op in self.launches[kernel.symbol]]
         buffers = [Argument(ptr, f"b{i}", words) for i, words in enumerate(attributes(launches))]
         return [*buffers, *(Argument(i64, f"p{i}") for i in range(len(kernel.grid)))]
+
+
+def _address(b: Function, place: Place, signature: Signature) -> Value:
+    """Where a buffer of an entry begins."""
+    buffers, arena, constants = b.arguments
+    if place.space == "arena":
+        return arena
+    table = constants if place.space == "constant" else buffers
+    slot = place.index + (len(signature.arguments) if place.space == "result" else 0)
+    return b.load(ptr, b.getelementptr(ptr, table, slot), align=8)
 
 
 def _either(b: Function, condition: Value, yes: str, no: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -19,10 +20,10 @@ from ...llvm.text import Module as LlvmModule
 from ...ops import func, ng, tile
 from ...ops.builder import Builder, function
 from ...ops.interpreter import evaluate
-from ...support.artifact import Launch, Place
+from ...support.artifact import Entry, Launch, Place
 from ...support.diagnostics import Bug, Limit, Location, UserError
 from ...support.target import Target
-from ..unit import Unit, entry_of, interface
+from ..unit import Unit, interfaces
 from .access import WIDEST
 from .grid import blocks
 from .kernel import Parameters, emit_kernel
@@ -34,23 +35,29 @@ _MOST_LAUNCHES = 100_000
 
 
 def emit(module: Module, target: Target) -> Unit:
-    """The kernels that the entry function launches, and in which order it launches them on what."""
-    entry = entry_of(module)
-    outside = interface(entry)
-    steps = _Entry(module, outside.places)
-    steps.run(entry.regions[0].block)
+    """The kernels that the entries launch, and in which order they launch them on what."""
+    outsides, constants = interfaces(module)
+    copies: dict[tuple[MemRefType, MemRefType], tile.KernelOp] = {}
+    calls = [_Steps(module, outside.places, copies).run(outside.function.block) for outside in outsides]
+    by_kernel: dict[tile.KernelOp, list[_Call]] = {}
+    for call in chain(*calls):
+        by_kernel.setdefault(call.kernel, []).append(call)
     code = LlvmModule()
     names: dict[tile.KernelOp, str] = {}
-    for kernel, calls in steps.by_kernel().items():
+    for kernel, launched in by_kernel.items():
         names[kernel] = _entry_name(kernel.symbol, names.values())
         threads = threads_of(kernel, target)
-        emit_kernel(code, kernel, names[kernel], target, threads, _parameters(kernel, calls))
-    launches = tuple(
-        Launch(names[call.kernel], blocks(call.kernel.grid), threads_of(call.kernel, target), call.places)
-        for call in steps.calls
-        if prod(call.kernel.grid)
-    )
-    return Unit(code.text(), outside.signature, outside.constants, launches)
+        emit_kernel(code, kernel, names[kernel], target, threads, _parameters(kernel, launched))
+
+    def launches(calls: Sequence[_Call]) -> tuple[Launch, ...]:
+        return tuple(
+            Launch(names[call.kernel], blocks(call.kernel.grid), threads_of(call.kernel, target), call.places)
+            for call in calls
+            if prod(call.kernel.grid)
+        )
+
+    entries = tuple(Entry(o.signature, launches(c)) for o, c in zip(outsides, calls, strict=True))
+    return Unit(code.text(), entries, constants.table())
 
 
 def threads_of(kernel: tile.KernelOp, target: Target) -> int:
@@ -82,25 +89,26 @@ class _Call(NamedTuple):
     extents: tuple[int, ...]  # bytes from each place on that may be touched
 
 
-class _Entry:
-    """Runs the entry function with buffers as places: what is left are launches in order."""
+class _Steps:
+    """Runs an entry function with buffers as places: what is left are launches in order."""
 
-    def __init__(self, module: Module, places: dict[Value, Place]):
+    def __init__(
+        self,
+        module: Module,
+        places: dict[Value, Place],
+        copies: dict[tuple[MemRefType, MemRefType], tile.KernelOp],
+    ):
         self.module = module
         self.places = dict(places)
         self.numbers: dict[Value, int] = {}
         self.calls: list[_Call] = []
-        self.copies: dict[tuple[MemRefType, MemRefType], tile.KernelOp] = {}
+        self.copies = copies
 
-    def by_kernel(self) -> dict[tile.KernelOp, list[_Call]]:
-        found: dict[tile.KernelOp, list[_Call]] = {}
-        for call in self.calls:
-            found.setdefault(call.kernel, []).append(call)
-        return found
-
-    def run(self, block: Block) -> None:
+    def run(self, block: Block) -> list[_Call]:
+        """All launches so far."""
         for op in block.ops:
             self._step(op)
+        return self.calls
 
     def _step(self, op: Op) -> None:
         match op:

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that programs use where it lies: aligned, and in huge pages where that pays."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+ALIGNMENT = 64  # a cache line, and the widest vector register
+HUGE_PAGE = 2 * 1024 * 1024
+
+
+def empty_bytes(count: int) -> np.ndarray:
+    """`count` bytes at an address that is a multiple of 64; in huge pages where that pays and is possible."""
+    if count >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        # Only whole huge pages are ever backed by one, so the first must begin at a multiple of its size.
+        memory = mmap.mmap(-1, count + HUGE_PAGE)
+        memory.madvise(mmap.MADV_HUGEPAGE)
+        raw, alignment = np.frombuffer(memory, np.uint8), HUGE_PAGE
+    else:
+        raw, alignment = np.empty(count + ALIGNMENT, np.uint8), ALIGNMENT
+    start = -raw.ctypes.data % alignment
+    return raw[start : start + count]
