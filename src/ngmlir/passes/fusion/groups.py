@@ -20,17 +20,23 @@ FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota"})
 class Group:
     """Ops that will be one kernel."""
 
-    __slots__ = ("atoms", "before", "dependent", "domain", "kind", "number", "ops", "rank", "reduced")
+    __slots__ = (
+        "after", "atoms", "before", "dependent", "domain", "kind", "mark", "number", "ops", "rank", "reduced",
+        "successor",
+    )  # fmt: skip
 
     def __init__(self, number: int, kind: str):
         self.number = number
         self.kind = kind
+        self.mark = 1 << number  # bit set: this group, and those that it has taken over
+        self.successor: Group | None = None  # the group that has taken this one over
         self.domain: Atoms | None = None  # the loops of the whole group; its first op decides them
         self.reduced: frozenset[int] = frozenset()  # resolved atoms, of rows and columns
         self.ops: dict[Op, None] = {}
         self.atoms: dict[Value, Atoms] = {}
         self.rank = 0  # of a dot: how many loops its result has
         self.before = 0  # bit set: the groups that must have run
+        self.after: dict[Group, None] = {}  # those that read from this one (perhaps taken over since)
         self.dependent: set[Value] = set()  # values computed from a reduction of this group
 
 
@@ -40,7 +46,6 @@ class Groups:
     def __init__(self, block: Block):
         self.space = Space()
         self.by_number: list[Group | None] = []  # None: taken over by another
-        self.followed = 0  # bit set: the groups that some other comes after
         self.home: dict[Op, Group] = {}
         self.order = {op: i for i, op in enumerate(block.ops)}
         for op in block.ops:
@@ -85,13 +90,13 @@ class Groups:
 
     def place(self, op: Op) -> None:
         """Puts an op into the group of one of its operands, or into a new one; then merges what now fits."""
+        feeders = self.feeders(op)
         if op.name != "ng.dot":
-            producers = self.feeders(op)
             ranked = sorted(
-                producers, key=lambda k: (-self.space.size(k.domain or ()), k.kind == "map", -k.number)
+                feeders, key=lambda k: (-self.space.size(k.domain or ()), k.kind == "map", -k.number)
             )
             for group in ranked:
-                if self.join(op, group):
+                if self.join(op, group, feeders):
                     for other in ranked:
                         if other is not group:
                             self.merge(group, other)
@@ -157,30 +162,32 @@ class Groups:
         """`group` now comes after `feeders` and all that comes before them; so does everything after it."""
         bits = 0
         for feeder in feeders:
-            bits |= feeder.before | (1 << feeder.number)
-        mark = 1 << group.number
-        bits &= ~mark
-        if not bits & ~group.before:
-            return
-        group.before |= bits
-        self.followed |= bits
-        if not self.followed & mark:
-            return
-        for other in self.by_number:
-            if other is not None and other.before & mark:
-                other.before |= bits
+            if feeder is not group:
+                feeder.after[group] = None
+                bits |= feeder.before | feeder.mark
+        self.precede(bits, [group])
+
+    def precede(self, bits: int, groups: Iterable[Group]) -> None:
+        """Puts the groups of a bit set before others and before all that comes after these."""
+        stack = list(groups)
+        while stack:
+            group = _living(stack.pop())
+            new = bits & ~(group.before | group.mark)
+            if new:
+                group.before |= new
+                stack += group.after
 
     # -- joining -----------------------------------------------------------------------------------------
 
-    def join(self, op: Op, group: Group) -> bool:
+    def join(self, op: Op, group: Group, feeders: Iterable[Group]) -> bool:
         if group.kind == "alone" or len(group.ops) >= MAX_OPS:
             return False
-        mark = 1 << group.number
-        if any(feeder is not group and feeder.before & mark for feeder in self.feeders(op)):
+        if any(feeder is not group and feeder.before & group.mark for feeder in feeders):
             return False  # a value would leave the group and come back
         if not self.add(op, group):
             return False
-        self.settle(op, group)
+        self.home[op] = group
+        self.follow(group, feeders)
         return True
 
     def add(self, op: Op, group: Group) -> bool:
@@ -189,9 +196,12 @@ class Groups:
         before_domain, before_kind, before_reduced = group.domain, group.kind, group.reduced
         added_ops: list[Op] = []
         added_values: list[Value] = []
-        good = self.relate(op, group, added_ops, added_values) and self.allowed(op, group)
-        if good:
-            return True
+        before = None if group.domain is None else self.space.resolve(group.domain)
+        if self.relate(op, group, added_ops, added_values):
+            # While the group's loops stay what they are, so do those of the values that it has.
+            same = before is not None and self.space.resolve(group.domain or ()) == before
+            if self.allowed(op, group, added_values if same else list(group.atoms)):
+                return True
         self.space.undo(mark)
         for value in added_values:
             del group.atoms[value]
@@ -223,8 +233,9 @@ class Groups:
             pending += [free for v in current.operands if (free := self.unplaced(v)) is not None]
         return True
 
-    def allowed(self, op: Op, group: Group) -> bool:
-        """Whether an op, already labelled, suits the group's kind; may turn a map into rows or columns."""
+    def allowed(self, op: Op, group: Group, values: Iterable[Value]) -> bool:
+        """Whether an op, already labelled, suits the group's kind; may turn a map into rows or columns. `values` are
+        those whose loops may be none of the group's."""
         space = self.space
         result = space.resolve(group.atoms[op.results[0]])
         reduction = "reduction" in op.traits
@@ -237,7 +248,7 @@ class Groups:
         if group.kind == "dot" and len(domain) != group.rank:
             return False  # the product's own loops must stay whole
         inside = set(domain)
-        if any(not inside.issuperset(space.resolve(a)) for a in group.atoms.values()):
+        if any(not inside.issuperset(space.resolve(group.atoms[v])) for v in values):
             return False
         group.reduced = frozenset(space.resolve(tuple(group.reduced)))
         kept = tuple(a for a in domain if a not in group.reduced)
@@ -307,22 +318,19 @@ class Groups:
             if self.home.get(op) is other:
                 self.home[op] = group
         self.by_number[other.number] = None
-        gone = 1 << other.number
-        for third in self.by_number:
-            if third is not None and third.before & gone:
-                third.before = (third.before & ~gone) | (1 << group.number)
-        if self.followed & gone:
-            self.followed = (self.followed & ~gone) | (1 << group.number)
-        group.before &= ~(1 << group.number)
-        self.follow(group, [f for op in other.ops for f in self.feeders(op, group) if f is not group])
+        other.successor = group
+        group.mark |= other.mark
+        group.before = (group.before | other.before) & ~group.mark
+        group.after.update(other.after)
+        self.precede(group.before | group.mark, group.after)  # what followed one of the two follows both
+        self.follow(group, [f for op in other.ops for f in self.feeders(op, group)])
 
     def between(self, first: Group, last: Group) -> bool:
         """Whether a third group comes after `first` and before `last`."""
-        mark = 1 << first.number
-        if not last.before & mark:
+        if not last.before & first.mark:
             return False
         own = (first, last)
-        return any(f not in own and f.before & mark for op in last.ops for f in self.feeders(op, last))
+        return any(f not in own and f.before & first.mark for op in last.ops for f in self.feeders(op, last))
 
     def multiplies(self, group: Group, other: Group) -> bool:
         """Whether `group` is a product of values of `other`, which must be whole before it starts."""
@@ -342,9 +350,13 @@ class Groups:
                     self.place_free(free)
                     if free.name == "ng.reshape":
                         pending += free.operands
-        for group in self.live():
-            for op in list(group.ops):
-                self.follow(group, self.feeders(op, group))
+
+
+def _living(group: Group) -> Group:
+    """The group that has taken over a group; itself if none has."""
+    while group.successor is not None:
+        group = group.successor
+    return group
 
 
 def _fusible(op: Op) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ...ir.attributes import DenseArrayAttr
 from ...ir.core import Op, callee
+from .occupied import Occupied
 from .schedule import Schedule
 from .steps import Buffer, Choice, Copy, Launch, Loop, Slot, Step, While, buffer_of, homes_of, walk
 
@@ -147,21 +148,19 @@ class Lives:
 
 def place(buffers: Sequence[Buffer], alignment: int) -> int:
     """Offsets in one arena: the largest buffer first, each into the tightest gap among those alive with it."""
-    placed: list[Buffer] = []
+    numbers = {time: i for i, time in enumerate(sorted({t for b in buffers for t in (b.first, b.last)}))}
+    occupied = Occupied(len(numbers))
     end = 0
     for buffer in sorted(buffers, key=lambda b: (-b.bytes, b.first, b.last)):
         size = -(-buffer.bytes // alignment) * alignment
-        busy = sorted(
-            (p.offset, p.offset - (-p.bytes // alignment) * alignment)
-            for p in placed
-            if p.first <= buffer.last and buffer.first <= p.last
-        )
+        first, last = numbers[buffer.first], numbers[buffer.last]
         best, best_gap, at = -1, 1 << 62, 0
-        for start, stop in busy:
+        for start, stop in occupied.taken(first, last):
             if size <= start - at < best_gap:
                 best, best_gap = at, start - at
             at = max(at, stop)
         buffer.offset = best if best >= 0 else at
         end = max(end, buffer.offset + size)
-        placed.append(buffer)
+        if size:
+            occupied.take(first, last, buffer.offset, buffer.offset + size)
     return end
