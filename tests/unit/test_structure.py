@@ -172,3 +172,24 @@ def test_what_is_lowered_already_is_compiled_as_it_is() -> None:
 
         lowered = from_text(to_text(lower(module, resolve(target))))
         np.testing.assert_array_equal(compile_module(lowered, target)(x, y)[0], x - y)
+
+
+def test_large_constants_are_used_where_they_lie(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    values = np.random.default_rng(0).normal(size=(300, 100)).astype(np.float32)
+    np.save(tmp_path / "weights.npy", values)
+    mapped = np.load(tmp_path / "weights.npy", mmap_mode="r")
+    changeable = values.copy()
+    view = changeable[:]
+    view.flags.writeable = False  # but its base can be written to
+    frozen = values.copy()
+    frozen.flags.writeable = False
+    for given, kept in ((mapped, True), (frozen, True), (changeable, False), (view, False)):
+        x = ng.placeholder([ng.make_axis(300, "N"), ng.make_axis(100, "C")])
+        total = ng.constant(given, axes=x.axes) * x
+        made = compile_module(ng.lift([total], [x]).module)
+        assert isinstance(made, CpuExecutable)
+        used = made.program.code.constants_in_memory
+        assert [np.shares_memory(given, each) for each in used] == [kept]
+        changeable[:] = 0
+        np.testing.assert_array_equal(made(np.ones((300, 100)))[0], values)
+        changeable[:] = values

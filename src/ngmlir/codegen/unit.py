@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr
 from ..ir.core import Module, Op, Value
 from ..ir.elements import ElementsAttr
+from ..ir.literals import item_bytes
 from ..ir.types import ShapedType
 from ..support.artifact import Constant, Entry, Place
 from ..support.diagnostics import UserError
@@ -38,6 +39,7 @@ class Interface:
     function: Op
     signature: Signature
     places: dict[Value, Place]
+    alignments: dict[Value, int]  # of the constants
 
 
 @dataclass
@@ -51,7 +53,12 @@ class Constants:
         return self.numbers.setdefault(literal, len(self.numbers))
 
     def table(self) -> tuple[Constant, ...]:
-        return tuple(Constant(c.data, c.type.size if c.splat else 1) for c in self.numbers)
+        return tuple(Constant(c.data, c.type.size if c.splat else 1, alignment_of(c)) for c in self.numbers)
+
+
+def alignment_of(literal: ElementsAttr) -> int:
+    """Where a constant begins. A large one stays where its maker put it, so nothing is promised but whole elements."""
+    return item_bytes(literal.type.element) if literal.opaque else 64
 
 
 def interfaces(module: Module) -> tuple[list[Interface], Constants]:
@@ -83,8 +90,10 @@ def _interface(function: Op, constants: Constants) -> Interface:
         else:
             results.append(next(rest))
             places[results[-1]] = Place("result", i)
+    alignments: dict[Value, int] = {}
     for value, literal in zip(rest, _literals(function), strict=True):
         places[value] = Place("constant", constants.number(literal))
+        alignments[value] = alignment_of(literal)
     signature = Signature(
         name=function.symbol,
         arguments=tuple(_parameter(value, function) for value in arguments),
@@ -92,7 +101,7 @@ def _interface(function: Op, constants: Constants) -> Interface:
         tied=tuple(sorted(tied.items())),
         arena_bytes=_shaped(arena).size,
     )
-    return Interface(function, signature, places)
+    return Interface(function, signature, places, alignments)
 
 
 def _literals(function: Op) -> Sequence[ElementsAttr]:

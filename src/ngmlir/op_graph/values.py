@@ -3,22 +3,27 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Generator
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import FloatType, IndexType, IntegerType, Type
 from ..ops import ng
+from ..support.memory import empty_bytes
 from .axes import Axes, AxesLike, Axis, make_axes
 from .building import BUILDING
 from .calls import listed
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from .node import Op
 from .tensor import Tensor
+
+#: From here on a copy has memory of its own kind.
+_LARGE_BYTES = 64 * 1024
 
 _BY_NAME = {
     **{n: FloatType(n) for n in ("f16", "bf16", "f32", "f64")},
@@ -141,14 +146,37 @@ def converted(array: np.ndarray[Any, Any], element: Type, what: str = "the value
             )
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            return array.astype(dtype)
+            if array.nbytes < _LARGE_BYTES:
+                return array.astype(dtype)
+            # Programs use a constant where it lies: aligned, and in huge pages.
+            copy = empty_bytes(array.size * dtype.itemsize).view(dtype).reshape(array.shape)
+            np.copyto(copy, array, casting="unsafe")
+            return copy
     except (OverflowError, ValueError):  # of Python objects
         fail(UserError, f"{what} holds a number that {element} cannot hold")
 
 
+def _fixed(array: np.ndarray[Any, Any]) -> bool:
+    """Whether nobody can change an array: neither through it nor through what it is a view of."""
+    at: Any = array
+    while isinstance(at, np.ndarray):
+        if at.flags.writeable:
+            return False
+        at = cast(Any, at).base
+    return at is None or isinstance(at, bytes) or (isinstance(at, mmap.mmap) and memoryview(at).readonly)
+
+
 def as_array(value: Any, axes: Axes, element: Type, what: str = "the value") -> np.ndarray[Any, Any]:
     """A number (rank 0) or an array that fits the axes, in an element type."""
-    array = converted(numbers(value, what), element, what)
+    given = numbers(value, what)
+    # What nobody can change is kept as it is: a file that is mapped for reading stays where it is.
+    kept = (
+        given.dtype == dtype_of(element)
+        and given.flags.c_contiguous
+        and given.flags.aligned
+        and _fixed(given)
+    )
+    array = given if kept else converted(given, element, what)
     if array.ndim == 0:
         return array
     if array.ndim != len(axes):
@@ -167,7 +195,11 @@ def as_array(value: Any, axes: Axes, element: Type, what: str = "the value") -> 
 
 
 def constant(const: Any, axes: AxesLike | None = None, dtype: Any = None) -> Tensor:
-    """A value known now: a number, repeated over the axes, or an array (which gets new axes if none are given)."""
+    """A value known now: a number, repeated over the axes, or an array (which gets new axes if none are given).
+
+    An array is copied once, into memory that programs then use; one that nobody can change (`writeable` is false for
+    it and all that it is a view of, as with `np.load(file, mmap_mode="r")`) is used where it lies.
+    """
     if isinstance(const, Tensor):
         return const
     element = BUILDING.float if dtype is None else element_of(dtype)

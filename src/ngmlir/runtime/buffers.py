@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ..support.artifact import Constant
-from ..support.memory import ALIGNMENT, empty_bytes
+from ..support.memory import empty_bytes
 from ..support.signature import Parameter
 
 #: Element types by their MLIR spelling -> as NumPy stores them.
@@ -37,9 +37,9 @@ def aligned_copy(array: np.ndarray) -> np.ndarray:
 
 
 def in_memory(constant: Constant) -> np.ndarray:
-    """The bytes of a constant at a multiple of 64: where they lie, if they lie so, else as a copy."""
+    """The bytes of a constant, aligned: where they lie, if they lie so, else as a copy."""
     data = np.frombuffer(constant.data, np.uint8)
-    if constant.count == 1 and data.ctypes.data % ALIGNMENT == 0:
+    if constant.count == 1 and data.ctypes.data % constant.alignment == 0:
         return data
     filled = empty_bytes(constant.bytes)
     if len(data):

@@ -14,7 +14,7 @@ from functools import cache
 from ..llvm.machine import host_target
 from ..llvm.text import Argument, Module
 from ..llvm.types import Value, constant, i1, i32, i64, null, ptr
-from .buffers import ALIGNMENT
+from ..support.memory import ALIGNMENT
 from .cache import assembled
 from .library import Library
 

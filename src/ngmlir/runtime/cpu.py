@@ -37,8 +37,8 @@ class Code:
         self.artifact = artifact
         imports = {"ngmlir_parallel": default_pool().address}
         self.library = Library(artifact.code, [entry.symbol for entry in artifact.entries], imports)
-        self._constants = [in_memory(constant) for constant in artifact.constants]
-        addresses = [array.ctypes.data for array in self._constants]
+        self.constants_in_memory = [in_memory(constant) for constant in artifact.constants]
+        addresses = [array.ctypes.data for array in self.constants_in_memory]
         self.constants = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
 
 

@@ -28,9 +28,9 @@ def header_of(artifact: Artifact, given: Sequence[memoryview]) -> dict[str, Any]
     for constant in artifact.constants:
         number = numbers.get(_place(constant.data))
         if number is not None and constant.count == 1:
-            constants.append(["given", number, 1])
+            constants.append(["given", number, 1, constant.alignment])
         elif len(constant.data) <= _STORED:
-            constants.append(["stored", len(constant.data), constant.count])
+            constants.append(["stored", len(constant.data), constant.count, constant.alignment])
         else:
             return None
     return {
@@ -68,11 +68,11 @@ def artifact_of(found: CacheEntry, given: Sequence[memoryview]) -> Artifact | No
         cut = int(header["code"])
         constants: list[Constant] = []
         at = cut
-        for how, number, count in header["constants"]:
+        for how, number, count, alignment in header["constants"]:
             if how == "given":
-                constants.append(Constant(given[int(number)]))
+                constants.append(Constant(given[int(number)], 1, int(alignment)))
             else:
-                constants.append(Constant(data[at : at + int(number)], int(count)))
+                constants.append(Constant(data[at : at + int(number)], int(count), int(alignment)))
                 at += int(number)
         entries = tuple(_entry(each) for each in header["entries"])
         return Artifact(header["kind"], data[:cut], entries, header["target"], tuple(constants))

@@ -32,10 +32,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class Constant:
-    """An array that the code reads: the bytes of `data`, `count` times. A buffer, which nobody changes or copies."""
+    """An array that the code reads: the bytes of `data`, `count` times, at a multiple of `alignment`.
+
+    The buffer is used where it lies if it is aligned so, and nobody changes it.
+    """
 
     data: bytes | memoryview
     count: int = 1
+    alignment: int = 64
 
     @property
     def bytes(self) -> int:
@@ -61,7 +65,7 @@ class Artifact:
 
     Object: exports `void <entry.symbol>(ptr buffers, ptr arena, ptr constants)` per entry, where `buffers` points
     to one pointer per argument and then one per result, and `constants` to one per constant; it imports
-    `ngmlir_parallel` (see runtime/pool.py). Constants, which all entries share, are aligned to 64 bytes.
+    `ngmlir_parallel` (see runtime/pool.py). All entries share the constants.
     """
 
     kind: Literal["object", "ptx"]

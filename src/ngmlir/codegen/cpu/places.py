@@ -7,14 +7,14 @@ one that is overwritten. Inside the arena the offsets tell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...ir.core import Op, Value
+from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType
 from ...ops import tile
-from ...support.artifact import Place
+from ..unit import Interface
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Extent:
     aligned: bool = False  # to 64 bytes
 
 
-def extents(entry: Op, places: Mapping[Value, Place]) -> dict[Value, Extent]:
-    """Where each buffer of the entry function lies; a window counts as all of its buffer."""
+def extents(outside: Interface) -> dict[Value, Extent]:
+    """Where each buffer of an entry lies; a window counts as all of its buffer."""
     found: dict[Value, Extent] = {}
-    for value, place in places.items():
-        aligned = place.space in ("arena", "constant")
+    for value, place in outside.places.items():
+        aligned = place.space == "arena" or outside.alignments.get(value) == 64
         found[value] = Extent(place.space, place.index, place.offset, place.offset + _bytes(value), aligned)
-    for op in entry.walk():
+    for op in outside.function.walk():
         if isinstance(op, tile.ViewOp) and op.arena in found:
             whole = found[op.arena]
             start = whole.start + op.offset

@@ -48,7 +48,7 @@ class _Program:
         self.extents: dict[IRValue, Extent] = {}
         self.launches: dict[str, list[Op]] = {}
         for outside in self.interfaces:
-            self.extents |= extents(outside.function, outside.places)
+            self.extents |= extents(outside)
             for op in outside.function.walk():
                 if isinstance(op, tile.LaunchOp):
                     self.launches.setdefault(callee(op), []).append(op)
