@@ -47,8 +47,11 @@ def _block(block: Block, known: dict[Key, Op], mapping: dict[Value, Value]) -> B
     changed = False
     for old in block.ops:
         op = old
-        if mapping and any(v in mapping for v in op.operands):
-            op = op.rebuilt([mapping.get(v, v) for v in op.operands])
+        if mapping:
+            for value in op.operands:
+                if value in mapping:
+                    op = op.rebuilt([mapping.get(v, v) for v in op.operands])
+                    break
         if op.regions:
             op = _with_regions(op, known, mapping)
         elif len(op.results) == 1 and "pure" in op.traits:

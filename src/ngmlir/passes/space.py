@@ -46,9 +46,14 @@ class Space:
 
     def resolve(self, atoms: Sequence[int]) -> Atoms:
         """The atoms as they are known now: merged, split, and without loops of one step."""
+        same, parts, sizes = self.same, self.parts, self.sizes
+        for atom in atoms:
+            if same[atom] != atom or parts[atom] or sizes[atom] == 1:
+                break
+        else:
+            return tuple(atoms)  # as they were given: the usual case
         out: list[int] = []
         stack = list(reversed(atoms))
-        same, parts, sizes = self.same, self.parts, self.sizes
         while stack:
             atom = stack.pop()
             while same[atom] != atom:
