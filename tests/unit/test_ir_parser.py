@@ -43,7 +43,7 @@ BAD = (
     (HEAD + "  %a = ng.exp %x\n}", "3:1: error: expected ':' and the op's type, found '}'"),
     (HEAD + "  %a = ng.constant 1\n}", "3:1: error: expected ':' and the op's type, found '}'"),
     (HEAD + "  %a = ng.constant -1e5 : f32\n}", "2:22: error: expected ':' and the op's type, found 'e5'"),
-    (HEAD + "  %a = ng.sum %x axes [x] : tensor<4xf32>\n}", "2:24: error: expected a integer, found 'x'"),
+    (HEAD + "  %a = ng.sum %x axes [x] : tensor<4xf32>\n}", "2:24: error: expected an integer, found 'x'"),
     (HEAD + "  \x01\n}", "2:3: error: unexpected character '\\x01'"),
     (HEAD + "  %\n}", "2:3: error: expected a name after '%'"),
     ("func.func @f() attributes {a = 1 : i8, a}", "1:40: error: attribute 'a' is given twice"),
@@ -140,12 +140,12 @@ def test_deep_nesting_is_refused_with_a_place(text: str) -> None:
     ],
 )
 def test_bad_text_takes_linear_time(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         from_text(text)
     except UserError:
         pass
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_no_mutation_of_good_text_breaks_the_parser() -> None:
@@ -153,7 +153,7 @@ def test_no_mutation_of_good_text_breaks_the_parser() -> None:
     rng = random.Random(7)
     texts = [wrapped(op) for op in OPS.values()]
     texts += [to_text(from_text(t), generic=True) for t in texts[::7]]
-    words = sorted({t.text for text in texts for t in tokenize(text, "") if t.text})
+    words = sorted({t.text for text in texts for t in tokenize(text)[0] if t.text})
     words += [
         "0x7FC00000",
         "?",
@@ -173,7 +173,7 @@ def test_no_mutation_of_good_text_breaks_the_parser() -> None:
     good = 0
     for _ in range(10_000):
         text = rng.choice(texts)
-        tokens = tokenize(text, "")[:-1]
+        tokens = tokenize(text)[0][:-1]
         token = rng.choice(tokens)
         new = rng.choice(
             ["", token.text * 2, token.text + " " + rng.choice(words), rng.choice(words), token.text[:-1]]

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
 
 from ngmlir.ir.attributes import IntegerAttr, StringAttr, integers
-from ngmlir.ir.core import Block, Op, Region, module
+from ngmlir.ir.core import Block, Op, Region, UnregisteredOp, module
+from ngmlir.ir.dominance import reachable_dominators
 from ngmlir.ir.types import TensorType, f32, i1, i32
 from ngmlir.ir.verifier import check, verify
 from ngmlir.ops import func, ng, tile
@@ -208,3 +210,34 @@ def test_hints_of_type_rules_are_kept() -> None:
     with pytest.raises(UserError) as caught:
         from_text(HEAD + "%e = ng.pad %y low [-1] high [0] : (tensor<4xf32>) -> tensor<3xf32>" + TAIL)
     assert caught.value.diagnostics[0].hint == "use ng.slice to remove elements"
+
+
+def test_dominators_are_those_of_the_definition() -> None:
+    """A block dominates another if the other cannot be reached without it; the nearest such is the immediate one."""
+    rng = random.Random(3)
+    for _ in range(500):
+        blocks = [Block() for _ in range(rng.randint(1, 9))]
+        for block in blocks:
+            successors = [rng.choice(blocks) for _ in range(rng.randint(0, 3))]
+            block.ops.append(UnregisteredOp(successors=successors))
+        reached = _reached(blocks[0], None)
+        above = {b: {d for d in reached if d is not b and b not in _reached(blocks[0], d)} for b in reached}
+        found = reachable_dominators(Region(*blocks))
+        assert {block for block, _ in found} == set(blocks) and len(found) == len(blocks)
+        done = set[Block]()
+        for block, parent in found:
+            if parent is None:
+                assert block is blocks[0] or block not in reached
+            else:
+                assert parent in done and above[block] == {parent, *above[parent]}
+            done.add(block)
+
+
+def _reached(entry: Block, without: Block | None) -> set[Block]:
+    seen, left = set[Block](), [entry]
+    while left:
+        block = left.pop()
+        if block is not without and block not in seen:
+            seen.add(block)
+            left += block.ops[-1].successors
+    return seen

@@ -17,6 +17,7 @@ from ngmlir.support.diagnostics import Diagnostic, Location, UserError
 from ngmlir.tools import chunks, environment, expected, ngopt, umbrella
 from ngmlir.tools.options import parse_options
 from ngmlir.tools.shell import Reproducer, painted, run, wants_colour
+from ngmlir.tools.streams import streams
 
 ROOT = Path(__file__).parents[2]
 GOOD = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}\n"
@@ -67,7 +68,7 @@ def test_input_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str
     path = tmp_path / "x.ngir"
     path.write_bytes(b"module {\xff}")
     assert ngopt.main([str(path)]) == 1
-    assert "is not UTF-8 text: byte 8 is 0xFF" in capsys.readouterr().err
+    assert f"{path}:1:9: error: byte 0xFF is not UTF-8 text" in capsys.readouterr().err
     assert ngopt.main([str(tmp_path)]) == 1
     assert "Is a directory" in capsys.readouterr().err
 
@@ -171,8 +172,8 @@ def test_interrupts_and_user_errors_have_codes(capsys: pytest.CaptureFixture[str
     def refused(reproducer: Reproducer) -> int:
         raise UserError("no", hint="yes")
 
-    assert run("tool", interrupted) == 130
-    assert run("tool", refused) == 1
+    assert run("tool", streams(), interrupted) == 130
+    assert run("tool", streams(), refused) == 1
     assert capsys.readouterr().err == "error: no\nhint: yes\n"
 
 
@@ -223,11 +224,8 @@ def test_paint_covers_the_place_and_the_severity_only() -> None:
 def test_split_keeps_line_numbers() -> None:
     text = "a\n// -----\nb\n  // -----\nc // -----\n// -----// IR Dump\nd"
     parts = chunks.split(text)
-    assert [part.split("\n").index(word) + 1 for part, word in zip(parts, ("a", "b", "d"), strict=True)] == [
-        1,
-        3,
-        7,
-    ]
+    lines = [p.text.split("\n").index(w) + p.line for p, w in zip(parts, ("a", "b", "d"), strict=True)]
+    assert lines == [1, 3, 7]
 
 
 def test_expectations_compare_place_and_text() -> None:

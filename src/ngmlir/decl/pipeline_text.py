@@ -6,7 +6,6 @@ cpu = shape, prune, fuse, to-kernels{unroll=4}
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ..support.diagnostics import Location
+from ..support.spelling import did_you_mean
 from .home import folder
 from .lines import complaint, entries
 
@@ -51,8 +51,7 @@ class Pipelines:
         for entry in self.entries:
             for step in step_names(entry.steps):
                 if step not in known:
-                    near = difflib.get_close_matches(step, known, 1)
-                    hint = f"did you mean {near[0]}?" if near else "see ngopt --list-passes"
+                    hint = did_you_mean(step, known, "see ngopt --list-passes")
                     raise complaint(
                         f"pipeline '{entry.name}' names an unknown pass '{step}'", entry.location, hint
                     )

@@ -28,6 +28,9 @@ from .literals import float_bits, float_value, integer_fits, item_bytes, wrap_in
 from .type_parser import TypeParser
 from .types import FloatType, IndexType, IntegerType, ShapedType, Type, element_type, f64, i1, i64
 
+#: Every number of `_DIGITS` digits fits in integers that are wider.
+_DIGITS, _WIDE = 40, 192
+
 
 class AttributeParser(TypeParser):
     """A cursor that also reads attributes and locations."""
@@ -35,12 +38,13 @@ class AttributeParser(TypeParser):
     def alias_definition(self) -> None:
         token = self.advance()
         self.expect("=")
-        if token.text[0] == "!":
-            self.aliases[token.text] = self.type()
-        elif self.kind == "bare" and self.token.text == "loc":
+        if self.kind == "bare" and self.token.text == "loc":
             self.aliases[token.text] = self.location()
-        else:
-            self.aliases[token.text] = self.attribute()
+            return
+        start, before = self.token.start, self.expanded
+        self.aliases[token.text] = self.type() if token.text[0] == "!" else self.attribute()
+        last = self.tokens[self.at - 1]
+        self.alias_weights[token.text] = last.start + len(last.text) - start + self.expanded - before
 
     def dictionary(self) -> dict[str, Attribute]:
         """`{name = attribute, unit}`."""
@@ -113,6 +117,7 @@ class AttributeParser(TypeParser):
         token = self.advance()
         alias = self.aliases.get(token.text)
         if isinstance(alias, Attribute):
+            self.expand(token)
             return alias
         if token.text == "#ng.axes":
             self.expect("<")
@@ -168,9 +173,11 @@ class AttributeParser(TypeParser):
             return int(token.text == "true")
         if token.kind not in ("integer", "hex"):
             raise self.error_at(f"expected an integer, found '{shortened(token.text)}'", token.start)
-        if len(token.text) > 40:
+        if len(token.text) > _DIGITS:
             raise self.error_at(f"the number does not fit in {type}", token.start)
         value = int(token.text, 0) if token.kind == "hex" else int(token.text)
+        if isinstance(type, IntegerType) and type.width > _WIDE and (value >= 0 or not type.unsigned):
+            return value  # it fits, and no mask as wide as the type need be made to see that
         if not integer_fits(value, type):
             raise self.error_at(f"{token.text} does not fit in {type}", token.start)
         return wrap_integer(value, type)
@@ -178,7 +185,10 @@ class AttributeParser(TypeParser):
     def dense_array(self) -> Attribute:
         self.expect_text("array")
         self.expect("<")
+        start = self.token.start
         element = self.type()
+        if not _can_be_listed(element):
+            raise self.error_at(f"array<...> cannot hold elements of type {element}", start)
         values: list[int] = []
         if self.accept(":"):
             while self.kind != ">":
@@ -222,6 +232,8 @@ class AttributeParser(TypeParser):
         self.expect("<")
         if not isinstance(type, ShapedType) or not type.static:
             raise self.error_at(f"dense<...> needs a static shape, not {type}", start)
+        if not _can_be_listed(type.element):
+            raise self.error_at(f"dense<...> cannot hold elements of type {type.element}", start)
         size = item_bytes(type.element)
         data = bytearray()
         if self.accept(">"):
@@ -352,3 +364,10 @@ class AttributeParser(TypeParser):
         if token.text == "unknown":
             return UNKNOWN
         raise self.error_at("expected a location", token.start)
+
+
+def _can_be_listed(element: Type) -> bool:
+    """Whether lists of numbers of this type can be read and printed."""
+    if isinstance(element, IntegerType):
+        return element.width <= 64
+    return isinstance(element, IndexType) or element.text in COMPUTED_FLOATS

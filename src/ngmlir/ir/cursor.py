@@ -6,19 +6,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from ..support.diagnostics import Diagnostic, Location, UserError
-from .lexer import Token, unquote
+from .lexer import Token, tokenize, unquote
 
 #: Regions, attributes and types may nest this deep; beyond it the text is refused (Python's own stack is finite).
 MAX_DEPTH = 96
 
 
+_MOST, _DIGITS = 1 << 63, 40
+
+
 class Cursor(ABC):
     """Stands at one token: `accept` takes it if it is of a kind, `expect` and `take` ask for that kind."""
 
-    def __init__(self, text: str, file: str, tokens: list[Token]):
-        self.text, self.file, self.tokens = text, file, tokens
+    def __init__(self, text: str, file: str):
+        self.text, self.file = text, file
+        self.tokens: list[Token]
+        self.complaint: str  # why the tokens end before the text does, or ''
+        self.tokens, self.complaint = tokenize(text)
         self.at = 0
-        self.token = tokens[0]
+        self.token = self.tokens[0]
         self.kind = self.token.kind
         self.depth: int = 0
 
@@ -67,11 +73,20 @@ class Cursor(ABC):
         return self.advance()
 
     def error(self, message: str) -> UserError:
+        if self.kind == "end" and self.complaint:
+            return self.error_at(self.complaint, self.token.start)
         found = "the end of the text" if self.kind == "end" else f"'{shortened(self.token.text)}'"
         return self.error_at(f"{message}, found {found}", self.token.start, length=len(self.token.text))
 
-    def error_at(self, message: str, start: int, hint: str = "", length: int = 1) -> UserError:
-        return UserError(Diagnostic(message, self.place(start), hint=hint, length=length), source=self.text)
+    def error_at(
+        self,
+        message: str,
+        start: int,
+        hint: str = "",
+        length: int = 1,
+        notes: tuple[Diagnostic, ...] = (),
+    ) -> UserError:
+        return UserError(Diagnostic(message, self.place(start), hint=hint, length=length, notes=notes))
 
     def deeper(self) -> None:
         """Counts one more open bracket; whoever calls it takes it back where the bracket closes."""
@@ -80,7 +95,12 @@ class Cursor(ABC):
             raise self.error(f"nested deeper than {MAX_DEPTH} levels")
 
     def integer(self) -> int:
-        return int(self.take("integer").text)
+        """An integer of 64 bits; more is refused, however many digits there are."""
+        token = self.take("integer", "an integer")
+        value = int(token.text) if len(token.text) <= _DIGITS else _MOST
+        if not -_MOST <= value < _MOST:
+            raise self.error_at(f"{shortened(token.text)} does not fit in 64 bits", token.start)
+        return value
 
     def symbol_name(self) -> str:
         text = self.take("symbol", "a symbol @name").text[1:]

@@ -6,8 +6,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..support.diagnostics import Location, UserError
-
 
 class Token(NamedTuple):
     """`kind` is one of the group names below, or the punctuation itself, or `end`."""
@@ -17,18 +15,20 @@ class Token(NamedTuple):
     start: int
 
 
-_SPACE = r"""[ \t\r\n]*(?://[^\n]*[ \t\r\n]*)*"""
-_PARTS = r"""
+# Possessive (`*+`): what was taken for space or string is never given back, so nothing is looked at twice.
+_SPACE = r"""[ \t\r\n]*+(?://[^\n]*+[ \t\r\n]*+)*+"""
+_STRING = r'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+"'
+_PARTS = rf"""
     (?P<value>%(?:[A-Za-z_$.\-][\w$.\-]*|[0-9]+)(?:\#[0-9]+)?)   # %name, %3#1
   | (?P<bare>[A-Za-z_][\w$.]*)                           # keyword, op name, builtin type
   | (?P<hex>0x[0-9A-Fa-f]+(?![\w]))
   | (?P<float>-?[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?)
   | (?P<integer>-?[0-9]+)
-  | (?P<string>"(?:[^"\\\n]|\\[^\n])*")
-  | (?P<symbol>@(?:[A-Za-z_][\w$.\-]*|"(?:[^"\\\n]|\\[^\n])*"))
+  | (?P<string>{_STRING})
+  | (?P<symbol>@(?:[A-Za-z_][\w$.\-]*|{_STRING}))
   | (?P<label>\^[\w$.\-]+)
   | (?P<alias>[\#!][A-Za-z_][\w$.]*)                     # #ng.axes, !tile.token
-  | (?P<punctuation>->|::|[()\[\]{}<>,:=?*+\-/|;])
+  | (?P<punctuation>->|::|[()\[\]{{}}<>,:=?*+\-/|;])
     """
 #: A whole shaped type is one token, so that a type met again is looked up, not read again.
 _SHAPED = r"""(?P<shaped>\b(?:tensor|vector|memref)<[^<>"\n]*(?:<[^<>"\n]*>[^<>"\n]*)?>) | """
@@ -36,23 +36,17 @@ _TOKEN = re.compile(f"{_SPACE}(?:{_SHAPED}{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 _PART = re.compile(f"{_SPACE}(?:{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 
 
-def location_at(text: str, file: str, offset: int) -> Location:
-    """Line and column (both from 1, columns in characters) of an offset."""
-    before = text.rfind("\n", 0, offset)
-    return Location(file, text.count("\n", 0, offset) + 1, offset - before)
+def tokenize(text: str) -> tuple[list[Token], str]:
+    """All tokens and a last one of kind `end`; where a character starts none, the tokens end, and the complaint says why."""
+    return _tokens(_TOKEN, text, 0, len(text))
 
 
-def tokenize(text: str, file: str) -> list[Token]:
-    """All tokens and a last one of kind `end`; UserError at the first character that starts none."""
-    return _tokens(_TOKEN, text, file, 0, len(text))
-
-
-def tokenize_type(text: str, file: str, start: int, end: int) -> list[Token]:
+def tokenize_type(text: str, start: int, end: int) -> tuple[list[Token], str]:
     """The tokens inside a `shaped` token, placed as in the whole text."""
-    return _tokens(_PART, text, file, start, end)
+    return _tokens(_PART, text, start, end)
 
 
-def _tokens(pattern: re.Pattern[str], text: str, file: str, at: int, end: int) -> list[Token]:
+def _tokens(pattern: re.Pattern[str], text: str, at: int, end: int) -> tuple[list[Token], str]:
     tokens: list[Token] = []
     add = tokens.append
     for found in pattern.finditer(text, at, end):
@@ -64,10 +58,11 @@ def _tokens(pattern: re.Pattern[str], text: str, file: str, at: int, end: int) -
         at = found.end()
         add(Token(spelled if kind == "punctuation" else kind, spelled, at - len(spelled)))
         if kind == "end":
-            return tokens
+            return tokens, ""
     space = re.compile(_SPACE).match(text, at, end)
     at = space.end() if space else at
-    raise UserError(_complaint(text, at), location_at(text, file, at), source=text)
+    add(Token("end", "", at))
+    return tokens, _complaint(text, at)
 
 
 def _complaint(text: str, at: int) -> str:
@@ -84,15 +79,13 @@ def unquote(text: str) -> str:
     body = text[1:-1]
     if "\\" not in body:
         return body
-    out, at = bytearray(), 0
-    while at < len(body):
-        if body[at] != "\\":
-            out += body[at].encode("utf-8", "surrogateescape")
-            at += 1
-        elif re.match(r"[0-9A-Fa-f]{2}", body[at + 1 : at + 3]):
-            out.append(int(body[at + 1 : at + 3], 16))
-            at += 3
-        else:
-            out += {"n": b"\n", "t": b"\t"}.get(body[at + 1], body[at + 1].encode("utf-8"))
-            at += 2
-    return out.decode("utf-8", "surrogateescape")
+    plain = body.encode("utf-8", "surrogateescape")
+    return _ESCAPE.sub(_unescaped, plain).decode("utf-8", "surrogateescape")
+
+
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    code = found[1]
+    return bytes.fromhex(code.decode()) if len(code) == 2 else {b"n": b"\n", b"t": b"\t"}.get(code, code)

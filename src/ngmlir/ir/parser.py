@@ -6,109 +6,86 @@ The parser is given its words (op classes by name); it knows no dialect itself. 
 
 from __future__ import annotations
 
-import difflib
-import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ..support.diagnostics import Location
-from .attribute_parser import AttributeParser
+from ..support.diagnostics import Diagnostic, Location, UserError
+from ..support.spelling import did_you_mean
 from .attributes import ArrayAttr, Attribute, DictAttr, StringAttr, TypeAttr
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, op_name
+from .cursor import shortened
 from .definition import AttributeField, OpDefinition
-from .lexer import tokenize, unquote
+from .lexer import unquote
+from .recovery import SHORT_NAMES, RecoveringParser
 from .types import FunctionType, Type
 
 Words = Mapping[str, type[Op]]
+#: So many different unknown ops get a hint.
+_HINTS = 20
 
 
-def parse(text: str, words: Words, *, file: str = "<text>", unregistered: bool = False) -> ModuleOp:
+def parse(
+    text: str, words: Words, *, file: str = "<text>", unregistered: bool = False, first_line: int = 1
+) -> ModuleOp:
     """The module that `text` spells. Ops at top level need no `module { }` around them.
 
     Raises UserError (file:line:col) on any text that is not a module of known ops; with `unregistered`,
-    ops of unknown dialects are kept when they are in generic form. The result is not verified.
+    ops of unknown dialects are kept when they are in generic form. The result is not verified. `text` may be a
+    part of a file, from `first_line` on.
     """
-    return _Parser(text, words, file, unregistered).module()
+    return _Parser(text, words, file, unregistered, first_line).module()
 
 
-class _Forward:
-    """Uses of a value that the text defines later: op and operand position."""
-
-    __slots__ = ("start", "uses", "value")
-
-    def __init__(self, value: Value, start: int):
-        self.value, self.start = value, start
-        self.uses: list[Op] = []
-
-
-class _Scope:
-    """Names visible in a region."""
-
-    __slots__ = ("blocks", "isolated", "values")
-
-    def __init__(self, isolated: bool):
-        self.values: dict[str, Value] = {}
-        self.blocks: dict[str, Block] = {}
-        self.isolated = isolated
-
-
-class _Parser(AttributeParser):
-    def __init__(self, text: str, words: Words, file: str, unregistered: bool):
-        super().__init__(text, file, tokenize(text, file))
+class _Parser(RecoveringParser):
+    def __init__(self, text: str, words: Words, file: str, unregistered: bool, first_line: int):
+        super().__init__(text, file, first_line)
         self.words = words
         self.unregistered = unregistered
-        self.scopes: list[_Scope] = [_Scope(True)]
-        self.forwards: dict[str, _Forward] = {}
-        self.depth = 0
-        self.newlines = [found.start() for found in re.finditer("\n", text)]
-
-    # -- places ------------------------------------------------------------------------------------------
-
-    def place(self, offset: int) -> Location:
-        line = bisect_right(self.newlines, offset - 1)
-        return Location(self.file, line + 1, offset - (self.newlines[line - 1] if line else -1))
+        self.hints: dict[str, str] = {}
 
     # -- modules, regions, blocks ------------------------------------------------------------------------
 
     def module(self) -> ModuleOp:
         block = Block()
         while self.kind != "end":
-            if self.kind == "alias" and self.tokens[self.at + 1].kind == "=":
-                self.alias_definition()
-            else:
-                block.ops.append(self.op())
-        self.check_forwards()
+            self.fill(block)
+            if self.kind != "end":
+                self.errors += self.error("expected an op").diagnostics
+                self.advance()
+        if self.complaint and not self.ended:
+            self.errors += self.error("").diagnostics
+        self.names.leave(complete=not self.ended and not self.complaint)
+        self.finish()
         if len(block.ops) == 1 and isinstance(block.ops[0], ModuleOp):
             return block.ops[0]
-        return ModuleOp((), (), {}, (Region(block),), Location(self.file, 1, 1))
+        return ModuleOp((), (), {}, (Region(block),), Location(self.file, self.first_line, 1))
 
     def region(self, isolated: bool, arguments: Sequence[tuple[str, Type, int]] | None = None) -> Region:
         """`{ ops }` or `{ ^bb0(%a: T): ops ^bb1: ops }`; `arguments` are those of a function-like header."""
-        self.expect("{")
+        opened = self.expect("{").start
         self.deeper()
-        self.scopes.append(_Scope(isolated))
-        outer_forwards = self.forwards
-        if isolated:
-            self.forwards = {}
+        self.names.enter(isolated)
         blocks: list[Block] = []
         if arguments is not None or self.kind != "label":
             blocks.append(self.block_with(arguments or ()))
             self.fill(blocks[0])
         while self.kind == "label":
             blocks.append(self.labelled_block())
-        self.expect("}", "expected an op or '}'")
-        if isolated:
-            self.check_forwards()
-        for name, block in self.scopes[-1].blocks.items():
-            if block not in blocks:
-                raise self.error(f"block {name} is used but not defined in this region")
-        self.scopes.pop()
-        if isolated:
-            self.forwards = outer_forwards
+        if not self.accept("}"):
+            raise self.unclosed(opened)
+        self.names.leave()
         self.depth -= 1
         if len(blocks) == 1 and arguments is None and not blocks[0].ops and not blocks[0].args:
             return Region()
         return Region(*blocks)
+
+    def unclosed(self, opened: int) -> UserError:
+        error = self.error("expected an op or '}'")
+        if self.complaint:
+            return error
+        (found,) = error.diagnostics
+        note = Diagnostic("the region is opened here", self.place(opened), "note")
+        return UserError(replace(found, notes=(note,)))
 
     def block_with(self, arguments: Sequence[tuple[str, Type, int]], block: Block | None = None) -> Block:
         made = Block([t for _, t, _ in arguments], [_kept_name(n) for n, _, _ in arguments])
@@ -118,12 +95,12 @@ class _Parser(AttributeParser):
                 value.owner = block
             made = block
         for (name, _, start), value in zip(arguments, made.args, strict=True):
-            self.define(name, value, start)
+            self.names.define(name, value, start)
         return made
 
     def labelled_block(self) -> Block:
         token = self.take("label")
-        block = self.block_named(token.text)
+        block = self.names.block(token.text, token.start)
         if block.ops or block.label == "defined":
             raise self.error_at(f"block {token.text} is defined twice", token.start)
         arguments: list[tuple[str, Type, int]] = []
@@ -141,62 +118,19 @@ class _Parser(AttributeParser):
         self.fill(block)
         return block
 
-    def block_named(self, label: str) -> Block:
-        blocks = self.scopes[-1].blocks
-        if label not in blocks:
-            blocks[label] = Block()
-        return blocks[label]
-
     def fill(self, block: Block) -> None:
+        """Reads ops to the end of the block; after one that cannot be read, it goes on with the next."""
         add = block.ops.append
+        depth, scopes = self.depth, len(self.names.scopes)
         while self.kind not in ("}", "label", "end"):
-            add(self.op())
-
-    # -- values ------------------------------------------------------------------------------------------
-
-    def define(self, name: str, value: Value, start: int) -> None:
-        if self.visible(name) is not None:
-            raise self.error_at(f"value {name} is defined twice", start)
-        self.scopes[-1].values[name] = value
-        forward = self.forwards.pop(name, None) if self.forwards else None
-        if forward is not None:
-            if forward.value.type is not value.type:
-                raise self.error_at(
-                    f"value {name} is {value.type} here but was used as {forward.value.type}", start
-                )
-            for op in forward.uses:
-                op.operands = tuple(value if o is forward.value else o for o in op.operands)
-
-    def visible(self, name: str) -> Value | None:
-        for scope in reversed(self.scopes):
-            found = scope.values.get(name)
-            if found is not None:
-                return found
-            if scope.isolated:
-                return None
-        return None
-
-    def use(self, name: str, start: int, type: Type | None) -> Value:
-        """The value called `name`, checked against its stated type; an unknown one may be defined later."""
-        value = self.scopes[-1].values.get(name) or self.visible(name)
-        if value is None:
-            if type is None:
-                raise self.error_at(f"value {name} is not defined", start, self.closest(name))
-            if name not in self.forwards:
-                self.forwards[name] = _Forward(Value(type, None, 0, name[1:]), start)
-            value = self.forwards[name].value
-        if type is not None and value.type is not type:
-            raise self.error_at(f"value {name} is {value.type}, but {type} is stated here", start)
-        return value
-
-    def closest(self, name: str) -> str:
-        names = [n for scope in self.scopes for n in scope.values]
-        near = difflib.get_close_matches(name, names, 1)
-        return f"did you mean {near[0]}?" if near else ""
-
-    def check_forwards(self) -> None:
-        for name, forward in self.forwards.items():
-            raise self.error_at(f"value {name} is not defined", forward.start, self.closest(name))
+            start = self.at
+            try:
+                if self.kind == "alias" and self.tokens[start + 1].kind == "=" and scopes == 1:
+                    self.alias_definition()
+                else:
+                    add(self.op())
+            except UserError as error:
+                self.recover(error, start, depth, scopes)
 
     # -- ops ---------------------------------------------------------------------------------------------
 
@@ -223,9 +157,7 @@ class _Parser(AttributeParser):
             op.location = given if given.known else op.location
         if results:
             self.name_results(op, results, counts)
-        for forward in self.forwards.values():
-            if any(o is forward.value for o in op.operands):
-                forward.uses.append(op)
+        self.names.made(op)
         return op
 
     def name_results(self, op: Op, results: list[tuple[str, int]], counts: list[int]) -> None:
@@ -238,11 +170,11 @@ class _Parser(AttributeParser):
             if count == 1:
                 value = op.results[at]
                 value.name = _kept_name(name)
-                self.define(name, value, start)
+                self.names.define(name, value, start)
             else:
                 for i in range(count):
                     op.results[at + i].name = ""
-                    self.define(f"{name}#{i}", op.results[at + i], start)
+                    self.names.define(f"{name}#{i}", op.results[at + i], start)
             at += count
 
     def operand_names(self, closing: str) -> list[tuple[str, int]]:
@@ -263,7 +195,8 @@ class _Parser(AttributeParser):
         successors: list[Block] = []
         if self.accept("["):
             while self.kind == "label":
-                successors.append(self.block_named(self.take("label").text))
+                label = self.take("label")
+                successors.append(self.names.block(label.text, label.start))
                 if not self.accept(","):
                     break
             self.expect("]")
@@ -303,18 +236,19 @@ class _Parser(AttributeParser):
             return ModuleOp
         if generic and self.unregistered:
             return UnregisteredOp
-        near = difflib.get_close_matches(name, self.words, 1)
-        hint = f"did you mean {near[0]}?" if near else ""
-        raise self.error_at(f"unknown op '{name}'", start, hint, len(name))
+        hint = self.hints.get(name)
+        if hint is None:
+            hint = self.hints[name] = did_you_mean(name, self.words) if len(self.hints) < _HINTS else ""
+        raise self.error_at(f"unknown op '{shortened(name)}'", start, hint, len(name))
 
     def resolve(self, names: list[tuple[str, int]], types: Sequence[Type], start: int) -> list[Value]:
         if len(names) != len(types):
             raise self.error_at(f"{len(names)} operands, but {len(types)} operand types", start)
-        return [self.use(name, at, type) for (name, at), type in zip(names, types, strict=True)]
+        return self.names.use(names, types)
 
     def custom_op(self, start: int) -> Op:
         token = self.take("bare")
-        name = token.text if "." in token.text else _SHORT_NAMES.get(token.text, token.text)
+        name = token.text if "." in token.text else SHORT_NAMES.get(token.text, token.text)
         cls = self.op_class(name, token.start, generic=False)
         definition = cls.definition
         assert definition is not None  # every class in the words has one
@@ -472,9 +406,6 @@ def _add_defaults(definition: OpDefinition, attributes: dict[str, Attribute]) ->
     for field in definition.attributes:
         if field.name not in attributes and field.default is not None:
             attributes[field.name] = field.default
-
-
-_SHORT_NAMES = {"module": "builtin.module", "return": "func.return", "call": "func.call"}
 
 
 def _kept_name(name: str) -> str:

@@ -41,7 +41,8 @@ class _Printer:
         self.lines: list[str] = []
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
-        self.given: list[str] = []  # the names in `taken`, in order
+        self.given: list[tuple[str, str, int]] = []  # (made, wanted, n) of the names in `taken`, in order
+        self.suffixes: dict[str, int] = {}  # the first n for which `name_n` may be free
         self.next_number = 0
         self.labels: dict[Block, str] = {}
 
@@ -54,14 +55,17 @@ class _Printer:
             return found
         wanted = value.name
         if wanted and _FREE_NAME.match(wanted):
-            made, n = wanted, 0
-            while made in self.taken:
-                made, n = f"{wanted}_{n}", n + 1
+            made, n = wanted, -1
+            if made in self.taken:
+                n = self.suffixes.get(wanted, 0)
+                while (made := f"{wanted}_{n}") in self.taken:
+                    n += 1
+                self.suffixes[wanted] = n + 1
+            self.taken.add(made)
+            self.given.append((made, wanted, n))
         else:
             made = str(self.next_number)
             self.next_number += 1
-        self.taken.add(made)
-        self.given.append(made)
         made = "%" + made
         self.names[value] = made
         return made
@@ -186,10 +190,10 @@ class _Printer:
     def region(self, region: Region, indent: str, op: Op, *, header: bool = False) -> None:
         # A tool that does not know our ops does not know either that a region is isolated.
         isolated = "isolated" in op.traits and not self.generic
-        saved = self.taken, self.next_number
+        saved = self.taken, self.suffixes, self.next_number
         mark = len(self.given)
         if isolated and not header:
-            self.taken, self.next_number = set(), 0
+            self.taken, self.suffixes, self.next_number = set(), {}, 0
         self.labels.update((block, f"^bb{i}") for i, block in enumerate(region.blocks))
         for i, block in enumerate(region.blocks):
             if (i or block.args or len(region.blocks) > 1) and not (header and i == 0):
@@ -199,9 +203,16 @@ class _Printer:
             for nested in block.ops:
                 self.op(nested, inner)
         # What the region named is not seen behind it, so its names are free again.
-        self.taken.difference_update(self.given[mark:])
+        self.release(mark)
+        self.taken, self.suffixes, self.next_number = saved
+
+    def release(self, mark: int) -> None:
+        """Frees the names given since there were `mark` of them."""
+        for made, wanted, n in self.given[mark:]:
+            self.taken.discard(made)
+            if n >= 0:
+                self.suffixes[wanted] = min(n, self.suffixes.get(wanted, n))
         del self.given[mark:]
-        self.taken, self.next_number = saved
 
     def module_op(self, op: Op, indent: str) -> None:
         rest = {k: v for k, v in op.attributes.items() if k != "sym_name"}
@@ -213,8 +224,8 @@ class _Printer:
         self.with_regions(text, op, indent)
 
     def function_op(self, op: Op, indent: str) -> None:
-        saved, mark = (self.taken, self.next_number), len(self.given)
-        self.taken, self.next_number = set(), 0
+        saved, mark = (self.taken, self.suffixes, self.next_number), len(self.given)
+        self.taken, self.suffixes, self.next_number = set(), {}, 0
         type_attribute = op.attributes.get("function_type")
         type = type_attribute.type if isinstance(type_attribute, TypeAttr) else FunctionType((), ())
         assert isinstance(type, FunctionType)
@@ -245,7 +256,7 @@ class _Printer:
             text = f"{indent}}}"
         self.finish(text, op.location)
         del self.given[mark:]
-        self.taken, self.next_number = saved
+        self.taken, self.suffixes, self.next_number = saved
 
 
 _HEADER = frozenset({"sym_name", "function_type", "arg_attrs", "res_attrs", "sym_visibility"})

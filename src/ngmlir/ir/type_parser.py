@@ -25,21 +25,28 @@ from .types import (
     VectorType,
 )
 
-_INTEGER_TYPE = re.compile(r"(u|s)?i([1-9][0-9]*)\Z")
+_INTEGER_TYPE = re.compile(r"(u|s)?i([1-9][0-9]{0,7})\Z")
 _FLOAT_TYPE = re.compile(r"(?:bf16|tf32|f(?:16|32|64|80|128)|f[468]E\w+)\Z")
 _WORD = re.compile(r"\w+")
 _DIMENSION = re.compile(r"\s*(\?|[0-9]+)\s*x")
 _SHAPED = ("tensor", "vector", "memref")
 #: MLIR counts elements in 64 bits; a shape that overflows it can be no array of ours.
 _MAX_ELEMENTS = 1 << 62
+_MAX_RANK = 64
+#: Aliases may stand for this many characters of text, and for as many times the length of the text itself: a few
+#: lines that double each other would fill the memory.
+_EXPANSION, _EXPANSION_FACTOR = 1 << 24, 16
 
 
 class TypeParser(Cursor):
     """A cursor that reads types. Equal spellings are read once."""
 
-    def __init__(self, text: str, file: str, tokens: list[Token]):
-        super().__init__(text, file, tokens)
+    def __init__(self, text: str, file: str):
+        super().__init__(text, file)
         self.aliases: dict[str, Type | Attribute | Location] = {}
+        self.alias_weights: dict[str, int] = {}
+        self.expanded = 0
+        self.most_expanded = _EXPANSION + _EXPANSION_FACTOR * len(text)
         self.known_types: dict[str, Type] = {}
 
     @abstractmethod
@@ -51,7 +58,10 @@ class TypeParser(Cursor):
         if token.kind == "shaped":
             known = self.known_types.get(token.text)
             if known is None:
-                known = self.known_types[token.text] = self.inside_token(token)
+                before = self.expanded
+                known = self.inside_token(token)
+                if self.expanded == before:  # what aliases stand for is counted each time
+                    self.known_types[token.text] = known
             self.advance()
             return known
         if token.kind == "bare":
@@ -87,17 +97,19 @@ class TypeParser(Cursor):
 
     def inside_token(self, token: Token) -> Type:
         """The type that a `shaped` token spells."""
-        outer = self.tokens, self.at
-        self.tokens = tokenize_type(self.text, self.file, token.start, token.start + len(token.text))
+        outer = self.tokens, self.at, self.complaint
+        self.tokens, self.complaint = tokenize_type(self.text, token.start, token.start + len(token.text))
         self.at = 0
         self.sync()
-        made = self.shaped_type(self.token)
-        self.tokens, self.at = outer
-        self.sync()
-        return made
+        try:
+            return self.shaped_type(self.token)
+        finally:
+            self.tokens, self.at, self.complaint = outer
+            self.sync()
 
     def shaped_type(self, token: Token) -> Type:
         """`tensor<4x?xf32, #axes>`: read from the characters, since `4x3xf32` makes no sensible tokens."""
+        self.deeper()
         self.advance()
         self.expect("<")
         shape, offset = self.dimensions(self.tokens[self.at - 1].start + 1)
@@ -114,6 +126,7 @@ class TypeParser(Cursor):
             self.sync()
             element = self.type()
         self.sync()
+        self.depth -= 1
         return self.finish_shaped(token, shape, element)
 
     def dimensions(self, offset: int) -> tuple[tuple[int, ...], int]:
@@ -124,10 +137,10 @@ class TypeParser(Cursor):
             elements *= max(1, size)
             if elements > _MAX_ELEMENTS:
                 raise self.error_at("the shape has more elements than can be counted", offset)
+            if len(shape) == _MAX_RANK:
+                raise self.error_at(f"more than {_MAX_RANK} dimensions", offset)
             shape.append(size)
             offset = found.end()
-        if len(shape) > 64:
-            raise self.error_at("more than 64 dimensions", offset)
         while offset < len(self.text) and self.text[offset].isspace():
             offset += 1
         return tuple(shape), offset
@@ -210,7 +223,14 @@ class TypeParser(Cursor):
         token = self.advance()
         alias = self.aliases.get(token.text)
         if isinstance(alias, Type):
+            self.expand(token)
             return alias
         if "." not in token.text:
             raise self.error_at(f"type alias {token.text} is not defined", token.start)
         return DialectType(token.text + self.angle_body())
+
+    def expand(self, token: Token) -> None:
+        """Counts what an alias stands for."""
+        self.expanded += self.alias_weights.get(token.text, 0)
+        if self.expanded > self.most_expanded:
+            raise self.error_at(f"aliases stand for more than {self.most_expanded} characters", token.start)

@@ -113,11 +113,21 @@ class _Verifier:
     def graph_of_blocks(self, op: Op, region: Region, visible: set[Value]) -> None:
         if "single_block" in op.traits:
             self.say(op, "takes one block in its region")
-        seen_at_end: dict[Block, set[Value]] = {}
-        for block, parent in reachable_dominators(region):  # parents first
-            seen = set(visible if parent is None else seen_at_end[parent])
-            self.block(op, block, seen)
-            seen_at_end[block] = seen
+        below: dict[Block | None, list[Block]] = {}
+        for block, parent in reachable_dominators(region):
+            below.setdefault(parent, []).append(block)
+        for blocks in below.values():
+            blocks.reverse()
+        # Down and up the tree of dominators: what a block defines is visible below it and nowhere else.
+        stack: list[tuple[Block | None, list[Value]]] = [(None, [])]
+        while stack:
+            block, defined = stack[-1]
+            if below.get(block):
+                inner = below[block].pop()
+                stack.append((inner, self.block(op, inner, visible)))
+            else:
+                visible.difference_update(defined)
+                stack.pop()
 
     def block(self, parent: Op, block: Block, visible: set[Value]) -> list[Value]:
         """Checks the ops of one block. Adds what it defines to `visible`, and gives it."""
@@ -147,7 +157,7 @@ class _Verifier:
         name = f"%{operand.name}" if operand.name else f"#{i}"
         notes: tuple[Diagnostic, ...] = ()
         owner = operand.owner
-        if isinstance(owner, Op) and owner.location.known:
+        if isinstance(owner, Op) and owner is not op and owner.location.known:
             notes = (Diagnostic(f"{name} is defined here", owner.location, "note"),)
         message = f"'{op_name(op)}' uses operand {name} which does not dominate this use"
         self.found.append(Diagnostic(message, op.location, notes=notes))

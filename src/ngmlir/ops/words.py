@@ -15,9 +15,17 @@ WORDS: dict[str, type[Op]] = {"builtin.module": ModuleOp, **func.OPS, **ng.OPS, 
 __all__ = ["WORDS", "from_text", "to_text"]
 
 
-def from_text(text: str, *, file: str = "<text>", verify: bool = True, unregistered: bool = False) -> Module:
-    """The module that `text` spells, verified unless told otherwise; UserError with file:line:col if it is none."""
-    module = parse(text, WORDS, file=file, unregistered=unregistered)
+def from_text(
+    text: str,
+    *,
+    file: str = "<text>",
+    verify: bool = True,
+    unregistered: bool = False,
+    first_line: int = 1,
+) -> Module:
+    """The module that `text` spells, verified unless told otherwise; UserError with file:line:col if it is none.
+    `text` may be a part of a file, from `first_line` on."""
+    module = parse(text, WORDS, file=file, unregistered=unregistered, first_line=first_line)
     if verify:
         check(module)
     return module

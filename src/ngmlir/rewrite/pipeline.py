@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from ..ir.core import Module
 from ..ir.verifier import check
 from ..support.diagnostics import Bug, Location, NgmlirError, UserError
+from ..support.spelling import did_you_mean
 from ..support.target import Target
 
 Pass: TypeAlias = Callable[..., Module]
@@ -165,10 +165,8 @@ class _Reader:
 
     def step(self, name: str, start: int) -> Step:
         if name not in self.passes:
-            near = difflib.get_close_matches(name, self.passes, 1)
-            raise self.error(
-                f"unknown pass '{name}'", start, f"did you mean {near[0]}?" if near else "see --list-passes"
-            )
+            hint = did_you_mean(name, self.passes, "see --list-passes")
+            raise self.error(f"unknown pass '{name}'", start, hint)
         options: list[tuple[str, str]] = []
         if self.peek() == "{":
             close = self.text.find("}", self.at)

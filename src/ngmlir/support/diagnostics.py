@@ -8,7 +8,7 @@ version cannot do it yet) and `Bug` (ngmlir itself is wrong; carries a reproduce
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -33,6 +33,10 @@ UNKNOWN = Location()
 Severity = Literal["error", "warning", "remark", "note"]
 
 
+#: Longer messages lose their middle.
+_LONGEST = 2000
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One message. `length` columns are underlined from `location` on; notes follow below it."""
@@ -44,18 +48,24 @@ class Diagnostic:
     length: int = 1
     notes: tuple[Diagnostic, ...] = field(default=())
 
-    def render(self, source: str | None = None) -> str:
-        """The message as a person reads it, with the source line and a caret where the file can be read."""
+    def __post_init__(self) -> None:
+        if len(self.message) > _LONGEST:  # it quotes a type or a name of the user's, who knows it
+            half = _LONGEST // 2
+            object.__setattr__(self, "message", f"{self.message[:half]} ... {self.message[-half:]}")
+
+    def render(self, sources: Sources | None = None) -> str:
+        """The message as a person reads it, with the source line and a caret where the text can be read."""
+        sources = sources if sources is not None else Sources()
         head = f"{self.location}: " if self.location.known else ""
         lines = [f"{head}{self.severity}: {self.message}"]
-        text = _source_line(self.location, source)
+        text = sources.line(self.location)
         if text is not None:
             text, column = _excerpt(text, max(self.location.column, 1))
             # A tab before the caret keeps the caret under its character, whatever the tab width.
             pad = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
             carets = "^" * max(1, min(self.length, len(text) - column + 1))
             lines += [f"  {text}", f"  {pad}{carets}"]
-        lines += [note.render(source) for note in self.notes]
+        lines += [note.render(sources) for note in self.notes]
         if self.hint:
             lines.append(f"hint: {self.hint}")
         return "\n".join(lines)
@@ -78,23 +88,57 @@ def _excerpt(text: str, column: int) -> tuple[str, int]:
     return before + text[start:stop] + after, column - start + len(before)
 
 
-def _source_line(location: Location, source: str | None) -> str | None:
-    if not location.known:
-        return None
-    if source is None:
-        if not os.path.isfile(location.file):
+#: Larger files are not read for the sake of a message.
+_LARGEST = 1 << 24
+
+
+class Sources:
+    """The texts that messages speak of: those given by name, and files; each is split into lines once."""
+
+    def __init__(self, texts: Mapping[str, str] | None = None):
+        self.texts = dict(texts or {})
+        self.lines: dict[str, list[str]] = {}
+
+    def line(self, location: Location) -> str | None:
+        """The line of a place; None where there is none to show."""
+        if not location.known:
             return None
-        try:
-            with open(location.file, encoding="utf-8", errors="replace") as stream:
-                source = stream.read()
-        except OSError:
-            return None
-    lines = source.split("\n")
-    return lines[location.line - 1].rstrip("\r") if location.line <= len(lines) else None
+        lines = self.lines.get(location.file)
+        if lines is None:
+            text = self.texts.get(location.file)
+            lines = self.lines[location.file] = (_read(location.file) if text is None else text).split("\n")
+        return lines[location.line - 1].rstrip("\r") if location.line <= len(lines) else None
+
+
+def _read(file: str) -> str:
+    try:
+        if os.path.isfile(file) and os.path.getsize(file) <= _LARGEST:
+            with open(file, encoding="utf-8", errors="replace") as stream:
+                return stream.read(_LARGEST)
+    except (OSError, ValueError):  # ValueError: a name that no file can have
+        pass
+    return ""
+
+
+#: As many messages are shown where nobody asked for another number.
+SHOWN_ERRORS = 20
+
+
+def render_all(
+    diagnostics: Sequence[Diagnostic], sources: Sources | None = None, limit: int = SHOWN_ERRORS
+) -> list[str]:
+    """The first `limit` messages (0 = all) as a person reads them, and how many more there are."""
+    sources = sources if sources is not None else Sources()
+    shown = diagnostics[:limit] if limit else diagnostics
+    texts = [d.render(sources) for d in shown]
+    if len(shown) < len(diagnostics):
+        texts.append(f"note: {len(diagnostics) - len(shown)} more messages are not shown")
+    return texts
 
 
 class NgmlirError(Exception):
-    """Base of all errors; `diagnostics` holds every message, in source order."""
+    """Base of all errors; `diagnostics` holds every message, in source order. `source` is the text that the first
+    one speaks of, where that is no file. The words are put together when somebody reads them."""
 
     def __init__(
         self,
@@ -106,9 +150,13 @@ class NgmlirError(Exception):
     ):
         if isinstance(message, str):
             message = Diagnostic(message, location, hint=hint)
-        items: Iterable[Diagnostic] = (message,) if isinstance(message, Diagnostic) else message
-        self.diagnostics = tuple(items)
-        super().__init__("\n".join(d.render(source) for d in self.diagnostics))
+        self.diagnostics = (message,) if isinstance(message, Diagnostic) else tuple(message)
+        place = self.diagnostics[0].location.file if self.diagnostics else ""
+        self.sources = {} if source is None else {place: source}
+        super().__init__(self.diagnostics)
+
+    def __str__(self) -> str:
+        return "\n".join(render_all(self.diagnostics, Sources(self.sources)))
 
 
 class UserError(NgmlirError, ValueError):

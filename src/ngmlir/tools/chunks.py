@@ -4,22 +4,29 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 MARK = "// -----"
 #: The marker stands alone on its line; `// -----// IR Dump ...` is a comment like any other.
 _MARK = re.compile(r"^[ \t]*// -----[ \t]*$")
 
 
-def split(text: str) -> list[str]:
-    """The programs in order. Each starts with as many empty lines as stand above it in the file, so every
-    message about it has the line number that an editor shows."""
-    chunks: list[list[str]] = [[]]
+class Chunk(NamedTuple):
+    """One program, and the number of its first line in the file."""
+
+    text: str
+    line: int
+
+
+def split(text: str) -> list[Chunk]:
+    """The programs in order."""
+    chunks: list[tuple[list[str], int]] = [([], 1)]
     for number, line in enumerate(text.split("\n"), 1):
         if _MARK.match(line):
-            chunks.append([""] * number)
+            chunks.append(([], number + 1))
         else:
-            chunks[-1].append(line)
-    return ["\n".join(lines) for lines in chunks]
+            chunks[-1][0].append(line)
+    return [Chunk("\n".join(lines), number) for lines, number in chunks]
 
 
 def join(texts: list[str]) -> str:

@@ -20,6 +20,7 @@ from ..passes.plan_memory import planned_bytes
 from . import digits
 from .progress import Progress
 from .shell import write_output
+from .streams import streams
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         predict = transformer.computation(predicted, test_images)
         show(train.module, options.target)
         if options.save:
-            write_output(options.save, to_text(train.module))
+            write_output(options.save, to_text(train.module), streams())
             say(f"the step is in {options.save}; see ngopt {options.save} -p cpu --emit=llvm")
         steps = options.epochs * (len(data.train_labels) // digits.BATCH)
         started = time.perf_counter()

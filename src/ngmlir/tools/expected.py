@@ -15,7 +15,7 @@ from ..support.diagnostics import Diagnostic, Location, UserError
 
 _DIRECTIVE = re.compile(
     r"expected-(?P<severity>error|warning|remark|note)(?P<re>-re)?"
-    r"\s*(?:@(?P<where>[+-][0-9]+|above|below|unknown))?\s*\{\{(?P<text>.*)\}\}\s*$"
+    r"\s*(?:@(?P<where>[+-][0-9]{1,9}|above|below|unknown))?\s*\{\{(?P<text>.*)\}\}\s*$"
 )
 
 
@@ -31,10 +31,10 @@ class Expected:
     met: bool = False
 
 
-def expectations(text: str, file: str) -> list[Expected]:
-    """What the comments of `text` announce."""
+def expectations(text: str, file: str, first_line: int = 1) -> list[Expected]:
+    """What the comments of `text` announce, which may be a part of a file from `first_line` on."""
     lines = text.split("\n")
-    found = [(number, _directive(line, number, file)) for number, line in enumerate(lines, 1)]
+    found = [(number, _directive(line, number, file)) for number, line in enumerate(lines, first_line)]
     announcing = {number for number, match in found if match is not None}
     return [_expected(match, number, announcing, file) for number, match in found if match is not None]
 
@@ -69,9 +69,12 @@ def _expected(found: re.Match[str], number: int, announcing: set[int], file: str
         source = "".join(part if i % 2 else re.escape(part) for i, part in enumerate(parts))
     else:
         source = re.escape(text)
-    return Expected(
-        found["severity"], line, re.compile(source), text, Location(file, number, found.start() + 1)
-    )
+    place = Location(file, number, found.start() + 1)
+    try:
+        pattern = re.compile(source)
+    except (re.error, OverflowError) as error:
+        raise UserError(f"not a regular expression: {error}", place) from None
+    return Expected(found["severity"], line, pattern, text, place)
 
 
 def compare(expected: Sequence[Expected], given: Iterable[Diagnostic], file: str) -> list[Diagnostic]:

@@ -8,46 +8,57 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import cached_property
+from typing import IO, Any
 
 from ..decl.pipeline_text import named_pipelines
 from ..ir.printer import to_text
 from ..ops.words import from_text
 from ..passes.registry import PASSES
 from ..rewrite.pipeline import Pipeline, Watch, parse_pipeline
-from ..support.diagnostics import Bug, Diagnostic, NgmlirError
+from ..support.diagnostics import Bug, Diagnostic, NgmlirError, Sources
 from ..support.target import Target
 from ..support.version import version
 from . import chunks, expected, lists
 from .options import Options, parse_options
-from .shell import Reproducer, read_input, run, say, show, wants_colour, write_output
+from .shell import Reproducer, painted, read_input, run, wants_colour, write_output
+from .streams import Streams, streams
 from .watches import Follow, PrintIR, Timing
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code of a command line (without the program's name)."""
+def main(
+    arguments: Sequence[str] | None = None,
+    stdin: IO[Any] | None = None,
+    stdout: IO[Any] | None = None,
+    stderr: IO[Any] | None = None,
+) -> int:
+    """The exit code of a command line (without the program's name). Ends no process and leaves nothing behind, so that
+    a notebook, a test or a server can call it; the streams (of text or bytes) are those of the process unless given."""
     given = sys.argv[1:] if arguments is None else arguments
-    return run("ngopt", lambda reproducer: _ngopt(given, reproducer))
+    own = streams(stdin, stdout, stderr)
+    return run("ngopt", own, lambda reproducer: _ngopt(given, own, reproducer))
 
 
-def _ngopt(arguments: Sequence[str], reproducer: Reproducer) -> int:
+def _ngopt(arguments: Sequence[str], own: Streams, reproducer: Reproducer) -> int:
     started = time.perf_counter()
     options = parse_options(arguments, PASSES)
     if options.listing:
-        write_output("-", _listing(options.listing))
+        own.write(_listing(options.listing))
         return 0
     pipeline = parse_pipeline(named_pipelines().expanded(options.pipeline), PASSES)
-    name, text = read_input(options.input)
+    name, text = read_input(options.input, own)
     if options.dump_pipeline:
-        say(f"Pass Manager with {len(pipeline.steps)} passes:\nbuiltin.module({pipeline})")
+        own.say(f"Pass Manager with {len(pipeline.steps)} passes:\nbuiltin.module({pipeline})")
     timing = Timing()
-    job = _Job(options, pipeline, name, timing, reproducer)
-    texts = chunks.split(text) if options.split_input else [text]
-    results = [job.chunk(chunk) for chunk in texts]
+    job = _Job(options, pipeline, name, timing, reproducer, own)
+    parts = chunks.split(text) if options.split_input else [chunks.Chunk(text, 1)]
+    sources = Sources({name: text})
+    results = [job.chunk(part, sources) for part in parts]
+    job.close()
     if not job.failed and not options.verify_diagnostics:
         with timing.stage("Output"):
-            write_output(options.output, chunks.join([r for r in results if r is not None]))
+            write_output(options.output, chunks.join([r for r in results if r is not None]), own)
     if options.timing:
-        say(timing.report(time.perf_counter() - started))
+        own.say(timing.report(time.perf_counter() - started))
     return 1 if job.failed else 0
 
 
@@ -55,12 +66,20 @@ class _Job:
     """One run over the programs of a file."""
 
     def __init__(
-        self, options: Options, pipeline: Pipeline, name: str, timing: Timing, reproducer: Reproducer
+        self,
+        options: Options,
+        pipeline: Pipeline,
+        name: str,
+        timing: Timing,
+        reproducer: Reproducer,
+        own: Streams,
     ) -> None:
         self.options, self.pipeline, self.name, self.timing = options, pipeline, name, timing
         self.reproducer = reproducer
+        self.own = own
         self.failed = False
-        self.colour = wants_colour(options.color, sys.stderr.isatty(), os.environ)
+        self.said = 0
+        self.colour = wants_colour(options.color, own.stderr.isatty(), os.environ)
         self.watches: list[Watch] = [timing]
         if options.print_before != frozenset() or options.print_after != frozenset():
             self.watches.append(
@@ -69,32 +88,52 @@ class _Job:
                     options.print_after,
                     generic=options.generic,
                     locations=options.locations,
+                    streams=own,
                 )
             )
 
-    def chunk(self, text: str) -> str | None:
+    def chunk(self, part: chunks.Chunk, sources: Sources) -> str | None:
         """What becomes of one program; None where it fails, with its messages shown or compared."""
         self.reproducer.command = self.options.command(self.options.pipeline)
-        self.reproducer.text, self.reproducer.later = text, None
-        wanted = expected.expectations(text, self.name) if self.options.verify_diagnostics else []
+        self.reproducer.text, self.reproducer.later = part.text, None
+        verify = self.options.verify_diagnostics
+        wanted = expected.expectations(part.text, self.name, part.line) if verify else []
         result, given = None, tuple[Diagnostic, ...]()
         try:
-            result = self.transformed(text)
+            result = self.transformed(part)
         except Bug:
             raise
         except NgmlirError as error:
             given = error.diagnostics
-        if self.options.verify_diagnostics:
+        if verify:
             given = tuple(expected.compare(wanted, given, self.name))
         if given:
             self.failed = True
-            show(given, {self.name: text}, self.colour)
+            self.show(given, sources)
         return result
 
-    def transformed(self, text: str) -> str:
+    def show(self, given: Sequence[Diagnostic], sources: Sources) -> None:
+        """Prints the messages that `--error-limit` leaves room for."""
+        limit = self.options.error_limit
+        room = max(0, limit - self.said) if limit else len(given)
+        for diagnostic in given[:room]:
+            self.own.say(painted(diagnostic.render(sources), self.colour))
+        self.said += len(given)
+
+    def close(self) -> None:
+        """Says how many messages were not shown."""
+        limit = self.options.error_limit
+        if limit and self.said > limit:
+            more = self.said - limit
+            count = f"{more} more message{'s' if more > 1 else ''}"
+            self.own.say(painted(f"note: {count}; --error-limit=0 shows all", self.colour))
+
+    def transformed(self, part: chunks.Chunk) -> str:
         options = self.options
         with self.timing.stage("Parser"):
-            module = from_text(text, file=self.name, unregistered=options.unregistered)
+            module = from_text(
+                part.text, file=self.name, unregistered=options.unregistered, first_line=part.line
+            )
         if self.pipeline.steps:
             follow = Follow(self.reproducer, options, self.pipeline)
             watch = [follow, *self.watches]

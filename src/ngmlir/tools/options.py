@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..ir.cursor import shortened
 from ..rewrite.pipeline import Passes
-from ..support.diagnostics import UserError
+from ..support.diagnostics import SHOWN_ERRORS, UserError
 from .shell import Flags, flags
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Options:
     print_before: frozenset[str] | None
     print_after: frozenset[str] | None
     color: str
+    error_limit: int  # 0 = no limit
     listing: str  # "dialects", "passes", "ops", "version" or ""
 
     def command(self, pipeline: str) -> list[str]:
@@ -89,6 +92,7 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
         print_before=_selected(found.print_ir_before_all, found.print_ir_before, passes),
         print_after=_selected(found.print_ir_after_all, found.print_ir_after, passes),
         color=found.color,
+        error_limit=found.error_limit,
         listing=found.listing,
     )
 
@@ -153,6 +157,13 @@ def _flags() -> Flags:
         default="auto",
         help="colour in messages (NO_COLOR is honoured)",
     )
+    add(
+        "--error-limit",
+        type=_count,
+        metavar="N",
+        default=SHOWN_ERRORS,
+        help=f"print at most N messages; 0: all (default: {SHOWN_ERRORS})",
+    )
     for name, text in (
         ("show-dialects", "dialects"),
         ("list-passes", "passes"),
@@ -168,6 +179,13 @@ def _flags() -> Flags:
             help=f"print the {text} and stop",
         )
     return made
+
+
+def _count(text: str) -> int:
+    """A number of messages, as argparse reads it."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"'{shortened(text)}' is not a number from 0 on")
+    return int(text)
 
 
 def _normalised(arguments: Sequence[str], known: Sequence[str], passes: Passes) -> list[str]:

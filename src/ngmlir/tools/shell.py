@@ -8,11 +8,9 @@ reproduces it). Data goes to standard output, everything else to standard error.
 from __future__ import annotations
 
 import argparse
-import difflib
 import hashlib
 import os
 import re
-import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,21 +18,34 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from ..support.diagnostics import Bug, Diagnostic, NgmlirError, UserError
+from ..support.diagnostics import Bug, Location, NgmlirError, UserError
+from ..support.spelling import did_you_mean
+from .streams import Streams
 
 BUG = 70
 _SEVERITY = re.compile(r"^(.*?)\b(error|warning|remark|note|hint):", re.MULTILINE)
 _COLOURS = {"error": "31", "warning": "35", "remark": "34", "note": "36", "hint": "32"}
 
 
+class HelpAsked(Exception):
+    """Somebody asked for help (or the version): the text of it, and nothing else is to be done."""
+
+
 class Flags(argparse.ArgumentParser):
-    """argparse whose complaints are UserErrors, with a suggestion for what does not exist."""
+    """argparse that ends no process: its complaints are UserErrors, with a suggestion for what does not exist, and its
+    help is HelpAsked."""
+
+    def print_help(self, file: object = None) -> NoReturn:
+        raise HelpAsked(self.format_help())
+
+    def _print_message(self, message: str, file: object = None) -> NoReturn:
+        raise HelpAsked(message)
 
     def error(self, message: str) -> NoReturn:
         help_text = f"see {self.prog} --help"
         choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         known = re.findall(r"[\w-]+", choice[2]) if choice else []
-        raise UserError(message, hint=closest(choice[1], known, help_text) if choice else help_text)
+        raise UserError(message, hint=did_you_mean(choice[1], known, help_text) if choice else help_text)
 
     def names(self) -> list[str]:
         """Every flag, as it is typed."""
@@ -47,7 +58,7 @@ class Flags(argparse.ArgumentParser):
             flag = unknown[0].partition("=")[0]
             raise UserError(
                 f"unknown flag '{flag}'",
-                hint=closest(flag, [*self.names(), *other_names], f"see {self.prog} --help"),
+                hint=did_you_mean(flag, [*self.names(), *other_names], f"see {self.prog} --help"),
             )
         return found
 
@@ -58,12 +69,6 @@ def flags(program: str, about: str, epilog: str = "") -> Flags:
     return Flags(program, description=about, epilog=epilog, allow_abbrev=False, formatter_class=form)
 
 
-def closest(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A hint with the known word that looks most like `word`."""
-    near = difflib.get_close_matches(word, list(known), 1)
-    return f"did you mean {near[0]}?" if near else otherwise
-
-
 def wants_colour(choice: str, stream_is_terminal: bool, environment: Mapping[str, str]) -> bool:
     """`choice` is auto, always or never; auto honours NO_COLOR and FORCE_COLOR (no-color.org)."""
     if choice != "auto":
@@ -71,12 +76,6 @@ def wants_colour(choice: str, stream_is_terminal: bool, environment: Mapping[str
     if environment.get("NO_COLOR"):
         return False
     return bool(environment.get("FORCE_COLOR")) or (stream_is_terminal and environment.get("TERM") != "dumb")
-
-
-def show(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], colour: bool) -> None:
-    """Prints messages to standard error; `sources` holds the texts that are not files (standard input)."""
-    for diagnostic in diagnostics:
-        say(painted(diagnostic.render(sources.get(diagnostic.location.file)), colour))
 
 
 def painted(message: str, colour: bool) -> str:
@@ -89,37 +88,33 @@ def _coloured(found: re.Match[str]) -> str:
     return f"\033[1m{before}\033[1;{_COLOURS[severity]}m{severity}:\033[0m"
 
 
-def say(text: str) -> None:
-    """A line to standard error, also where it cannot spell every character."""
-    encoding = sys.stderr.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
-
-
-def read_input(name: str) -> tuple[str, str]:
+def read_input(name: str, streams: Streams) -> tuple[str, str]:
     """(name in messages, text) of a file, or of standard input for `-`."""
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        data = streams.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         raise UserError(f"cannot open input file '{name}': {error.strerror}") from None
+    except ValueError as error:  # a name that no file can have
+        raise UserError(f"cannot open input file {name!r}: {error}") from None
     shown = "<stdin>" if name == "-" else name
     try:
         return shown, data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"'{shown}' is not UTF-8 text: byte {error.start} is 0x{data[error.start]:02X}"
-        ) from None
+        before = data[: error.start].decode("utf-8")
+        place = Location(shown, before.count("\n") + 1, len(before) - before.rfind("\n"))
+        message = f"byte 0x{data[error.start]:02X} is not UTF-8 text"
+        raise UserError(message, place, source=data.decode("utf-8", "replace")) from None
 
 
-def write_output(name: str, text: str) -> None:
+def write_output(name: str, text: str, streams: Streams) -> None:
     """Writes to standard output for `-`, else to a file that keeps its old content until all is written."""
     if name == "-":
-        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-        sys.stdout.buffer.flush()
+        streams.write(text)
         return
     target = Path(name)
     try:
         if target.exists() and not target.is_file():  # a device or a pipe cannot be replaced
-            target.write_text(text, encoding="utf-8")
+            target.write_text(text, encoding="utf-8", errors="surrogateescape")
             return
         handle, made = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
@@ -132,6 +127,8 @@ def write_output(name: str, text: str) -> None:
             raise
     except OSError as error:
         raise UserError(f"cannot open output file '{name}': {error.strerror}") from None
+    except ValueError as error:  # a name that no file can have
+        raise UserError(f"cannot open output file {name!r}: {error}") from None
 
 
 def _umask() -> int:
@@ -172,29 +169,30 @@ class Reproducer:
         return path
 
 
-def run(program: str, body: Callable[[Reproducer], int]) -> int:
+def run(program: str, streams: Streams, body: Callable[[Reproducer], int]) -> int:
     """The exit code of `body`; whatever it raises becomes a message."""
     reproducer = Reproducer(program)
-    colour = wants_colour("auto", sys.stderr.isatty(), os.environ)
     try:
         return body(reproducer)
+    except HelpAsked as help:
+        streams.write(str(help))
+        return 0
     except NgmlirError as error:
-        say(painted(str(error), colour))
-        return _report(reproducer, error) if isinstance(error, Bug) else 1
+        streams.say(painted(str(error), wants_colour("auto", streams.stderr.isatty(), os.environ)))
+        return _report(reproducer, error, streams) if isinstance(error, Bug) else 1
     except BrokenPipeError:
-        # The reader went away (`ngopt ... | head`); the interpreter would complain again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.silence()
         return 1
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        say(f"{program}: bug: {type(error).__name__}: {error}")
-        return _report(reproducer, error)
+        streams.say(f"{program}: bug: {type(error).__name__}: {error}")
+        return _report(reproducer, error, streams)
 
 
-def _report(reproducer: Reproducer, error: BaseException) -> int:
+def _report(reproducer: Reproducer, error: BaseException, streams: Streams) -> int:
     path = reproducer.write(error)
     if path is not None:
-        say(f"note: this is a bug of ngmlir; {path} reproduces it:")
-        say(f"  {' '.join([reproducer.program, *reproducer.command])} {path}")
+        streams.say(f"note: this is a bug of ngmlir; {path} reproduces it:")
+        streams.say(f"  {' '.join([reproducer.program, *reproducer.command])} {path}")
     return BUG

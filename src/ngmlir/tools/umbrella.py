@@ -8,16 +8,18 @@ from collections.abc import Sequence
 
 from ..support.version import version
 from . import environment
-from .shell import Reproducer, flags, run, write_output
+from .shell import Reproducer, flags, run
+from .streams import Streams, streams
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of a command line (without the program's name)."""
     given = sys.argv[1:] if arguments is None else arguments
-    return run("ngmlir", lambda reproducer: _umbrella(given, reproducer))
+    own = streams()
+    return run("ngmlir", own, lambda reproducer: _umbrella(given, own, reproducer))
 
 
-def _umbrella(arguments: Sequence[str], reproducer: Reproducer) -> int:
+def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) -> int:
     reproducer.command = list(arguments)
     known = flags("ngmlir", "A compiler for tensor programs.", "ngopt --help: passes over .ngir files")
     known.add_argument("--version", action="version", version=f"ngmlir {version()}")
@@ -35,11 +37,11 @@ def _umbrella(arguments: Sequence[str], reproducer: Reproducer) -> int:
     found = known.read(arguments)
     match found.command:
         case "env":
-            write_output("-", environment.table())
+            own.write(environment.table())
         case "cache":
-            write_output("-", _cache(found.action))
+            own.write(_cache(found.action))
         case _:
-            write_output("-", known.format_help())
+            own.write(known.format_help())
     return 0
 
 

@@ -13,17 +13,24 @@ from ..ir.core import Module
 from ..ir.printer import to_text
 from ..rewrite.pipeline import Pipeline, Step
 from .options import Options
-from .shell import Reproducer, say
+from .shell import Reproducer
+from .streams import Streams
 
 
 class PrintIR:
     """Prints the module before and after the passes of these names; `None` means all passes."""
 
     def __init__(
-        self, before: Collection[str] | None, after: Collection[str] | None, *, generic: bool, locations: bool
+        self,
+        before: Collection[str] | None,
+        after: Collection[str] | None,
+        *,
+        generic: bool,
+        locations: bool,
+        streams: Streams,
     ) -> None:
         self.selected = {"Before": before, "After": after}
-        self.generic, self.locations = generic, locations
+        self.generic, self.locations, self.streams = generic, locations, streams
 
     def before(self, step: Step, module: Module) -> None:
         self.dump("Before", step, module)
@@ -35,8 +42,8 @@ class PrintIR:
         names = self.selected[when]
         if names is None or step.name in names:
             title = "".join(part.capitalize() for part in step.name.split("-"))
-            say(f"// -----// IR Dump {when} {title} ({step.name}) //----- //")
-            say(to_text(module, generic=self.generic, locations=self.locations))
+            self.streams.say(f"// -----// IR Dump {when} {title} ({step.name}) //----- //")
+            self.streams.say(to_text(module, generic=self.generic, locations=self.locations))
 
 
 class Follow:

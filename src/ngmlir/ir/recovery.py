@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Going on after an error: a text is read to its end, so that a person sees all that is wrong with it at once.
+
+What can be understood in spite of the error (a value that nothing defines, a type that does not agree) is noted, and
+reading goes on where it stands. Other errors end their op: the text up to the next op of the same block is skipped, and
+nothing more is said about the names in it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+from ..support.diagnostics import Diagnostic, Location, UserError
+from .attribute_parser import AttributeParser
+from .scopes import Scopes
+
+#: Ops whose names have no dot.
+SHORT_NAMES = {"module": "builtin.module", "return": "func.return", "call": "func.call"}
+
+
+class RecoveringParser(AttributeParser):
+    """An attribute parser that collects errors; `names` knows what the text defines."""
+
+    def __init__(self, text: str, file: str, first_line: int):
+        self.first_line = first_line
+        self.newlines = [found.start() for found in re.finditer("\n", text)]
+        super().__init__(text, file)
+        self.errors: list[Diagnostic] = []
+        self.names = Scopes(self.complain)
+        self.ended = False  # an error at the end of the text was noted: those that follow from it are not
+
+    def place(self, offset: int) -> Location:
+        line = bisect_right(self.newlines, offset - 1)
+        return Location(self.file, line + self.first_line, offset - (self.newlines[line - 1] if line else -1))
+
+    def complain(self, message: str, start: int, hint: str = "") -> None:
+        self.errors.append(Diagnostic(message, self.place(start), hint=hint))
+
+    def finish(self) -> None:
+        """UserError with all that was noted, in source order."""
+        if self.errors:
+            raise UserError(sorted(self.errors, key=lambda d: d.location), source=self.text)
+
+    def recover(self, error: UserError, start: int, depth: int, scopes: int) -> None:
+        """Notes the error of the op whose first token is number `start`, and moves to the next op of its block."""
+        self.depth = depth
+        self.names.unwind(scopes)
+        if not (self.ended and self.kind == "end"):
+            self.errors += error.diagnostics
+        self.ended = self.ended or self.kind == "end"
+        tokens = self.tokens
+        open_braces = 0
+        for token in tokens[start : self.at]:
+            open_braces += (token.kind == "{") - (token.kind == "}")
+        self.at = max(self.at, start + 1) if tokens[start].kind != "end" else start
+        while True:
+            kind = tokens[self.at].kind
+            if kind == "end" or (open_braces <= 0 and kind in _ENDS):
+                break
+            if open_braces <= 0 and kind in _BEGINNINGS and self.begins_op():
+                break
+            open_braces += (kind == "{") - (kind == "}")
+            self.at += 1
+        self.sync()
+        self.names.lose(t.text.partition("#")[0] for t in tokens[start : self.at] if t.kind in _NAMES)
+
+    def begins_op(self) -> bool:
+        """Whether the token here is the first of its line and looks like the beginning of an op."""
+        token, before, after = self.tokens[self.at], self.tokens[self.at - 1], self.tokens[self.at + 1]
+        if token.kind == "value":
+            looks = after.kind in ("=", ":")
+        elif token.kind == "bare":
+            looks = "." in token.text or token.text in SHORT_NAMES
+        else:
+            looks = token.kind == "string" and after.kind == "("
+        return looks and self.place(before.start).line < self.place(token.start).line
+
+
+_NAMES = frozenset({"value", "label"})
+_ENDS = frozenset({"}", "label"})
+_BEGINNINGS = frozenset({"value", "bare", "string"})
