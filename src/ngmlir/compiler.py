@@ -17,7 +17,9 @@ from .ir.structure import fingerprint
 from .llvm.machine import assemble as assemble_object
 from .llvm.machine import assembly, cpu_target, host_target, nvptx_target, version
 from .passes.registry import PASSES
-from .rewrite.pipeline import Pipeline, Watch, parse_pipeline
+from .rewrite.pipeline import Pipeline, Watch
+from .rewrite.pipeline_parser import parse_pipeline
+from .rewrite.stages import violations
 from .runtime import cpu as cpu_runtime
 from .runtime import gpu as gpu_runtime
 from .runtime.cache import default_cache, key_of
@@ -67,7 +69,7 @@ def pipeline_for(target: Target) -> Pipeline:
 
 def lower(module: Module, target: Target, *, verify: bool = False, watch: Sequence[Watch] = ()) -> Module:
     """The module as code generation takes it: kernels, and @main on planned memory."""
-    return pipeline_for(target).run(module, target, verify=verify, watch=watch)
+    return pipeline_for(target).from_stage_of(module).run(module, target, verify=verify, watch=watch)
 
 
 def emit(module: Module, target: Target) -> Unit:
@@ -156,10 +158,17 @@ def emit_text(module: Module, target: Target, stage: Stage) -> str:
 
 
 def _lowered(module: Module, target: Target) -> Module:
-    """The module as code generation takes it, also if that is what it is already."""
+    """The module as code generation takes it, also if that is what it is already.
+
+    Raises UserError where a module says that its memory is planned but is not so.
+    """
     functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
     planned = [op for op in functions if "ng.arguments" in op.attributes]
-    return module if planned and len(planned) == len(functions) else lower(module, target)
+    if not planned or len(planned) < len(functions):
+        return lower(module, target)
+    if found := violations(module, "planned"):
+        raise UserError(found)
+    return module
 
 
 def _device(target: str) -> CudaDevice | CudaSimDevice:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ngmlir.ir.core import Module
-from ngmlir.rewrite.pipeline import parse_pipeline
+from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import Diagnostic, Location, UserError
 from ngmlir.tools import chunks, environment, expected, ngopt, umbrella
 from ngmlir.tools.options import parse_options

@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from ..support.diagnostics import Location
 from .lines import complaint, entries
 
 #: What a rule may take for granted; lowering/README.md says what each means.
-ASSUMPTIONS = ("nsz", "nnan", "ninf", "reassoc", "approx")
+Assumption = Literal["nsz", "nnan", "ninf", "reassoc", "approx"]
+ASSUMPTIONS: tuple[Assumption, ...] = get_args(Assumption)
 #: Kinds of elements that `when` can ask for.
 KINDS = ("float", "integer", "signed", "unsigned", "bool")
 _ENTRY = re.compile(r"(?P<name>\w+)\s*:\s*(?P<pattern>.+?)\s*=>\s*(?P<target>.+)$")

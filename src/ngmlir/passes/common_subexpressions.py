@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from ..ir.core import Block, Kind, Module, Op, Value
+from ..rewrite.contracts import contract
 from ..support.target import Target
 
 
+@contract(anchor="function")
 def common_subexpressions(module: Module, target: Target) -> Module:
     """Computes equal pure ops once; operands of a commutative op may stand in either order.
 

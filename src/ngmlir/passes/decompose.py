@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from ..ir.core import Module, Op, Value
 from ..ops.builder import Builder
 from ..ops.decompositions import DECOMPOSITIONS
+from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
 
 
+@contract(needs=("named", "plain"), anchor="function")
 def decompose(module: Module, target: Target) -> Module:
     """Replaces composite ops (softmax, mean, one_hot, random numbers ...) by the primitive ops that define them.
 

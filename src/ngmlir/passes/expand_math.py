@@ -18,6 +18,7 @@ from ..ir.types import FloatType, IntegerType, Type, VectorType, element_type, f
 from ..ops import ng
 from ..ops.builder import Builder
 from ..ops.words import from_text
+from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.diagnostics import Bug
 from ..support.target import Target
@@ -27,6 +28,7 @@ MATH = frozenset(
 )
 
 
+@contract(anchor="function")
 def expand_math(module: Module, target: Target) -> Module:
     """Replaces transcendental ops by arithmetic: f32 and f64 by the math library, f16 and bf16 by way of f32.
 

@@ -13,10 +13,12 @@ from ..ir.literals import item_bytes
 from ..ir.types import ShapedType, TensorType
 from ..ops.builder import Builder
 from ..ops.interpreter import evaluate
+from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
 
 
+@contract(anchor="function")
 def fold_constants(module: Module, target: Target) -> Module:
     """Computes ops whose operands are known, by the reference meaning of the op.
 

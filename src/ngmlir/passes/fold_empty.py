@@ -10,11 +10,13 @@ from ..ir.core import Module, Op, Value
 from ..ir.types import TensorType
 from ..ops.builder import Builder
 from ..ops.fields import get_i64
+from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
 from .kernels.reduction import Reduction
 
 
+@contract(needs=("named", "plain"), anchor="function")
 def fold_empty(module: Module, target: Target) -> Module:
     """Replaces values without elements, and what is reduced from them, by constants.
 

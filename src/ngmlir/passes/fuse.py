@@ -8,10 +8,12 @@ import heapq
 from ..ir.attributes import Attribute, StringAttr
 from ..ir.core import Block, Module, Op, Region, Value
 from ..ops import ng
+from ..rewrite.contracts import contract
 from ..support.target import Target
 from .fusion.groups import Group, Groups, reads
 
 
+@contract(needs=("plain", "fused"), gives="fused", anchor="function")
 def fuse(module: Module, target: Target) -> Module:
     """Groups ops into `ng.fusion`s, each of which will be one kernel.
 

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from ..ir.core import Block, Module, Op, Region, Value, callee
 from ..ops.builder import Builder
 from ..ops.fields import get_str
+from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.diagnostics import Diagnostic, Limit
 from ..support.target import Target
 
 
+@contract(needs=("named", "plain"))
 def inline(module: Module, target: Target) -> Module:
     """Puts the bodies of called functions in place of the calls; private functions, which only served calls, go.
 

@@ -11,10 +11,12 @@ from ..ir.elements import ElementsAttr
 from ..ir.types import TensorType, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64, get_i64s
+from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
 
 
+@contract(needs=("named", "plain"), anchor="function")
 def layout(module: Module, target: Target) -> Module:
     """Lets the readers and writers of a transposed tensor agree on one order, so that no data must move.
 

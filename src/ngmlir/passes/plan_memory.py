@@ -10,6 +10,7 @@ from ..ir.core import Block, Module, Op, Region, Value, callee
 from ..ir.types import FunctionType, MemRefType, Type, i8, i64
 from ..ops import func, ng
 from ..ops.builder import Builder
+from ..rewrite.contracts import contract
 from ..support.diagnostics import Bug
 from ..support.target import Target
 from .memory.lives import Lives
@@ -17,6 +18,7 @@ from .memory.schedule import Schedule
 from .memory.steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, While
 
 
+@contract(needs=("kernels",), gives="planned")
 def plan_memory(module: Module, target: Target) -> Module:
     """Gives every value of each function a place: an argument, a result, a constant, or a part of one arena.
 

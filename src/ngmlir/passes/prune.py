@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from ..decl.rule_text import Assumption
 from ..ir.core import Module
+from ..rewrite.contracts import contract
 from ..rewrite.rules import apply_rules, load_rules
 from ..support.target import Target
 
 
-def prune(module: Module, target: Target, *, assume: str = "") -> Module:
+@contract(needs=("named", "plain"), anchor="function")
+def prune(module: Module, target: Target, *, assume: frozenset[Assumption] = frozenset()) -> Module:
     """Applies the rules of lowering/prune.rules until none fires; without `assume` only those exact for every bit.
 
     `assume` lists what the rules may take for granted, joined by `+`: `nsz` (the sign of zero does not
@@ -26,5 +29,4 @@ def prune(module: Module, target: Target, *, assume: str = "") -> Module:
           func.return %x : tensor<4xf32>
         }
     """
-    allowed = frozenset(word for word in assume.split("+") if word)
-    return apply_rules(module, load_rules("prune"), allowed)
+    return apply_rules(module, load_rules("prune"), assume)

@@ -12,9 +12,11 @@ from ..ir.elements import ElementsAttr
 from ..ir.types import DYNAMIC, FunctionType, TensorType, Type, element_type, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64s
+from ..rewrite.contracts import contract
 from ..support.target import Target
 
 
+@contract(needs=("named", "plain"), gives="plain", anchor="function")
 def shape(module: Module, target: Target) -> Module:
     """Drops axis names and merges dimensions: elementwise ops become 1-D, reductions 2-D, products matrices.
 

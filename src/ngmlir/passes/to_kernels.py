@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..ir.attributes import StringAttr
@@ -11,6 +11,8 @@ from ..ir.core import Block, Module, Op, Value
 from ..ir.structure import structure
 from ..ir.types import TensorType, element_type, shape_of
 from ..ops.builder import Builder
+from ..rewrite.contracts import contract
+from ..rewrite.stages import KEPT, homeless
 from ..support.diagnostics import Diagnostic, Limit
 from ..support.target import Target
 from .kernels.columns import columns_kernel
@@ -23,22 +25,8 @@ from .kernels.single import Shape
 from .kernels.singles import SINGLES
 
 _KINDS = {"map": map_kernel, "rows": rows_kernel, "columns": columns_kernel}
-#: Ops that stay in functions: views, control flow, constants, ends.
-_KEPT = frozenset(
-    {
-        "ng.reshape",
-        "ng.constant",
-        "ng.if",
-        "ng.while",
-        "ng.scan",
-        "ng.yield",
-        "func.return",
-        "func.call",
-        "tile.call",
-    }
-)
 
-
+@contract(needs=("plain", "fused"), gives="kernels")
 def to_kernels(module: Module, target: Target) -> Module:
     """Turns each fusion, and each op that stayed alone, into a call of a kernel; equal kernels are made once.
 
@@ -64,10 +52,12 @@ def to_kernels(module: Module, target: Target) -> Module:
           tile.return
         }
     """
+    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
+    if refused := [d for f in functions for op in _outside_fusions(f) for d in homeless(op)]:
+        raise Limit(refused)
     writer = _Writer(module, target)
-    ops = [
-        writer.function(op) if op.name == "func.func" and op.regions[0].blocks else op for op in module.ops
-    ]
+    known = set(functions)
+    ops = [writer.function(op) if op in known else op for op in module.ops]
     return module.with_ops([*ops, *writer.kernels])
 
 
@@ -83,6 +73,16 @@ class _Recipe:
     inputs: tuple[tuple[int, Shape], ...]
     results: tuple[TensorType, ...]
     sides: tuple[tuple[int, str, TensorType | None], ...] = ()
+
+
+def _outside_fusions(op: Op) -> Iterator[Op]:
+    """The op and those in its regions, but not what is in a fusion, which will be in a kernel."""
+    yield op
+    if op.name != "ng.fusion":
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    yield from _outside_fusions(inner)
 
 
 class _Writer:
@@ -103,7 +103,7 @@ class _Writer:
         for op in block.ops:
             b.location = op.location
             operands = [mapping.get(v, v) for v in op.operands]
-            if op.name in _KEPT:
+            if op.name in KEPT:
                 new = op.with_blocks(lambda inner: self.block(inner, mapping)).rebuilt(operands)
                 b.add_op(new)
                 results: Sequence[Value] = new.results

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from ..decl.pipeline_text import Pipelines
 from ..ir.core import Op
 from ..ops.words import WORDS
-from ..rewrite.pipeline import Passes, option_fields, summary_of
+from ..rewrite.contracts import contract_of
+from ..rewrite.options import declared_options
+from ..rewrite.pipeline import Passes, summary_of
 
 
 def dialects(words: Mapping[str, type[Op]] = WORDS) -> str:
@@ -24,13 +26,12 @@ def ops(words: Mapping[str, type[Op]] = WORDS) -> str:
 
 
 def passes(known: Passes) -> str:
-    """Each pass with its first sentence, and its options with their defaults."""
+    """Each pass with its first sentence, the stages that it takes and gives, and its options with their defaults."""
     rows: list[tuple[str, str]] = []
     for name, function in sorted(known.items()):
         rows.append((name, summary_of(function)))
-        rows += [
-            (f"  {option}={parameter.default}", "") for option, parameter in option_fields(function).items()
-        ]
+        rows.append(("", contract_of(function).stages))
+        rows += [(f"  {option.assignment}", option.help) for option in declared_options(function).values()]
     return _table(rows)
 
 

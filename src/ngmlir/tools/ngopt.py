@@ -14,7 +14,8 @@ from ..decl.pipeline_text import named_pipelines
 from ..ir.printer import to_text
 from ..ops.words import from_text
 from ..passes.registry import PASSES
-from ..rewrite.pipeline import Pipeline, Watch, parse_pipeline
+from ..rewrite.pipeline import Pipeline, Watch
+from ..rewrite.pipeline_parser import parse_pipeline
 from ..support.diagnostics import Bug, Diagnostic, NgmlirError, Sources
 from ..support.target import Target
 from ..support.version import version

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pipelines in text: `prune,tile{size=64},plan-memory`, also in MLIR's anchored spelling `builtin.module(...)`.
+
+A pipeline is refused where it is written: unknown passes, options and values, a pass in an anchor that it does not
+have, and an order in which a pass could never get a program of the stage that it needs.
+"""
+
+from __future__ import annotations
+
+from ..support.diagnostics import Location, UserError
+from ..support.spelling import did_you_mean
+from .contracts import STAGES, Contract, Stage, contract_of
+from .pipeline import Passes, Pipeline, Step, options_of
+
+_ANCHORS = ("builtin.module", "func.func")
+_SHORT = {"module": "builtin.module"}
+
+
+def parse_pipeline(text: str, passes: Passes, *, file: str = "<pipeline>") -> Pipeline:
+    """`a,b{option=1 other=x},c`, possibly inside `builtin.module(...)` and, for passes on functions, `func.func(...)`.
+
+    Raises UserError with the place in `text`.
+    """
+    reader = _Reader(text, passes, file)
+    steps = reader.pipeline("", 0)
+    reader.check_order()
+    return Pipeline(tuple(steps), passes)
+
+
+class _Reader:
+    def __init__(self, text: str, passes: Passes, file: str):
+        self.text, self.passes, self.file = text, passes, file
+        self.at = 0
+        self.read: list[tuple[Step, int]] = []
+
+    def error(self, message: str, at: int, hint: str = "") -> UserError:
+        return UserError(message, Location(self.file, 1, at + 1), hint=hint, source=self.text)
+
+    def pipeline(self, anchor: str, depth: int) -> list[Step]:
+        if depth > 16:
+            raise self.error("anchors nested too deeply", self.at)
+        steps: list[Step] = []
+        while True:
+            self.space()
+            start = self.at
+            name = self.name()
+            self.space()
+            if self.peek() == "(" and name:
+                steps += self.anchored(_SHORT.get(name, name), anchor, start, depth)
+            elif name:
+                steps.append(self.step(name, anchor, start))
+            elif steps or (depth == 0 and self.text.strip()):
+                raise self.error("expected the name of a pass", start)
+            self.space()
+            if self.peek() == ",":
+                self.at += 1
+                continue
+            if depth == 0 and self.at < len(self.text):
+                raise self.error(f"unexpected '{self.text[self.at]}'", self.at)
+            return steps
+
+    def anchored(self, name: str, outer: str, start: int, depth: int) -> list[Step]:
+        """`name(...)`: the passes in it get ops of that kind."""
+        if name not in _ANCHORS:
+            hint = f"'{name}' is a pass" if name in self.passes else did_you_mean(name, _ANCHORS)
+            raise self.error(f"passes run on {' or '.join(_ANCHORS)}, not on '{name}'", start, hint)
+        if outer == "func.func":
+            raise self.error(f"there is no {name} in a func.func to run passes on", start)
+        self.at += 1
+        steps = self.pipeline("func.func" if name == "func.func" else "", depth + 1)
+        if self.peek() != ")":
+            raise self.error("expected ')'", self.at)
+        self.at += 1
+        return steps
+
+    def step(self, name: str, anchor: str, start: int) -> Step:
+        if name not in self.passes:
+            hint = did_you_mean(name, self.passes, "see --list-passes")
+            raise self.error(f"unknown pass '{name}'", start, hint)
+        function = self.passes[name]
+        if anchor and contract_of(function).anchor != "function":
+            hint = f"write it outside: builtin.module({name}, func.func(...))"
+            raise self.error(f"pass '{name}' runs on builtin.module, not on {anchor}", start, hint)
+        options: list[tuple[str, str]] = []
+        if self.peek() == "{":
+            close = self.text.find("}", self.at)
+            if close < 0:
+                raise self.error("'{' is not closed", self.at)
+            for part in self.text[self.at + 1 : close].replace(",", " ").split():
+                key, equals, value = part.partition("=")
+                options.append((key, value if equals else "true"))
+            self.at = close + 1
+        step = Step(name, tuple(options), anchor)
+        try:
+            options_of(function, step)
+        except UserError as error:
+            raise self.error(error.diagnostics[0].message, start, error.diagnostics[0].hint) from None
+        self.read.append((step, start))
+        return step
+
+    def check_order(self) -> None:
+        """UserError for the first pass that no program can reach in a stage that it takes."""
+        possible: tuple[Stage, ...] = STAGES
+        since = ""
+        for step, start in self.read:
+            contract = contract_of(self.passes[step.name])
+            kept = tuple(stage for stage in possible if stage in contract.needs)
+            if not kept:
+                raise self.error(
+                    f"pass '{step.name}' takes a program of stage {' or '.join(contract.needs)}, but "
+                    f"after '{since}' it is {' or '.join(possible)}",
+                    start,
+                    self.way(step.name, contract, possible, since),
+                )
+            if kept != possible or contract.gives:
+                since = step.name
+            possible = (contract.gives,) if contract.gives else kept
+
+    def way(self, name: str, contract: Contract, possible: tuple[Stage, ...], since: str) -> str:
+        """What to run where, so that the pass gets what it takes."""
+        if min(map(STAGES.index, contract.needs)) < min(map(STAGES.index, possible)):
+            return f"run {name} before {since}"
+        before = [n for n, f in self.passes.items() if contract_of(f).gives in contract.needs]
+        return f"run {' or '.join(before)} before {name}"
+
+    def name(self) -> str:
+        start = self.at
+        while self.at < len(self.text) and (self.text[self.at].isalnum() or self.text[self.at] in "-_."):
+            self.at += 1
+        return self.text[start : self.at]
+
+    def space(self) -> None:
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+
+    def peek(self) -> str:
+        return self.text[self.at] if self.at < len(self.text) else ""

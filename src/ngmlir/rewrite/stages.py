@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of each stage of a program (`contracts.py` says what the stages are): what the verifier cannot know, since
+it depends on how far lowering has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ..ir.attributes import ArrayAttr, Attribute, DenseArrayAttr, IntegerAttr, TypeAttr
+from ..ir.core import Module, Op, Value
+from ..ir.definition import ELEMENTS
+from ..ir.elements import ElementsAttr
+from ..ir.types import FunctionType, MemRefType, TensorType, Type, i8, i64
+from ..support.diagnostics import Diagnostic
+from .contracts import Stage
+
+#: What is left in functions once the rest is in kernels: views, control flow, constants, calls, ends.
+KEPT = frozenset(
+    {
+        "ng.reshape",
+        "ng.constant",
+        "ng.if",
+        "ng.while",
+        "ng.scan",
+        "ng.yield",
+        "func.return",
+        "func.call",
+        "tile.call",
+    }
+)
+#: The attributes that the memory plan leaves on an entry function; the first makes it one.
+_PLAN = ("ng.arguments", "ng.results", "ng.constants")
+
+
+def violations(module: Module, stage: Stage) -> list[Diagnostic]:
+    """What in a valid module is not as its stage asks; [] where all is well."""
+    found: list[Diagnostic] = []
+    for function in module.ops:
+        if function.name != "func.func":
+            continue
+        entry = _PLAN[0] in function.attributes
+        found += [Diagnostic(text, function.location) for text in _tied_violations(function)]
+        if stage == "planned":
+            # Other functions than the entry are left as they were: nothing calls them any more.
+            found += _plan_violations(function) if entry else []
+        elif entry:
+            message = f"the memory of @{function.symbol} is planned"
+            found.append(Diagnostic(message, function.location, hint=f"only a planned program has {_PLAN[0]}"))
+        else:
+            found += _RULES[stage](function)
+    return found
+
+
+def _has_body(function: Op) -> bool:
+    return bool(function.regions and function.regions[0].blocks)
+
+
+# -- stages before the plan ------------------------------------------------------------------------------------------
+
+
+def _values(op: Op) -> Iterator[Value]:
+    yield from op.results
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.args
+
+
+def _named(function: Op) -> Iterator[Diagnostic]:
+    for op in function.walk():
+        if op.name == "ng.fusion":
+            yield Diagnostic("'ng.fusion' stands before ops are fused", op.location)
+        yield from _on_values(op)
+
+
+def _plain(function: Op) -> Iterator[Diagnostic]:
+    yield from _named(function)
+    yield from _nameless(function)
+
+
+def _fused(function: Op) -> Iterator[Diagnostic]:
+    for op in function.walk():
+        yield from _on_values(op)
+    yield from _nameless(function)
+
+
+def _kernels(function: Op) -> Iterator[Diagnostic]:
+    for op in function.walk():
+        yield from _on_values(op)
+        if op is not function and op.name not in KEPT:
+            yield Diagnostic(f"'{op.name}' is in no kernel", op.location)
+        yield from homeless(op)
+    yield from _nameless(function)
+
+
+def homeless(op: Op) -> Iterator[Diagnostic]:
+    """The values of an op in a function that can have no place in memory."""
+    for value in _values(op):
+        type = value.type
+        if not isinstance(type, TensorType):
+            message = f"'{op.name}' holds {type}, but functions that are compiled hold tensors"
+            yield Diagnostic(message, op.location, hint="tensor<f32> is a tensor of one number")
+        elif not type.static:
+            yield Diagnostic(f"'{op.name}' holds {type}, whose size is not known", op.location)
+        elif not ELEMENTS["element"](type.element):
+            yield Diagnostic(f"'{op.name}' holds {type}: nothing computes with {type.element}", op.location)
+
+
+def _on_values(op: Op) -> Iterator[Diagnostic]:
+    if any(isinstance(v.type, MemRefType) for v in _values(op)):
+        yield Diagnostic(f"'{op.name}' works on memory before memory is planned", op.location)
+
+
+def _nameless(function: Op) -> Iterator[Diagnostic]:
+    for op in function.walk():
+        named = next((v.type for v in _values(op) if isinstance(v.type, TensorType) and v.type.axes), None)
+        if named is not None:
+            yield Diagnostic(f"'{op.name}' has axis names: {named}", op.location)
+
+
+_RULES: dict[Stage, Callable[[Op], Iterator[Diagnostic]]] = {
+    "named": _named,
+    "plain": _plain,
+    "fused": _fused,
+    "kernels": _kernels,
+}
+
+
+# -- attributes of entry functions -----------------------------------------------------------------------------------
+
+
+class _Signature(NamedTuple):
+    inputs: tuple[Type, ...]
+    results: tuple[Type, ...]
+
+
+def _signature(function: Op) -> _Signature:
+    attribute = function.attributes.get("function_type")
+    type = attribute.type if isinstance(attribute, TypeAttr) else None
+    return _Signature(type.inputs, type.results) if isinstance(type, FunctionType) else _Signature((), ())
+
+
+def _count(attribute: Attribute | None) -> int | None:
+    """An i64 attribute that counts something."""
+    if isinstance(attribute, IntegerAttr) and attribute.type is i64 and attribute.value >= 0:
+        return attribute.value
+    return None
+
+
+def _tied_violations(function: Op) -> Iterator[str]:
+    """`ng.tied`: pairs (result, argument) that are one buffer."""
+    attribute = function.attributes.get("ng.tied")
+    if attribute is None:
+        return
+    if not isinstance(attribute, DenseArrayAttr) or attribute.type is not i64 or len(attribute.values) % 2:
+        yield "'ng.tied' must be array<i64: result, argument, ...>"
+        return
+    inputs, outputs = _signature(function)
+    planned = _PLAN[0] in function.attributes
+    arguments = _count(function.attributes.get("ng.arguments")) if planned else len(inputs)
+    results = _count(function.attributes.get("ng.results")) if planned else len(outputs)
+    pairs = list(zip(attribute.values[::2], attribute.values[1::2], strict=True))
+    for result, argument in pairs:
+        if not 0 <= result < (results or 0) or not 0 <= argument < (arguments or 0):
+            yield f"'ng.tied' pairs result {result} with argument {argument}, which are not both there"
+        elif not planned and inputs[argument] is not outputs[result]:
+            yield f"'ng.tied' pairs {outputs[result]} with {inputs[argument]}"
+    for what in (0, 1):
+        if len({pair[what] for pair in pairs}) < len(pairs):
+            yield f"'ng.tied' pairs {'an argument' if what else 'a result'} twice"
+
+
+def _plan_violations(function: Op) -> Iterator[Diagnostic]:
+    for text in _interface_violations(function):
+        yield Diagnostic(text, function.location)
+    for op in function.walk():
+        if op is not function and any(isinstance(v.type, TensorType) for v in _values(op)):
+            yield Diagnostic(f"'{op.name}' makes a tensor, but the memory is planned", op.location)
+
+
+def _interface_violations(function: Op) -> Iterator[str]:
+    """Arguments, then results that are not tied, then constants, then the arena: see codegen/unit.py."""
+    arguments, results = (_count(function.attributes.get(name)) for name in _PLAN[:2])
+    for name, count in zip(_PLAN, (arguments, results), strict=False):
+        if count is None:
+            yield f"'{name}' must be an i64 that counts"
+    tied = function.attributes.get("ng.tied")
+    constants = function.attributes.get("ng.constants", ArrayAttr(()))
+    if not isinstance(constants, ArrayAttr) or not all(isinstance(c, ElementsAttr) for c in constants.items):
+        yield "'ng.constants' must be a list of dense<...>"
+        return
+    if arguments is None or results is None or any(True for _ in _tied_violations(function)):
+        return
+    if not _has_body(function):
+        yield "is planned but has no body"
+        return
+    inputs, outputs = _signature(function)
+    if outputs:
+        yield "gives its results in buffers, not as values"
+    own = results - (len(tied.values) // 2 if isinstance(tied, DenseArrayAttr) else 0)
+    wanted = arguments + own + len(constants.items) + 1
+    if len(inputs) != wanted:
+        yield (
+            f"takes {len(inputs)} buffers, but its attributes say {wanted}: {arguments} arguments, {own} results, "
+            f"{len(constants.items)} constants and the arena"
+        )
+        return
+    for i, type in enumerate(inputs):
+        if not isinstance(type, MemRefType) or not type.static:
+            yield f"takes a buffer of a static shape at position {i}, not {type}"
+            return
+    arena = inputs[-1]
+    if not isinstance(arena, MemRefType) or arena.element is not i8 or arena.rank != 1:
+        yield f"the arena, which is the last buffer, must be memref<...xi8>, not {arena}"
+    for type, constant in zip(inputs[arguments + own :], constants.items, strict=False):
+        assert isinstance(type, MemRefType) and isinstance(constant, ElementsAttr)
+        if (type.shape, type.element) != (constant.type.shape, constant.type.element):
+            yield f"holds a constant of {constant.type} in {type}"
