@@ -194,10 +194,10 @@ def test_short_and_generic_spellings_mix() -> None:
     module = from_text(
         """
     // A comment.
-    module @name attributes {note = "a"} {
+    module @name attributes {x.note = "a"} {
       func.func private @g(tensor<4xf32>) -> tensor<4xf32>
-      func.func @f(%x: tensor<4xf32> {ng.role = "input"}) -> (tensor<4xf32> {ng.role = "output"}) attributes {u} {
-        %0 = "ng.exp"(%x) {extra = 3 : i8} : (tensor<4xf32>) -> tensor<4xf32>
+      func.func @f(%x: tensor<4xf32> {ng.role = "input"}) -> (tensor<4xf32> {ng.role = "output"}) attributes {x.u} {
+        %0 = "ng.exp"(%x) {x.extra = 3 : i8} : (tensor<4xf32>) -> tensor<4xf32>
         %1:2 = ng.if %c : (i1) -> (tensor<4xf32>, tensor<4xf32>) {
           ng.yield %0, %x : tensor<4xf32>, tensor<4xf32>
         } {
@@ -212,10 +212,10 @@ def test_short_and_generic_spellings_mix() -> None:
     assert module.symbol == "name"
     declared, function = module.ops
     assert declared.attributes["sym_visibility"] is StringAttr("private")
-    assert function.attributes["u"] is UnitAttr()
+    assert function.attributes["x.u"] is UnitAttr()
     exp = function.regions[0].block.ops[0]
     assert isinstance(exp, ng.ExpOp)
-    assert exp.attributes["extra"] is IntegerAttr(3, i8)
+    assert exp.attributes["x.extra"] is IntegerAttr(3, i8)
     assert to_text(from_text(to_text(module))) == to_text(module)
 
 
@@ -249,12 +249,12 @@ def test_composite_locations(stated: str) -> None:
 def test_aliases() -> None:
     module = from_text(
         "!t = tensor<4x3xf32, #a>\n#b = 3 : i8".replace("#a", "#ng.axes<N, C>")
-        + "\nfunc.func @f(%x: !t) attributes {n = #b} {return}"
+        + "\nfunc.func @f(%x: !t) attributes {x.n = #b} {return}"
     )
     argument = module.ops[0].regions[0].block.args[0].type
     assert isinstance(argument, TensorType)
     assert argument.axes == ("N", "C")
-    assert module.ops[0].attributes["n"] is IntegerAttr(3, i8)
+    assert module.ops[0].attributes["x.n"] is IntegerAttr(3, i8)
 
 
 def test_types_as_mlir_spells_them() -> None:
@@ -285,8 +285,10 @@ def test_types_as_mlir_spells_them() -> None:
         "tensor<2xf32, #d.x<1>>",
     ]
     for text in types:
-        module = from_text(f"func.func private @f({text}) attributes {{t = {text}}}")
-        assert to_text(module) == f"module {{\n  func.func private @f({text}) attributes {{t = {text}}}\n}}\n"
+        module = from_text(f"func.func private @f({text}) attributes {{x.t = {text}}}")
+        assert (
+            to_text(module) == f"module {{\n  func.func private @f({text}) attributes {{x.t = {text}}}\n}}\n"
+        )
     assert from_text("func.func private @f(memref< 4 x f32 , strided< [ 1 ] > , 3 : i64 >)").ops[
         0
     ].attributes["function_type"].type.inputs[0] is MemRefType((4,), f32, (1,), 0, 3)  # type: ignore[attr-defined]

@@ -113,10 +113,10 @@ def test_integers_keep_their_bits() -> None:
             for v in (low, low + 1, 0, 1, 42 % (1 << (width - 1)), (1 << (width - 1)) - 1)
         ]
         literals += [IntegerAttr((1 << width) - 1, type)] if unsigned else []
-    texts = [f"{{a{i} = {x.text}}}" for i, x in enumerate(literals)]
+    texts = [f"{{x.a{i} = {x.text}}}" for i, x in enumerate(literals)]
     for literal, text in zip(literals, texts, strict=True):
         found = from_text(f"func.func private @f() attributes {text}").ops[0]
-        assert next(v for k, v in found.attributes.items() if k.startswith("a")) is literal
+        assert next(v for k, v in found.attributes.items() if k.startswith("x.")) is literal
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_arrays_keep_their_bits(dtype: str) -> None:
     ["", "a b", 'quote " and \\', "line\nend\ttab\r", "é∀😀", "\x00\x7f", "\udcff", "\\0A", "%x @y // z"],
 )
 def test_strings_keep_their_characters(text: str) -> None:
-    made = module([func.FuncOp((), (), {"sym_name": StringAttr(text), "note": StringAttr(text)})])
+    made = module([func.FuncOp((), (), {"sym_name": StringAttr(text), "x.note": StringAttr(text)})])
     printed = to_text(
         module(
             [
@@ -169,7 +169,7 @@ def test_strings_keep_their_characters(text: str) -> None:
     assert printed.isascii()
     found = from_text(printed).ops[0]
     assert found.symbol == text
-    assert found.attributes["note"] is StringAttr(text)
+    assert found.attributes["x.note"] is StringAttr(text)
 
 
 def test_names_are_unique_where_they_are_seen() -> None:

@@ -20,7 +20,7 @@ from ngmlir.support.diagnostics import UserError
 
 def typed(name: str, clause: str, attributes: str = "", *, infer: bool = False) -> list[str]:
     """The result types of an op whose operand and result types `clause` states; inferred where asked."""
-    declared = from_text(f"func.func private @f{clause} attributes {{{attributes}}}").ops[0]
+    declared = from_text(f"func.func private @f{clause} attributes {{{attributes}}}", verify=False).ops[0]
     type = get_type(declared, "function_type")
     assert isinstance(type, FunctionType)
     values: dict[str, Attribute] = {

@@ -12,7 +12,9 @@ Symbols     names in a symbol table are unique; called functions and kernels exi
 Functions   the body takes and returns what the function's type says.
 Yields      what a region yields fits the op around it (part of the op's rule, or of its function type).
 
-Not yet checked: attributes that no definition names; ops of unregistered dialects (structure only).
+Attributes  an op has those that its definition names; others are anybody's, and carry the prefix of a dialect.
+
+Not yet checked: ops of unregistered dialects (structure only).
 
 What depends only on an op's own types and attributes is checked once per distinct (op, types, attributes);
 what depends on an isolated op alone is checked once per op. So verifying after every pass costs what changed.
@@ -21,12 +23,16 @@ what depends on an isolated op alone is checked once per op. So verifying after 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from ..support.diagnostics import Diagnostic, UserError
+from ..support.spelling import did_you_mean
 from .attributes import (
+    ArrayAttr,
     Attribute,
     AxesAttr,
     DenseArrayAttr,
+    DictAttr,
     FloatAttr,
     IntegerAttr,
     StringAttr,
@@ -57,13 +63,22 @@ def check(module: Op, after: str = "") -> None:
         raise UserError(found)
 
 
+_HINTS = 20
+
+
 class _Verifier:
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
         self.symbols: list[dict[str, Op]] = []
+        self.hints = 0
 
     def say(self, op: Op, message: str, hint: str = "") -> None:
         self.found.append(Diagnostic(f"'{op_name(op)}' {message}", op.location, hint=hint))
+
+    def hint(self) -> bool:
+        """Whether there is time to look for a hint: a module with many mistakes gets some."""
+        self.hints += 1
+        return self.hints <= _HINTS
 
     def isolated(self, op: Op) -> None:
         """An op that sees nothing of its surroundings, with all that is below it."""
@@ -215,7 +230,12 @@ class _Verifier:
         if not self.symbols:
             return
         if target is None:
-            self.say(op, f"calls @{name}, which is not defined in this module")
+            known = (f"@{n}" for t in reversed(self.symbols) for n in t)
+            near = did_you_mean(f"@{name}", islice(known, 1000)) if self.hint() else ""
+            self.say(op, f"calls @{name}, which is not defined in this module", near)
+            return
+        if op_name(op).partition(".")[0] != op_name(target).partition(".")[0]:
+            self.say(op, f"calls @{name}, which is a {op_name(target)}")
             return
         attribute = target.attributes.get("function_type")
         if not isinstance(attribute, TypeAttr) or not isinstance(attribute.type, FunctionType):
@@ -245,7 +265,7 @@ def _looks_outside(op: Op) -> bool:
 def _judge(op: Op) -> Sequence[Diagnostic]:
     """What is wrong with an op's own operands, attributes and result types (not where it stands)."""
     definition = op.definition
-    if definition is None or isinstance(op, (UnregisteredOp, ModuleOp)):
+    if definition is None or isinstance(op, UnregisteredOp):
         return ()
     if op.regions or definition.regions:
         return _violations(op, definition, tuple([_yielded(r) for r in op.regions]))
@@ -267,9 +287,12 @@ def _yielded(region: Region) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
 def _violations(
     op: Op, definition: OpDefinition, yields: tuple[tuple[tuple[Type, ...], tuple[Type, ...]], ...]
 ) -> Sequence[Diagnostic]:
+    unknown = _unknown_attributes(op, definition)
+    if isinstance(op, ModuleOp):
+        return unknown
     bad = _signature_violations(op, definition)
-    if bad or definition.rule is None:
-        return [Diagnostic(message) for message in bad]
+    if bad or unknown or definition.rule is None:
+        return [*unknown, *[Diagnostic(message) for message in bad]]
     stated = tuple(r.type for r in op.results)
     try:
         expected = tuple(
@@ -280,6 +303,45 @@ def _violations(
     if expected != stated:
         return [Diagnostic(f"gives ({_list(expected)}), but ({_list(stated)}) is stated")]
     return ()
+
+
+def _unknown_attributes(op: Op, definition: OpDefinition) -> list[Diagnostic]:
+    """Attributes without a dialect's prefix belong to the op, so it must name them."""
+    own = [field.name for field in definition.attributes]
+    if "function" in definition.traits:
+        own += _FUNCTION_ATTRIBUTES
+    if "symbol_table" in definition.traits:
+        own += _TABLE_ATTRIBUTES
+    bad = [
+        Diagnostic(
+            f"has no attribute '{name}'",
+            hint=did_you_mean(
+                name, own, f"its attributes: {', '.join(own) or 'none'}; others need a prefix, x.{name}"
+            ),
+        )
+        for name in op.attributes
+        if "." not in name and name not in own
+    ]
+    for which in _FUNCTION_ATTRIBUTES[1:]:
+        for name in _names_in(op.attributes.get(which)):
+            if "." not in name:
+                of = "an argument" if which == "arg_attrs" else "a result"
+                bad.append(
+                    Diagnostic(f"has the attribute '{name}' on {of}", hint=f"it needs a prefix, x.{name}")
+                )
+    return bad
+
+
+def _names_in(attribute: Attribute | None) -> list[str]:
+    if not isinstance(attribute, ArrayAttr):
+        return []
+    return [name for item in attribute.items if isinstance(item, DictAttr) for name, _ in item.items]
+
+
+#: What every op that is a function may have beside its own.
+_FUNCTION_ATTRIBUTES = ("sym_visibility", "arg_attrs", "res_attrs")
+#: What every op that holds symbols may have: it may be one itself.
+_TABLE_ATTRIBUTES = ("sym_name", "sym_visibility")
 
 
 def _signature_violations(op: Op, definition: OpDefinition) -> list[str]:

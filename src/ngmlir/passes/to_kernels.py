@@ -26,6 +26,7 @@ from .kernels.singles import SINGLES
 
 _KINDS = {"map": map_kernel, "rows": rows_kernel, "columns": columns_kernel}
 
+
 @contract(needs=("plain", "fused"), gives="kernels")
 def to_kernels(module: Module, target: Target) -> Module:
     """Turns each fusion, and each op that stayed alone, into a call of a kernel; equal kernels are made once.

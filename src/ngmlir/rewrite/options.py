@@ -78,7 +78,9 @@ def declared_options(function: Callable[..., Any]) -> dict[str, Option]:
     return {option.name: option for option in options}
 
 
-def option_values(function: Callable[..., Any], step: str, given: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+def option_values(
+    function: Callable[..., Any], step: str, given: tuple[tuple[str, str], ...]
+) -> dict[str, Any]:
     """The options of a step as keyword arguments; UserError for an unknown name or a value that it does not take."""
     known = declared_options(function)
     out: dict[str, Any] = {}

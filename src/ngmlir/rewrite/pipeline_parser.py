@@ -104,7 +104,7 @@ class _Reader:
         since = ""
         for step, start in self.read:
             contract = contract_of(self.passes[step.name])
-            kept = tuple(stage for stage in possible if stage in contract.needs)
+            kept: tuple[Stage, ...] = tuple([s for s in possible if s in contract.needs])
             if not kept:
                 raise self.error(
                     f"pass '{step.name}' takes a program of stage {' or '.join(contract.needs)}, but "

@@ -46,7 +46,9 @@ def violations(module: Module, stage: Stage) -> list[Diagnostic]:
             found += _plan_violations(function) if entry else []
         elif entry:
             message = f"the memory of @{function.symbol} is planned"
-            found.append(Diagnostic(message, function.location, hint=f"only a planned program has {_PLAN[0]}"))
+            found.append(
+                Diagnostic(message, function.location, hint=f"only a planned program has {_PLAN[0]}")
+            )
         else:
             found += _RULES[stage](function)
     return found
