@@ -13,6 +13,7 @@ from ngmlir.ir.literals import type_of_dtype
 from ngmlir.ir.types import TensorType
 from ngmlir.ops.builder import build_op
 from ngmlir.ops.interpreter import evaluate
+from ngmlir.testing import special_numbers
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = (np.dtype(np.float16), BF16, np.dtype(np.float32), np.dtype(np.float64))
@@ -46,16 +47,7 @@ def is_float(dtype: np.dtype) -> bool:
 
 def special(dtype: np.dtype) -> np.ndarray:
     """The numbers at which things go wrong."""
-    if dtype == BOOL:
-        return np.array([False, True])
-    if not is_float(dtype):
-        info = np.iinfo(dtype)
-        near = [0, 1, 2, 3, 5, 7, info.max, info.max - 1, info.min, info.min + 1, info.max // 2]
-        return np.array(near + ([-1, -2, -3, -7] if info.min else []), dtype)
-    info = ml_dtypes.finfo(dtype)
-    found = [0.0, 1.0, 0.5, 1.5, 2.5, 3.0, 7.0, 0.1, 1 / 3, np.inf, float(info.max), float(info.tiny)]
-    found += [float(info.smallest_subnormal), 3 * float(info.smallest_subnormal), 1e-3, 10.0, 100.0]
-    return np.array([*found, *(-x for x in found), np.nan]).astype(dtype)
+    return special_numbers(type_of_dtype(dtype))
 
 
 def sample(dtype: np.dtype, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:

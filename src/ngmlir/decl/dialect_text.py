@@ -6,18 +6,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 
-from ..ir.definition import CONTAINERS, ELEMENTS, Constraint
+from ..ir.definition import COMPUTED_FLOATS, CONTAINERS, ELEMENTS, EVERYWHERE, Constraint, Domain
 from ..support.diagnostics import Location, UserError
 
 KINDS = ("i64", "i64s", "bool", "bools", "str", "symbol", "type", "unit", "axes", "number", "literal", "any")
 _HEAD = re.compile(
     r"op\s+(?P<name>\w+)\s*\((?P<operands>[^)]*(?:\([^)]*\)[^)]*)*)\)\s*(?:->\s*(?P<results>.+))?$"
 )
+#: What may begin a line of an op.
+WORDS = (
+    "where", "attr", "region", "form", "traits", "rule", "domain", "error", "at", "function", "doc", "example",
+)  # fmt: skip
 _ATTRIBUTE = re.compile(
     r"(?P<name>\w+):\s*(?P<kind>enum\([^)]*\)|\w+)(?P<optional>\?)?\s*(?:=\s*(?P<default>.+))?$"
 )
+_DOMAIN = re.compile(r"\s*(\w+):\s*(\S+?)\.\.(\S+)(\s+ordinary\b)?(?:\s+|$)")
 
 
 @dataclass
@@ -26,6 +32,7 @@ class OperandText:
     constraint: Constraint
     variable: str = ""
     variadic: bool = False
+    domain: Domain = EVERYWHERE
 
 
 @dataclass
@@ -50,6 +57,11 @@ class OpText:
     traits: list[str] = field(default_factory=list[str])
     rule: str = ""
     form: list[str] = field(default_factory=list[str])
+    errors: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    points: list[tuple[tuple[float, ...], float]] = field(
+        default_factory=list[tuple[tuple[float, ...], float]]
+    )
+    function: str = ""
     doc: str = ""
     example: str = ""
 
@@ -174,14 +186,20 @@ def _line(op: OpText, text: str, where: Location, variables: dict[str, Constrain
             op.rule = rest
         case "form":
             op.form = rest.split()
+        case "domain":
+            _domain(op, rest, where)
+        case "error":
+            op.errors += [_error(part, where) for part in _split(rest)]
+        case "at":
+            op.points += [_point(op, part, where) for part in _split(rest)]
+        case "function":
+            op.function = rest
         case "doc":
             op.doc = rest
         case "example":
             op.example = rest
         case _:
-            raise UserError(
-                f"unknown word '{word}'", where, hint="where, attr, region, traits, rule, form, doc, example"
-            )
+            raise UserError(f"unknown word '{word}'", where, hint=", ".join(WORDS))
 
 
 def _attribute(text: str, where: Location) -> AttributeText:
@@ -189,6 +207,64 @@ def _attribute(text: str, where: Location) -> AttributeText:
     if found is None or (found["kind"] not in KINDS and not found["kind"].startswith("enum(")):
         raise UserError("expected: attr name: kind [?] [= default]", where, hint="kinds: " + ", ".join(KINDS))
     return AttributeText(found["name"], found["kind"], found["default"], bool(found["optional"]))
+
+
+def _number(text: str, where: Location) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"'{text}' is no number", where, hint="such as -0.5, 1e-3, inf or nan") from None
+
+
+def _domain(op: OpText, text: str, where: Location) -> None:
+    """`lhs: 0.1..4  rhs: -4..4 ordinary`."""
+    at = 0
+    while at < len(text):
+        found = _DOMAIN.match(text, at)
+        if found is None:
+            raise UserError(
+                f"expected 'operand: low..high [ordinary]' at '{text[at:].strip()}'",
+                where,
+                hint="domain input: -1..1",
+            )
+        operand = next((o for o in op.operands if o.name == found[1]), None)
+        if operand is None:
+            raise UserError(
+                f"op {op.name} has no operand '{found[1]}'",
+                where,
+                hint=", ".join(o.name for o in op.operands),
+            )
+        low, high = _number(found[2], where), _number(found[3], where)
+        if not isfinite(low) or not isfinite(high) or low >= high:
+            raise UserError(
+                f"{found[2]}..{found[3]} is no range", where, hint="two numbers, the lesser first"
+            )
+        operand.domain = Domain(low, high, not found[4])
+        at = found.end()
+
+
+def _error(text: str, where: Location) -> tuple[str, float]:
+    """`f32 1.5`."""
+    element, _, ulps = text.partition(" ")
+    if element not in COMPUTED_FLOATS or not ulps:
+        raise UserError(f"expected 'element ulps', found '{text}'", where, hint="error f32 1.5, f64 1.1")
+    error = _number(ulps, where)
+    if not error >= 0.5:
+        raise UserError(f"no rounding errs by only {ulps} units in the last place", where)
+    return element, error
+
+
+def _point(op: OpText, text: str, where: Location) -> tuple[tuple[float, ...], float]:
+    """`-0.0 = -inf`, or with two operands `0 -1 = inf`."""
+    given, equals, result = text.partition("=")
+    numbers = tuple(_number(n, where) for n in given.split())
+    if not equals or len(numbers) != len(op.operands):
+        raise UserError(
+            f"expected {len(op.operands)} numbers, '=' and the result, found '{text}'",
+            where,
+            hint="at 0 = -inf, 1 = 0",
+        )
+    return numbers, _number(result.strip(), where)
 
 
 def _bind(op: OpText, variables: dict[str, Constraint], where: Location) -> None:
@@ -209,6 +285,16 @@ def _finish(op: OpText) -> None:
         raise UserError(f"op {op.name} has no 'doc' line", op.location)
     if not op.example:
         raise UserError(f"op {op.name} has no 'example' line", op.location)
+    if "math" in op.traits and {"f32", "f64"} - {element for element, _ in op.errors}:
+        raise UserError(
+            f"op {op.name} is of the math library, but does not say its error in f32 and f64",
+            op.location,
+            hint="error f32 1.5, f64 1.5",
+        )
+    if "flat" in op.traits and "stops" in op.traits:
+        raise UserError(f"op {op.name} is either flat or stops gradients", op.location)
+    if op.function and op.function != "none" and not op.function.isidentifier():
+        raise UserError(f"'{op.function}' is no name of a function", op.location)
     if not op.form:
         for operand in op.operands:
             op.form += [",", f"${operand.name}"] if op.form else [f"${operand.name}"]

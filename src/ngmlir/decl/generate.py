@@ -6,9 +6,11 @@ the files, `--check` says when they are stale.
 from __future__ import annotations
 
 import keyword
+import re
 import sys
 from pathlib import Path
 
+from ..ir.definition import EVERYWHERE
 from .dialect_text import AttributeText, DialectText, OperandText, OpText, read_dialect
 from .home import folder
 
@@ -54,7 +56,7 @@ def module_text(dialect: DialectText) -> str:
         "",
         "from ..ir.attributes import Attribute",
         "from ..ir.core import Op, Region, Value",
-        "from ..ir.definition import AttributeField, Constraint, OpDefinition, Operand",
+        "from ..ir.definition import AttributeField, Constraint, Domain, OpDefinition, Operand",
         "from ..ir.types import Type",
         "from . import fields, rules",
         "",
@@ -81,7 +83,13 @@ def _constraint(item: OperandText) -> str:
 
 def _operand(item: OperandText) -> str:
     extra = f', "{item.variable}"' if item.variable else (', ""' if item.variadic else "")
-    return f'Operand("{item.name}", {_constraint(item)}{extra}{", True" if item.variadic else ""})'
+    domain = f", domain=Domain{tuple(item.domain)!r}" if item.domain != EVERYWHERE else ""
+    return f'Operand("{item.name}", {_constraint(item)}{extra}{", True" if item.variadic else ""}{domain})'
+
+
+def _points(op: OpText) -> str:
+    """Numbers as Python has them, infinities and NaN too."""
+    return re.sub(r"\b(inf|nan)\b", r'float("\1")', repr(tuple(op.points)))
 
 
 def _field(item: AttributeText) -> str:
@@ -107,8 +115,12 @@ def _class(op: OpText) -> list[str]:
     lines += [f"        traits=frozenset({sorted(op.traits)!r}),"]
     if op.rule:
         lines += [f"        rule=rules.{op.rule},"]
+    lines += [f"        form={tuple(op.form)!r},"]
+    if op.errors:
+        lines += [f"        errors={tuple(op.errors)!r},"]
+    if op.points:
+        lines += [f"        points={_points(op)},"]
     lines += [
-        f"        form={tuple(op.form)!r},",
         f"        doc={op.doc!r},",
         f"        example={op.example!r},",
         "    )",

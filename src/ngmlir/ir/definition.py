@@ -88,6 +88,17 @@ class Constraint:
         return not self.element or ELEMENTS[self.element](element_type(type))
 
 
+class Domain(NamedTuple):
+    """What numbers an operand is given: ordinary ones in [low, high], and with `special` all special ones too."""
+
+    low: float = -4.0
+    high: float = 4.0
+    special: bool = True
+
+
+EVERYWHERE = Domain()
+
+
 @dataclass(frozen=True)
 class Operand:
     """An operand or result: `variable` names a type shared with the others that carry the same name."""
@@ -96,6 +107,7 @@ class Operand:
     constraint: Constraint
     variable: str = ""
     variadic: bool = False
+    domain: Domain = EVERYWHERE
 
 
 @dataclass(frozen=True)
@@ -121,6 +133,8 @@ class OpDefinition:
     traits: frozenset[str] = frozenset()
     rule: Rule | None = None  # gives the result types; None = they follow from the signature
     form: tuple[str, ...] = ()  # the printed form between the op's name and its types
+    errors: tuple[tuple[str, float], ...] = ()  # by element type: the largest in units in the last place
+    points: tuple[tuple[tuple[float, ...], float], ...] = ()  # operands and the result that they must give
     doc: str = ""
     example: str = ""
 

@@ -2,7 +2,7 @@
 """The gradient of each op, written on verbs: a rule makes more of the same graph, so gradients of gradients work.
 
 A rule gets the op's operands and results and `delta`, the gradient with respect to its first result, and gives
-one gradient per operand (None: no gradient flows there). Ops of `NO_GRADIENT` are flat, or not on numbers.
+one gradient per operand (None: no gradient flows there). An op whose traits say `flat` or `stops` needs no rule.
 Where an op has a kink, the rule takes a side: the gradient of `max` goes to every element that is the greatest,
 that of `maximum` to neither side of a tie, that of `absolute` at 0 is 0.
 """
@@ -96,15 +96,9 @@ Rule = Callable[[GradientVerbs[V], Applied[V], V], Sequence["V | None"]]
 #: Op name -> its rule.
 GRADIENTS: dict[str, Rule[Any]] = {}
 
-#: Ops through which no gradient flows.
+#: Ops through which no gradient flows: they are flat, or their entry in `dialects/` stops it.
 NO_GRADIENT = frozenset(
-    f"ng.{name}"
-    for name in (
-        "constant iota sign floor ceil round trunc bitwise_not floor_divide remainder "
-        "bitwise_and bitwise_or bitwise_xor shift_left shift_right_logical shift_right_arithmetic "
-        "equal not_equal less less_equal greater greater_equal bitcast one_hot any all argmax argmin "
-        "random_bits random_uniform random_normal"
-    ).split()
+    name for name, op in ng.OPS.items() if op.definition and op.definition.traits & {"flat", "stops"}
 )
 
 

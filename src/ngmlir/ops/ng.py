@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeVar
 
 from ..ir.attributes import Attribute
 from ..ir.core import Op, Region, Value
-from ..ir.definition import AttributeField, Constraint, OpDefinition, Operand
+from ..ir.definition import AttributeField, Constraint, Domain, OpDefinition, Operand
 from ..ir.types import Type
 from . import fields, rules
 
@@ -30,7 +30,7 @@ class ConstantOp(Op):
         attributes=(
             AttributeField("value", "literal", None, False),
         ),
-        traits=frozenset(['constant', 'pure', 'stated']),
+        traits=frozenset(['constant', 'flat', 'pure', 'stated']),
         rule=rules.constant,
         form=('$value',),
         doc='A number or an array known while compiling; floats are bits, so -0.0 and every NaN keep theirs.',
@@ -56,7 +56,7 @@ class IotaOp(Op):
         attributes=(
             AttributeField("dimension", "i64", None, False),
         ),
-        traits=frozenset(['pure', 'stated']),
+        traits=frozenset(['flat', 'pure', 'stated']),
         rule=rules.iota,
         form=(),
         doc='The position of each element along one dimension.',
@@ -129,8 +129,9 @@ class SignOp(Op):
         results=(
             Operand("result", Constraint("value(signed)", "value", "signed"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$input',),
+        points=(((-0.0,), -0.0), ((float("inf"),), 1.0), ((-float("inf"),), -1.0)),
         doc='-1, 0 or 1; of floats -0.0 and NaN stay as they are.',
         example='%r = ng.sign %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -172,13 +173,14 @@ class ReciprocalOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.25, 4.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'pure']),
         form=('$input',),
+        points=(((-0.0,), -float("inf")), ((-float("inf"),), -0.0)),
         doc='One divided by the operand.',
         example='%r = ng.reciprocal %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -196,13 +198,14 @@ class SqrtOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 16.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'pure']),
         form=('$input',),
+        points=(((-0.0,), -0.0), ((-1.0,), float("nan")), ((float("inf"),), float("inf"))),
         doc='The square root, correctly rounded; NaN below zero; sqrt(-0.0) = -0.0.',
         example='%r = ng.sqrt %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -220,7 +223,7 @@ class RsqrtOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 16.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
@@ -251,6 +254,8 @@ class ExpOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.1), ('f64', 1.1)),
+        points=(((-float("inf"),), 0.0), ((float("inf"),), float("inf")), ((0.0,), 1.0)),
         doc='e to the power of the operand.',
         example='%r = ng.exp %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -275,6 +280,8 @@ class Exp2Op(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.1), ('f64', 1.1)),
+        points=(((-float("inf"),), 0.0), ((float("inf"),), float("inf")), ((3.0,), 8.0)),
         doc='2 to the power of the operand.',
         example='%r = ng.exp2 %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -299,6 +306,8 @@ class Expm1Op(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.6), ('f64', 2.0)),
+        points=(((-0.0,), -0.0), ((-float("inf"),), -1.0), ((float("inf"),), float("inf"))),
         doc='exp(x) - 1 without cancellation near 0.',
         example='%r = ng.expm1 %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -316,13 +325,15 @@ class LogOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 100.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.0), ('f64', 1.2)),
+        points=(((0.0,), -float("inf")), ((-0.0,), -float("inf")), ((-1.0,), float("nan")), ((1.0,), 0.0), ((float("inf"),), float("inf"))),
         doc='The natural logarithm; -inf at zero, NaN below.',
         example='%r = ng.log %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -340,13 +351,15 @@ class Log2Op(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 100.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.7), ('f64', 1.5)),
+        points=(((0.0,), -float("inf")), ((-1.0,), float("nan")), ((8.0,), 3.0)),
         doc='The logarithm to base 2.',
         example='%r = ng.log2 %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -364,13 +377,15 @@ class Log10Op(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.1, 100.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.9), ('f64', 1.6)),
+        points=(((0.0,), -float("inf")), ((-1.0,), float("nan")), ((100.0,), 2.0)),
         doc='The logarithm to base 10.',
         example='%r = ng.log10 %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -388,13 +403,15 @@ class Log1pOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-0.9, 4.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.5), ('f64', 1.8)),
+        points=(((-0.0,), -0.0), ((-1.0,), -float("inf")), ((-2.0,), float("nan"))),
         doc='log(1 + x) without cancellation near 0.',
         example='%r = ng.log1p %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -419,6 +436,8 @@ class SinOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.7), ('f64', 1.7)),
+        points=(((float("inf"),), float("nan")), ((-0.0,), -0.0)),
         doc='The sine of radians; NaN at infinity.',
         example='%r = ng.sin %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -443,6 +462,8 @@ class CosOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.7), ('f64', 1.7)),
+        points=(((-float("inf"),), float("nan")), ((0.0,), 1.0)),
         doc='The cosine of radians; NaN at infinity.',
         example='%r = ng.cos %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -460,13 +481,15 @@ class TanOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-1.5, 1.5, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 3.0), ('f64', 2.0)),
+        points=(((float("inf"),), float("nan")), ((-0.0,), -0.0)),
         doc='The tangent of radians; NaN at infinity.',
         example='%r = ng.tan %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -484,13 +507,15 @@ class AsinOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-1.0, 1.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 2.4), ('f64', 2.4)),
+        points=(((1.5,), float("nan")), ((-0.0,), -0.0)),
         doc='The arcsine; NaN outside [-1, 1].',
         example='%r = ng.asin %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -508,13 +533,15 @@ class AcosOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-1.0, 1.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.3), ('f64', 1.3)),
+        points=(((-1.5,), float("nan")), ((1.0,), 0.0)),
         doc='The arccosine; NaN outside [-1, 1].',
         example='%r = ng.acos %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -539,6 +566,8 @@ class AtanOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.7), ('f64', 1.7)),
+        points=(((float("inf"),), 1.5707963267948966), ((-0.0,), -0.0)),
         doc='The arctangent.',
         example='%r = ng.atan %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -563,6 +592,8 @@ class SinhOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 2.0), ('f64', 2.3)),
+        points=(((-float("inf"),), -float("inf")), ((-0.0,), -0.0)),
         doc='The hyperbolic sine.',
         example='%r = ng.sinh %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -587,6 +618,8 @@ class CoshOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 2.0), ('f64', 1.8)),
+        points=(((-float("inf"),), float("inf")), ((0.0,), 1.0)),
         doc='The hyperbolic cosine.',
         example='%r = ng.cosh %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -611,6 +644,8 @@ class TanhOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 2.5), ('f64', 2.6)),
+        points=(((float("inf"),), 1.0), ((-float("inf"),), -1.0), ((-0.0,), -0.0)),
         doc='The hyperbolic tangent.',
         example='%r = ng.tanh %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -635,6 +670,8 @@ class AsinhOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.9), ('f64', 2.3)),
+        points=(((-float("inf"),), -float("inf")), ((-0.0,), -0.0)),
         doc='The inverse hyperbolic sine.',
         example='%r = ng.asinh %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -652,13 +689,15 @@ class AcoshOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(1.1, 8.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 2.6), ('f64', 2.8)),
+        points=(((0.5,), float("nan")), ((1.0,), 0.0), ((float("inf"),), float("inf"))),
         doc='The inverse hyperbolic cosine; NaN below 1.',
         example='%r = ng.acosh %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -676,13 +715,15 @@ class AtanhOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+            Operand("input", Constraint("value(float)", "value", "float"), "T", domain=Domain(-0.95, 0.95, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 2.1), ('f64', 2.3)),
+        points=(((1.0,), float("inf")), ((2.0,), float("nan")), ((-0.0,), -0.0)),
         doc='The inverse hyperbolic tangent; NaN outside [-1, 1].',
         example='%r = ng.atanh %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -707,6 +748,8 @@ class SigmoidOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 2.5), ('f64', 2.5)),
+        points=(((-float("inf"),), 0.0), ((float("inf"),), 1.0), ((0.0,), 0.5)),
         doc='The logistic function 1 / (1 + exp(-x)).',
         example='%r = ng.sigmoid %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -731,6 +774,8 @@ class ErfOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
+        errors=(('f32', 1.9), ('f64', 1.9)),
+        points=(((float("inf"),), 1.0), ((-float("inf"),), -1.0), ((-0.0,), -0.0)),
         doc='The error function.',
         example='%r = ng.erf %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -753,7 +798,7 @@ class FloorOp(Op):
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$input',),
         doc='The next integer below, as a float.',
         example='%r = ng.floor %a : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -777,7 +822,7 @@ class CeilOp(Op):
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$input',),
         doc='The next integer above, as a float.',
         example='%r = ng.ceil %a : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -801,8 +846,9 @@ class RoundOp(Op):
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$input',),
+        points=(((0.5,), 0.0), ((1.5,), 2.0), ((-0.5,), -0.0)),
         doc='The nearest integer, ties to even, as a float.',
         example='%r = ng.round %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -825,7 +871,7 @@ class TruncOp(Op):
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$input',),
         doc='The integer part, as a float.',
         example='%r = ng.trunc %a : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -849,7 +895,7 @@ class BitwiseNotOp(Op):
         results=(
             Operand("result", Constraint("value(bits)", "value", "bits"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$input',),
         doc='Every bit changed; of i1 the logical not.',
         example='%r = ng.bitwise_not %a : tensor<4xi32>',
@@ -956,13 +1002,14 @@ class DivideOp(Op):
         name,
         operands=(
             Operand("lhs", Constraint("value(float)", "value", "float"), "T"),
-            Operand("rhs", Constraint("value(float)", "value", "float"), "T"),
+            Operand("rhs", Constraint("value(float)", "value", "float"), "T", domain=Domain(0.5, 4.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
         traits=frozenset(['elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
+        points=(((1.0, -0.0), -float("inf")), ((0.0, 0.0), float("nan"))),
         doc='The quotient, correctly rounded.',
         example='%r = ng.divide %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -984,13 +1031,13 @@ class FloorDivideOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
-            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-50.0, 50.0, True)),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(0.5, 4.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
         doc='The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(lhs / rhs), less 1 where that leaves a remainder of the wrong sign; f16 and bf16 by way of f32.',
         example='%r = ng.floor_divide %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -1013,13 +1060,13 @@ class RemainderOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
-            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-50.0, 50.0, True)),
+            Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(0.5, 4.0, True)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'pure', 'stops']),
         form=('$lhs', ',', '$rhs'),
         doc='lhs - floor_divide(lhs, rhs) * rhs, with the sign of rhs; of an integer by zero 0. Of floats rounded once, and lhs itself where the quotient rounds to zero; f16 and bf16 by way of f32.',
         example='%r = ng.remainder %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -1042,7 +1089,7 @@ class PowerOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("lhs", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(0.1, 4.0, True)),
             Operand("rhs", Constraint("value(numeric)", "value", "numeric"), "T"),
         ),
         results=(
@@ -1050,6 +1097,8 @@ class PowerOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$lhs', ',', '$rhs'),
+        errors=(('f32', 1.7), ('f64', 1.3)),
+        points=(((float("nan"), 0.0), 1.0), ((1.0, float("nan")), 1.0), ((0.0, -1.0), float("inf")), ((-0.0, -1.0), -float("inf")), ((-8.0, 0.5), float("nan")), ((-2.0, 3.0), -8.0)),
         doc="lhs to the power of rhs: of floats as C's pow; of integers modulo their width, and to a negative power 0, or as 1 and -1 say.",
         example='%r = ng.power %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -1079,6 +1128,7 @@ class MaximumOp(Op):
         ),
         traits=frozenset(['commutative', 'elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
+        points=(((-0.0, 0.0), 0.0), ((float("nan"), -float("inf")), float("nan")), ((float("inf"), float("nan")), float("nan"))),
         doc='The greater; NaN if either is NaN; +0.0 is greater than -0.0.',
         example='%r = ng.maximum %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -1108,6 +1158,7 @@ class MinimumOp(Op):
         ),
         traits=frozenset(['commutative', 'elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
+        points=(((-0.0, 0.0), -0.0), ((float("nan"), -float("inf")), float("nan")), ((float("inf"), float("nan")), float("nan"))),
         doc='The lesser; NaN if either is NaN; -0.0 is less than +0.0.',
         example='%r = ng.minimum %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -1137,6 +1188,8 @@ class Atan2Op(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$lhs', ',', '$rhs'),
+        errors=(('f32', 1.8), ('f64', 1.8)),
+        points=(((0.0, -1.0), 3.141592653589793), ((-0.0, -1.0), -3.141592653589793), ((0.0, 0.0), 0.0), ((-0.0, 0.0), -0.0), ((1.0, 0.0), 1.5707963267948966)),
         doc='The angle of the point (rhs, lhs).',
         example='%r = ng.atan2 %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -1193,7 +1246,7 @@ class BitwiseAndOp(Op):
         results=(
             Operand("result", Constraint("value(bits)", "value", "bits"), "T"),
         ),
-        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        traits=frozenset(['commutative', 'elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
         doc='Bitwise and; of i1 the logical and.',
         example='%r = ng.bitwise_and %a, %b : tensor<4xi32>',
@@ -1222,7 +1275,7 @@ class BitwiseOrOp(Op):
         results=(
             Operand("result", Constraint("value(bits)", "value", "bits"), "T"),
         ),
-        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        traits=frozenset(['commutative', 'elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
         doc='Bitwise or; of i1 the logical or.',
         example='%r = ng.bitwise_or %a, %b : tensor<4xi32>',
@@ -1251,7 +1304,7 @@ class BitwiseXorOp(Op):
         results=(
             Operand("result", Constraint("value(bits)", "value", "bits"), "T"),
         ),
-        traits=frozenset(['commutative', 'elementwise', 'pure']),
+        traits=frozenset(['commutative', 'elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
         doc='Bitwise xor; of i1 the logical xor.',
         example='%r = ng.bitwise_xor %a, %b : tensor<4xi32>',
@@ -1280,7 +1333,7 @@ class ShiftLeftOp(Op):
         results=(
             Operand("result", Constraint("value(integer)", "value", "integer"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
         doc='Bits moved up, zeros in; by the width or more: 0.',
         example='%r = ng.shift_left %a, %b : tensor<4xi32>',
@@ -1309,7 +1362,7 @@ class ShiftRightLogicalOp(Op):
         results=(
             Operand("result", Constraint("value(integer)", "value", "integer"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
         doc='Bits moved down, zeros in; by the width or more: 0.',
         example='%r = ng.shift_right_logical %a, %b : tensor<4xi32>',
@@ -1338,7 +1391,7 @@ class ShiftRightArithmeticOp(Op):
         results=(
             Operand("result", Constraint("value(integer)", "value", "integer"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
         doc='Bits moved down, copies of the sign in (of an unsigned type: zeros); by the width or more: all sign.',
         example='%r = ng.shift_right_arithmetic %a, %b : tensor<4xi32>',
@@ -1367,7 +1420,7 @@ class EqualOp(Op):
         results=(
             Operand("result", Constraint("value(bool)", "value", "bool")),
         ),
-        traits=frozenset(['commutative', 'compare', 'elementwise', 'pure']),
+        traits=frozenset(['commutative', 'compare', 'elementwise', 'flat', 'pure']),
         rule=rules.compare,
         form=('$lhs', ',', '$rhs'),
         doc='true where equal; NaN equals nothing.',
@@ -1397,7 +1450,7 @@ class NotEqualOp(Op):
         results=(
             Operand("result", Constraint("value(bool)", "value", "bool")),
         ),
-        traits=frozenset(['commutative', 'compare', 'elementwise', 'pure']),
+        traits=frozenset(['commutative', 'compare', 'elementwise', 'flat', 'pure']),
         rule=rules.compare,
         form=('$lhs', ',', '$rhs'),
         doc='true where not equal; NaN differs from everything, itself too.',
@@ -1427,7 +1480,7 @@ class LessOp(Op):
         results=(
             Operand("result", Constraint("value(bool)", "value", "bool")),
         ),
-        traits=frozenset(['compare', 'elementwise', 'pure']),
+        traits=frozenset(['compare', 'elementwise', 'flat', 'pure']),
         rule=rules.compare,
         form=('$lhs', ',', '$rhs'),
         doc='true where lhs < rhs; false with NaN.',
@@ -1457,7 +1510,7 @@ class LessEqualOp(Op):
         results=(
             Operand("result", Constraint("value(bool)", "value", "bool")),
         ),
-        traits=frozenset(['compare', 'elementwise', 'pure']),
+        traits=frozenset(['compare', 'elementwise', 'flat', 'pure']),
         rule=rules.compare,
         form=('$lhs', ',', '$rhs'),
         doc='true where lhs <= rhs; false with NaN.',
@@ -1487,7 +1540,7 @@ class GreaterOp(Op):
         results=(
             Operand("result", Constraint("value(bool)", "value", "bool")),
         ),
-        traits=frozenset(['compare', 'elementwise', 'pure']),
+        traits=frozenset(['compare', 'elementwise', 'flat', 'pure']),
         rule=rules.compare,
         form=('$lhs', ',', '$rhs'),
         doc='true where lhs > rhs; false with NaN.',
@@ -1517,7 +1570,7 @@ class GreaterEqualOp(Op):
         results=(
             Operand("result", Constraint("value(bool)", "value", "bool")),
         ),
-        traits=frozenset(['compare', 'elementwise', 'pure']),
+        traits=frozenset(['compare', 'elementwise', 'flat', 'pure']),
         rule=rules.compare,
         form=('$lhs', ',', '$rhs'),
         doc='true where lhs >= rhs; false with NaN.',
@@ -1610,7 +1663,7 @@ class CastOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(element)", "value", "element")),
+            Operand("input", Constraint("value(element)", "value", "element"), domain=Domain(-4.0, 4.0, False)),
         ),
         results=(
             Operand("result", Constraint("value(element)", "value", "element")),
@@ -1635,12 +1688,12 @@ class BitcastOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(element)", "value", "element")),
+            Operand("input", Constraint("value(element)", "value", "element"), domain=Domain(-4.0, 4.0, False)),
         ),
         results=(
             Operand("result", Constraint("value(element)", "value", "element")),
         ),
-        traits=frozenset(['elementwise', 'pure', 'stated']),
+        traits=frozenset(['elementwise', 'pure', 'stated', 'stops']),
         rule=rules.bitcast,
         form=('$input',),
         doc='The same bits as another element type of the same width.',
@@ -2051,7 +2104,7 @@ class OneHotOp(Op):
         attributes=(
             AttributeField("axis", "i64", None, False),
         ),
-        traits=frozenset(['pure', 'stated']),
+        traits=frozenset(['flat', 'pure', 'stated']),
         rule=rules.one_hot,
         form=('$indices', 'axis', '$axis'),
         doc='A new axis with 1 at the index and 0 elsewhere; all 0 for an index out of range.',
@@ -2117,7 +2170,7 @@ class SumOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(numeric)", "value", "numeric")),
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), domain=Domain(-4.0, 4.0, False)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric")),
@@ -2149,7 +2202,7 @@ class ProductOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(numeric)", "value", "numeric")),
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), domain=Domain(-2.0, 2.0, False)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric")),
@@ -2245,7 +2298,7 @@ class MeanOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(float)", "value", "float")),
+            Operand("input", Constraint("value(float)", "value", "float"), domain=Domain(-4.0, 4.0, False)),
         ),
         results=(
             Operand("result", Constraint("value(float)", "value", "float")),
@@ -2285,7 +2338,7 @@ class AnyOp(Op):
         attributes=(
             AttributeField("axes", "i64s", None, False),
         ),
-        traits=frozenset(['pure', 'reduction']),
+        traits=frozenset(['flat', 'pure', 'reduction']),
         rule=rules.reduce,
         form=('$input', 'axes', '$axes'),
         doc='true if any is true.',
@@ -2317,7 +2370,7 @@ class AllOp(Op):
         attributes=(
             AttributeField("axes", "i64s", None, False),
         ),
-        traits=frozenset(['pure', 'reduction']),
+        traits=frozenset(['flat', 'pure', 'reduction']),
         rule=rules.reduce,
         form=('$input', 'axes', '$axes'),
         doc='true if all are true.',
@@ -2349,7 +2402,7 @@ class ArgmaxOp(Op):
         attributes=(
             AttributeField("axes", "i64s", None, False),
         ),
-        traits=frozenset(['pure', 'stated']),
+        traits=frozenset(['flat', 'pure', 'stated']),
         rule=rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
         doc="The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins.",
@@ -2381,7 +2434,7 @@ class ArgminOp(Op):
         attributes=(
             AttributeField("axes", "i64s", None, False),
         ),
-        traits=frozenset(['pure', 'stated']),
+        traits=frozenset(['flat', 'pure', 'stated']),
         rule=rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
         doc="The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins.",
@@ -2405,7 +2458,7 @@ class CumulativeSumOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-4.0, 4.0, False)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
@@ -2446,7 +2499,7 @@ class CumulativeProductOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T"),
+            Operand("input", Constraint("value(numeric)", "value", "numeric"), "T", domain=Domain(-2.0, 2.0, False)),
         ),
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
@@ -2569,8 +2622,8 @@ class DotOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("lhs", Constraint("tensor(numeric)", "tensor", "numeric")),
-            Operand("rhs", Constraint("tensor(numeric)", "tensor", "numeric")),
+            Operand("lhs", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-4.0, 4.0, False)),
+            Operand("rhs", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-4.0, 4.0, False)),
         ),
         results=(
             Operand("result", Constraint("tensor(numeric)", "tensor", "numeric")),
@@ -2626,7 +2679,7 @@ class RandomBitsOp(Op):
         results=(
             Operand("result", Constraint("value(integer)", "value", "integer")),
         ),
-        traits=frozenset(['pure', 'stated']),
+        traits=frozenset(['pure', 'stated', 'stops']),
         rule=rules.random_bits,
         form=('$key',),
         doc='Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4. The block number fills counter words 0 (low half) and 1 (high half), the stream key[1] words 2 and 3 likewise, the seed key[0] both key words. The same key gives the same bits on every target.',
@@ -2651,7 +2704,7 @@ class RandomUniformOp(Op):
         results=(
             Operand("result", Constraint("tensor(float)", "tensor", "float")),
         ),
-        traits=frozenset(['pure', 'stated']),
+        traits=frozenset(['pure', 'stated', 'stops']),
         rule=rules.random,
         form=('$key',),
         doc='Uniform in [0, 1): the upper n bits of random_bits times 2^-n, where n is 24 for f32, 32 for f64, 11 for f16 and 8 for bf16.',
@@ -2676,7 +2729,7 @@ class RandomNormalOp(Op):
         results=(
             Operand("result", Constraint("tensor(float)", "tensor", "float")),
         ),
-        traits=frozenset(['pure', 'stated']),
+        traits=frozenset(['pure', 'stated', 'stops']),
         rule=rules.random,
         form=('$key',),
         doc='Normal with mean 0 and deviation 1, by Box and Muller: sqrt(-2 log(u + 2^-n)) cos(2 pi v), where u and v are uniform numbers of n bits from words 2i and 2i + 1 of the stream. f16 and bf16 are computed in f32 and rounded once.',
@@ -2759,7 +2812,7 @@ class CrossEntropyOp(Op):
         name,
         operands=(
             Operand("logits", Constraint("tensor(float)", "tensor", "float"), "T"),
-            Operand("targets", Constraint("tensor(float)", "tensor", "float"), "T"),
+            Operand("targets", Constraint("tensor(float)", "tensor", "float"), "T", domain=Domain(0.0, 1.0, True)),
         ),
         results=(
             Operand("result", Constraint("tensor(float)", "tensor", "float")),

@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeVar
 
 from ..ir.attributes import Attribute
 from ..ir.core import Op, Region, Value
-from ..ir.definition import AttributeField, Constraint, OpDefinition, Operand
+from ..ir.definition import AttributeField, Constraint, Domain, OpDefinition, Operand
 from ..ir.types import Type
 from . import fields, rules
 

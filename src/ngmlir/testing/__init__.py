@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 8: helpers for tests of programs that use ngmlir: executors, derivative checks, random tensors."""
+"""Rank 8: helpers for tests of programs and ops: executors, derivative checks, random tensors, numbers to try an op on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from .execution import (
     executor,
     numeric_derivative,
 )
+from .numbers import ordinary_numbers, special_numbers
 from .random import RandomTensorGenerator
 
 __all__ = [
@@ -19,4 +20,6 @@ __all__ = [
     "check_derivative",
     "executor",
     "numeric_derivative",
+    "ordinary_numbers",
+    "special_numbers",
 ]
