@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dialect text to Python: op classes, and the verbs that build ops. `python -m ngmlir.decl.generate` writes
-the files, `--check` says when they are stale.
+"""Dialect text to Python: op classes, the verbs that build ops, and the graph functions of elementwise ops.
+
+`python -m ngmlir.decl.generate` writes the files, `--check` says when they are stale.
 """
 
 from __future__ import annotations
@@ -217,12 +218,67 @@ def _free_result(op: OpText) -> str:
     return "many" if len(op.results) > 1 or op.results[0].variadic else "one"
 
 
+def functions_text(dialect: DialectText) -> str:
+    """The graph functions of the elementwise ops: of one or two operands of one type, broadcast by axis name."""
+    made = {op.function or op.name: how for op in dialect.ops if (how := _function(op))}
+    names = ", ".join(sorted({how[0] for how in made.values()}))
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        f"# Generated from dialects/{dialect.name}.ngd by `python -m ngmlir.decl.generate`; do not edit.",
+        '"""Elementwise functions, one for each op. Results have float32 elements unless `dtype` says otherwise; operands are',
+        "matched by axis name. Comparisons give `bool` tensors, which count as 0 and 1 wherever numbers are needed.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Any",
+        "",
+        "from ..tensor import Tensor",
+        f"from .applying import {names}",
+        "",
+        "__all__ = [",
+        *[f'    "{name}",' for name in sorted(made)],
+        "]",
+    ]
+    for name, (how, parameters, call, doc) in made.items():
+        lines += [
+            "",
+            "",
+            f"def {name}({parameters}) -> Tensor:",
+            f'    """{doc}"""',
+            f"    return {how}({call})",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _function(op: OpText) -> tuple[str, str, str, str] | None:
+    """How the graph function applies the op, its parameters, what it hands on, and its docstring; None without one."""
+    if "elementwise" not in op.traits or "stated" in op.traits or op.function == "none":
+        return None
+    kinds = {o.constraint.element for o in op.operands}
+    if len(op.operands) > 2 or len({o.variable or o.name for o in op.operands}) != 1:
+        return None
+    bits = kinds <= {"bits", "integer", "bool"}
+    doc, names = op.doc, ["x", "y"][: len(op.operands)]
+    for operand, name in zip(op.operands, names, strict=True):
+        doc = re.sub(rf"\b{operand.name}\b", name, doc) if operand.name != "input" else doc
+    if len(names) == 1:
+        how = "unary_bits" if bits else "unary"
+    else:
+        how = "compare" if "compare" in op.traits else "binary_bits" if bits else "binary"
+    # A function of floats alone has no other type to ask for, but by its operand.
+    typed = not bits and (len(names) == 2 or kinds != {"float"})
+    parameters = ", ".join([*(f"{n}: Any" for n in names), *(["dtype: Any = None"] if typed else [])])
+    return how, parameters, ", ".join([f'"{op.name}"', *names, *(["dtype"] if typed else [])]), doc
+
+
 def generated() -> dict[Path, str]:
     """Path -> wanted text of every generated file."""
-    ops = Path(__file__).parents[1] / "ops"
-    return {
-        ops / f"{name}.py": module_text(read_dialect(folder("dialects") / f"{name}.ngd")) for name in DIALECTS
-    }
+    package = Path(__file__).parents[1]
+    dialects = {name: read_dialect(folder("dialects") / f"{name}.ngd") for name in DIALECTS}
+    files = {package / "ops" / f"{name}.py": module_text(dialect) for name, dialect in dialects.items()}
+    files[package / "op_graph" / "functions" / "elementwise.py"] = functions_text(dialects["ng"])
+    return files
 
 
 def main(arguments: list[str]) -> int:

@@ -15,7 +15,7 @@ from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
 from .building import BUILDING
 from .errors import IncompatibleAxesError, NotDifferentiable, fail, limit
 from .functions.coerce import broadcast, check_lengths
-from .functions.elementwise import StopGradientOp
+from .functions.composed import StopGradientOp
 from .node import Op, closure, sources_first
 from .regions import ControlOp, ResultOp
 from .state import ReadOp, SequentialOp

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -26,7 +26,7 @@ def special_numbers(element: Type) -> Array:
         found = [0, 1, 2, 3, 5, 7, 8, 31, 32, 64, 100]
         found += [ends.max, ends.max - 1, ends.max // 2, ends.min, ends.min + 1]
         return np.array([*found, *([-1, -2, -3, -7] if ends.min else [])], dtype)
-    info: Any = ml_dtypes.finfo(dtype)
+    info = cast(Any, ml_dtypes.finfo(dtype))
     tiny, least, most, step = (float(n) for n in (info.tiny, info.smallest_subnormal, info.max, info.eps))
     ordinary = [0.0, 1.0, 2.0, 0.5, 1.5, 2.5, 3.0, 7.0, 0.1, 1 / 3, 0.7, 10.0, 88.0, 100.0, 1e-3, 0.0625]
     edges = [np.inf, most, most / 2, tiny, tiny * 1.5, least, 3 * least, 1 + step, 1 - step / 2, 1 / step]

@@ -1,92 +1,127 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise functions. Results have float32 elements unless `dtype` says otherwise; operands are matched by
-axis name. Comparisons give `bool` tensors, which count as 0 and 1 wherever numbers are needed."""
+# Generated from dialects/ng.ngd by `python -m ngmlir.decl.generate`; do not edit.
+"""Elementwise functions, one for each op. Results have float32 elements unless `dtype` says otherwise; operands are
+matched by axis name. Comparisons give `bool` tensors, which count as 0 and 1 wherever numbers are needed.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from ...ir.types import FloatType, i1
-from ...ops.ng import BitcastOp
-from ..errors import UserError, fail
 from ..tensor import Tensor
-from ..values import as_op, element_of
-from ..verbs import VERBS
-from ..verbs import cast as cast_elements
-from .coerce import align, broadcast, common_element, floating, operand, result_axes, result_element
+from .applying import binary, binary_bits, compare, unary, unary_bits
 
-
-def unary(name: str, x: Any, dtype: Any = None) -> Tensor:
-    return getattr(VERBS, name)(floating(x, dtype))
-
-
-def _binary(name: str, x: Any, y: Any, dtype: Any) -> Tensor:
-    element = result_element(dtype)
-    return getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))
-
-
-def _compare(name: str, x: Any, y: Any, dtype: Any) -> Tensor:
-    element = common_element(x, y)
-    truth = getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))
-    return truth if dtype is None else cast_elements(truth, element_of(dtype))
-
-
-# ---- one operand
+__all__ = [
+    "absolute",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floordivide",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "not_equal",
+    "power",
+    "reciprocal",
+    "round",
+    "rsqrt",
+    "shift_left",
+    "shift_right",
+    "shift_right_logical",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+]
 
 
 def negative(x: Any, dtype: Any = None) -> Tensor:
-    """-x."""
+    """The sign changed; of integers modulo their width."""
     return unary("negative", x, dtype)
 
 
 def absolute(x: Any, dtype: Any = None) -> Tensor:
-    """The magnitude."""
+    """The magnitude; the smallest signed integer stays as it is."""
     return unary("absolute", x, dtype)
 
 
 def sign(x: Any, dtype: Any = None) -> Tensor:
-    """-1, 0 or 1."""
+    """-1, 0 or 1; of floats -0.0 and NaN stay as they are."""
     return unary("sign", x, dtype)
 
 
 def square(x: Any, dtype: Any = None) -> Tensor:
-    """x * x."""
+    """The product with itself."""
     return unary("square", x, dtype)
 
 
+def reciprocal(x: Any) -> Tensor:
+    """One divided by the operand."""
+    return unary("reciprocal", x)
+
+
 def sqrt(x: Any) -> Tensor:
-    """The square root."""
+    """The square root, correctly rounded; NaN below zero; sqrt(-0.0) = -0.0."""
     return unary("sqrt", x)
 
 
 def rsqrt(x: Any) -> Tensor:
-    """1 / sqrt(x)."""
+    """One divided by the square root: reciprocal(sqrt(x)), two roundings."""
     return unary("rsqrt", x)
 
 
-def reciprocal(x: Any) -> Tensor:
-    """1 / x."""
-    return unary("reciprocal", x)
-
-
 def exp(x: Any) -> Tensor:
-    """e ** x."""
+    """e to the power of the operand."""
     return unary("exp", x)
 
 
 def exp2(x: Any) -> Tensor:
-    """2 ** x."""
+    """2 to the power of the operand."""
     return unary("exp2", x)
 
 
 def expm1(x: Any) -> Tensor:
-    """exp(x) - 1, exact near 0."""
+    """exp(x) - 1 without cancellation near 0."""
     return unary("expm1", x)
 
 
 def log(x: Any) -> Tensor:
-    """The natural logarithm."""
+    """The natural logarithm; -inf at zero, NaN below."""
     return unary("log", x)
 
 
@@ -101,41 +136,32 @@ def log10(x: Any) -> Tensor:
 
 
 def log1p(x: Any) -> Tensor:
-    """log(1 + x), exact near 0."""
+    """log(1 + x) without cancellation near 0."""
     return unary("log1p", x)
 
 
-#: Below this, `safelog` does not go.
-safelog_cutoff = 50.0
-
-
-def safelog(x: Any, limit: float = -safelog_cutoff) -> Tensor:
-    """The logarithm, held above `limit`: max(log(x + exp(limit)), limit)."""
-    return maximum(log(add(x, math.exp(limit))), limit)
-
-
 def sin(x: Any) -> Tensor:
-    """The sine."""
+    """The sine of radians; NaN at infinity."""
     return unary("sin", x)
 
 
 def cos(x: Any) -> Tensor:
-    """The cosine."""
+    """The cosine of radians; NaN at infinity."""
     return unary("cos", x)
 
 
 def tan(x: Any) -> Tensor:
-    """The tangent."""
+    """The tangent of radians; NaN at infinity."""
     return unary("tan", x)
 
 
 def asin(x: Any) -> Tensor:
-    """The arcsine."""
+    """The arcsine; NaN outside [-1, 1]."""
     return unary("asin", x)
 
 
 def acos(x: Any) -> Tensor:
-    """The arccosine."""
+    """The arccosine; NaN outside [-1, 1]."""
     return unary("acos", x)
 
 
@@ -165,12 +191,12 @@ def asinh(x: Any) -> Tensor:
 
 
 def acosh(x: Any) -> Tensor:
-    """The inverse hyperbolic cosine."""
+    """The inverse hyperbolic cosine; NaN below 1."""
     return unary("acosh", x)
 
 
 def atanh(x: Any) -> Tensor:
-    """The inverse hyperbolic tangent."""
+    """The inverse hyperbolic tangent; NaN outside [-1, 1]."""
     return unary("atanh", x)
 
 
@@ -180,216 +206,140 @@ def erf(x: Any) -> Tensor:
 
 
 def floor(x: Any) -> Tensor:
-    """The next integer below."""
+    """The next integer below, as a float."""
     return unary("floor", x)
 
 
 def ceil(x: Any) -> Tensor:
-    """The next integer above."""
+    """The next integer above, as a float."""
     return unary("ceil", x)
 
 
 def round(x: Any) -> Tensor:
-    """The nearest integer, ties to even."""
+    """The nearest integer, ties to even, as a float."""
     return unary("round", x)
 
 
 def trunc(x: Any) -> Tensor:
-    """The integer part."""
+    """The integer part, as a float."""
     return unary("trunc", x)
 
 
-# ---- two operands
+def bitwise_not(x: Any) -> Tensor:
+    """Every bit changed; of i1 the logical not."""
+    return unary_bits("bitwise_not", x)
 
 
 def add(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x + y."""
-    return _binary("add", x, y, dtype)
+    """The sum; of integers modulo their width."""
+    return binary("add", x, y, dtype)
 
 
 def subtract(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x - y."""
-    return _binary("subtract", x, y, dtype)
+    """The difference; of integers modulo their width."""
+    return binary("subtract", x, y, dtype)
 
 
 def multiply(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x * y."""
-    return _binary("multiply", x, y, dtype)
+    """The product; of integers modulo their width."""
+    return binary("multiply", x, y, dtype)
 
 
 def divide(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x / y."""
-    return _binary("divide", x, y, dtype)
+    """The quotient, correctly rounded."""
+    return binary("divide", x, y, dtype)
 
 
 def floordivide(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The quotient rounded down."""
-    return _binary("floor_divide", x, y, dtype)
+    """The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(x / y), less 1 where that leaves a remainder of the wrong sign; f16 and bf16 by way of f32."""
+    return binary("floor_divide", x, y, dtype)
 
 
 def mod(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The remainder, with the sign of y."""
-    return _binary("remainder", x, y, dtype)
+    """x - floor_divide(x, y) * y, with the sign of y; of an integer by zero 0. Of floats rounded once, and x itself where the quotient rounds to zero; f16 and bf16 by way of f32."""
+    return binary("remainder", x, y, dtype)
 
 
 def power(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x ** y."""
-    return _binary("power", x, y, dtype)
+    """x to the power of y: of floats as C's pow; of integers modulo their width, and to a negative power 0, or as 1 and -1 say."""
+    return binary("power", x, y, dtype)
 
 
 def maximum(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The greater of two."""
-    return _binary("maximum", x, y, dtype)
+    """The greater; NaN if either is NaN; +0.0 is greater than -0.0."""
+    return binary("maximum", x, y, dtype)
 
 
 def minimum(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The lesser of two."""
-    return _binary("minimum", x, y, dtype)
+    """The lesser; NaN if either is NaN; -0.0 is less than +0.0."""
+    return binary("minimum", x, y, dtype)
 
 
 def atan2(x: Any, y: Any, dtype: Any = None) -> Tensor:
     """The angle of the point (y, x)."""
-    return _binary("atan2", x, y, dtype)
+    return binary("atan2", x, y, dtype)
 
 
 def copysign(x: Any, y: Any, dtype: Any = None) -> Tensor:
     """The magnitude of x with the sign of y."""
-    return _binary("copysign", x, y, dtype)
-
-
-def equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """Whether x and y are equal (`==` compares graph nodes, not their values)."""
-    return _compare("equal", x, y, dtype)
-
-
-def not_equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """Whether x and y differ."""
-    return _compare("not_equal", x, y, dtype)
-
-
-def less(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x < y."""
-    return _compare("less", x, y, dtype)
-
-
-def less_equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x <= y."""
-    return _compare("less_equal", x, y, dtype)
-
-
-def greater(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x > y."""
-    return _compare("greater", x, y, dtype)
-
-
-def greater_equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x >= y."""
-    return _compare("greater_equal", x, y, dtype)
-
-
-# ---- bits and truth
-
-
-def _bits(name: str, x: Any, y: Any) -> Tensor:
-    element = common_element(x, y)
-    if isinstance(element, FloatType):
-        fail(
-            UserError,
-            f"{name} works on integers and bools, not on {element}",
-            "cast with ng.cast(x, 'i32'), or compare first",
-        )
-    return getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))
-
-
-def _truth(x: Any) -> Tensor:
-    x = as_op(x)
-    return x if x.element is i1 else not_equal(x, 0)
+    return binary("copysign", x, y, dtype)
 
 
 def bitwise_and(x: Any, y: Any) -> Tensor:
-    """Bit by bit: in both."""
-    return _bits("bitwise_and", x, y)
+    """Bitwise and; of i1 the logical and."""
+    return binary_bits("bitwise_and", x, y)
 
 
 def bitwise_or(x: Any, y: Any) -> Tensor:
-    """Bit by bit: in one or both."""
-    return _bits("bitwise_or", x, y)
+    """Bitwise or; of i1 the logical or."""
+    return binary_bits("bitwise_or", x, y)
 
 
 def bitwise_xor(x: Any, y: Any) -> Tensor:
-    """Bit by bit: in one only."""
-    return _bits("bitwise_xor", x, y)
-
-
-def bitwise_not(x: Any) -> Tensor:
-    """Every bit changed."""
-    return VERBS.bitwise_not(as_op(x))
+    """Bitwise xor; of i1 the logical xor."""
+    return binary_bits("bitwise_xor", x, y)
 
 
 def shift_left(x: Any, y: Any) -> Tensor:
-    """Bits moved up."""
-    return _bits("shift_left", x, y)
-
-
-def shift_right(x: Any, y: Any) -> Tensor:
-    """Bits moved down; the sign is kept, unless the type is unsigned."""
-    return _bits("shift_right_arithmetic", x, y)
+    """Bits moved up, zeros in; by the width or more: 0."""
+    return binary_bits("shift_left", x, y)
 
 
 def shift_right_logical(x: Any, y: Any) -> Tensor:
-    """Bits moved down, zeros in."""
-    return _bits("shift_right_logical", x, y)
+    """Bits moved down, zeros in; by the width or more: 0."""
+    return binary_bits("shift_right_logical", x, y)
 
 
-def logical_and(x: Any, y: Any) -> Tensor:
-    """Both true (not 0)."""
-    return _bits("bitwise_and", _truth(x), _truth(y))
+def shift_right(x: Any, y: Any) -> Tensor:
+    """Bits moved down, copies of the sign in (of an unsigned type: zeros); by the width or more: all sign."""
+    return binary_bits("shift_right_arithmetic", x, y)
 
 
-def logical_or(x: Any, y: Any) -> Tensor:
-    """One or both true (not 0)."""
-    return _bits("bitwise_or", _truth(x), _truth(y))
+def equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
+    """true where equal; NaN equals nothing."""
+    return compare("equal", x, y, dtype)
 
 
-def logical_not(x: Any) -> Tensor:
-    """True where 0 or false."""
-    return VERBS.bitwise_not(_truth(x))
+def not_equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
+    """true where not equal; NaN differs from everything, itself too."""
+    return compare("not_equal", x, y, dtype)
 
 
-# ---- other
+def less(x: Any, y: Any, dtype: Any = None) -> Tensor:
+    """true where x < y; false with NaN."""
+    return compare("less", x, y, dtype)
 
 
-def where(condition: Any, x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x where the condition holds, else y."""
-    condition = _truth(condition)
-    same = isinstance(x, Tensor) and isinstance(y, Tensor) and x.element is y.element
-    element = x.element if same and dtype is None else result_element(dtype)
-    x, y = align(operand(x, element), operand(y, element))
-    axes = result_axes(x.axes, condition.axes)
-    return VERBS.select(broadcast(condition, axes), broadcast(x, axes), broadcast(y, axes))
+def less_equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
+    """true where x <= y; false with NaN."""
+    return compare("less_equal", x, y, dtype)
 
 
-def fma(x: Any, y: Any, z: Any, dtype: Any = None) -> Tensor:
-    """x * y + z, rounded once."""
-    element = result_element(dtype)
-    x, y = align(operand(x, element), operand(y, element))
-    z = operand(z, element)
-    axes = result_axes(x.axes, z.axes)
-    return VERBS.fma(broadcast(x, axes), broadcast(y, axes), broadcast(z, axes))
+def greater(x: Any, y: Any, dtype: Any = None) -> Tensor:
+    """true where x > y; false with NaN."""
+    return compare("greater", x, y, dtype)
 
 
-def bitcast(x: Tensor, dtype: Any) -> Tensor:
-    """The same bits as other elements of the same width."""
-    return VERBS.stated(BitcastOp, [x], {}, x.axes, element_of(dtype))
-
-
-class StopGradientOp(Tensor):
-    """The value of its argument, to which no gradient flows."""
-
-    is_alias = True
-
-
-def stop_gradient(x: Any) -> Tensor:
-    """x, as a constant for derivatives."""
-    x = as_op(x)
-    return StopGradientOp([x], None, x.axes, x.element)
+def greater_equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
+    """true where x >= y; false with NaN."""
+    return compare("greater_equal", x, y, dtype)

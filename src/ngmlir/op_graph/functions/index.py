@@ -14,7 +14,7 @@ from ..values import as_op
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
 from .coerce import broadcast, result_element
-from .elementwise import stop_gradient
+from .composed import stop_gradient
 
 
 def _indices(x: Any) -> Tensor:

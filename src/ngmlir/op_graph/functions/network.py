@@ -15,20 +15,10 @@ from ..errors import AxisNotFound, UnmatchedAxesError, fail
 from ..tensor import Tensor, as_tensor
 from ..values import as_op
 from ..verbs import VERBS
+from .applying import unary
 from .coerce import broadcast, floating, result_axes
-from .elementwise import (
-    add,
-    exp,
-    greater_equal,
-    log1p,
-    maximum,
-    multiply,
-    negative,
-    safelog,
-    subtract,
-    unary,
-    where,
-)
+from .composed import safelog, where
+from .elementwise import add, exp, greater_equal, log1p, maximum, multiply, negative, subtract
 from .reductions import compute_reduction_axes, sum
 
 

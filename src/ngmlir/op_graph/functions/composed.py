@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise functions whose form does not follow from an op: of several ops, of mixed types, or of no op at all."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...ir.types import i1
+from ...ops.ng import BitcastOp
+from ..tensor import Tensor
+from ..values import as_op, element_of
+from ..verbs import VERBS
+from .applying import binary_bits
+from .coerce import align, broadcast, operand, result_axes, result_element
+from .elementwise import add, log, maximum, not_equal
+
+#: Below this, `safelog` does not go.
+safelog_cutoff = 50.0
+
+
+def safelog(x: Any, limit: float = -safelog_cutoff) -> Tensor:
+    """The logarithm, held above `limit`: max(log(x + exp(limit)), limit)."""
+    return maximum(log(add(x, math.exp(limit))), limit)
+
+
+def _truth(x: Any) -> Tensor:
+    x = as_op(x)
+    return x if x.element is i1 else not_equal(x, 0)
+
+
+def logical_and(x: Any, y: Any) -> Tensor:
+    """Both true (not 0)."""
+    return binary_bits("bitwise_and", _truth(x), _truth(y))
+
+
+def logical_or(x: Any, y: Any) -> Tensor:
+    """One or both true (not 0)."""
+    return binary_bits("bitwise_or", _truth(x), _truth(y))
+
+
+def logical_not(x: Any) -> Tensor:
+    """True where 0 or false."""
+    return VERBS.bitwise_not(_truth(x))
+
+
+# ---- other
+
+
+def where(condition: Any, x: Any, y: Any, dtype: Any = None) -> Tensor:
+    """x where the condition holds, else y."""
+    condition = _truth(condition)
+    same = isinstance(x, Tensor) and isinstance(y, Tensor) and x.element is y.element
+    element = x.element if same and dtype is None else result_element(dtype)
+    x, y = align(operand(x, element), operand(y, element))
+    axes = result_axes(x.axes, condition.axes)
+    return VERBS.select(broadcast(condition, axes), broadcast(x, axes), broadcast(y, axes))
+
+
+def fma(x: Any, y: Any, z: Any, dtype: Any = None) -> Tensor:
+    """x * y + z, rounded once."""
+    element = result_element(dtype)
+    x, y = align(operand(x, element), operand(y, element))
+    z = operand(z, element)
+    axes = result_axes(x.axes, z.axes)
+    return VERBS.fma(broadcast(x, axes), broadcast(y, axes), broadcast(z, axes))
+
+
+def bitcast(x: Tensor, dtype: Any) -> Tensor:
+    """The same bits as other elements of the same width."""
+    return VERBS.stated(BitcastOp, [x], {}, x.axes, element_of(dtype))
+
+
+class StopGradientOp(Tensor):
+    """The value of its argument, to which no gradient flows."""
+
+    is_alias = True
+
+
+def stop_gradient(x: Any) -> Tensor:
+    """x, as a constant for derivatives."""
+    x = as_op(x)
+    return StopGradientOp([x], None, x.axes, x.element)
