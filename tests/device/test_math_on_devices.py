@@ -10,6 +10,7 @@ from ngmlir.compiler import compile_artifact, resolve
 from ngmlir.ir.core import Module
 from ngmlir.ir.literals import dtype_of
 from ngmlir.ir.types import FloatType
+from ngmlir.ops import ng
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
 from ngmlir.passes.expand_math import MATH, expand_math
@@ -23,7 +24,9 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.5, 1e30, -1e20, 1e-4
 
 def program(name: str, element: str) -> Module:
     type = f"tensor<{SIZE}x{element}>"
-    operands = "%x, %y" if name in ("power", "atan2") else "%x"
+    definition = ng.OPS[f"ng.{name}"].definition
+    assert definition is not None
+    operands = ", ".join(["%x", "%y"][: len(definition.operands)])
     return from_text(
         f"func.func @main(%x: {type}, %y: {type}) -> {type} {{ %r = ng.{name} {operands} : {type} return %r : {type} }}"
     )

@@ -48,6 +48,29 @@ def assert_close(got: Sequence[Array], wanted: Sequence[Array], scale: float = 1
         _report(near, ours, theirs, f"{what}: result {i}")
 
 
+def assert_within(got: Sequence[Array], wanted: Sequence[Array], ulps: int, what: str = "") -> None:
+    """Floats at most `ulps` units in the last place apart, NaN where NaN is wanted, zeros with their sign; all else the same."""
+    _assert_alike(got, wanted, what)
+    for i, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):
+        if not is_number(ours):
+            assert_same_bits([ours], [theirs], f"{what}: result {i}")
+            continue
+        a, b = _ordered(ours), _ordered(theirs)
+        with np.errstate(over="ignore"):
+            near = np.where(a > b, a - b, b - a).astype(np.uint64) <= ulps
+        nan = np.isnan(ours), np.isnan(theirs)
+        zero = (ours == 0) & (theirs == 0)
+        near &= ~zero | (np.signbit(ours) == np.signbit(theirs))
+        _report(np.where(nan[0] | nan[1], nan[0] & nan[1], near), ours, theirs, f"{what}: result {i}")
+
+
+def _ordered(array: Array) -> Array:
+    """Floats as integers in the same order, one apart where they are neighbours."""
+    bits = np.ascontiguousarray(array).view(f"i{array.itemsize}").reshape(array.shape).astype(np.int64)
+    lowest = np.int64(-1) << (8 * array.itemsize - 1)
+    return np.where(bits < 0, lowest - bits, bits)
+
+
 def largest_number(of: Module, arrays: Sequence[Array]) -> float:
     """The largest finite number among all values that @main computes."""
     main = of.lookup("main")
