@@ -9,11 +9,13 @@ from math import inf, prod
 import numpy as np
 from growing import Fact, Maker, is_bool, is_float, is_integer
 from hypothesis import strategies as st
+from reach import ELEMENTWISE, ops_on, reach
 
 from ngmlir.ir.attributes import AxesAttr
-from ngmlir.ir.core import Value
+from ngmlir.ir.core import Op, Value
 from ngmlir.ir.elements import elements
 from ngmlir.ir.types import (
+    FloatType,
     IntegerType,
     TensorType,
     Type,
@@ -34,16 +36,6 @@ from ngmlir.ops import ng
 
 #: Whole numbers up to here are exact in the type that sums are made in.
 WHOLE: dict[Type, int] = {f16: 2**24, bf16: 2**24, f32: 2**24, f64: 2**53}
-
-SAME = ["negative", "absolute"]
-STEPS = ["sign", "floor", "ceil", "round", "trunc"]
-MATH = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-        "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf"]  # fmt: skip
-#: Of those, bounded and without steep places: a last bit more or less stays one.
-GENTLE = ["sin", "cos", "atan", "tanh", "sigmoid", "erf"]
-COMPARE = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
-BITS = ["bitwise_and", "bitwise_or", "bitwise_xor"]
-SHIFTS = ["shift_left", "shift_right_logical", "shift_right_arithmetic"]
 
 
 def _source(m: Maker) -> None:
@@ -66,92 +58,54 @@ def _random(m: Maker) -> None:
         m.add(m.builder.random_uniform(key, type=m.type(m.pick([f32, f64, f16]))), Fact(1))
 
 
-def _unary(m: Maker) -> None:
-    x = m.value()
-    fact = m.facts[x]
-    if is_bool(x):
-        m.add(m.builder.bitwise_not(x), fact)
-        return
-    if is_integer(x):
-        signed = not element_type(x.type).unsigned  # type: ignore[attr-defined]
-        name: str = m.pick(["absolute", "square", "bitwise_not", *(["negative", "sign"] if signed else [])])
-        m.add(getattr(m.builder, name)(x))
-        return
-    options = list(SAME)
-    if fact.bound <= 1e3:
-        options.append("square")
-    if not fact.rough:
-        options += [*STEPS, "reciprocal", "sqrt", "rsqrt"]
-    if not m.exact:
-        options += GENTLE if fact.rough else [n for n in MATH if fact.bound <= 8 or n in GENTLE]
-    name = m.pick(options)
-    made = getattr(m.builder, name)(x)
-    match name:
-        case "negative" | "absolute" | "sign" | "floor" | "ceil" | "round" | "trunc":
-            whole = fact.whole or (name in STEPS and fact.bound < inf)
-            m.add(made, Fact(fact.bound + 1 if name in STEPS else fact.bound, whole, fact.rough))
-        case "square":
-            m.add(made, Fact(fact.bound**2, fact.whole, fact.rough))
-        case "reciprocal" | "sqrt" | "rsqrt":
-            m.add(made)
-        case _:
-            steep = {"exp", "exp2", "expm1", "sinh", "cosh"}
-            m.add(made, Fact(2 if name in GENTLE else 3e3 if name in steep else inf, rough=True))
+def _applied(operands: int) -> Callable[[Maker], None]:
+    """An elementwise op of so many operands of one type."""
 
-
-def _binary(m: Maker) -> None:
-    x = m.value()
-    y = m.like(x.type)
-    a, b = m.facts[x], m.facts[y]
-    rough = a.rough or b.rough
-    if is_bool(x):
-        m.add(getattr(m.builder, m.pick(BITS))(x, y), Fact(1, True))
-        return
-    options = ["add", "subtract", "maximum", "minimum"]
-    if is_integer(x):
-        options += ["multiply", "floor_divide", "remainder", "power", *BITS, *SHIFTS]
-    else:
-        if a.bound * b.bound <= 1e4:
-            options += ["multiply", "multiply"]
-        if not rough:
-            options += ["divide", "floor_divide", "remainder"]
-            if b.bound < inf:  # the sign of a NaN is free
-                options.append("copysign")
-            if not m.exact and max(a.bound, b.bound) <= 4:
-                options += ["power", "atan2"]
-    name = m.pick(options)
-    made = getattr(m.builder, name)(x, y)
-    whole = a.whole and b.whole
-    element = element_type(x.type)
-    top = WHOLE[element] if is_float(x) else 2 ** (element.width - 1) - 1  # type: ignore[attr-defined]
-    match name:
-        case "add" | "subtract":
-            bound = a.bound + b.bound
-        case "multiply":
-            bound = a.bound * b.bound
-        case "maximum" | "minimum":
-            bound = max(a.bound, b.bound)
-        case _:
-            bound = inf
-    if is_integer(x) and (bound > top or element.unsigned):  # type: ignore[attr-defined]
-        bound = inf  # it may wrap
-    m.add(made, Fact(bound, whole and bound < inf, rough or (name in ("power", "atan2") and is_float(x))))
-
-
-def _fma(m: Maker) -> None:
-    x = m.value(lambda v: is_float(v) and m.facts[v].bound <= 100)
-    if is_float(x) and m.facts[x].bound <= 100:
-        y, z = m.like(x.type, lambda v: m.facts[v].bound <= 100), m.like(x.type)
-        a, b, c = (m.facts[v] for v in (x, y, z))
-        fact = Fact(
-            a.bound * b.bound + c.bound, a.whole and b.whole and c.whole, a.rough or b.rough or c.rough
+    def recipe(m: Maker) -> None:
+        x = m.value()
+        values = [x, *(x if m.chance(6) else m.like(x.type) for _ in range(operands - 1))]
+        element, facts = element_type(x.type), [m.facts[v] for v in values]
+        rough = any(f.rough for f in facts)
+        bounds = tuple(f.bound for f in facts)
+        options = [op for op in ops_on(element, operands) if _fits(m, op, element, facts)]
+        if not options:
+            return
+        op = m.pick(options)
+        known = reach(op, element, bounds)
+        whole = known.bound < inf and (
+            known.makes_whole or (known.keeps_whole and all(f.whole for f in facts))
         )
-        m.add(m.builder.fma(x, y, z), fact)
+        (made,) = m.builder.build(op, values, {})
+        m.add(made, Fact(known.bound, whole, rough or may_err(op, element)))
+
+    return recipe
+
+
+def may_err(op: type[Op], element: Type) -> bool:
+    assert op.definition is not None
+    return bool(op.definition.errors) and isinstance(element, FloatType)
+
+
+def _fits(m: Maker, op: type[Op], element: Type, facts: Sequence[Fact]) -> bool:
+    """Whether the result is the same, or nearly, whoever computes it."""
+    bounds = tuple(f.bound for f in facts)
+    known = reach(op, element, bounds)
+    if not isinstance(element, FloatType):
+        return True
+    if known.sign_of_nan and inf in bounds:
+        return False
+    if may_err(op, element) and (m.exact or (max(bounds) > 8 and known.slope > 2)):
+        return False
+    if any(f.rough for f in facts):
+        # What a last bit moves must stay small beside the result.
+        return known.bound <= 1e6 and known.slope <= max(1.2, 4 * known.bound / max(bounds))
+    return known.bound <= 1e6 or known.bound == inf
 
 
 def _compare(m: Maker) -> None:
     x = m.value(m.smooth)
-    m.add(getattr(m.builder, m.pick(COMPARE))(x, m.like(x.type, m.smooth)), Fact(1, True))
+    compare = m.pick([op for op in ELEMENTWISE if "compare" in op.definition.traits])  # type: ignore[union-attr]
+    m.add(m.builder.build(compare, [x, m.like(x.type, m.smooth)], {})[0], Fact(1, True))
 
 
 def _select(m: Maker) -> None:
@@ -288,6 +242,10 @@ def _reduce(m: Maker) -> None:
         options.append("product")
     if is_float(x) and count and (not summed.rough or not m.exact):
         options.append("mean")
+    others = _others("reduction", "any all sum product max min mean", x)
+    if others and not m.exact and not fact.rough:
+        m.add(m.builder.build(m.pick(others), [x], {"axes": axes})[0], Fact(rough=True))
+        return
     name = m.pick(options)
     made = getattr(m.builder, name)(x, axes=axes)
     match name:
@@ -299,6 +257,16 @@ def _reduce(m: Maker) -> None:
             m.add(made)
         case _:
             m.add(made, fact if count else Fact())
+
+
+def _others(trait: str, known: str, x: Value) -> list[type[Op]]:
+    """Ops of a family of which nothing is known here."""
+    return [
+        op
+        for name, op in ng.OPS.items()
+        if op.definition and trait in op.definition.traits and name[3:] not in known.split()
+        if op.definition.operands[0].constraint.accepts(x.type)
+    ]
 
 
 def _summed(x: Value, fact: Fact, count: int) -> Fact:
@@ -433,17 +401,17 @@ def _network(m: Maker) -> None:
         return
     if 0 in [shape_of(x.type)[a] for a in axes]:
         return
-    name = m.pick(["softmax", "log_softmax", "cross_entropy"])
-    if name == "cross_entropy":
+    op = m.pick([ng.CrossEntropyOp, *_others("row", "", x)])
+    if op is ng.CrossEntropyOp:
         targets = m.like(x.type, lambda v: m.facts[v].bound <= 4)
         m.add(m.builder.cross_entropy(x, targets, axes=axes), Fact(1e4, rough=True))
     else:
-        made = getattr(m.builder, name)(x, axes=axes)
-        m.add(made, Fact(1 if name == "softmax" else 300, rough=True))
+        (made,) = m.builder.build(op, [x], {"axes": axes})
+        m.add(made, Fact(1 if op is ng.SoftmaxOp else 300, rough=True))
 
 
 RECIPES: list[Callable[[Maker], None]] = [
-    _binary, _unary, _binary, _broadcast, _reduce, _reduce, _reshape, _transpose, _source, _fma, _compare, _select, _cast,
+    _applied(2), _applied(1), _applied(2), _broadcast, _reduce, _reduce, _reshape, _transpose, _source, _applied(3), _compare, _select, _cast,
     _bitcast, _slice, _pad, _concatenate, _dot, _dot, _gather, _one_hot, _position, _cumulative, _network, _network, _iota,
     _random, _cast_axes,
 ]  # fmt: skip
