@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ngmlir.ir.literals import type_of_dtype
+from ngmlir.ir.types import TensorType
+from ngmlir.ops.meaning import MEANING
+from ngmlir.ops.ng import OPS
 from ngmlir.runtime.buffers import DTYPES
 
 #: Writes the result of some arrays into the last of them.
@@ -91,34 +95,31 @@ class _Cases:
 
     # -- elementwise -------------------------------------------------------------------------------------
 
-    def unary(self, name: str, numpy: Numpy, kind: str = "f32", low: float = -4.0, high: float = 4.0) -> None:
-        type = ((self.elements,), kind)
-        family = "math" if name in _MATH else "unary"
-        tolerance = {"f16": 4e-3, "f64": 1e-12}.get(kind, 2e-5)
-        self.add(
-            family, f"{name}_{kind}", [type], type, f"  %r = ng.{name} %a : {tensor(type)}",
-            lambda a, out: numpy(a, out=out), [numbers(type, low, high)], tolerance=tolerance,
-        )  # fmt: skip
+    def elementwise_op(self, name: str, kind: str, *ranges: tuple[float, float]) -> None:
+        """An op on operands of one type, from its domain or from other ranges."""
+        definition = OPS[f"ng.{name}"].definition
+        assert definition is not None
+        numpy = _NUMPY.get(name, getattr(np, name, None))
+        count, line = len(definition.operands), (self.elements,)
+        type, result = (line, kind), (line, "i1" if "compare" in definition.traits else kind)
+        given = ranges or [(o.domain.low, o.domain.high) for o in definition.operands]
+        values = [numbers(type, low, high) for low, high in given]
+        if "compare" in definition.traits:
+            family, types = "compare", f"({', '.join([tensor(type)] * count)}) -> {tensor(result)}"
+        else:
+            family, types = ("math" if definition.errors else ("unary", "binary")[count - 1]), tensor(type)
 
-    def binary(
-        self, name: str, numpy: Numpy, kind: str = "f32", low: float = -4.0, high: float = 4.0
-    ) -> None:
-        type = ((self.elements,), kind)
-        values = [numbers(type, low, high), numbers(type, low, high)]
-        if name in ("floor_divide", "remainder"):
-            values[1][values[1] == 0] = 3
-        family = "math" if name in _MATH else "binary"
-        self.add(
-            family, f"{name}_{kind}", [type, type], type, f"  %r = ng.{name} %a, %b : {tensor(type)}",
-            lambda a, b, out: numpy(a, b, out=out), values, tolerance=4e-3 if kind == "f16" else 2e-5,
-        )  # fmt: skip
+        def call(*arrays: np.ndarray) -> None:
+            if numpy is None:
+                np.copyto(arrays[-1], MEANING[f"ng.{name}"](None, arrays[:-1]))  # type: ignore[arg-type]
+            else:
+                numpy(*arrays[:-1], out=arrays[-1])
 
-    def compare(self, name: str, numpy: Numpy, kind: str) -> None:
-        type, result = ((self.elements,), kind), ((self.elements,), "i1")
+        body = f"  %r = ng.{name} {', '.join(['%a', '%b'][:count])} : {types}"
+        # What NumPy has no function for is beside the reference, and so in a family of its own.
         self.add(
-            "compare", f"{name}_{kind}", [type, type], result,
-            f"  %r = ng.{name} %a, %b : ({tensor(type)}, {tensor(type)}) -> {tensor(result)}",
-            lambda a, b, out: numpy(a, b, out=out),
+            family if numpy is not None else "reference", f"{name}_{kind}", [type] * count, result, body, call, values,
+            tolerance={"f16": 4e-3, "f64": 1e-12}.get(kind, 2e-5),
         )  # fmt: skip
 
     def cast(self, source: str, target: str) -> None:
@@ -130,33 +131,19 @@ class _Cases:
         )  # fmt: skip
 
     def elementwise(self) -> None:
-        for name, (numpy, low, high) in _UNARY.items():
-            self.unary(name, numpy, "f32", low, high)
-        for name in (*sorted(_MATH & _UNARY.keys()), "sqrt", "floor"):
-            numpy, low, high = _UNARY[name]
-            self.unary(name, numpy, "f64", low, high)
-            self.unary(name, numpy, "f16", low, high)
-        for kind in ("i32", "i8"):
-            self.unary("absolute", np.absolute, kind, -100, 100)
-            self.unary("negative", np.negative, kind, -100, 100)
-        for name, numpy in _BINARY.items():
-            self.binary(name, numpy)
-        for kind in ("f32", "f64", "f16"):
-            self.binary("power", np.power, kind, low=0.1)
-            self.binary("atan2", np.arctan2, kind)
-        for kind in ("f64", "f16", "i32", "i8"):
-            self.binary("add", np.add, kind)
-            self.binary("multiply", np.multiply, kind)
-            self.binary("maximum", np.maximum, kind)
-        for kind in ("i8", "i16", "i32", "i64", "ui32"):
-            self.binary("floor_divide", np.floor_divide, kind, -100, 100)
-        self.binary("remainder", np.remainder, "i32", -100, 100)
-        self.binary("remainder", np.remainder, "f32")
-        self.binary("bitwise_and", np.bitwise_and, "i32", -100, 100)
-        self.binary("shift_left", np.left_shift, "i32", 0, 16)
-        for kind in ("f32", "f64", "i32", "i8"):
-            self.compare("less", np.less, kind)
-        self.compare("equal", np.equal, "f32")
+        chosen = dict.fromkeys((name, "f32") for name in _on("f32"))
+        chosen |= dict.fromkeys((name, "i32") for name in _on("i32") if name not in _on("f32"))
+        for name in _on("f32"):
+            if OPS[f"ng.{name}"].definition.errors:  # type: ignore[union-attr]
+                chosen |= {(name, "f64"): None, (name, "f16"): None}
+        chosen |= dict.fromkeys(tuple(pair.split("_on_")) for pair in _BESIDES.split())  # type: ignore[arg-type]
+        for name, kind in chosen:
+            if kind[0] in "iu" and name.startswith("shift"):
+                self.elementwise_op(name, kind, (-100, 100), (0, 16))
+            elif kind[0] in "iu" and name in ("floor_divide", "remainder"):
+                self.elementwise_op(name, kind, (-100, 100), (1, 100))
+            else:
+                self.elementwise_op(name, kind)
         for source, target in _CASTS:
             self.cast(source, target)
         self.select("f32")
@@ -523,34 +510,42 @@ def _rsqrt(a: np.ndarray, out: np.ndarray) -> None:
     np.reciprocal(out, out=out)
 
 
+def _shifted_down(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    np.right_shift(a.view(np.uint32), b.view(np.uint32), out=out.view(np.uint32))
+
+
 def _mean(a: np.ndarray, axis: tuple[int, ...], out: np.ndarray) -> None:
     np.add.reduce(a, axis=axis, out=out)
     np.divide(out, out.dtype.type(prod(a.shape[d] for d in axis)), out=out)
 
 
-#: op -> NumPy's function, and the range of its arguments.
-_UNARY: dict[str, tuple[Numpy, float, float]] = {
-    "negative": (np.negative, -4, 4), "absolute": (np.absolute, -4, 4), "sign": (np.sign, -4, 4),
-    "square": (np.square, -4, 4), "reciprocal": (np.reciprocal, 0.5, 4), "sqrt": (np.sqrt, 0, 4),
-    "rsqrt": (_rsqrt, 0.1, 4), "floor": (np.floor, -4, 4), "ceil": (np.ceil, -4, 4), "round": (np.rint, -4, 4),
-    "trunc": (np.trunc, -4, 4), "exp": (np.exp, -10, 10), "exp2": (np.exp2, -10, 10), "expm1": (np.expm1, -4, 4),
-    "log": (np.log, 0.1, 100), "log2": (np.log2, 0.1, 100), "log10": (np.log10, 0.1, 100),
-    "log1p": (np.log1p, -0.9, 4), "sin": (np.sin, -10, 10), "cos": (np.cos, -10, 10), "tan": (np.tan, -1.5, 1.5),
-    "asin": (np.arcsin, -1, 1), "acos": (np.arccos, -1, 0.9), "atan": (np.arctan, -4, 4),
-    "sinh": (np.sinh, -4, 4), "cosh": (np.cosh, -4, 4), "tanh": (np.tanh, -4, 4),
-    "asinh": (np.arcsinh, -4, 4), "acosh": (np.arccosh, 1.1, 4), "atanh": (np.arctanh, -0.9, 0.9),
-    "sigmoid": (_sigmoid, -4, 4),
+#: NumPy's best way where it is no function of the op's own name.
+_NUMPY: dict[str, Numpy] = {
+    "rsqrt": _rsqrt, "sigmoid": _sigmoid, "round": np.rint, "shift_left": np.left_shift,
+    "shift_right_logical": _shifted_down, "shift_right_arithmetic": np.right_shift,
+    "softplus": lambda a, out: np.logaddexp(a, 0, out=out),
 }  # fmt: skip
 
-_BINARY: dict[str, Numpy] = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
-    "maximum": np.maximum, "minimum": np.minimum, "copysign": np.copysign, "floor_divide": np.floor_divide,
-}  # fmt: skip
+#: What is measured beside every op in f32 (or i32), and every function of the math library in f64 and f16.
+_BESIDES = """
+sqrt_on_f64 sqrt_on_f16 floor_on_f64 floor_on_f16 absolute_on_i32 absolute_on_i8 negative_on_i32 negative_on_i8
+add_on_f64 add_on_f16 add_on_i32 add_on_i8 multiply_on_f64 multiply_on_f16 multiply_on_i32 multiply_on_i8
+maximum_on_f64 maximum_on_f16 maximum_on_i32 maximum_on_i8 floor_divide_on_i8 floor_divide_on_i16 floor_divide_on_i32
+floor_divide_on_i64 floor_divide_on_ui32 remainder_on_i32 less_on_f64 less_on_i32 less_on_i8
+"""
 
-_MATH = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid"
-    " power atan2".split()
-)
+
+def _on(kind: str) -> list[str]:
+    """The elementwise ops of one or two operands of this type."""
+    type = TensorType((1,), type_of_dtype(DTYPES[kind]))
+    return [
+        name[3:]
+        for name, op in OPS.items()
+        for definition in [op.definition]
+        if definition is not None and "elementwise" in definition.traits and "stated" not in definition.traits
+        if len(definition.operands) < 3 and all(o.constraint.accepts(type) for o in definition.operands)
+    ]
+
 
 _CASTS = (
     ("f32", "f64"), ("f64", "f32"), ("f32", "f16"), ("f16", "f32"), ("f32", "i32"), ("i32", "f32"), ("f32", "i8"),
