@@ -175,7 +175,7 @@ def test_functions_err_no_more_than_they_say(element: Type, target: str) -> None
         random = np.random.default_rng(1)
         operands = [
             table.argument(
-                np.concatenate([x, ordinary_numbers(o.domain, TensorType((100,), element), random)]), element
+                np.concatenate([x, ordinary_numbers(o.domain, TensorType((1000,), element), random)]), element
             )
             for o, x in zip(definition.operands, special, strict=True)
         ]

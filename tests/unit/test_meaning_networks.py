@@ -15,7 +15,6 @@ from meaning_helpers import (
     INTEGERS,
     NUMERIC,
     SHAPES,
-    SIGNED,
     is_float,
     made,
     same,
@@ -25,14 +24,17 @@ from meaning_helpers import (
     ulps,
     value,
 )
+from slopes import Example, examples
 
 from ngmlir.ir.core import Block, Op, Region, Value, module
+from ngmlir.ir.literals import type_of_dtype
 from ngmlir.ir.verifier import verify
 from ngmlir.ops import func, ng
 from ngmlir.ops.builder import Builder, function
 from ngmlir.ops.decompositions import DECOMPOSITIONS
 from ngmlir.ops.interpreter import ArrayVerbs, evaluate, run
 from ngmlir.ops.words import from_text
+from ngmlir.testing.numbers import combinations, ordinary_numbers
 
 INF, NAN = math.inf, math.nan
 STEP = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-21, "float64": 2.0**-50}
@@ -97,39 +99,50 @@ def test_softmax_edges(dtype: np.dtype) -> None:
 # ---- decompositions ----------------------------------------------------------------------------------------
 
 
-def unary(op: type[Op], dtypes: tuple[np.dtype, ...] = FLOATS) -> list[Any]:
-    found = [(op, (special(d),), {}, None) for d in dtypes]
-    return found + [(op, (sample(d, s),), {}, None) for d in dtypes for s in SHAPES]
+#: Shapes, and the dimensions along which something is done.
+GROUPS = (((4, 3), [1]), ((4, 3), [0, 1]), ((0, 3), [1]), ((2, 0), [1]), ((2, 3, 5), [0, 2]), ((7,), [0]))
+
+
+def drawn(example: Example) -> tuple[np.ndarray, ...]:
+    """Ordinary numbers for the operands of an example."""
+    op, random = example.op, np.random.default_rng(4)
+    groups = op.definition.operand_groups(len(op.operands)) if op.definition else []
+    domains = [operand.domain for operand, start, stop in groups or [] for _ in range(start, stop)]
+    return tuple(ordinary_numbers(d, o.type, random) for d, o in zip(domains, op.operands, strict=True))
 
 
 def composites() -> list[tuple[type[Op], tuple[np.ndarray, ...], dict[str, Any], Any]]:
     """Ops with operands, attributes and stated type: every composite op, every type, odd shapes."""
-    found: list[Any] = [
-        *unary(ng.SquareOp, NUMERIC),
-        *unary(ng.ReciprocalOp),
-        *unary(ng.RsqrtOp),
-        *unary(ng.SignOp, FLOATS + SIGNED),
+    found: list[Any] = []
+    for name in DECOMPOSITIONS:
+        op = ng.OPS[name]
+        definition = op.definition
+        assert definition is not None
+        operands = definition.operands
+        for dtype in NUMERIC:
+            if not all(o.constraint.accepts(tensor((1,), dtype)) for o in operands):
+                continue
+            if "elementwise" in definition.traits:
+                found.append((op, tuple(combinations([special(dtype)] * len(operands))), {}, None))
+                found += [
+                    (op, tuple(sample(dtype, s, i) for i in range(len(operands))), {}, None) for s in SHAPES
+                ]
+            elif [a.name for a in definition.attributes] == ["axes"]:
+                for shape, axes in GROUPS:
+                    given = [sample(dtype, shape), *(np.abs(sample(dtype, shape, 2)) for _ in operands[1:])]
+                    found.append((op, tuple(given), {"axes": axes}, None))
+    found += [
+        (type(e.op), drawn(e), e.attributes, e.op.results[0].type)
+        for e in examples()
+        if e.op.name in DECOMPOSITIONS
     ]
     key = np.array([123456789123456789, 9876543210987654321], np.uint64)
-    for dtype in FLOATS:
-        grid = np.meshgrid(special(dtype), special(dtype))
-        found += [(op, tuple(g.ravel() for g in grid), {}, None) for op in (ng.FloorDivideOp, ng.RemainderOp)]
-        for shape, axes in (
-            ((4, 3), [1]),
-            ((4, 3), [0, 1]),
-            ((0, 3), [1]),
-            ((2, 0), [1]),
-            ((2, 3, 5), [0, 2]),
-            ((7,), [0]),
-        ):
-            x = sample(dtype, shape)
-            found += [(op, (x,), {"axes": axes}, None) for op in (ng.MeanOp, ng.SoftmaxOp, ng.LogSoftmaxOp)]
-            found.append((ng.CrossEntropyOp, (x, np.abs(sample(dtype, shape, 2))), {"axes": axes}, None))
-        found += [
-            (op, (key,), {}, tensor(s, dtype))
-            for op in (ng.RandomUniformOp, ng.RandomNormalOp)
-            for s in SHAPES
-        ]
+    found += [
+        (op, (key,), {}, tensor(s, dtype))
+        for op in (ng.RandomUniformOp, ng.RandomNormalOp)
+        for dtype in FLOATS
+        for s in SHAPES
+    ]
     found += [(ng.RandomBitsOp, (key,), {}, tensor(s, np.uint32)) for s in SHAPES]
     for dtype in NUMERIC:
         x = sample(dtype, (2, 3))
@@ -151,6 +164,10 @@ def test_every_decomposition_is_tested() -> None:
 
 def close(found: np.ndarray, wanted: np.ndarray, op: type[Op]) -> bool:
     """Bit for bit, or a few last places where a sum may take another order."""
+    assert op.definition is not None
+    if op.definition.errors and is_float(found.dtype):
+        allowed = dict(op.definition.errors).get(str(type_of_dtype(found.dtype)), 0.6) + 1
+        return found.dtype == wanted.dtype and found.shape == wanted.shape and ulps(found, wanted) <= allowed
     if op is ng.RandomNormalOp:  # the product with 2 pi is rounded in the type
         return np.allclose(
             found.astype(float), wanted.astype(float), rtol=1e-2 if found.itemsize == 2 else 1e-5, atol=1e-5
@@ -168,7 +185,9 @@ def test_decompositions_on_arrays_keep_the_meaning() -> None:
     for op, arrays, attributes, type in composites():
         whole = made(op, *arrays, type=type, **attributes)
         parts = DECOMPOSITIONS[op.name](ArrayVerbs(), whole, arrays)
-        assert parts is not None
+        if parts is None:  # it stays as it is
+            assert not is_float(arrays[0].dtype)
+            continue
         assert close(parts[0], evaluate(whole, arrays)[0], op), (op.name, [a.dtype for a in arrays], type)
 
 
@@ -178,7 +197,8 @@ def test_decompositions_on_values_make_good_ir() -> None:
         builder = Builder(block)
         whole = made(op, *arrays, type=type, **attributes)
         results = DECOMPOSITIONS[op.name](builder, whole, block.args)
-        assert results is not None
+        if results is None:
+            continue
         assert [r.type for r in results] == [r.type for r in whole.results]
         builder.end(func.ReturnOp, *results)
         program = module([function("main", block)])

@@ -156,6 +156,7 @@ SLOPES: dict[str, Slope[Any]] = {
     "acosh": lambda v, x, y: v.rsqrt(v.subtract(v.square(x), v.number_like(1, x))),
     "atanh": lambda v, x, y: v.reciprocal(_one_minus_square(v, x)),
     "sigmoid": lambda v, x, y: v.subtract(y, v.square(y)),
+    "softplus": lambda v, x, y: v.sigmoid(x),
     "erf": lambda v, x, y: _scaled(v, 2 / sqrt(pi), v.exp(v.negative(v.square(x)))),
 }
 

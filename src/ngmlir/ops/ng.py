@@ -759,6 +759,32 @@ class SigmoidOp(Op):
         return self.operands[0]
 
 
+class SoftplusOp(Op):
+    """log(1 + exp(x)), for operands of any size. f16 and bf16 are computed in f32 and rounded once."""
+
+    __slots__ = ()
+    name = "ng.softplus"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("value(float)", "value", "float"), "T"),
+        ),
+        traits=frozenset(['elementwise', 'pure']),
+        form=('$input',),
+        errors=(('f32', 2.0), ('f64', 2.4)),
+        points=(((-float("inf"),), 0.0), ((float("inf"),), float("inf"))),
+        doc='log(1 + exp(x)), for operands of any size. f16 and bf16 are computed in f32 and rounded once.',
+        example='%r = ng.softplus %a : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+
 class ErfOp(Op):
     """The error function."""
 
@@ -3040,6 +3066,7 @@ OPS: dict[str, type[Op]] = {
     "ng.acosh": AcoshOp,
     "ng.atanh": AtanhOp,
     "ng.sigmoid": SigmoidOp,
+    "ng.softplus": SoftplusOp,
     "ng.erf": ErfOp,
     "ng.floor": FloorOp,
     "ng.ceil": CeilOp,
@@ -3232,6 +3259,10 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
     def sigmoid(self, input: V) -> V:
         """The logistic function 1 / (1 + exp(-x))."""
         return self.build(SigmoidOp, [input], {})[0]
+
+    def softplus(self, input: V) -> V:
+        """log(1 + exp(x)), for operands of any size. f16 and bf16 are computed in f32 and rounded once."""
+        return self.build(SoftplusOp, [input], {})[0]
 
     def erf(self, input: V) -> V:
         """The error function."""

@@ -33,7 +33,6 @@ from .network import (
     relu,
     sigmoid,
     softmax,
-    softplus,
 )
 from .random import normal, random_bits, uniform
 from .reductions import (
@@ -84,7 +83,7 @@ __all__: list[str] = [
     "expand_dims", "flatten", "flatten_at", "fma", "gather", "gather_elements", "getitem", "iota", "log_softmax",
     "logical_and", "logical_not", "logical_or", "lookuptable", "map_roles", "max", "mean", "min", "normal",
     "one_hot", "pad", "prod", "random_bits", "relu", "safelog", "safelog_cutoff", "scan", "scatter", "set_item",
-    "sigmoid", "slice_along_axis", "softmax", "softplus", "squared_L2", "stack", "stop_gradient", "sum",
+    "sigmoid", "slice_along_axis", "softmax", "squared_L2", "stack", "stop_gradient", "sum",
     "tensor_size", "tensor_slice", "unflatten", "uniform", "variance", "where", "while_loop",
 ]  # fmt: skip
 __all__ += elementwise.__all__

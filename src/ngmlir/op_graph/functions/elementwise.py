@@ -61,6 +61,7 @@ __all__ = [
     "sign",
     "sin",
     "sinh",
+    "softplus",
     "sqrt",
     "square",
     "subtract",
@@ -198,6 +199,11 @@ def acosh(x: Any) -> Tensor:
 def atanh(x: Any) -> Tensor:
     """The inverse hyperbolic tangent; NaN outside [-1, 1]."""
     return unary("atanh", x)
+
+
+def softplus(x: Any) -> Tensor:
+    """log(1 + exp(x)), for operands of any size. f16 and bf16 are computed in f32 and rounded once."""
+    return unary("softplus", x)
 
 
 def erf(x: Any) -> Tensor:

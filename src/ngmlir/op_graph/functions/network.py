@@ -17,8 +17,8 @@ from ..values import as_op
 from ..verbs import VERBS
 from .applying import unary
 from .coerce import broadcast, floating, result_axes
-from .composed import safelog, where
-from .elementwise import add, exp, greater_equal, log1p, maximum, multiply, negative, subtract
+from .composed import safelog
+from .elementwise import add, maximum, multiply, negative, softplus, subtract
 from .reductions import compute_reduction_axes, sum
 
 
@@ -71,14 +71,6 @@ def sigmoid(x: Any) -> Tensor:
 def relu(x: Any) -> Tensor:
     """max(x, 0)."""
     return maximum(x, 0)
-
-
-def softplus(x: Any) -> Tensor:
-    """log(1 + exp(x)), for x of any size."""
-    x = floating(x)
-    # Both choices take the same side at 0, so that the slopes there add up to the true one.
-    above = greater_equal(x, 0)
-    return add(where(above, x, 0), log1p(exp(negative(where(above, x, negative(x))))))
 
 
 def _matched(y: Any, t: Any) -> tuple[Tensor, Tensor]:

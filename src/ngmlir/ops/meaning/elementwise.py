@@ -135,6 +135,10 @@ def erf(x: Array) -> Any:
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(x.astype(np.float64)), np.float64)
 
 
+def softplus(x: Array) -> Any:
+    return np.logaddexp(x, x.dtype.type(0))
+
+
 # ---- bits --------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +207,7 @@ TRANSCENDENTAL: dict[str, Plain] = {
     "atanh": np.arctanh,
     "sigmoid": sigmoid,
     "erf": erf,
+    "softplus": softplus,
     "atan2": np.arctan2,
     "power": np.power,
 }
