@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from ngmlir.decl.home import folder
 from ngmlir.decl.pipeline_text import named_pipelines, read_pipelines, step_names
 from ngmlir.decl.rule_text import Call, Number, Rule, Variable, read_rules
+from ngmlir.llvm.machine import cpu_target
+from ngmlir.ops.words import from_text
 from ngmlir.passes.registry import PASSES
+from ngmlir.rewrite.pipeline import parse_pipeline
 from ngmlir.support.diagnostics import UserError
 
 OPERANDS = {"ng.add": 2, "ng.negative": 1, "ng.select": 3, "ng.if": 1}
@@ -98,3 +103,19 @@ def test_a_wrong_pipeline(tmp_path: Path, text: str, message: str) -> None:
 def test_the_pipelines_name_passes() -> None:
     named_pipelines().check(PASSES)
     assert {"cpu", "gpu"} <= set(named_pipelines().names)
+
+
+def test_pipelines_of_the_document_run(tmp_path: Path) -> None:
+    """Whatever lowering/README.md shows of passes, options and pipelines is taken by the reader and by the passes."""
+    text = (folder("lowering") / "README.md").read_text(encoding="utf-8")
+    section = text[text.index("## `pipelines`") :]
+    path = tmp_path / "pipelines"
+    path.write_text("\n".join(line[4:] for line in section.splitlines() if line.startswith("    ")))
+    shown = read_pipelines(path)
+    shown.check(PASSES)
+    spans = [span for span in re.findall(r"`([^`\n]+)`", text) if re.search(r"\w\{.*\}|ngopt -p", span)]
+    texts = [re.sub(r"^ngopt -p |'", "", span) for span in spans] + [entry.steps for entry in shown.entries]
+    assert len(texts) >= 5
+    given = from_text("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }")
+    for steps in texts:
+        parse_pipeline(named_pipelines().expanded(steps), PASSES).run(given, cpu_target("x86-64-v3"))

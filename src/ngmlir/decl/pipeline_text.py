@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads `lowering/pipelines`: which passes make a program ready for a kind of target, in order.
 
-cpu = shape, prune, fuse, to-kernels{unroll=4}
+loose = shape, prune{assume=nsz}, dead-code
 """
 
 from __future__ import annotations

@@ -21,7 +21,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = get_args(Assumption)
 KINDS = ("float", "integer", "signed", "unsigned", "bool")
 _ENTRY = re.compile(r"(?P<name>\w+)\s*:\s*(?P<pattern>.+?)\s*=>\s*(?P<target>.+)$")
 _CLAUSE = re.compile(r"\s+(assume|when)\b\s*((?:(?!assume\b|when\b)\w+\s*)*)$")
-_NUMBERS = {"inf": float("inf"), "true": True, "false": False}
+_NUMBERS: Mapping[str, float | bool | Literal["ones"]] = {
+    "inf": float("inf"),
+    "true": True,
+    "false": False,
+    "ones": "ones",
+}
 
 
 @dataclass(frozen=True)
@@ -33,9 +38,10 @@ class Variable:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant with this value in every element. A float (written with a point) is one of float type only."""
+    """A constant with this value in every element. A float (written with a point) is one of float type only;
+    "ones" is the integer or i1 of any width in which every bit is set."""
 
-    value: float | int | bool
+    value: float | int | bool | Literal["ones"]
 
     def __eq__(self, other: object) -> bool:
         # -0.0 and 0.0, and 1 and true, are different numbers here.
@@ -151,7 +157,7 @@ def _pattern(node: ast.expr, where: Location, operands: Mapping[str, int]) -> Pa
             return Number(value)
         case ast.UnaryOp(ast.USub(), operand):
             inner = _pattern(operand, where, operands)
-            if isinstance(inner, Number) and not isinstance(inner.value, bool):
+            if isinstance(inner, Number) and not isinstance(inner.value, (bool, str)):
                 return Number(-inner.value)
         case ast.Call(ast.Attribute(ast.Name(dialect), op), arguments, []):
             name = f"{dialect}.{op.rstrip('_')}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from typing import Literal
 
 from ..decl.home import folder
 from ..decl.rule_text import Call, Number, Pattern, Rule, Variable, read_rules
@@ -103,7 +104,7 @@ class _Engine:
             case Variable(name):
                 return bindings[name]
             case Number(value):
-                return builder.number(value, type)
+                return builder.number(number_in(value, element_type(type)), type)
             case Call(name, patterns):
                 cls = WORDS[name]
                 assert cls.definition is not None
@@ -113,7 +114,7 @@ class _Engine:
                 ]
                 wanted = _number_types(cls.definition, operands, type)
                 given = [
-                    builder.number(p.value, t) if isinstance(p, Number) else v
+                    builder.number(number_in(p.value, element_type(t)), t) if isinstance(p, Number) else v
                     for p, t, v in zip(patterns, wanted, operands, strict=True)
                 ]
                 made = build_op(
@@ -178,7 +179,7 @@ def _match_all(
         yield from _match_all(patterns[1:], values[1:], found)
 
 
-def _is_number(value: Value, number: float | int | bool) -> bool:
+def _is_number(value: Value, number: float | int | bool | Literal["ones"]) -> bool:
     """Whether every element of `value` is a constant with the bits of `number`."""
     op = value.owner
     while isinstance(op, Op) and "view" in op.traits:
@@ -188,7 +189,7 @@ def _is_number(value: Value, number: float | int | bool) -> bool:
     element = element_type(op.result.type)
     if not _holds(element, number):
         return False
-    wanted, literal = numeric_literal(number, element), op.attributes["value"]
+    wanted, literal = numeric_literal(number_in(number, element), element), op.attributes["value"]
     if not isinstance(literal, ElementsAttr):
         return literal is wanted
     assert isinstance(wanted, (FloatAttr, IntegerAttr))
@@ -196,8 +197,19 @@ def _is_number(value: Value, number: float | int | bool) -> bool:
     return literal.splat and literal.bits == bits & ((1 << 8 * item_bytes(element)) - 1)
 
 
-def _holds(element: Type, number: float | int | bool) -> bool:
+def number_in(number: float | int | bool | Literal["ones"], element: Type) -> float | int | bool:
+    """`number` as one of this element type."""
+    if number != "ones":
+        return number
+    if element is i1:
+        return True
+    return (1 << element.width) - 1 if isinstance(element, IntegerType) and element.unsigned else -1
+
+
+def _holds(element: Type, number: float | int | bool | Literal["ones"]) -> bool:
     """Whether `number` is a number of this element type; an integer is one of every type that can write it."""
+    if number == "ones":
+        return ELEMENTS["bits"](element)
     if isinstance(number, bool) or element is i1:
         return isinstance(number, bool) and element is i1
     if isinstance(element, FloatType):
