@@ -15,7 +15,7 @@ from .ir.core import Module, Op, Value
 from .ir.printer import to_text
 from .ir.structure import fingerprint
 from .llvm.machine import assemble as assemble_object
-from .llvm.machine import assembly, cpu_target, host_target, nvptx_target, version
+from .llvm.machine import assembly, cpu_target, host_target, nvptx_target, prepare, version
 from .passes.registry import PASSES
 from .rewrite.pipeline import Pipeline, Watch
 from .rewrite.pipeline_parser import parse_pipeline
@@ -77,11 +77,13 @@ def emit(module: Module, target: Target) -> Unit:
     return (nvptx if target.execution == "warps" else cpu).emit(module, target)
 
 
-def assemble(unit: Unit, target: Target) -> Artifact:
-    """An object file or PTX, with its entries and constants."""
+def assemble(unit: Unit, target: Target, *, apart: bool = False) -> Artifact:
+    """An object file or PTX, with its entries and constants; `apart` as in `llvm.machine`."""
     if target.execution == "warps":
-        return Artifact("ptx", assembly(unit.llvm, target).encode(), unit.entries, target.key, unit.constants)
-    return Artifact("object", assemble_object(unit.llvm, target), unit.entries, target.key, unit.constants)
+        ptx = assembly(unit.llvm, target, apart=apart).encode()
+        return Artifact("ptx", ptx, unit.entries, target.key, unit.constants)
+    code = assemble_object(unit.llvm, target, apart=apart)
+    return Artifact("object", code, unit.entries, target.key, unit.constants)
 
 
 def compile_artifact(module: Module, target: Target | str) -> Artifact:
@@ -90,18 +92,23 @@ def compile_artifact(module: Module, target: Target | str) -> Artifact:
     resolved = resolve(target)
     cache, pipeline = default_cache(), pipeline_for(resolved)
     if cache is None:
-        return _named(assemble(emit(_lowered(module, resolved), resolved), resolved), module)
+        return _named(_compiled(module, resolved), module)
     structure, constants = fingerprint(module)
     given = [constant.data for constant in constants]
     key = key_of("artifact", structure, resolved.key, str(resolved), str(pipeline), version())
     found = cache.read(key)
     artifact = artifact_of(found, given) if found is not None else None
     if artifact is None:
-        artifact = assemble(emit(_lowered(module, resolved), resolved), resolved)
+        artifact = _compiled(module, resolved)
         header = header_of(artifact, given)
         if header is not None:
             cache.write(key, bytes_of(artifact, header), header)
     return _named(artifact, module)
+
+
+def _compiled(module: Module, target: Target) -> Artifact:
+    prepare(target)
+    return assemble(emit(_lowered(module, target), target), target, apart=_has_kernels(module))
 
 
 def _named(artifact: Artifact, module: Module) -> Artifact:
@@ -154,7 +161,12 @@ def emit_text(module: Module, target: Target, stage: Stage) -> str:
         return unit.llvm
     if stage == "ptx" and target.execution != "warps":
         raise UserError(f"target '{target.name}' has no PTX", hint="use --target=sm_90a")
-    return assembly(unit.llvm, target)
+    return assembly(unit.llvm, target, apart=_has_kernels(module))
+
+
+def _has_kernels(module: Module) -> bool:
+    """Whether a person may have written what no pass of ours would."""
+    return any(op.name == "tile.kernel" for op in module.ops)
 
 
 def _lowered(module: Module, target: Target) -> Module:

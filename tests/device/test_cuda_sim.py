@@ -25,7 +25,7 @@ from ngmlir.support.signature import Parameter, Signature
 from ngmlir.support.target import Target
 
 THREADS = 64
-TARGET = Target("cuda", "nvptx64-nvidia-cuda", "sm_80", "+ptx80", "warps", threads=THREADS)
+TARGET = Target("cuda", "nvptx64-nvidia-cuda", "sm_80", "+ptx80", threads=THREADS)
 
 
 def kernels(count: int, scale: str = "2.0") -> bytes:

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CHECK = (
-    "from ngmlir.decl.home import folder\n"
+    "from ngmlir.support.home import folder\n"
     "from ngmlir.ops.words import from_text\n"
     "from ngmlir.rewrite.rules import load_rules\n"
     "from ngmlir.support.version import version\n"

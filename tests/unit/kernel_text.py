@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from ngmlir.codegen import cpu
 from ngmlir.ir.core import Module
@@ -16,6 +18,14 @@ from ngmlir.ops.words import from_text
 from ngmlir.runtime.cpu import load
 from ngmlir.support.artifact import Artifact
 from ngmlir.support.target import Target
+
+
+def host_with_vectors(bytes: int) -> Target:
+    """This machine, with registers of so many bytes; where it has none so wide, the test is skipped."""
+    host = host_target()
+    if bytes > host.vector_bytes:
+        pytest.skip(f"code with vectors of {bytes} bytes cannot run: this machine has {host.vector_bytes}")
+    return replace(host, vector_bytes=bytes)
 
 
 def planned(

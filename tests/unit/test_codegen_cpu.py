@@ -8,7 +8,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from kernel_text import agree, compiled, planned
+from kernel_text import agree, compiled, host_with_vectors, planned
 
 from ngmlir.llvm.machine import host_target
 
@@ -139,7 +139,14 @@ def test_casts(source: str) -> None:
 @pytest.mark.parametrize("bits", [True, False])
 def test_conversions_of_every_half(bits: bool) -> None:
     """All 65536 values of f16 and bf16, to f32 and back, with and without the machine's instructions."""
-    target = host_target() if bits else replace(host_target(), vector_bytes=16)
+    host = host_target()
+    if bits and not host.can("half"):
+        pytest.skip("this machine has no instructions for halves")
+    if not bits and host.can("half") and not host.has("f16c"):
+        pytest.skip(f"every {host.architecture.name} has instructions for halves")
+    lesser = replace(host, features=host.features + ",-f16c", vector_bytes=0, vector_registers=0)
+    target = host if bits else lesser
+    assert target.can("half") == bits
     for dtype, kind in (("f16", np.float16), ("bf16", ml_dtypes.bfloat16)):
         x = np.arange(65536, dtype=np.uint16).view(kind)
         body = f"""
@@ -212,7 +219,7 @@ def test_grids_of_masked_blocks(shape: tuple[int, int], vector_bytes: int) -> No
       %r = ng.square %v : vector<4x24xf32>
       tile.store %r, %o[%i, %j] {{masked}} : (vector<4x24xf32>, {type}, index, index) -> ()"""
     grid = (-(-rows // 4), -(-columns // 24))
-    target = replace(host_target(), vector_bytes=vector_bytes)
+    target = host_with_vectors(vector_bytes)
     agree(planned({"x": type}, {"o": type}, body, grid), np.random.rand(*shape).astype("f"), target=target)
 
 
@@ -236,7 +243,7 @@ def test_windows_that_begin_or_end_outside(start: int, vector_bytes: int) -> Non
         body,
     )
     x = np.arange(41 * 43, dtype=np.int32).reshape(41, 43)
-    agree(text, x, np.int64(start), target=replace(host_target(), vector_bytes=vector_bytes))
+    agree(text, x, np.int64(start), target=host_with_vectors(vector_bytes))
 
 
 def test_scalars_and_empty_grids() -> None:
@@ -249,3 +256,49 @@ def test_scalars_and_empty_grids() -> None:
       %v = tile.load %x[%p0] : (memref<0xf32>, index) -> f32
       tile.store %v, %o[%p0] : (f32, memref<0xf32>, index) -> ()"""
     agree(planned({"x": "memref<0xf32>"}, {"o": "memref<0xf32>"}, body, (0,)), np.empty(0, np.float32))
+
+
+# Products with a sum, rounded once, where no instruction does it
+
+
+def parts(dtype: str, count: int, kind: str, seed: int) -> list[np.ndarray]:
+    """Three operands whose sum is hard to round: bits are drawn, not numbers."""
+    random = np.random.default_rng(seed)
+    float_type, width, digits, bias = {
+        "f32": (np.float32, 32, 23, 127),
+        "f64": (np.float64, 64, 52, 1023),
+    }[dtype]
+    bits = random.integers(0, (1 << width) - 1, (3, count), np.uint64, endpoint=True)
+    if kind == "all":
+        return list(bits.astype(f"u{width // 8}").view(float_type))
+    sign, fraction = bits >> np.uint64(width - 1) << np.uint64(width - 1), bits & np.uint64((1 << digits) - 1)
+    if kind == "ties":  # few digits set
+        fraction = (fraction >> np.uint64(digits - 2) << np.uint64(digits - 2)) | (fraction & np.uint64(1))
+    first = random.integers(0, 2 * bias + 1, count)
+    product = {
+        "ties": random.integers(1, 2 * bias, count),
+        "near": random.integers(1, 2 * bias, count),
+        "small": random.integers(-digits - 8, 8, count),
+        "great": random.integers(2 * bias - 3, 2 * bias + 5, count),
+    }[kind]
+    apart = random.integers(-3, 4, count) if kind == "near" else random.integers(-130, 130, count)
+    exponents = np.stack([first, product + bias - first, product + apart]).clip(0, 2 * bias + 1)
+    return list(
+        (sign | fraction | exponents.astype(np.uint64) << np.uint64(digits))
+        .astype(f"u{width // 8}")
+        .view(float_type)
+    )
+
+
+@pytest.mark.parametrize("kind", ["all", "ties", "near", "small", "great"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_fma_without_an_instruction(dtype: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bits as exact arithmetic rounded once, special values and denormals included."""
+    monkeypatch.setenv("NGMLIR_CPU", "native")
+    if host_target().architecture.name != "x86_64":
+        pytest.skip("every machine of this architecture has the instruction")
+    monkeypatch.setenv("NGMLIR_CPU", "x86-64-v2")
+    assert not host_target().can("fma")
+    for seed in range(20):
+        agree(elementwise("ng.fma", dtype, dtype, 3), *parts(dtype, SIZE, kind, seed))
+        agree(elementwise("ng.fma", dtype, dtype, 3), *(samples(dtype, SIZE, 3 * seed + i) for i in range(3)))

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 import ml_dtypes
 import numpy as np
 import pytest
-from kernel_text import agree, compiled, planned
-
-from ngmlir.llvm.machine import host_target
+from kernel_text import agree, compiled, host_with_vectors, planned
 
 DTYPES = {
     "f32": np.float32,
@@ -21,7 +18,7 @@ DTYPES = {
     "i32": np.int32,
     "ui8": np.uint8,
 }
-TARGETS = {n: replace(host_target(), vector_bytes=n) for n in (16, 32, 64)}
+SIZES = (16, 32, 64)
 
 
 def memref(shape: tuple[int, ...], dtype: str = "f32") -> str:
@@ -63,7 +60,7 @@ def numbers(shape: tuple[int, ...], dtype: str = "f32") -> np.ndarray:
 # Shapes
 
 
-@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("shape", "order"),
     [
@@ -84,7 +81,7 @@ def numbers(shape: tuple[int, ...], dtype: str = "f32") -> np.ndarray:
 def test_transpose(shape: tuple[int, ...], order: tuple[int, ...], size: int) -> None:
     new = tuple(shape[d] for d in order)
     text = through(f"ng.transpose %v perm {list(order)}", shape, new)
-    agree(text, numbers(shape), target=TARGETS[size])
+    agree(text, numbers(shape), target=host_with_vectors(size))
 
 
 @pytest.mark.parametrize("dtype", ["f64", "f16", "ui8", "i1"])
@@ -92,7 +89,7 @@ def test_transpose_of_other_elements(dtype: str) -> None:
     agree(through("ng.transpose %v perm [1, 0]", (9, 33), (33, 9), dtype), numbers((9, 33), dtype))
 
 
-@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -105,10 +102,10 @@ def test_transpose_of_other_elements(dtype: str) -> None:
     ],
 )
 def test_reshape(old: tuple[int, ...], new: tuple[int, ...], size: int) -> None:
-    agree(through("ng.reshape %v", old, new), numbers(old), target=TARGETS[size])
+    agree(through("ng.reshape %v", old, new), numbers(old), target=host_with_vectors(size))
 
 
-@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("old", "new", "dims"),
     [
@@ -121,7 +118,7 @@ def test_reshape(old: tuple[int, ...], new: tuple[int, ...], size: int) -> None:
     ],
 )
 def test_broadcast(old: tuple[int, ...], new: tuple[int, ...], dims: list[int], size: int) -> None:
-    agree(through(f"ng.broadcast %v dims {dims}", old, new), numbers(old), target=TARGETS[size])
+    agree(through(f"ng.broadcast %v dims {dims}", old, new), numbers(old), target=host_with_vectors(size))
 
 
 def test_slice() -> None:
@@ -145,7 +142,7 @@ def test_constants_and_iota() -> None:
 # Reductions
 
 
-@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [
@@ -170,9 +167,9 @@ def test_reductions(shape: tuple[int, ...], axes: list[int], size: int) -> None:
         exact, rounded = [f"ng.{op} %v axes {axes}" for op in ("max", "min")], ["sum", "product"]
         tolerance = {"f32": 1e-5, "bf16": 1e-2}.get(dtype, 0.0)
         x = numbers(shape, dtype)
-        agree(through(exact, shape, new, dtype), x, target=TARGETS[size])
+        agree(through(exact, shape, new, dtype), x, target=host_with_vectors(size))
         text = through([f"ng.{op} %v axes {axes}" for op in rounded], shape, new, dtype)
-        agree(text, x, target=TARGETS[size], tolerance=tolerance)
+        agree(text, x, target=host_with_vectors(size), tolerance=tolerance)
 
 
 @pytest.mark.parametrize("shape", [(20,), (64,), (3, 17)])
@@ -212,13 +209,13 @@ def test_cumulative(shape: tuple[int, ...], axis: int, size: int) -> None:
         for dtype in ("f32", "i32"):
             text = through([f"ng.cumulative_{op} %v axis {axis} {f}" for f in flags], shape, shape, dtype)
             tolerance = 0.0 if dtype == "i32" or op in ("max", "min") else 1e-4
-            agree(text, numbers(shape, dtype), target=TARGETS[size], tolerance=tolerance)
+            agree(text, numbers(shape, dtype), target=host_with_vectors(size), tolerance=tolerance)
 
 
 # Access
 
 
-@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", ["f32", "i1", "f64", "ui8"])
 @pytest.mark.parametrize(
     "steps", ["", ", steps = array<i64: 1, 2>", ", steps = array<i64: 1, -1>", ", steps = array<i64: 2, 0>"]
@@ -247,7 +244,7 @@ def test_strided_loads_and_stores(dims: str, steps: str, dtype: str, size: int) 
       }}
       tile.store %v, %r[%c60, %c62] {{{masked}}} : ({tile((5, 20), dtype)}, {a}, index, index) -> ()"""
         outputs["r"] = a
-    agree(planned({"x": a}, outputs, body), numbers((70, 70), dtype), target=TARGETS[size])
+    agree(planned({"x": a}, outputs, body), numbers((70, 70), dtype), target=host_with_vectors(size))
 
 
 def test_layouts_with_strides() -> None:
@@ -264,7 +261,7 @@ def test_layouts_with_strides() -> None:
     agree(planned({"x": memref((6, 8, 64))}, outputs, body), numbers((6, 8, 64)))
 
 
-@pytest.mark.parametrize("size", TARGETS)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "ui8", "bf16", "i1"])
 @pytest.mark.parametrize("count", [1, 5, 16, 37])
 def test_gather(count: int, dtype: str, size: int) -> None:
@@ -275,7 +272,7 @@ def test_gather(count: int, dtype: str, size: int) -> None:
       tile.store %v, %o[%c0] : ({t}, {memref((count,), dtype)}, index) -> ()"""
     index = np.random.default_rng(1).integers(0, 50, count).astype(np.int32)
     text = planned({"x": a, "n": f"memref<{count}xi32>"}, {"o": memref((count,), dtype)}, body)
-    agree(text, numbers((8, 50), dtype), index, target=TARGETS[size])
+    agree(text, numbers((8, 50), dtype), index, target=host_with_vectors(size))
 
 
 @pytest.mark.parametrize("combine", ["set", "add", "max", "min"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ngmlir.decl.home import folder
+from ngmlir.support.home import folder
 from ngmlir.decl.pipeline_text import named_pipelines, read_pipelines, step_names
 from ngmlir.decl.rule_text import Call, Number, Rule, Variable, read_rules
 from ngmlir.llvm.machine import cpu_target

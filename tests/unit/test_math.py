@@ -22,13 +22,12 @@ import numpy as np
 import pytest
 
 from ngmlir.codegen.elementwise import llvm_element, lower
-from ngmlir.decl.home import folder
 from ngmlir.ir.core import Module
 from ngmlir.ir.core import Value as IRValue
 from ngmlir.ir.literals import dtype_of, item_bytes
 from ngmlir.ir.types import element_type
 from ngmlir.ir.verifier import check
-from ngmlir.llvm.machine import assemble, host_target
+from ngmlir.llvm.machine import assemble, host_target, nvptx_target
 from ngmlir.llvm.text import Argument
 from ngmlir.llvm.text import Module as LlvmModule
 from ngmlir.llvm.types import Value, from_bits, i64, ptr, vector
@@ -37,12 +36,11 @@ from ngmlir.ops.interpreter import run
 from ngmlir.ops.meaning.elementwise import TRANSCENDENTAL
 from ngmlir.ops.words import from_text
 from ngmlir.passes.expand_math import MATH, expand_math, find_library_function
-from ngmlir.support.target import Target
+from ngmlir.support.home import folder
 
 Array = np.ndarray[Any, Any]
 
-SCALAR = Target("plain", "x86_64-unknown-linux-gnu", "x86-64", execution="warps")
-VECTOR = Target("vector", "x86_64-unknown-linux-gnu", "x86-64")
+SCALAR, VECTOR = nvptx_target(), host_target()
 DTYPES = {"f32": np.float32, "f64": np.float64}
 BITS = {
     "f16": (11, 16),

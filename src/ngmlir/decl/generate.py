@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from ..ir.definition import EVERYWHERE
+from ..support.home import folder
 from .dialect_text import AttributeText, DialectText, OperandText, OpText, read_dialect
-from .home import folder
 
 DIALECTS = ("func", "ng", "tile")
 _PYTHON = {

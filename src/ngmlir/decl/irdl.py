@@ -13,8 +13,8 @@ import sys
 
 from ..ir.definition import CONTAINERS, ELEMENTS, Constraint
 from ..ir.types import Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64, index, ui8, ui16, ui32, ui64
+from ..support.home import folder
 from .dialect_text import AttributeText, DialectText, OperandText, OpText, read_dialect
-from .home import folder
 
 DIALECTS = ("tile", "ng")
 _SCALARS: tuple[Type, ...] = (f16, bf16, f32, f64, i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, index)

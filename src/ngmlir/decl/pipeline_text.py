@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..support.diagnostics import Location
 from ..support.spelling import did_you_mean
-from .home import folder
+from ..support.home import folder
 from .lines import complaint, entries
 
 _ENTRY = re.compile(r"(?P<name>[\w-]+)\s*=\s*(?P<steps>.*)$")

@@ -19,7 +19,7 @@ from typing import Literal, get_args
 from ..ir.definition import ELEMENTS
 from ..ir.types import Type
 from ..support.diagnostics import Location
-from .home import folder
+from ..support.home import folder
 from .lines import complaint, entries
 
 How = Literal["legal", "library", "refused"]

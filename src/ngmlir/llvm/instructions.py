@@ -155,6 +155,8 @@ class Instructions:
 
     def fma(self, x: Value, y: Operand, z: Operand, flags: str = "") -> Value:
         """`x * y + z` rounded once."""
+        if self.module.fma is not None:
+            return self.module.fma(self, x, _value(x.type, y), _value(x.type, z))
         return self._like_first("llvm.fma", x, y, z, flags=flags)
 
     def fabs(self, x: Value) -> Value:

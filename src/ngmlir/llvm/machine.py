@@ -3,30 +3,32 @@
 
 Kernels come with explicit vectors and unrolled tiles, so the middle end only tidies up ("cleanup", about
 0.2 ms per kernel): LLVM's vectorisers and unroller would undo the tiling.
+
+To some code LLVM objects by ending the process. So only what is made for this very machine by our own passes
+is compiled in this process, every time the same way and tested on each; all else goes to a child: what is
+made for other machines, whose processors may lack what nobody here has seen missing, and what was made of
+kernels that a person wrote (`apart`).
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
-from functools import cache, lru_cache
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import llvmlite.binding as llvm
 
 from ..support.diagnostics import Bug, UserError
+from ..support.machines import machines
 from ..support.target import Target
-
-Optimise: TypeAlias = Literal["none", "cleanup", "speed"]
-
-#: Calls that become a library call, or nothing at all: without a library on the GPU, LLVM ends the process.
-_NOT_ON_GPU = re.compile(
-    r"@llvm\.((?:exp|exp10|log|log2|log10|pow|powi|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|sincos"
-    r"|sincospi|modf|frexp|lround|llround|lrint|llrint)\.|exp2\.(?:v\d+)?f64)"
-)
+from . import child, native
+from .native import Form, Optimise
 
 
 def version() -> str:
@@ -34,76 +36,51 @@ def version() -> str:
     return ".".join(map(str, llvm.llvm_version_info))
 
 
-def assemble(text: str, target: Target, optimise: Optimise = "cleanup") -> bytes:
+def assemble(text: str, target: Target, optimise: Optimise = "cleanup", *, apart: bool = False) -> bytes:
     """The module as a relocatable, position independent object file."""
-    module, machine = _prepare(text, target, optimise)
-    return machine.emit_object(module)
+    code = _generate("object", text, target, optimise, apart)
+    assert isinstance(code, bytes)
+    return code
 
 
-def assembly(text: str, target: Target, optimise: Optimise = "cleanup") -> str:
+def assembly(text: str, target: Target, optimise: Optimise = "cleanup", *, apart: bool = False) -> str:
     """The module as assembler text; for an NVPTX target this is PTX."""
-    module, machine = _prepare(text, target, optimise)
-    return machine.emit_assembly(module)
+    return str(_generate("assembly", text, target, optimise, apart))
 
 
-def optimised(text: str, target: Target, optimise: Optimise = "cleanup") -> str:
+def optimised(text: str, target: Target, optimise: Optimise = "cleanup", *, apart: bool = False) -> str:
     """The module after the passes, as IR text again."""
-    return str(_prepare(text, target, optimise)[0])
+    return str(_generate("ir", text, target, optimise, apart))
 
 
-@cache
-def prepare_llvm() -> None:
-    """Registers LLVM's targets, once per process."""
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    llvm.initialize_native_asmparser()
+def prepare(target: Target) -> None:
+    """Starts what will compile for a target, so that it is ready when the passes are done."""
+    if not _is_host(target) and _can_start_children():
+        child.start()
 
 
-@lru_cache(maxsize=16)
-def _machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
-    prepare_llvm()
-    # Hard-float calls must be asked for on RISC-V, whose default keeps floats in integer registers.
-    convention = "lp64d" if triple.startswith("riscv64") else ""
-    return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", abiname=convention
-    )
-
-
-def _prepare(text: str, target: Target, optimise: Optimise) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
-    """Parses, verifies and optimises; whatever LLVM objects to is a bug of the code that wrote the text."""
-    machine = _machine(target.triple, target.cpu, target.features)
-    if target.triple.startswith("nvptx") and (found := _NOT_ON_GPU.search(text)):
-        number = text.count("\n", 0, found.start())
-        raise _bug(f"no GPU code exists for this call\n  {text.splitlines()[number].strip()}", text)
+def _generate(form: Form, text: str, target: Target, optimise: Optimise, apart: bool) -> bytes | str:
+    """Whatever LLVM objects to is a bug of the code that wrote the text, except a name in the target."""
+    own_process = (_is_host(target) and not apart) or not _can_start_children()
+    generate = native.generate if own_process else child.generate
     try:
-        module = llvm.parse_assembly(text, llvm.create_context())
-        # The passes ask these for the sizes of types and the costs of instructions.
-        module.triple = machine.triple
-        module.data_layout = str(machine.target_data)
-        module.verify()
-    except RuntimeError as error:
-        raise _bug(str(error).strip(), text) from error
-    _optimise(module, machine, optimise)
-    return module, machine
+        return generate(form, text, target.triple, target.cpu, target.features, optimise)
+    except child.Unknown as error:
+        raise UserError(f"target '{target.name}' cannot be: {error}") from None
+    except child.Died as error:
+        raise _bug(f"LLVM ends while it compiles for '{target.name}': {error}", text) from None
+    except native.Rejected as error:
+        raise _bug(f"LLVM rejects the generated code: {error}", text) from error
 
 
-def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, optimise: Optimise) -> None:
-    if optimise == "none":
-        return
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = optimise == "speed"
-    builder = llvm.create_pass_builder(machine, options)
-    # Pass managers serve one run only: LLVM ends the process on the second.
-    if optimise == "speed":
-        passes = builder.getModulePassManager()
-    else:
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_new_gvn_pass()
-        passes.add_dead_code_elimination_pass()
-    passes.run(module, builder)
+def _is_host(target: Target) -> bool:
+    host = host_target()
+    return (target.triple, target.cpu, target.features) == (host.triple, host.cpu, host.features)
+
+
+def _can_start_children() -> bool:
+    """Not where Python is part of another program, which would only start itself once more."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 def _bug(message: str, text: str) -> Bug:
@@ -112,22 +89,11 @@ def _bug(message: str, text: str) -> Bug:
     try:
         path.write_text(text)
     except OSError:
-        return Bug(f"LLVM rejects the generated code: {message}")
-    return Bug(f"LLVM rejects the generated code: {message}", hint=f"the code is in {path}")
+        return Bug(message)
+    return Bug(message, hint=f"the code is in {path}")
 
 
 # Targets
-
-_RISCV = "+m,+a,+f,+d,+c,+v"
-_NAMED = {
-    target.name: target
-    for target in (
-        Target("x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", vector_bytes=32, vector_registers=16),
-        Target("x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", vector_bytes=64),
-        Target("aarch64", "aarch64-unknown-linux-gnu", "neoverse-v2", vector_bytes=16),
-        Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", _RISCV, vector_bytes=16),
-    )
-}
 
 #: Compute capability -> the oldest PTX that knows it, so that older drivers can still compile it; from that of
 #: CUDA 12.0 on. For anything else LLVM ends the process.
@@ -138,34 +104,57 @@ _PTX: dict[int, int] = {
     **dict.fromkeys((88, 110), 90),
 }
 
-#: First feature found -> bytes of a vector register, number of registers.
-_VECTORS = (("avx512f", 64, 32), ("avx2", 32, 16), ("neon", 16, 32), ("v", 16, 32))
-
 
 def cpu_target(name: str) -> Target:
-    """A CPU to cross-compile for: `x86-64-v3`, `x86-64-v4`, `aarch64` or `riscv64`."""
-    if name not in _NAMED:
-        raise UserError(f"there is no CPU target '{name}'", hint=f"choose one of {', '.join(_NAMED)}")
-    return _NAMED[name]
+    """A CPU to cross-compile for: one that `lowering/machines.toml` names, such as `x86-64-v3` or `aarch64`."""
+    named = machines().named
+    if name not in named:
+        raise UserError(f"there is no CPU target '{name}'", hint=f"choose one of {', '.join(named)}")
+    machine = named[name]
+    return Target(name, machine.triple, machine.cpu, _added(machine.features))
+
+
+def host_target() -> Target:
+    """The CPU of this process; or, where NGMLIR_CPU names a lesser one, this one as if it had no more than that.
+
+    Raises `UserError` if NGMLIR_CPU names none, or one that has what this machine lacks.
+    """
+    return _host(os.environ.get("NGMLIR_CPU", "").strip() or "native")
 
 
 @cache
-def host_target() -> Target:
-    """The CPU of this process, as LLVM and the operating system describe it."""
-    features = llvm.get_host_cpu_features()
-    found = ((size, count) for feature, size, count in _VECTORS if features.get(feature))
-    vector_bytes, vector_registers = next(found, (16, 16))
-    return Target(
+def _host(level: str) -> Target:
+    native = Target(
         name="cpu",
         triple=llvm.get_process_triple(),
         cpu=llvm.get_host_cpu_name(),
-        features=features.flatten(),
-        vector_bytes=vector_bytes,
-        vector_registers=vector_registers,
+        # As LLVM and the operating system describe it.
+        features=llvm.get_host_cpu_features().flatten(),
         l1_bytes=_cache_bytes(level=1) or 32 * 1024,
         l2_bytes=_cache_bytes(level=2) or 1024 * 1024,
         cores=available_cores(),
     )
+    if level == "native":
+        return native
+    named = machines().named
+    if level not in named:
+        raise UserError(
+            f"NGMLIR_CPU is '{level}', which is no machine",
+            hint=f"choose native or one of {', '.join(named)}",
+        )
+    lesser = cpu_target(level)
+    if lesser.architecture != native.architecture:
+        raise UserError(f"NGMLIR_CPU is '{level}', but this machine is {native.architecture.name}")
+    if lacking := lesser.enabled - native.enabled:
+        raise UserError(
+            f"NGMLIR_CPU is '{level}', but this machine ({native.cpu}) lacks {', '.join(sorted(lacking))}",
+            hint="a program for it can be compiled here, with --target, but not run",
+        )
+    return replace(native, cpu=lesser.cpu, features=lesser.features, vector_bytes=0, vector_registers=0)
+
+
+def _added(features: Iterable[str]) -> str:
+    return ",".join(f"+{feature}" for feature in features)
 
 
 def nvptx_target(sm: str = "sm_90a") -> Target:
@@ -185,9 +174,6 @@ def nvptx_target(sm: str = "sm_90a") -> Target:
         triple="nvptx64-nvidia-cuda",
         cpu=sm,
         features=f"+ptx{ptx}",
-        execution="warps",
-        vector_bytes=16,
-        vector_registers=255,
         threads=128,
         shared_bytes=48 * 1024,
     )

@@ -15,9 +15,9 @@ text = module.text()
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ..support.diagnostics import Bug
 from .instructions import Instructions
@@ -26,6 +26,8 @@ from .types import Operand, Type, Value, constant, global_name, i64, ptr
 #: Of every function. LLVM prefers 256 bit vectors on many CPUs that have 512; matrix kernels need the wide
 #: ones, and the attribute is a no-op where there is no choice.
 FUNCTION_ATTRIBUTES = 'nounwind "prefer-vector-width"="512"'
+
+Fused: TypeAlias = Callable[[Instructions, Value, Value, Value], Value]
 
 
 class Argument(NamedTuple):
@@ -40,9 +42,13 @@ class Argument(NamedTuple):
 
 
 class Module:
-    """Functions, globals and metadata; declarations are collected from the calls."""
+    """Functions, globals and metadata; declarations are collected from the calls.
 
-    def __init__(self) -> None:
+    `fma` writes `x * y + z` rounded once, for machines that have no instruction for it.
+    """
+
+    def __init__(self, fma: Fused | None = None) -> None:
+        self.fma = fma
         self.functions: dict[str, Function] = {}
         self._globals: dict[str, str] = {}
         self._declarations: dict[str, tuple[Type, str]] = {}

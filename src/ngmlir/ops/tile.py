@@ -403,7 +403,7 @@ class ScatterOp(Op):
 
 
 class DotOp(Op):
-    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated by fma in the accumulator's type, k ascending."""
+    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without)."""
 
     __slots__ = ()
     name = "tile.dot"
@@ -420,7 +420,7 @@ class DotOp(Op):
         traits=frozenset(['pure']),
         rule=rules.dot_tile,
         form=('$lhs', ',', '$rhs', ',', '$accumulator'),
-        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated by fma in the accumulator's type, k ascending.",
+        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without).",
         example='%c = tile.dot %a, %b, %acc : (vector<6x4xf32>, vector<4x64xf32>, vector<6x64xf32>) -> vector<6x64xf32>',
     )
 
@@ -640,7 +640,7 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         return self.build(ScatterOp, [value, mask, buffer, *indices], {"combine": combine})
 
     def dot(self, lhs: V, rhs: V, accumulator: V) -> V:
-        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated by fma in the accumulator's type, k ascending."""
+        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without)."""
         return self.build(DotOp, [lhs, rhs, accumulator], {})[0]
 
     def for_(self, lower: V, upper: V, step: V, inits: Sequence[V], *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:

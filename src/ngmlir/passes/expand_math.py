@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from ..decl.home import folder
 from ..ir.attributes import UnitAttr
 from ..ir.core import Module, Op, Value, callee
 from ..ir.types import FloatType, IntegerType, Type, VectorType, element_type, f32, i1, shape_of, with_element
@@ -21,6 +20,7 @@ from ..ops.words import from_text
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.diagnostics import Bug
+from ..support.home import folder
 from ..support.target import Target
 
 MATH = frozenset(

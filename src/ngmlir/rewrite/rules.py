@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Literal
 
-from ..decl.home import folder
 from ..decl.rule_text import Call, Number, Pattern, Rule, Variable, read_rules
 from ..ir.attributes import FloatAttr, IntegerAttr, numeric_literal
 from ..ir.core import Module, Op, Value
@@ -22,6 +21,7 @@ from ..ir.types import FloatType, IndexType, IntegerType, Type, element_type, i1
 from ..ops.builder import Builder, build_op
 from ..ops.words import WORDS
 from ..support.diagnostics import UserError
+from ..support.home import folder
 from .sweep import sweep
 
 Rules = tuple[Rule, ...]

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import platformdirs
 
-from ..llvm.machine import Optimise, assemble, version
+from ..llvm.machine import assemble, version
+from ..llvm.native import Optimise
 from ..support.target import Target
 
 _MAGIC = b"ngmlir-cache-1\n"
@@ -154,7 +155,7 @@ def _own_version() -> str:
     digest = sha256()
     for folder in (package, package / "lowering", package.parents[1] / "lowering"):
         for path in sorted(folder.rglob("*")):
-            if path.suffix in (".py", ".rules", ".ngir", ".target", "") and path.is_file():
+            if path.suffix in (".py", ".rules", ".ngir", ".target", ".toml", "") and path.is_file():
                 status = path.stat()
                 digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return f"{number}+{digest.hexdigest()[:16]}"

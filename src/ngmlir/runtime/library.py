@@ -10,7 +10,7 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
-from ..llvm.machine import prepare_llvm
+from ..llvm.native import prepare_llvm
 from ..support.diagnostics import Bug
 
 _numbers = count()

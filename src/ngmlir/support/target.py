@@ -4,24 +4,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+
+from .diagnostics import UserError
+from .machines import Architecture, Execution, machines
 
 
 @dataclass(frozen=True)
 class Target:
     """A plain record; passes ask what the target can do, never what it is called.
 
-    `execution` is how a kernel runs one program of its grid: "vector" = one thread with vector registers,
-    "warps" = a block of `threads` threads in warps of 32 with shared memory.
+    All that code may use follows from the features: those that `lowering/machines.toml` gives to every machine of
+    the architecture, and those of `features`, such as `+avx2,-fma`. For what the processor `cpu` has beside them
+    LLVM may choose other instructions, we do not. Raises `UserError` for a machine that cannot be: wider or
+    more registers than the features give, an architecture without code.
     """
 
     name: str
     triple: str
     cpu: str
     features: str = ""
-    execution: Literal["vector", "warps"] = "vector"
-    vector_bytes: int = 64  # one vector register
-    vector_registers: int = 32
+    vector_bytes: int = 0  # one vector register; 0: the widest there is
+    vector_registers: int = 0  # 0: all there are
     l1_bytes: int = 32 * 1024
     l2_bytes: int = 1024 * 1024
     cores: int = 1
@@ -29,10 +33,70 @@ class Target:
     shared_bytes: int = 0  # per block, "warps" only
     alignment: int = 64  # of every buffer in the arena
 
+    def __post_init__(self) -> None:
+        architecture = self.architecture
+        if lacking := architecture.least - self.enabled:
+            needed = " and ".join(sorted(lacking))
+            raise self._impossible(f"code for {architecture.name} needs {needed}", f"add +{needed}")
+        there = [v for v in architecture.vectors if v.features <= self.enabled]
+        most_bytes, most_registers = there[0].bytes, max(v.registers for v in there)
+        # The record is complete from here on, though it is frozen.
+        object.__setattr__(self, "vector_bytes", self.vector_bytes or most_bytes)
+        object.__setattr__(self, "vector_registers", self.vector_registers or there[0].registers)
+        if self.vector_bytes > most_bytes:
+            wider = [v.features - self.enabled for v in architecture.vectors if v.bytes == self.vector_bytes]
+            hint = "".join(f"they come with {', '.join(sorted(features))}" for features in wider)
+            raise self._impossible(f"it has vectors of {most_bytes} bytes, not of {self.vector_bytes}", hint)
+        if self.vector_bytes < 16 or self.vector_bytes & (self.vector_bytes - 1):
+            raise self._impossible(
+                f"no vector has {self.vector_bytes} bytes", "a power of two from 16 on, or 0 for the widest"
+            )
+        if not 8 <= self.vector_registers <= most_registers:
+            raise self._impossible(
+                f"it has {most_registers} vector registers, not {self.vector_registers}",
+                "8 or more, or 0 for all",
+            )
+        for field in ("l1_bytes", "l2_bytes", "cores", "threads", "alignment"):
+            if getattr(self, field) < 1:
+                raise self._impossible(f"{field} is {getattr(self, field)}")
+        if self.alignment & (self.alignment - 1):
+            raise self._impossible(f"alignment is {self.alignment}", "a power of two")
+
+    def _impossible(self, why: str, hint: str = "") -> UserError:
+        return UserError(f"there is no machine like target '{self.name}': {why}", hint=hint)
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """The first word of the triple, and what all such machines have in common."""
+        return machines().architecture(self.triple)
+
+    @cached_property
+    def enabled(self) -> frozenset[str]:
+        """All features, those included that others bring along."""
+        return machines().enabled(self.triple, self.features)
+
+    @property
+    def execution(self) -> Execution:
+        """How a kernel runs one program of its grid: "vector" = one thread with vector registers, "warps" = a
+        block of `threads` threads in warps of 32 with shared memory."""
+        return self.architecture.execution
+
+    def has(self, feature: str) -> bool:
+        """Whether the machine has a feature by LLVM's name, such as `avx2`."""
+        return feature in self.enabled
+
+    def can(self, capability: str) -> bool:
+        """Whether the machine has all that a capability of `lowering/machines.toml` needs, such as `fma`."""
+        if capability not in machines().capabilities:
+            raise KeyError(capability)
+        needed = self.architecture.capabilities.get(capability)
+        return needed is not None and needed <= self.enabled
+
     @property
     def key(self) -> str:
         """All that decides the generated code, for caches."""
-        return f"{self.triple}|{self.cpu}|{self.features}|{self.vector_bytes}|{self.threads}|{self.cores}"
+        vectors = f"{self.vector_bytes}x{self.vector_registers}"
+        return f"{self.triple}|{self.cpu}|{self.features}|{vectors}|{self.threads}|{self.cores}"
 
     def lanes(self, item_bytes: int) -> int:
         """Elements of `item_bytes` bytes in one vector register."""

@@ -3,7 +3,8 @@
 
 The accumulator's rows stay in registers; for each k one row of the right tile is loaded, and each element of
 a column of the left one is broadcast to as many fused multiply-adds as a row has registers. LLVM folds the
-load of an element into the broadcast; with 6 x 4 accumulators of 32 registers nothing is spilled.
+load of an element into the broadcast; with 6 x 4 accumulators of 32 registers nothing is spilled. Machines
+without such an instruction multiply and add, with a rounding each: one that is exact would take thirty.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def dot(e: Emitter, op: tile.DotOp) -> None:
 
 def _multiply_add(e: Emitter, element: Type, x: Value, y: Value, total: Value) -> Value:
     if isinstance(element, FloatType):
-        return e.b.fma(x, y, total)
+        return e.b.fma(x, y, total) if e.machine.fma else e.b.fadd(e.b.fmul(x, y), total)
     return e.b.add(e.b.mul(x, y), total)
 
 

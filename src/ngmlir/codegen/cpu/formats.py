@@ -19,21 +19,18 @@ from .. import elementwise
 
 
 class Machine(NamedTuple):
-    """What code generation asks of a target."""
+    """What code generation asks of a target: capabilities of `lowering/machines.toml`."""
 
-    vector_bytes: int
     masks: bool  # masked vector loads and stores of any element, gathers of 4 and 8 byte elements
     word_masks: bool  # masked vector loads and stores of 4 and 8 byte elements
     half: bool  # conversions between f16 and f32
-    ranges: bool = False  # AVX-512's VRANGE
+    ranges: bool  # AVX-512's VRANGE
+    fma: bool  # products with a sum, rounded once
 
 
 def machine_of(target: Target) -> Machine:
-    """AVX-512 and AVX2 are told by their register size; of others only what the architecture promises."""
-    x86 = target.triple.startswith("x86_64")
-    wide, medium = target.vector_bytes >= 64, target.vector_bytes >= 32
-    half = medium if x86 else target.triple.startswith("aarch64")
-    return Machine(target.vector_bytes, x86 and wide, x86 and medium, half, ranges=x86 and wide)
+    """The answers of a target."""
+    return Machine(*(target.can(capability) for capability in Machine._fields))
 
 
 def narrow(element: Type) -> bool:

@@ -27,6 +27,7 @@ from ..ranges import Range, exactly
 from ..unit import Interface, Unit, interfaces
 from .emitter import Buffer, Emitter
 from .formats import computing
+from .fused import fma
 from .places import Extent, attributes, extents
 from .table import TABLE
 
@@ -43,7 +44,7 @@ class _Program:
     def __init__(self, module: IRModule, target: Target):
         self.interfaces, self.constants = interfaces(module)
         self.target = target
-        self.text = Module()
+        self.text = Module(None if target.can("fma") else fma)
         self.kernels = {op.symbol: op for op in module.ops if isinstance(op, tile.KernelOp)}
         self.extents: dict[IRValue, Extent] = {}
         self.launches: dict[str, list[Op]] = {}

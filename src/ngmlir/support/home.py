@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..support.diagnostics import UserError
+from .diagnostics import UserError
 
 
 def folder(name: str) -> Path:

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From LLVM IR text to optimised IR, assembler text or an object file, by llvmlite.
+
+A module of its own, without imports from this package, since it is a program too: `child` runs it in another
+process. There it answers requests, pickled tuples on its standard input, until that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from functools import cache, lru_cache
+from typing import Literal, TypeAlias
+
+import llvmlite.binding as llvm
+
+Optimise: TypeAlias = Literal["none", "cleanup", "speed"]
+
+#: What may be asked for.
+Form: TypeAlias = Literal["object", "assembly", "ir"]
+
+
+class Rejected(Exception):
+    """LLVM's parser or verifier objects to the text."""
+
+
+@cache
+def prepare_llvm() -> None:
+    """Registers LLVM's targets, once per process."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()
+
+
+def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimise: Optimise) -> bytes | str:
+    """The text as an object file (bytes), as assembler text, or as IR after the passes.
+
+    Raises `Rejected` for what LLVM objects to in words; to some things it objects by ending the process.
+    """
+    machine = _machine(triple, cpu, features)
+    try:
+        module = llvm.parse_assembly(text, llvm.create_context())
+        # The passes ask these for the sizes of types and the costs of instructions.
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise Rejected(str(error).strip()) from error
+    _optimise(module, machine, optimise)
+    if form == "ir":
+        return str(module)
+    return machine.emit_object(module) if form == "object" else machine.emit_assembly(module)
+
+
+@lru_cache(maxsize=16)
+def _machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
+    prepare_llvm()
+    # Hard-float calls must be asked for on RISC-V, whose default keeps floats in integer registers.
+    convention = "lp64d" if triple.startswith("riscv64") else ""
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", abiname=convention
+    )
+
+
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, optimise: Optimise) -> None:
+    if optimise == "none":
+        return
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = optimise == "speed"
+    builder = llvm.create_pass_builder(machine, options)
+    # Pass managers serve one run only: LLVM ends the process on the second.
+    if optimise == "speed":
+        passes = builder.getModulePassManager()
+    else:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_new_gvn_pass()
+        passes.add_dead_code_elimination_pass()
+    passes.run(module, builder)
+
+
+def _serve() -> None:
+    """Requests in, answers out: ("done", result) or ("rejected", message)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt ends
+    prepare_llvm()
+    # Nothing that LLVM prints may come between the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            request = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            answer = ("done", generate(*request))
+        except (Rejected, RuntimeError) as error:
+            answer = ("rejected", str(error))
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads `lowering/machines.toml`: what features bring along, what architectures need, which machines have names."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+from .diagnostics import UserError
+from .home import folder
+
+Execution = Literal["vector", "warps"]
+
+
+class Vectors(NamedTuple):
+    """Registers of `bytes` bytes, where all of `features` are there."""
+
+    bytes: int
+    registers: int
+    features: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What all machines of an architecture have in common."""
+
+    name: str
+    execution: Execution
+    always: frozenset[str]
+    least: frozenset[str]
+    vectors: tuple[Vectors, ...]
+    capabilities: Mapping[str, frozenset[str]]
+
+
+class Machine(NamedTuple):
+    """A machine with a name: a level of x86-64, a model of Arm ..."""
+
+    name: str
+    triple: str
+    cpu: str
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The whole file."""
+
+    implied: Mapping[str, frozenset[str]]
+    architectures: Mapping[str, Architecture]
+    named: Mapping[str, Machine]
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """All that code generation may ask for."""
+        return frozenset(what for a in self.architectures.values() for what in a.capabilities)
+
+    def architecture(self, triple: str) -> Architecture:
+        name = triple.partition("-")[0]
+        if name not in self.architectures:
+            known = ", ".join(self.architectures)
+            raise UserError(f"there is no code for machines of '{triple}'", hint=f"there is for {known}")
+        return self.architectures[name]
+
+    def enabled(self, triple: str, features: str) -> frozenset[str]:
+        """All features of a machine, as LLVM understands `+this,-that`: from left to right."""
+        found = self._with_implied(self.architecture(triple).always)
+        for word in features.split(",") if features else ():
+            sign, name = word[:1], word[1:]
+            if sign not in ("+", "-") or not name:
+                raise UserError(f"'{word}' is not a feature with its sign", hint="write them as +avx2,-fma")
+            if sign == "+":
+                found |= self._with_implied([name])
+            else:
+                found = frozenset(f for f in found if name not in self._with_implied([f]))
+        return found
+
+    def _with_implied(self, features: Iterable[str]) -> frozenset[str]:
+        found: set[str] = set()
+        waiting = list(features)
+        while waiting:
+            feature = waiting.pop()
+            if feature not in found:
+                found.add(feature)
+                waiting += self.implied.get(feature, ())
+        return frozenset(found)
+
+
+@cache
+def machines() -> Machines:
+    """`lowering/machines.toml`."""
+    path = folder("lowering") / "machines.toml"
+    with path.open("rb") as stream:
+        data = tomllib.load(stream)
+    named: dict[str, Machine] = {}
+    for name, entry in data["machines"].items():
+        less = named[entry["more_than"]].features if "more_than" in entry else ()
+        named[name] = Machine(name, entry["triple"], entry["cpu"], (*less, *entry["features"]))
+    return Machines(
+        {name: frozenset(others) for name, others in data["implied"].items()},
+        {name: _architecture(name, entry) for name, entry in data["architectures"].items()},
+        named,
+    )
+
+
+def _architecture(name: str, entry: Mapping[str, Any]) -> Architecture:
+    return Architecture(
+        name,
+        entry["execution"],
+        frozenset(entry["always"]),
+        frozenset(entry["least"]),
+        tuple(Vectors(v["bytes"], v["registers"], frozenset(v["features"])) for v in entry["vectors"]),
+        {what: frozenset(needed) for what, needed in entry.get("capabilities", {}).items()},
+    )
