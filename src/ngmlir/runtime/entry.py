@@ -36,6 +36,8 @@ from .library import Library
 
 _HEADER, _ARGUMENT, _RESULT, _STATE = 6, 5, 6, 2  # words per record
 _METH_FASTCALL = 0x80
+#: Arguments and results of a program, whose addresses lie on the stack of the thread; threads may have little.
+_MOST_SLOTS = 4096
 
 
 class _MethodDef(ctypes.Structure):
@@ -54,12 +56,12 @@ def builtin(
     release_gil: bool,
     fallback: Callable[..., Any],
 ) -> Callable[..., Any] | None:
-    """The fast way to call a program, or None where this Python is not known well enough.
+    """The fast way to call a program, or None where this Python is not known well enough, or the arguments too many.
 
     `fallback` must keep alive what `context` points to.
     """
     known = layout()
-    if known is None:
+    if known is None or len(signature.arguments) + len(signature.results) > _MOST_SLOTS:
         return None
     library = _library(known)
     name = signature.name.encode()

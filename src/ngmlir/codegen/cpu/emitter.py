@@ -10,8 +10,8 @@ from ...ir.core import Block, Op
 from ...ir.core import Value as IRValue
 from ...ir.types import IndexType, MemRefType, Type, shape_of
 from ...llvm.text import Function
-from ...llvm.types import Value, constant, i64
-from ...support.diagnostics import Bug, Limit
+from ...llvm.types import Value, constant, i8, i64
+from ...support.diagnostics import Bug, Limit, Location
 from ...support.target import Target
 from ..ranges import UNKNOWN, Range, exactly
 from .deferral import deferrable
@@ -20,6 +20,11 @@ from .tiles import Layout, layout
 
 if TYPE_CHECKING:
     from .memory import Deferred
+
+#: Bytes of the stack that one function takes: of buffers, which last as long as it runs, and of what lasts as long as
+#: the lowering of one op. Threads may have little; what needs more lies in the arena (see `program`).
+STACK_BUFFERS, STACK_PASSING = 48 * 1024, 16 * 1024
+_ALIGNMENT = 64
 
 #: One op's lowering: writes instructions and defines the op's results. It takes the class of its op.
 Lowering: TypeAlias = "Callable[[Emitter, Any], None]"
@@ -47,7 +52,9 @@ class Emitter:
         target: Target,
         lanes: int,
         table: Mapping[str, Lowering],
+        scratch: Value | None = None,
     ):
+        """`scratch` is memory for the buffers of this call, where the stack is too small for them."""
         self.b = function
         self.target = target
         self.machine = machine_of(target)
@@ -58,7 +65,10 @@ class Emitter:
         self._table = table
         self._values: dict[IRValue, Tile | Buffer | Deferred] = {}
         self._ranges: dict[IRValue, Range] = {}
-        self._scratch: list[str] = []
+        self._scratch = scratch
+        self._scratch_bytes = 0
+        self._stack: list[str] = []
+        self._passing = 0
 
     # Running
 
@@ -147,16 +157,34 @@ class Emitter:
     def is_index(self, value: IRValue) -> bool:
         return isinstance(value.type, IndexType)
 
-    # The stack
+    # Memory of this call of the function
 
     def scratch(self, size: int) -> Value:
-        """Memory of this call of the function, aligned to 64 bytes."""
-        name = f"%scratch{len(self._scratch)}"
-        self._scratch.append(f"  {name} = alloca [{size} x i8], align 64")
+        """A buffer that lasts until the function returns."""
+        at, self._scratch_bytes = self._scratch_bytes, self._scratch_bytes + scratch_bytes(size)
+        if self._scratch is not None:
+            return self.b.getelementptr(i8, self._scratch, at)
+        name = f"%scratch{len(self._stack)}"
+        self._stack.append(f"  {name} = alloca [{size} x i8], align {_ALIGNMENT}")
         return Value("ptr", name)
+
+    def passing(self, size: int, location: Location) -> Value:
+        """Memory until the next op is lowered: the same for all."""
+        if size > STACK_PASSING:
+            message = f"{size} bytes beside the registers; one op has {STACK_PASSING}"
+            raise Limit(message, location, hint="use smaller tiles")
+        self._passing = max(self._passing, size)
+        return Value("ptr", "%passing")
 
     def finish(self) -> None:
         """Ends the function."""
         self.b.ret()
+        if self._passing:
+            self._stack.append(f"  %passing = alloca [{self._passing} x i8], align {_ALIGNMENT}")
         # Allocations belong at the very start, whose line numbers phis are found by until now.
-        self.b.lines[:0] = self._scratch
+        self.b.lines[:0] = self._stack
+
+
+def scratch_bytes(size: int) -> int:
+    """What a buffer takes, its alignment included."""
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -32,7 +32,7 @@ def gather(e: Emitter, op: tile.GatherOp) -> None:
             found = b.gather(vector(width, kind), addresses, mask, zero(vector(width, kind)), align=align)
         else:
             found = zero(vector(width, kind))
-            held = e.scratch(8 * width) if width > 1 else None
+            held = e.passing(8 * width, op.location) if width > 1 else None
             if held is not None:
                 b.store(place, held, align=8)
             for lane in range(chunk.count):
@@ -52,7 +52,9 @@ def scatter(e: Emitter, op: tile.ScatterOp) -> None:
     if not count:
         return
     # The last register may be wider than what is left of the tile.
-    values, masks, places = (e.scratch((count + e.lanes) * n) for n in (size, 1, 8))
+    room = -(-(count + e.lanes) // 64) * 64
+    places = e.passing(room * (8 + size + 1), op.location)
+    values, masks = (b.getelementptr(llvm.i8, places, room * n) for n in (8, 8 + size))
     _spill(e, op.value, _in_memory(e, op.value), kind, values)
     _spill(e, op.mask, _in_memory(e, op.mask), llvm.i8, masks)
     _spill(e, op.value, _places(e, op.indices, op.value, buffer), i64, places)

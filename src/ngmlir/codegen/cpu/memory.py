@@ -22,9 +22,6 @@ from .formats import memory
 from .shapes import permuted_registers
 from .tiles import Chunk
 
-#: Bytes of scratch that one tile.alloc may ask for: they lie on the stack of the thread.
-_SCRATCH = 1 << 20
-
 
 class Deferred(NamedTuple):
     """A tile.load that is done piece by piece where its elements are used."""
@@ -182,12 +179,7 @@ def subview(e: Emitter, op: tile.SubviewOp) -> None:
 def alloc(e: Emitter, op: tile.AllocOp) -> None:
     """tile.alloc"""
     type = _memref(op.result, op)
-    size = type.size * item_bytes(type.element)
-    if size > _SCRATCH:
-        raise Limit(
-            f"{size} bytes of scratch; one program has {_SCRATCH}", op.location, hint="use smaller tiles"
-        )
-    e.bind(op.result, Buffer(e.scratch(size), type))
+    e.bind(op.result, Buffer(e.scratch(type.size * item_bytes(type.element)), type))
 
 
 def copy(e: Emitter, op: tile.CopyOp) -> None:

@@ -4,11 +4,16 @@
 define void @main.entry(ptr buffers, ptr arena, ptr constants)      see support/artifact.py
 define internal void @k.program(ptr ... buffers, i64 ... program indices)
 define internal void @k.run(ptr data, i64 number)             what the threads call; data: one ptr per buffer
+
+A kernel whose own buffers are too many for the stack of a thread gets memory for them behind the planned arena, as
+one more buffer: as often as programs may run at once, which is on each core that the target has. Then the
+threads call @k.run with the number of such a part, and take programs until none is left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from math import prod
 
@@ -18,14 +23,14 @@ from ...ir.core import Value as IRValue
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType, i1
 from ...llvm.text import Argument, Function, Module
-from ...llvm.types import Value, global_name, i64, ptr
+from ...llvm.types import Value, constant, global_name, i8, i64, ptr
 from ...ops import tile
 from ...support.artifact import Entry, Place
 from ...support.signature import Signature
 from ...support.target import Target
 from ..ranges import Range, exactly
 from ..unit import Interface, Unit, interfaces
-from .emitter import Buffer, Emitter
+from .emitter import STACK_BUFFERS, Buffer, Emitter, scratch_bytes
 from .formats import computing
 from .fused import fma
 from .places import Extent, attributes, extents
@@ -48,6 +53,7 @@ class _Program:
         self.kernels = {op.symbol: op for op in module.ops if isinstance(op, tile.KernelOp)}
         self.extents: dict[IRValue, Extent] = {}
         self.launches: dict[str, list[Op]] = {}
+        self.scratch: dict[str, int] = {}  # bytes of one program, where they are not on the stack
         for outside in self.interfaces:
             self.extents |= extents(outside)
             for op in outside.function.walk():
@@ -57,6 +63,8 @@ class _Program:
     def emit(self) -> Unit:
         for name in self.launches:
             kernel = self.kernels[name]
+            if (size := _scratch(kernel)) > STACK_BUFFERS:
+                self.scratch[name] = size
             if prod(kernel.grid):
                 self._kernel(kernel)
                 if prod(kernel.grid) > 1:
@@ -67,10 +75,20 @@ class _Program:
     # The entry points
 
     def _entry(self, outside: Interface) -> Entry:
-        entry, function = Entry(outside.signature), outside.function
+        signature, function = outside.signature, outside.function
+        behind = scratch_bytes(signature.arena_bytes)
+        names = {callee(op) for op in function.walk() if isinstance(op, tile.LaunchOp)}
+        parts = [self.scratch[name] * self._parts(self.kernels[name]) for name in names & self.scratch.keys()]
+        if parts:
+            signature = replace(signature, arena_bytes=behind + max(parts))
+        entry = Entry(signature)
+
+        def launch(e: Emitter, op: Op) -> None:
+            self._launch(e, op, behind)
+
         arguments = [Argument(ptr, name, "noalias") for name in ("buffers", "arena", "constants")]
         b = self.text.function(entry.symbol, "void", arguments)
-        e = Emitter(b, self.target, _lanes(function, self.target), {**TABLE, "tile.launch": self._launch})
+        e = Emitter(b, self.target, _lanes(function, self.target), {**TABLE, "tile.launch": launch})
         for value in function.block.args:
             assert isinstance(value.type, MemRefType)
             e.bind(value, Buffer(_address(b, outside.places[value], outside.signature), value.type))
@@ -78,19 +96,29 @@ class _Program:
         e.finish()
         return entry
 
-    def _launch(self, e: Emitter, op: Op) -> None:
-        """tile.launch: a call, or one chunk of the pool's work per program."""
+    def _parts(self, kernel: tile.KernelOp) -> int:
+        """How many programs run at once, where each needs memory of its own."""
+        return min(prod(kernel.grid), self.target.cores)
+
+    def _launch(self, e: Emitter, op: Op, behind: int) -> None:
+        """tile.launch: a call, or one chunk of the pool's work per program; `behind` the arena is more memory."""
         kernel, b = self.kernels[callee(op)], e.b
         programs = prod(kernel.grid)
         buffers = [e.buffer(value).pointer for value in op.operands]
+        if kernel.symbol in self.scratch:
+            buffers.append(b.getelementptr(i8, b.arguments[1], behind))
         if programs == 1:
             b.call("void", _program(kernel), *buffers, *[Value(i64, "0")] * len(kernel.grid))
         elif programs > 1:
-            data = e.scratch(8 * len(buffers))
+            data = e.passing(8 * (len(buffers) + 1), op.location)
             for i, pointer in enumerate(buffers):
                 b.store(pointer, b.getelementptr(ptr, data, i), align=8)
+            chunks = programs
+            if kernel.symbol in self.scratch:
+                chunks = self._parts(kernel)
+                b.store(constant(i64, 0), b.getelementptr(ptr, data, len(buffers)), align=8)
             thunk = Value(ptr, global_name(f"{kernel.symbol}.run"))
-            b.call("void", "ngmlir_parallel", thunk, data, Value(i64, str(programs)))
+            b.call("void", "ngmlir_parallel", thunk, data, Value(i64, str(chunks)))
 
     # Kernels
 
@@ -103,13 +131,33 @@ class _Program:
         )
         data, number = b.arguments
         count = len(kernel.regions[0].block.args) - len(kernel.grid)
+        if kernel.symbol in self.scratch:
+            count += 1
         buffers = [b.load(ptr, b.getelementptr(ptr, data, i), align=8) for i in range(count)]
+        if kernel.symbol not in self.scratch:
+            self._run(b, kernel, buffers, number)
+            b.ret()
+            return
+        buffers[-1] = b.getelementptr(i8, buffers[-1], b.mul(number, self.scratch[kernel.symbol]))
+        following = b.getelementptr(ptr, data, count)
+        look, run, done = b.label("look"), b.label("run"), b.label("done")
+        b.branch(look)
+        b.place(look)
+        mine = b.atomic("add", following, constant(i64, 1))
+        b.branch_if(b.icmp("ult", mine, prod(kernel.grid)), run, done)
+        b.place(run)
+        self._run(b, kernel, buffers, mine)
+        b.branch(look)
+        b.place(done)
+        b.ret()
+
+    def _run(self, b: Function, kernel: tile.KernelOp, buffers: Sequence[Value], number: Value) -> None:
+        """Calls the program with a number."""
         indices: list[Value] = []
         for size in reversed(kernel.grid[1:]):
             indices.insert(0, b.urem(number, size))
             number = b.udiv(number, size)
         b.call("void", _program(kernel), *buffers, number, *indices)
-        b.ret()
 
     def _kernel(self, kernel: tile.KernelOp) -> None:
         """One function; or one without masks for most programs, and one for those at the end of a dimension."""
@@ -176,12 +224,16 @@ class _Program:
         """A kernel's body for program indices in known ranges; gives how many masks it computes."""
         block = kernel.regions[0].block
         b = self.text.function(name, "void", self._arguments(kernel), linkage="internal")
-        e = Emitter(b, self.target, _lanes(kernel, self.target), TABLE)
         count = len(block.args) - len(known)
+        beside = kernel.symbol in self.scratch
+        scratch = b.arguments[count] if beside else None
+        e = Emitter(b, self.target, _lanes(kernel, self.target), TABLE, scratch)
         for value, pointer in zip(block.args[:count], b.arguments, strict=False):
             assert isinstance(value.type, MemRefType)
             e.bind(value, Buffer(pointer, value.type))
-        for value, number, where in zip(block.args[count:], b.arguments[count:], known, strict=True):
+        for value, number, where in zip(
+            block.args[count:], b.arguments[count + beside :], known, strict=True
+        ):
             e.define_index(value, number, where)
         e.streams = streams
         e.run(block)
@@ -193,6 +245,8 @@ class _Program:
     def _arguments(self, kernel: tile.KernelOp) -> list[Argument]:
         launches = [[self.extents.get(v) for v in op.operands] for op in self.launches[kernel.symbol]]
         buffers = [Argument(ptr, f"b{i}", words) for i, words in enumerate(attributes(launches))]
+        if kernel.symbol in self.scratch:
+            buffers.append(Argument(ptr, "scratch", "noalias align 64"))
         return [*buffers, *(Argument(i64, f"p{i}") for i in range(len(kernel.grid)))]
 
 
@@ -218,6 +272,12 @@ def _either(b: Function, condition: Value, yes: str, no: str) -> None:
 
 def _bytes(type: MemRefType) -> int:
     return type.size * item_bytes(type.element)
+
+
+def _scratch(kernel: tile.KernelOp) -> int:
+    """Bytes of all buffers that a kernel asks for."""
+    types = [op.result.type for op in kernel.walk() if isinstance(op, tile.AllocOp)]
+    return sum(scratch_bytes(_bytes(type)) for type in types if isinstance(type, MemRefType) and type.static)
 
 
 def _program(kernel: tile.KernelOp) -> str:
