@@ -105,7 +105,7 @@ def test_buffers_of_a_program(buffers: int, size: int, grid: tuple[int, ...]) ->
     unit = cpu.emit(from_text(text), replace(host_target(), cores=4))
     total = buffers * size * 4
     beside = total > STACK_BUFFERS
-    assert unit.signature.arena_bytes == (min(4, programs) * total if beside else 0)
+    assert unit.entries[0].signature.arena_bytes == (min(4, programs) * total if beside else 0)
     assert sum(map(int, re.findall(r"alloca \[(\d+) x i8\]", unit.llvm))) <= STACK_BUFFERS + 1024
     for cores in (1, 2, 5):  # as many parts, whatever the number of threads
         same_bits(compiled(text, [x], replace(host_target(), cores=cores))[0], interpreted(text, [x])[0])
@@ -127,7 +127,7 @@ def test_launches_share_the_stack() -> None:
     launch = next(line for line in text.split("\n") if "tile.launch" in line)
     text = text.replace(launch, "\n".join([launch] * 500))
     llvm = cpu.emit(from_text(text), host_target()).llvm
-    entry = llvm[llvm.index("define void @main") :]
+    entry = llvm[llvm.index("define void @main.entry") :]
     assert entry.count("call void @ngmlir_parallel") == 500
     assert re.findall(r"alloca \[(\d+) x i8\]", entry) == ["24"]
 
