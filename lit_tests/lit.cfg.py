@@ -2,7 +2,6 @@
 """lit's configuration. `./run test` runs it; `./run lit FOLDER` runs a part."""
 
 import os
-import platform
 import shutil
 import sys
 from pathlib import Path
@@ -22,7 +21,7 @@ config.suffixes = [".ngir", ".py", ".test"]  # noqa: F821
 config.excludes = ["lit.cfg.py", "Inputs"]  # noqa: F821
 config.environment["PYTHONPATH"] = str(root / "src")  # noqa: F821
 config.environment["NO_COLOR"] = "1"  # noqa: F821
-for name in ("NGMLIR_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "TMPDIR"):
+for name in ("NGMLIR_CACHE_DIR", "NGMLIR_CPU", "XDG_CACHE_HOME", "HOME", "TMPDIR"):
     if name in os.environ:
         config.environment[name] = os.environ[name]  # noqa: F821
 
@@ -30,14 +29,6 @@ for name in ("NGMLIR_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "TMPDIR"):
 def mlir_opt() -> str | None:
     """The stock tool, for the tests that compare with it."""
     return shutil.which("mlir-opt") or shutil.which("mlir-opt", path="/usr/lib/llvm-19/bin")
-
-
-def cpu_flags() -> str:
-    """What this processor can do, where Linux tells it."""
-    try:
-        return Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return ""
 
 
 python = sys.executable
@@ -53,7 +44,5 @@ features = {
     "mlir-opt": mlir_opt() is not None,
     "ptxas": ptxas.find() is not None,
     "cuda": Path("/dev/nvidiactl").exists(),
-    "avx512": "avx512f" in cpu_flags(),
-    "x86_64": platform.machine() == "x86_64",
 }
 config.available_features.update(name for name, present in features.items() if present)  # noqa: F821

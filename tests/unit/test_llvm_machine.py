@@ -264,7 +264,8 @@ def test_the_same_text_gives_the_same_object():
     assert assemble(scaled(), host_target()) == assemble(scaled(), host_target())
 
 
-def test_targets_differ_in_their_key():
+def test_targets_differ_in_their_key(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NGMLIR_CPU", "native")
     targets: list[Target] = [host_target(), *map(cpu_target, CPUS), nvptx_target(), nvptx_target("sm_80")]
     assert len({target.key for target in targets}) == len(targets)
     assert re.fullmatch(r"\d+\.\d+\.\d+", version())
