@@ -275,22 +275,26 @@ def parts(dtype: str, count: int, kind: str, seed: int) -> list[np.ndarray]:
     if kind == "ties":  # few digits set
         fraction = (fraction >> np.uint64(digits - 2) << np.uint64(digits - 2)) | (fraction & np.uint64(1))
     first = random.integers(0, 2 * bias + 1, count)
+    if kind in ("usual", "cancelled"):  # all far from the ends of the range
+        first = random.integers(bias - bias // 8, bias + bias // 8, count)
     product = {
         "ties": random.integers(1, 2 * bias, count),
         "near": random.integers(1, 2 * bias, count),
         "small": random.integers(-digits - 8, 8, count),
+        "usual": random.integers(bias - bias // 4, bias + bias // 4, count),
+        "cancelled": random.integers(bias - bias // 4, bias + bias // 4, count),
         "great": random.integers(2 * bias - 3, 2 * bias + 5, count),
     }[kind]
     apart = random.integers(-3, 4, count) if kind == "near" else random.integers(-130, 130, count)
     exponents = np.stack([first, product + bias - first, product + apart]).clip(0, 2 * bias + 1)
-    return list(
-        (sign | fraction | exponents.astype(np.uint64) << np.uint64(digits))
-        .astype(f"u{width // 8}")
-        .view(float_type)
-    )
+    whole = sign | fraction | exponents.astype(np.uint64) << np.uint64(digits)
+    x, y, z = whole.astype(f"u{width // 8}").view(float_type)
+    if kind == "cancelled":  # the addend is the rounded product, or a few units beside it
+        z = -(x * y) * (1 + random.integers(-2, 3, count).astype(float_type) * np.finfo(float_type).eps)
+    return [x, y, z]
 
 
-@pytest.mark.parametrize("kind", ["all", "ties", "near", "small", "great"])
+@pytest.mark.parametrize("kind", ["all", "ties", "near", "small", "great", "usual", "cancelled"])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_fma_without_an_instruction(dtype: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits as exact arithmetic rounded once, special values and denormals included."""

@@ -24,6 +24,9 @@ from ...llvm.types import (
 )
 
 _I128 = "i128"
+_BIAS = 1023
+#: Exponents of factors between minus this and this are far from the ends, and so are those of their product.
+_FAR = 450
 _SIGN = -(1 << 63)
 #: Where the first digit of a number in 128 bits stands: a sum may carry, and still has its sign bit.
 _FIRST = 125
@@ -33,46 +36,99 @@ _DIGITS, _LEAST, _INFINITY = 53, -1074, 0x7FF << 52
 
 def fma(b: Instructions, x: Value, y: Value, z: Value) -> Value:
     """Calls the function for the type of the operands, which the module then has."""
-    kind, module = x.type, b.module
+    kind = x.type
     name = f"fused.{mangled(kind)}"
-    if name not in module.functions:
-        _define(module, name, kind)
+    if name not in b.module.functions:
+        inner = _begin(b.module, name, kind)
+        rule = _by_doubles if element_of(kind) == f32 else _by_pairs
+        inner.ret(rule(inner, *inner.arguments))
     return b.call(kind, name, x, y, z)
 
 
-def _define(module: Module, name: str, kind: str) -> None:
-    b = module.function(name, kind, [Argument(kind, n) for n in "xyz"], linkage="internal")
-    x, y, z = b.arguments
-    if element_of(kind) == f32:
-        b.ret(_by_doubles(b, x, y, z))
-    elif kind == f64:
-        b.ret(_by_integers(b, x, y, z))
-    else:
-        found = poison(kind)
-        for lane in range(lanes_of(kind)):
-            found = b.insert(found, fma(b, *(b.extract(v, lane) for v in (x, y, z))), lane)
-        b.ret(found)
+def _begin(module: Module, name: str, kind: str) -> Function:
+    return module.function(name, kind, [Argument(kind, n) for n in "xyz"], linkage="internal")
 
 
-def _by_doubles(b: Instructions, x: Value, y: Value, z: Value) -> Value:
-    """Of f32: the product is exact in f64; the sum is rounded to odd, so that rounding it to f32 does as rounding
-    once would."""
+def _by_doubles(b: Function, x: Value, y: Value, z: Value) -> Value:
+    """Of f32: the product is exact in f64, and the sum is rounded to f32 in the end."""
     wide = with_element(x.type, f64)
-    product, addend = b.fmul(b.fpext(x, wide), b.fpext(y, wide)), b.fpext(z, wide)
-    total = b.fadd(product, addend)
-    # What the sum lost, exactly.
-    part = b.fsub(total, product)
-    lost = b.fadd(b.fsub(product, b.fsub(total, part)), b.fsub(addend, part))
+    total = _odd_sum(b, b.fmul(b.fpext(x, wide), b.fpext(y, wide)), b.fpext(z, wide))
+    return b.fptrunc(total, x.type)
+
+
+def _odd_sum(b: Function, x: Value, y: Value) -> Value:
+    """The sum rounded to odd: to round once more, to fewer digits, then does as rounding once would."""
+    total, lost = _exact_sum(b, x, y)
     bits = b.bitcast(total, with_element(x.type, i64))
     even = b.icmp("eq", b.and_(bits, 1), 0)
     inexact = b.and_(b.fcmp("one", lost, 0.0), even)
     outwards = b.icmp("sge", b.xor(bits, b.bitcast(lost, bits.type)), 0)
     step = b.select(outwards, constant(bits.type, 1), constant(bits.type, -1))
-    odd = b.select(inexact, b.add(bits, step), bits)
-    return b.fptrunc(b.bitcast(odd, wide), x.type)
+    return b.bitcast(b.select(inexact, b.add(bits, step), bits), x.type)
 
 
-# f64: the product has 106 digits, so it and the addend stand in 128 bits, and what is shifted out of the lesser one
+def _exact_sum(b: Function, x: Value, y: Value) -> tuple[Value, Value]:
+    """The sum, and what rounding it has lost."""
+    total = b.fadd(x, y)
+    part = b.fsub(total, x)
+    return total, b.fadd(b.fsub(x, b.fsub(total, part)), b.fsub(y, part))
+
+
+# f64: product and sum are pairs of numbers, which are exact as long as no exponent is near an end of its range. The
+# method is Boldo's and Melquiond's.
+
+
+def _by_pairs(b: Function, x: Value, y: Value, z: Value) -> Value:
+    # Lanes beyond a tile may hold poison, by which nothing may be decided.
+    x, y, z = map(b.freeze, (x, y, z))
+    product, low = _exact_product(b, x, y)
+    rest, rest_low = _exact_sum(b, z, low)
+    total, total_low = _exact_sum(b, product, rest)
+    found = b.fadd(total, _odd_sum(b, rest_low, total_low))
+    nothing = b.or_(b.fcmp("oeq", x, 0.0), b.fcmp("oeq", y, 0.0))
+    found = b.select(nothing, b.fadd(product, z), found)
+    x_usual = b.or_(_exponent_within(b, x, -_FAR, _FAR), b.fcmp("oeq", x, 0.0))
+    y_usual = b.or_(_exponent_within(b, y, -_FAR, _FAR), b.fcmp("oeq", y, 0.0))
+    usual = b.and_(b.and_(x_usual, y_usual), _exponent_within(b, z, -_BIAS, 2 * _FAR))
+    lanes = lanes_of(x.type)
+    with b.when(b.not_(b.reduce("and", usual) if lanes > 1 else usual), [found]) as unusual:
+        exact = poison(x.type)
+        for lane in range(lanes):
+            one = _exactly(b, *(b.extract(v, lane) for v in (x, y, z)))
+            exact = one if lanes == 1 else b.insert(exact, one, lane)
+        unusual.next(exact)
+    return unusual.results[0]
+
+
+def _exact_product(b: Function, x: Value, y: Value) -> tuple[Value, Value]:
+    """The product, and what rounding it has lost: of halves with 26 digits every product is exact."""
+    product = b.fmul(x, y)
+    (x_high, x_low), (y_high, y_low) = _halves(b, x), _halves(b, y)
+    lost = b.fsub(b.fmul(x_high, y_high), product)
+    lost = b.fadd(b.fadd(lost, b.fmul(x_high, y_low)), b.fmul(x_low, y_high))
+    return product, b.fadd(lost, b.fmul(x_low, y_low))
+
+
+def _halves(b: Function, x: Value) -> tuple[Value, Value]:
+    scaled = b.fmul(x, 2.0**27 + 1)
+    high = b.fsub(scaled, b.fsub(scaled, x))
+    return high, b.fsub(x, high)
+
+
+def _exponent_within(b: Function, x: Value, low: int, high: int) -> Value:
+    field = b.and_(b.lshr(b.bitcast(x, with_element(x.type, i64)), 52), 0x7FF)
+    return b.icmp("ule", b.sub(field, low + _BIAS), high - low)
+
+
+def _exactly(b: Function, x: Value, y: Value, z: Value) -> Value:
+    name = "fused.exact"
+    if name not in b.module.functions:
+        inner = _begin(b.module, name, f64)
+        inner.ret(_by_integers(inner, *inner.arguments))
+    return b.call(f64, name, x, y, z)
+
+
+# Any f64: the product has 106 digits, so it and the addend stand in 128 bits, and what is shifted out of the lesser one
 # leaves a trace in its last bit.
 
 
