@@ -34,7 +34,7 @@ declare float @llvm.nvvm.shfl.sync.bfly.f32(i32, float, i32, i32)
 
 @cache
 def to_ptx(ir: str, cpu: str = "sm_90a", features: str = "+ptx80") -> str:
-    target = Target("test", "nvptx64-nvidia-cuda", cpu, features, "warps")
+    target = Target("test", "nvptx64-nvidia-cuda", cpu, features)
     return assembly(ir, target)
 
 
