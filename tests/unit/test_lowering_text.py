@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ngmlir.support.home import folder
 from ngmlir.decl.pipeline_text import named_pipelines, read_pipelines, step_names
 from ngmlir.decl.rule_text import Call, Number, Rule, Variable, read_rules
 from ngmlir.llvm.machine import cpu_target
@@ -16,6 +15,7 @@ from ngmlir.ops.words import from_text
 from ngmlir.passes.registry import PASSES
 from ngmlir.rewrite.pipeline import parse_pipeline
 from ngmlir.support.diagnostics import UserError
+from ngmlir.support.home import folder
 
 OPERANDS = {"ng.add": 2, "ng.negative": 1, "ng.select": 3, "ng.if": 1}
 

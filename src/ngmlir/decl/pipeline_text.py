@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from ..support.diagnostics import Location
-from ..support.spelling import did_you_mean
 from ..support.home import folder
+from ..support.spelling import did_you_mean
 from .lines import complaint, entries
 
 _ENTRY = re.compile(r"(?P<name>[\w-]+)\s*=\s*(?P<steps>.*)$")
