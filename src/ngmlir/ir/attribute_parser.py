@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..support.diagnostics import UNKNOWN, Location
+from ..support.diagnostics import UNKNOWN, Location, UserError
 from .attributes import (
     ArrayAttr,
     Attribute,
@@ -22,9 +22,10 @@ from .attributes import (
 )
 from .cursor import shortened
 from .definition import COMPUTED_FLOATS
-from .elements import ElementsAttr
+from .elements import ElementsAttr, elements_from_bytes
 from .lexer import Token, unquote
 from .literals import float_bits, float_value, integer_fits, item_bytes, wrap_integer
+from .resources import resource_of
 from .type_parser import TypeParser
 from .types import FloatType, IndexType, IntegerType, ShapedType, Type, element_type, f64, i1, i64
 
@@ -95,7 +96,7 @@ class AttributeParser(TypeParser):
             if text == "unit":
                 self.advance()
                 return UnitAttr()
-            if text == "dense":
+            if text in ("dense", "dense_resource"):
                 return self.dense()
             if text == "array":
                 return self.dense_array()
@@ -201,7 +202,7 @@ class AttributeParser(TypeParser):
         return DenseArrayAttr(element, tuple(values))
 
     def dense(self) -> Attribute:
-        """`dense<...> : type`."""
+        """`dense<...> : type` or `dense_resource<name> : type`."""
         start = self.at
         self.skip_literal()
         self.expect(":")
@@ -215,7 +216,7 @@ class AttributeParser(TypeParser):
 
     def skip_literal(self) -> None:
         """Moves past a number, a boolean or `dense<...>`; `literal_of` reads it once its type is known."""
-        if self.kind == "bare" and self.token.text == "dense":
+        if self.kind == "bare" and self.token.text in ("dense", "dense_resource"):
             self.advance()
             if not self.angle_body():
                 raise self.error("expected '<'")
@@ -226,14 +227,16 @@ class AttributeParser(TypeParser):
 
     def literal_of(self, type: Type) -> Attribute:
         """The literal here as an attribute of `type`."""
-        if self.token.text != "dense":
+        if self.token.text not in ("dense", "dense_resource"):
             return self.number_of(self.advance(), type)
-        start = self.advance().start
+        word, start = self.token.text, self.advance().start
         self.expect("<")
         if not isinstance(type, ShapedType) or not type.static:
-            raise self.error_at(f"dense<...> needs a static shape, not {type}", start)
+            raise self.error_at(f"{word}<...> needs a static shape, not {type}", start)
         if not _can_be_listed(type.element):
-            raise self.error_at(f"dense<...> cannot hold elements of type {type.element}", start)
+            raise self.error_at(f"{word}<...> cannot hold elements of type {type.element}", start)
+        if word == "dense_resource":
+            return self.resource(type, start)
         size = item_bytes(type.element)
         data = bytearray()
         if self.accept(">"):
@@ -251,6 +254,25 @@ class AttributeParser(TypeParser):
         if type.size > 1 and len(data) > size and bytes(data) == bytes(data[:size]) * type.size:
             data = data[:size]
         return ElementsAttr(bytes(data), type)
+
+    def resource(self, type: ShapedType, start: int) -> Attribute:
+        """The constant whose elements stand behind the program."""
+        if self.kind not in ("bare", "string"):
+            raise self.error("expected the name of a resource")
+        token = self.advance()
+        self.expect(">")
+        name = unquote(token.text) if token.kind == "string" else token.text
+        try:
+            data = resource_of(self.resources, name)
+        except UserError as error:
+            (found,) = error.diagnostics
+            raise self.error_at(found.message, token.start, found.hint, len(token.text)) from None
+        wanted = type.size * item_bytes(type.element)
+        if len(data) != wanted:
+            raise self.error_at(f"resource '{name}' has {len(data)} bytes, but {type} has {wanted}", start)
+        if type.element is i1 and not set(data.tobytes()) <= {0, 1}:
+            raise self.error_at(f"resource '{name}' has bytes that are no i1 (0 or 1)", start)
+        return elements_from_bytes(data, type)
 
     def hexadecimal_elements(self, type: ShapedType, data: bytearray) -> tuple[int, ...]:
         token = self.advance()

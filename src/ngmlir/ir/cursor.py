@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 
 from ..support.diagnostics import Diagnostic, Location, UserError
 from .lexer import Token, tokenize, unquote
+from .resources import read_section, section_start
 
 #: Regions, attributes and types may nest this deep; beyond it the text is refused (Python's own stack is finite).
 MAX_DEPTH = 96
@@ -20,9 +21,11 @@ class Cursor(ABC):
 
     def __init__(self, text: str, file: str):
         self.text, self.file = text, file
+        program = section_start(text)
+        self.resources = read_section(text, program, self.place)
         self.tokens: list[Token]
         self.complaint: str  # why the tokens end before the text does, or ''
-        self.tokens, self.complaint = tokenize(text)
+        self.tokens, self.complaint = tokenize(text, program)
         self.at = 0
         self.token = self.tokens[0]
         self.kind = self.token.kind

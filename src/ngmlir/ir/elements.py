@@ -128,6 +128,15 @@ def elements(array: Any, type: ShapedType | None = None) -> ElementsAttr:
     return ElementsAttr((flat[:size] if _repeats(flat, size) else flat).data, held)
 
 
+def elements_from_bytes(data: bytes | bytearray | memoryview, type: ShapedType) -> ElementsAttr:
+    """The constant with these bytes, which are those of all elements; all-equal elements are stored once."""
+    import numpy as np
+
+    flat = np.frombuffer(data, np.uint8)
+    size = item_bytes(type.element)
+    return ElementsAttr(memoryview(data)[:size] if _repeats(flat, size) else data, type)
+
+
 def filled(literal: Attribute, type: Type) -> Attribute:
     """The constant of `type` whose every element is `literal`; of a scalar type, `literal` itself."""
     if not isinstance(type, ShapedType):

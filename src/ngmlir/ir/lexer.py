@@ -36,9 +36,9 @@ _TOKEN = re.compile(f"{_SPACE}(?:{_SHAPED}{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 _PART = re.compile(f"{_SPACE}(?:{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 
 
-def tokenize(text: str) -> tuple[list[Token], str]:
-    """All tokens and a last one of kind `end`; where a character starts none, the tokens end, and the complaint says why."""
-    return _tokens(_TOKEN, text, 0, len(text))
+def tokenize(text: str, end: int) -> tuple[list[Token], str]:
+    """All tokens up to `end` and a last one of kind `end`; where a character starts none, the tokens end, and the complaint says why."""
+    return _tokens(_TOKEN, text, 0, end)
 
 
 def tokenize_type(text: str, start: int, end: int) -> tuple[list[Token], str]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ..support.diagnostics import Location
 from .attributes import (
@@ -12,7 +12,6 @@ from .attributes import (
     Attribute,
     DenseArrayAttr,
     DictAttr,
-    IntegerAttr,
     StringAttr,
     TypeAttr,
     dictionary_text,
@@ -21,23 +20,32 @@ from .attributes import (
 )
 from .core import Block, ModuleOp, Op, Region, Value, op_name
 from .definition import OpDefinition
-from .elements import ElementsAttr
+from .elements import LISTED, ElementsAttr
+from .resources import ELIDED, resource_name, section_text
 from .types import FunctionType
 
 _FREE_NAME = re.compile(r"[A-Za-z_$.\-][\w$.\-]*\Z")
 
 
-def to_text(op: Op, *, generic: bool = False, locations: bool = False) -> str:
-    """The text of a module (or of one op). `generic` is the form that stock mlir-opt reads without our dialects."""
-    printer = _Printer(generic, locations)
+def to_text(op: Op, *, generic: bool = False, locations: bool = False, elide: int | None = None) -> str:
+    """The text of a module (or of one op). `generic` is the form that stock mlir-opt reads without our dialects.
+
+    Long constants of a module stand behind it, as resources. With `elide`, the elements of constants that have more
+    than so many are left out; such a text can be looked at, but not read back.
+    """
+    printer = _Printer(generic, locations, elide, isinstance(op, ModuleOp))
     printer.op(op, "")
-    return "\n".join(printer.lines) + "\n"
+    section = section_text((name, literal) for literal, name in printer.resources.items())
+    return "\n".join([*printer.lines, *section]) + "\n"
 
 
 class _Printer:
-    def __init__(self, generic: bool, locations: bool):
+    def __init__(self, generic: bool, locations: bool, elide: int | None, has_section: bool):
         self.generic = generic
         self.locations = locations
+        self.elide = elide
+        self.has_section = has_section
+        self.resources: dict[ElementsAttr, str] = {}
         self.lines: list[str] = []
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
@@ -69,6 +77,24 @@ class _Printer:
         made = "%" + made
         self.names[value] = made
         return made
+
+    def literal(self, attribute: Attribute) -> str:
+        """A constant array without its type."""
+        assert isinstance(attribute, ElementsAttr)
+        count = attribute.type.size
+        if self.elide is not None and count > self.elide and not attribute.splat:
+            return f"dense_resource<{ELIDED}>"
+        if not self.has_section or count <= LISTED or attribute.splat:
+            return attribute.literal
+        name = self.resources.setdefault(attribute, f"constant_{len(self.resources)}")
+        return f"dense_resource<{resource_name(name)}>"
+
+    def constant(self, attribute: Attribute) -> str:
+        assert isinstance(attribute, ElementsAttr)
+        return f"{self.literal(attribute)} : {attribute.type}"
+
+    def dictionary(self, items: Iterable[tuple[str, Attribute]]) -> str:
+        return dictionary_text(tuple(items), self.constant)
 
     def label(self, block: Block) -> str:
         return self.labels.get(block, "^missing")
@@ -150,15 +176,29 @@ class _Printer:
                 piece = next((", ".join(operands[a:b]) for o, a, b in groups if o.name == part[1:]), None)
                 if piece is None:
                     shown.add(part[1:])
-                    piece = _short(attributes.get(part[1:]))
+                    piece = self.short(attributes.get(part[1:]))
             text += piece if text.endswith(("[", "(")) else f" {piece}" if piece else ""
         if attributes:
             rest = [
                 (k, v) for k, v in attributes.items() if k not in shown and not _is_default(definition, k, v)
             ]
             if rest:
-                text += f" {dictionary_text(tuple(rest))}"
+                text += f" {self.dictionary(rest)}"
         return text + self.types(op)
+
+    def short(self, attribute: Attribute | None) -> str:
+        """The spelling of an attribute inside a form, where its kind is known."""
+        match attribute:
+            case None:
+                return ""
+            case DenseArrayAttr():
+                return f"[{', '.join(map(str, attribute.values))}]"
+            case ElementsAttr():
+                return self.literal(attribute)
+            case StringAttr() if attribute.value.isidentifier():
+                return attribute.value
+            case _:
+                return attribute.text.partition(" :")[0]
 
     def generic_op(self, op: Op, head: str, operands: list[str], indent: str) -> None:
         text = f'{head}"{op_name(op)}"({", ".join(operands)})'
@@ -173,7 +213,7 @@ class _Printer:
                 text = f"{indent}}}"
             text += ")"
         if op.attributes:
-            text += f" {dictionary_text(tuple(op.attributes.items()))}"
+            text += f" {self.dictionary(op.attributes.items())}"
         inputs = ", ".join([o.type.text for o in op.operands])
         results = ", ".join([r.type.text for r in op.results])
         if len(op.results) != 1 or isinstance(op.results[0].type, FunctionType):
@@ -220,7 +260,7 @@ class _Printer:
         if op.symbol:
             text += f" {symbol_text(op.symbol)}"
         if rest:
-            text += f" attributes {dictionary_text(tuple(rest.items()))}"
+            text += f" attributes {self.dictionary(rest.items())}"
         self.with_regions(text, op, indent)
 
     def function_op(self, op: Op, indent: str) -> None:
@@ -249,7 +289,7 @@ class _Printer:
             (k, v) for k, v in op.attributes.items() if k not in _HEADER and not _is_default(definition, k, v)
         )
         if rest:
-            text += f" attributes {dictionary_text(rest)}"
+            text += f" attributes {self.dictionary(rest)}"
         if body is not None:
             self.lines.append(text + " {")
             self.region(body, indent, op, header=True)
@@ -272,20 +312,3 @@ def _details(op: Op, key: str, count: int) -> list[str]:
 def _is_default(definition: OpDefinition, name: str, value: Attribute) -> bool:
     field = definition.attribute_field(name)
     return field is not None and field.default is value
-
-
-def _short(attribute: Attribute | None) -> str:
-    """The spelling of an attribute inside a form, where its kind is known."""
-    match attribute:
-        case None:
-            return ""
-        case DenseArrayAttr():
-            return f"[{', '.join(map(str, attribute.values))}]"
-        case ElementsAttr():
-            return attribute.literal
-        case IntegerAttr():
-            return attribute.text.partition(" :")[0]
-        case StringAttr() if attribute.value.isidentifier():
-            return attribute.value
-        case _:
-            return attribute.text.partition(" :")[0]

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants beside the program: `dense_resource<name>` in it, and the elements in a section behind it, as MLIR has it.
+
+    {-#
+      dialect_resources: {
+        builtin: {
+          weights: "0x4000000000000000803F00000040"
+        }
+      }
+    #-}
+
+The digits of a resource are its alignment, as four bytes with the lowest first, and then its elements.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from ..support.diagnostics import Diagnostic, Location, UserError
+from .attributes import quote
+from .elements import ElementsAttr
+from .lexer import unquote
+
+#: How a constant is written whose elements were left out.
+ELIDED = "__elided__"
+_ALIGNMENT = 64
+_OPENING = re.compile(r"^[ \t]*\{-#", re.MULTILINE)
+_TOKEN = re.compile(
+    r"""[ \t\r\n]*(?://[^\n]*[ \t\r\n]*)*
+    (?:(?P<string>"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+") | (?P<name>[\w$.\-]+) | (?P<close>\#-\}) | (?P<mark>\{-\#|[{}:,])
+     | (?P<end>\Z))""",
+    re.VERBOSE,
+)
+_BARE = re.compile(r"[A-Za-z_][\w$.]*\Z", re.ASCII)
+
+
+def resource_name(name: str) -> str:
+    """The name of a resource as text spells it."""
+    return name if _BARE.match(name) else quote(name)
+
+
+def section_text(resources: Iterable[tuple[str, ElementsAttr]]) -> list[str]:
+    """The lines of a section that holds these constants; none for no constants."""
+    prefix = _ALIGNMENT.to_bytes(4, "little").hex().upper()
+    items = [
+        f'      {resource_name(name)}: "0x{prefix}{literal.data.hex().upper()}"'
+        for name, literal in resources
+    ]
+    if not items:
+        return []
+    lines = ",\n".join(items).split("\n")
+    return ["", "{-#", "  dialect_resources: {", "    builtin: {", *lines, "    }", "  }", "#-}"]
+
+
+def section_start(text: str) -> int:
+    """Where the section begins; the length of the text if it has none."""
+    found = _OPENING.search(text)
+    return found.start() if found else len(text)
+
+
+def read_section(text: str, start: int, place: Callable[[int], Location]) -> dict[str, memoryview]:
+    """The elements of each builtin resource of the section at `start`. UserError where it is no section.
+
+    Resources of other dialects and of other tools are skipped.
+    """
+    if start == len(text):
+        return {}
+    return _Section(text, start, place).read()
+
+
+class _Section:
+    def __init__(self, text: str, start: int, place: Callable[[int], Location]):
+        self.text, self.at, self.place = text, start, place
+        self.found: dict[str, memoryview] = {}
+        self.advance()
+
+    def error(self, message: str, at: int | None = None) -> UserError:
+        return UserError(Diagnostic(message, self.place(self.start if at is None else at)), source=self.text)
+
+    def advance(self) -> str:
+        """Moves on; gives the token that was here."""
+        before = self.token if hasattr(self, "token") else ""
+        found = _TOKEN.match(self.text, self.at)
+        if found is None:
+            self.start = self.at
+            raise self.error("expected a name, a string or '#-}' in the resource section")
+        self.kind = found.lastgroup or ""
+        self.token, self.start, self.at = found[self.kind], found.start(self.kind), found.end()
+        return before
+
+    def expect(self, token: str) -> None:
+        if self.token != token:
+            shown = self.token[:40] if self.kind != "end" else "the end of the text"
+            raise self.error(f"expected '{token}' in the resource section, found {shown!r}")
+        self.advance()
+
+    def key(self) -> str:
+        if self.kind not in ("name", "string"):
+            raise self.error("expected a name in the resource section")
+        kind, token = self.kind, self.advance()
+        return unquote(token) if kind == "string" else token
+
+    def read(self) -> dict[str, memoryview]:
+        self.expect("{-#")
+        self.members("#-}", self.group)
+        if self.kind == "end":
+            return self.found
+        raise self.error("nothing but the end of the text follows the resource section")
+
+    def members(self, closing: str, member: Callable[[str], None]) -> None:
+        """`name: member, ...` up to the closing mark."""
+        while self.token != closing:
+            name = self.key()
+            self.expect(":")
+            member(name)
+            if self.token != ",":
+                break
+            self.advance()
+        self.expect(closing)
+
+    def group(self, group: str) -> None:
+        def dialect(name: str) -> None:
+            self.expect("{")
+            self.members("}", self.blob if (group, name) == ("dialect_resources", "builtin") else self.skip)
+
+        self.expect("{")
+        self.members("}", dialect)
+
+    def blob(self, name: str) -> None:
+        at = self.start
+        if self.kind != "string":
+            raise self.error(f"expected the hexadecimal digits of the resource '{name}'")
+        if name in self.found:
+            raise self.error(f"the resource '{name}' is given twice")
+        digits = self.advance()
+        try:
+            if not digits.startswith('"0x'):
+                raise ValueError
+            data = bytes.fromhex(digits[3:-1])
+        except ValueError:
+            raise self.error("expected hexadecimal digits after 0x", at) from None
+        if len(data) < 4:
+            raise self.error(f"the resource '{name}' does not begin with its alignment", at)
+        self.found[name] = memoryview(data)[4:]
+
+    def skip(self, name: str) -> None:
+        """A resource of another dialect: a string or a word."""
+        if self.kind not in ("string", "name"):
+            raise self.error(f"expected the value of the resource '{name}'")
+        self.advance()
+
+
+def resource_of(resources: Mapping[str, memoryview], name: str) -> memoryview:
+    """The elements of a resource; UserError (without a place) if the text does not have them."""
+    if name in resources:
+        return resources[name]
+    if name == ELIDED:
+        raise UserError(
+            Diagnostic(
+                "the elements of this constant were left out when it was printed",
+                hint="print it without eliding",
+            )
+        )
+    raise UserError(
+        Diagnostic(
+            f"there is no resource '{name}'",
+            hint="resources stand behind the program, in {-# dialect_resources #-}",
+        )
+    )
