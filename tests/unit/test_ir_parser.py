@@ -173,7 +173,7 @@ def test_no_mutation_of_good_text_breaks_the_parser() -> None:
     good = 0
     for _ in range(10_000):
         text = rng.choice(texts)
-        tokens = tokenize(text)[0][:-1]
+        tokens = tokenize(text, len(text))[0][:-1]
         token = rng.choice(tokens)
         new = rng.choice(
             ["", token.text * 2, token.text + " " + rng.choice(words), rng.choice(words), token.text[:-1]]
