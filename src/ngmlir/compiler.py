@@ -68,7 +68,7 @@ def pipeline_for(target: Target) -> Pipeline:
 
 
 def lower(module: Module, target: Target, *, verify: bool = False, watch: Sequence[Watch] = ()) -> Module:
-    """The module as code generation takes it: kernels, and @main on planned memory."""
+    """The module as code generation takes it: kernels, and functions on planned memory."""
     return pipeline_for(target).from_stage_of(module).run(module, target, verify=verify, watch=watch)
 
 

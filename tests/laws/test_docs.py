@@ -93,7 +93,7 @@ def test_commands_of_the_readme_exist() -> None:
     assert {"demo", "test"} <= commands
     for command in commands:
         assert re.search(rf"^    {command}\)", script, re.MULTILINE), f"./run has no command {command}"
-    assert '/run" test' in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "./run test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
 def test_every_pass_has_a_text_test() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ..support.collector import collecting_rarely
 from ..support.diagnostics import Diagnostic, Location, UserError
 from ..support.spelling import did_you_mean
 from .attributes import ArrayAttr, Attribute, DictAttr, StringAttr, TypeAttr
@@ -33,7 +34,8 @@ def parse(
     ops of unknown dialects are kept when they are in generic form. The result is not verified. `text` may be a
     part of a file, from `first_line` on.
     """
-    return _Parser(text, words, file, unregistered, first_line).module()
+    with collecting_rarely():
+        return _Parser(text, words, file, unregistered, first_line).module()
 
 
 class _Parser(RecoveringParser):

@@ -22,6 +22,7 @@ from ..ir.types import DYNAMIC
 from ..ir.verifier import check
 from ..ops import func, ng
 from ..ops.builder import Builder, build_op, function
+from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug
 from .calls import listed
 from .errors import AxisLengthError, CycleError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
@@ -56,6 +57,11 @@ def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), n
         computation = ComputationOp(outputs, listed(inputs, "placeholders"))
     else:
         fail(UserError, f"{outputs!r} is no list of ops", "ng.lift([x], inputs)")
+    with collecting_rarely():
+        return _lifted(computation, name)
+
+
+def _lifted(computation: ComputationOp, name: str) -> Lifted:
     ops = schedule(computation)
     parameters = [_parameter(p) for p in computation.parameters]
     found = sorted((op for op in ops if isinstance(op, AssignableTensorOp)), key=lambda op: op.serial)

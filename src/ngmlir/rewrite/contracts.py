@@ -7,7 +7,7 @@ The stages of a program, each a set of rules that `stages.py` checks:
     plain     the same without axis names
     fused     plain, with ops grouped in fusions
     kernels   functions only call kernels, view and hold values, and control what runs
-    planned   @main works on buffers, each of which has its place
+    planned   functions work on buffers, each of which has its place
 """
 
 from __future__ import annotations

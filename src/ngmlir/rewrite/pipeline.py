@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 from ..ir.core import Module
 from ..ir.verifier import check
+from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug, Diagnostic, NgmlirError, UserError
 from ..support.target import Target
 from .contracts import STAGES, Stage, contract_of
@@ -65,6 +66,10 @@ class Pipeline:
     def run(
         self, module: Module, target: Target, *, verify: bool = False, watch: Sequence[Watch] = ()
     ) -> Module:
+        with collecting_rarely():
+            return self._run(module, target, verify, watch)
+
+    def _run(self, module: Module, target: Target, verify: bool, watch: Sequence[Watch]) -> Module:
         stage: Stage | None = None  # not known until a pass asks for one or leads to one
         for step in self.steps:
             for observer in watch:

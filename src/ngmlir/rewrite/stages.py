@@ -41,9 +41,12 @@ def violations(module: Module, stage: Stage) -> list[Diagnostic]:
             continue
         entry = _PLAN[0] in function.attributes
         found += [Diagnostic(text, function.location) for text in _tied_violations(function)]
-        if stage == "planned":
-            # Other functions than the entry are left as they were: nothing calls them any more.
-            found += _plan_violations(function) if entry else []
+        if stage == "planned" and entry:
+            found += _plan_violations(function)
+        elif stage == "planned":
+            if _has_body(function):
+                message = f"the memory of @{function.symbol} is not planned"
+                found.append(Diagnostic(message, function.location, hint="run plan-memory"))
         elif entry:
             message = f"the memory of @{function.symbol} is planned"
             found.append(
