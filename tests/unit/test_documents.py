@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python examples of the README and of docs/graph.md do what the pages say."""
+"""The Python examples of the README and of the documents do what the pages say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("page, least", [("README.md", 10), ("docs/graph.md", 30)])
+@pytest.mark.parametrize("page, least", [("README.md", 10), ("docs/graph.md", 30), ("docs/ir.md", 3)])
 def test_examples(page: str, least: int) -> None:
     result = doctest.testfile(str(Path(__file__).parents[2] / page), module_relative=False)
     assert result.attempted > least and result.failed == 0
