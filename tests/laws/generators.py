@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 from growing import ELEMENTS, Maker, argument
 from hypothesis import strategies as st
+from patterns import grow
 from recipes import CONTROL, RECIPES
 
+from ngmlir.decl.rule_text import Rule
 from ngmlir.ir.core import Module
 from ngmlir.ir.types import Type
 
@@ -34,12 +36,19 @@ def modules(
     large: bool = False,
     most_ops: int = 14,
     elements: Sequence[Type] = ELEMENTS,
+    rule: Rule | None = None,
 ) -> Module:
-    """A module with one function @main; with `exact`, without rough values; with `large`, big enough to be split."""
+    """A module with one function @main; with `exact`, without rough values; with `large`, big enough to be split; with
+    `rule`, with what a rule looks for at its end."""
     maker = Maker(draw, exact, elements, large)
     recipes = [*RECIPES, *CONTROL] if control else RECIPES
     for _ in range(maker.number(most_ops // 2, most_ops) if maker.chance(2) else maker.number(1, most_ops)):
-        maker.pick(recipes)(maker)
+        recipe = maker.pick(recipes)
+        recipe(maker)
+        if maker.chance(5):
+            recipe(maker)  # passes look for pairs
+    if rule is not None:
+        grow(maker, rule)
     return maker.finished(tied)
 
 

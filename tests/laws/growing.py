@@ -122,7 +122,8 @@ class Maker:
         """A value, late ones first; a new one where none is good."""
         found = [v for scope in self.scopes for v in scope if good(v)]
         if found and not self.chance(8):
-            return found[-1 - self.number(0, len(found) - 1)]
+            # The latest as often as all others: so chains come about.
+            return found[-1 - (self.number(0, len(found) - 1) if self.chance(2) else 0)]
         for element in sorted(self.elements, key=lambda e: self.number(0, 5)):
             probe = Value(self.type(element))
             self.facts[probe] = Fact(MOST_GIVEN, True)

@@ -7,15 +7,17 @@ an operand can turn into another result. All of that is measured on a grid of op
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
+from growing import Fact
 
 from ngmlir.ir.core import Op, Value
 from ngmlir.ir.literals import dtype_of
-from ngmlir.ir.types import IntegerType, TensorType, Type, f16, f64, i1, i64
+from ngmlir.ir.types import FloatType, IntegerType, TensorType, Type, f16, f64, i1, i64
 from ngmlir.ops import ng
 from ngmlir.ops.builder import build_op
 from ngmlir.ops.interpreter import evaluate
@@ -128,3 +130,25 @@ def _of_integers(op: type[Op], bounds: tuple[float, ...]) -> Reach:
     arrays = [g.ravel() for g in np.meshgrid(*line, indexing="ij")]
     found = value(op, i64, *arrays)
     return Reach(float(np.abs(found.astype(np.float64)).max()), True, True)
+
+
+def may_err(op: type[Op], element: Type) -> bool:
+    """Whether targets need not give the bits of the reference."""
+    assert op.definition is not None
+    return bool(op.definition.errors) and isinstance(element, FloatType)
+
+
+def fits(exact: bool, op: type[Op], element: Type, facts: Sequence[Fact]) -> bool:
+    """Whether the result of the op on values like these is the same, or nearly, whoever computes it."""
+    bounds = tuple(f.bound for f in facts)
+    if not isinstance(element, FloatType):
+        return True
+    known = reach(op, element, bounds)
+    if known.sign_of_nan and inf in bounds:
+        return False
+    if may_err(op, element) and (exact or (max(bounds) > 8 and known.slope > 2)):
+        return False
+    if any(f.rough for f in facts):
+        # What a last bit moves must stay small beside the result.
+        return known.bound <= 1e6 and known.slope <= max(1.2, 4 * known.bound / max(bounds))
+    return known.bound <= 1e6 or known.bound == inf

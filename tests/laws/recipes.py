@@ -9,13 +9,13 @@ from math import inf, prod
 import numpy as np
 from growing import Fact, Maker, is_bool, is_float, is_integer
 from hypothesis import strategies as st
-from reach import ELEMENTWISE, ops_on, reach
+from patterns import EXACT, grow
+from reach import ELEMENTWISE, fits, may_err, ops_on, reach
 
 from ngmlir.ir.attributes import AxesAttr
 from ngmlir.ir.core import Op, Value
 from ngmlir.ir.elements import elements
 from ngmlir.ir.types import (
-    FloatType,
     IntegerType,
     TensorType,
     Type,
@@ -67,7 +67,7 @@ def _applied(operands: int) -> Callable[[Maker], None]:
         element, facts = element_type(x.type), [m.facts[v] for v in values]
         rough = any(f.rough for f in facts)
         bounds = tuple(f.bound for f in facts)
-        options = [op for op in ops_on(element, operands) if _fits(m, op, element, facts)]
+        options = [op for op in ops_on(element, operands) if fits(m.exact, op, element, facts)]
         if not options:
             return
         op = m.pick(options)
@@ -81,25 +81,8 @@ def _applied(operands: int) -> Callable[[Maker], None]:
     return recipe
 
 
-def may_err(op: type[Op], element: Type) -> bool:
-    assert op.definition is not None
-    return bool(op.definition.errors) and isinstance(element, FloatType)
-
-
-def _fits(m: Maker, op: type[Op], element: Type, facts: Sequence[Fact]) -> bool:
-    """Whether the result is the same, or nearly, whoever computes it."""
-    bounds = tuple(f.bound for f in facts)
-    known = reach(op, element, bounds)
-    if not isinstance(element, FloatType):
-        return True
-    if known.sign_of_nan and inf in bounds:
-        return False
-    if may_err(op, element) and (m.exact or (max(bounds) > 8 and known.slope > 2)):
-        return False
-    if any(f.rough for f in facts):
-        # What a last bit moves must stay small beside the result.
-        return known.bound <= 1e6 and known.slope <= max(1.2, 4 * known.bound / max(bounds))
-    return known.bound <= 1e6 or known.bound == inf
+def _pattern(m: Maker) -> None:
+    grow(m, m.pick(EXACT))
 
 
 def _compare(m: Maker) -> None:
@@ -411,7 +394,7 @@ def _network(m: Maker) -> None:
 
 
 RECIPES: list[Callable[[Maker], None]] = [
-    _applied(2), _applied(1), _applied(2), _broadcast, _reduce, _reduce, _reshape, _transpose, _source, _applied(3), _compare, _select, _cast,
+    _applied(2), _applied(1), _pattern, _applied(2), _pattern, _broadcast, _reduce, _reduce, _reshape, _transpose, _source, _applied(3), _compare, _select, _cast,
     _bitcast, _slice, _pad, _concatenate, _dot, _dot, _gather, _one_hot, _position, _cumulative, _network, _network, _iota,
     _random, _cast_axes,
 ]  # fmt: skip

@@ -15,6 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from comparing import assert_close, assert_same_bits, largest_number
+from generators import arguments, modules
+from hypothesis import Phase, given, settings
+from patterns import EXACT, operand_types
 
 from ngmlir.decl.rule_text import Call, Number, Pattern, Rule, Variable
 from ngmlir.ir.core import Block, Module, Value, module
@@ -109,13 +113,6 @@ def variable_types(rule: Rule, type: Type) -> dict[str, Type]:
 
     walk(rule.pattern, type)
     return found
-
-
-def operand_types(call: Call, type: Type) -> list[Type]:
-    definition = WORDS[call.op].definition
-    assert definition is not None
-    truth = TensorType(type.shape, i1) if isinstance(type, TensorType) else i1
-    return [truth if o.constraint.element == "bool" else type for o in definition.operands]
 
 
 def program(rule: Rule, type: Type) -> Program | None:
@@ -421,3 +418,26 @@ def test_special_values_are_dense() -> None:
     pairs = list(itertools.islice(zip(*values_of(f16, 2), strict=True), 10))
     assert len(pairs) == 10
     assert len(values_of(f16, 1)[0]) == 1 << 16
+
+
+@pytest.mark.parametrize("rule", EXACT, ids=name)
+def test_exact_rule_fires_in_random_programs(rule: Rule) -> None:
+    """And keeps their meaning, whatever stands around it."""
+    fired: list[str] = []
+    # Functions of the library stand only in programs whose last bits are free.
+    exact = not uses_math(rule.pattern)
+
+    @settings(max_examples=4, phases=[Phase.generate])  # to shrink a program takes minutes
+    @given(of=modules(exact=exact, control=False, most_ops=5, rule=rule))
+    def holds(of: Module) -> None:
+        after = apply_rules(of, RULES, observer=lambda fires, op: fired.append(fires.name))
+        check(after)
+        arrays = arguments(of)
+        wanted, got = run(of, *arrays), run(after, *arrays)
+        if exact:
+            assert_same_bits(got, wanted)
+        else:
+            assert_close(got, wanted, largest_number(of, arrays))
+
+    holds()
+    assert rule.name in fired

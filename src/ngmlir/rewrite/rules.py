@@ -140,7 +140,7 @@ def _match_rule(rule: Rule, op: Op) -> Bindings | None:
         match rule.target:
             case Variable(name) if bindings[name].type is not op.result.type:
                 continue
-            case Number(value) if not _holds(element_type(op.result.type), value):
+            case Number(value) if not holds(element_type(op.result.type), value):
                 continue
             case _:
                 return bindings
@@ -187,7 +187,7 @@ def _is_number(value: Value, number: float | int | bool | Literal["ones"]) -> bo
     if not isinstance(op, Op) or op.name != "ng.constant":
         return False
     element = element_type(op.result.type)
-    if not _holds(element, number):
+    if not holds(element, number):
         return False
     wanted, literal = numeric_literal(number_in(number, element), element), op.attributes["value"]
     if not isinstance(literal, ElementsAttr):
@@ -206,7 +206,7 @@ def number_in(number: float | int | bool | Literal["ones"], element: Type) -> fl
     return (1 << element.width) - 1 if isinstance(element, IntegerType) and element.unsigned else -1
 
 
-def _holds(element: Type, number: float | int | bool | Literal["ones"]) -> bool:
+def holds(element: Type, number: float | int | bool | Literal["ones"]) -> bool:
     """Whether `number` is a number of this element type; an integer is one of every type that can write it."""
     if number == "ones":
         return ELEMENTS["bits"](element)
