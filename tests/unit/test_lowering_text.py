@@ -13,7 +13,7 @@ from ngmlir.decl.rule_text import Call, Number, Rule, Variable, read_rules
 from ngmlir.llvm.machine import cpu_target
 from ngmlir.ops.words import from_text
 from ngmlir.passes.registry import PASSES
-from ngmlir.rewrite.pipeline import parse_pipeline
+from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import UserError
 from ngmlir.support.home import folder
 

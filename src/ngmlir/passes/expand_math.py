@@ -96,7 +96,7 @@ class _Inliner:
     def inline(self, symbol: str, arguments: Sequence[Value]) -> Value:
         body = library_function(symbol).regions[0].block
         values = dict(zip(body.args, arguments, strict=True))
-        late = {op.operands[1]: op for op in body.ops if self.branches and "rare" in op.attributes}
+        late = {op.operands[1]: op for op in body.ops if self.branches and "ng.rare" in op.attributes}
         calls: dict[Value, Op] = {}
         for op in body.ops:
             operands = [values[o] for o in op.operands if o in values]
