@@ -8,6 +8,7 @@ from ..ir.parser import parse
 from ..ir.printer import to_text
 from ..ir.verifier import check
 from . import func, ng, tile
+from .accesses import check_accesses
 
 #: Op name -> class, of every dialect.
 WORDS: dict[str, type[Op]] = {"builtin.module": ModuleOp, **func.OPS, **ng.OPS, **tile.OPS}
@@ -28,4 +29,5 @@ def from_text(
     module = parse(text, WORDS, file=file, unregistered=unregistered, first_line=first_line)
     if verify:
         check(module)
+        check_accesses(module)
     return module

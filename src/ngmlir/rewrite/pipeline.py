@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 from ..ir.core import Module
 from ..ir.verifier import check
+from ..ops.accesses import check_accesses
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug, Diagnostic, NgmlirError, UserError
 from ..support.target import Target
@@ -127,6 +128,7 @@ def _check(module: Module, name: str, stage: Stage | None) -> None:
     """Bug if what pass `name` made is no valid module, or not of the stage that it promises."""
     try:
         check(module, after=name)
+        check_accesses(module)
     except UserError as error:
         raise Bug(error.diagnostics) from error
     found = violations(module, stage) if stage is not None else []
