@@ -40,7 +40,10 @@ def violations(module: Module, stage: Stage) -> list[Diagnostic]:
         if function.name != "func.func":
             continue
         entry = _PLAN[0] in function.attributes
-        found += [Diagnostic(text, function.location) for text in _tied_violations(function)]
+        found += [
+            Diagnostic(f"@{function.symbol}: {text}", function.location)
+            for text in _tied_violations(function)
+        ]
         if stage == "planned" and entry:
             found += _plan_violations(function)
         elif stage == "planned":
@@ -177,7 +180,7 @@ def _tied_violations(function: Op) -> Iterator[str]:
 
 def _plan_violations(function: Op) -> Iterator[Diagnostic]:
     for text in _interface_violations(function):
-        yield Diagnostic(text, function.location)
+        yield Diagnostic(f"@{function.symbol}: {text}", function.location)
     for op in function.walk():
         if op is not function and any(isinstance(v.type, TensorType) for v in _values(op)):
             yield Diagnostic(f"'{op.name}' makes a tensor, but the memory is planned", op.location)
