@@ -77,6 +77,8 @@ BAD = (
     ('"ng.exp"(%a) : (f32) -> f32', "1:10: error: value %a is not defined"),
     ('"ng.iota"() : f32', "1:15: error: expected a function type"),
     ("{", "1:1: error: expected an op, found '{'"),
+    ("func.func @f() {return}\n\ud800", "2:1: error: '\\ud800' is half of a character"),
+    ('"\ud800"() : () -> ()', "1:1: error: string is not closed on its line"),
     ("func.func @f(%c: i1) {\n^a:\n  return\n^a:\n  return\n}", "4:1: error: block ^a is defined twice"),
 )  # fmt: skip
 

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,13 +32,10 @@ def good(tmp_path: Path) -> str:
     return str(path)
 
 
-def start(*arguments: str, text: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    """A tool as a process of its own."""
-    paths = {"PYTHONPATH": str(ROOT / "src"), **environment}
-    command = [sys.executable, "-m", "ngmlir.tools.ngopt", *arguments]
-    return subprocess.run(
-        command, input=text, capture_output=True, text=True, env={**os.environ, **paths}, check=False
-    )
+def answer(*arguments: str, text: str = "") -> tuple[int, str, str]:
+    """The exit code of ngopt, and what it writes to standard output and to standard error."""
+    out, errors = io.StringIO(), io.StringIO()
+    return ngopt.main(arguments, io.StringIO(text), out, errors), out.getvalue(), errors.getvalue()
 
 
 # -- input and output ----------------------------------------------------------------------------------------
@@ -58,10 +57,43 @@ def test_output_replaces_a_file_only_when_all_is_well(good: str, tmp_path: Path)
 
 def test_standard_input_is_the_default(good: str) -> None:
     for arguments in ([], ["-"]):
-        done = start(*arguments, text=GOOD)
-        assert done.returncode == 0 and "@main" in done.stdout and not done.stderr
-    assert start(text="").stdout == "module {\n}\n"
-    assert "<stdin>:1:1: error" in start(text="?").stderr
+        code, out, errors = answer(*arguments, text=GOOD)
+        assert code == 0 and "@main" in out and not errors
+    assert answer(text="") == (0, "module {\n}\n", "")
+    assert "<stdin>:1:1: error" in answer(text="?")[2]
+
+
+def test_streams_may_be_of_text_or_bytes() -> None:
+    """And what was written to them before stays before; nothing goes to the process's own."""
+    wanted = answer(text=GOOD)[1]
+    binary, wrapped = io.BytesIO(), io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    assert ngopt.main([], io.BytesIO(GOOD.encode()), binary, io.BytesIO()) == 0
+    assert binary.getvalue().decode() == wanted
+    print("before", file=wrapped)
+    assert ngopt.main([], io.TextIOWrapper(io.BytesIO(GOOD.encode())), wrapped, wrapped) == 0
+    wrapped.seek(0)
+    assert wrapped.read() == "before\n" + wanted
+    errors = io.BytesIO()
+    assert ngopt.main([], io.StringIO("?"), io.StringIO(), errors) == 1
+    assert b"<stdin>:1:1: error" in errors.getvalue()
+
+
+def test_main_ends_no_process(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("--help", "--version", "--list-passes", "--list-ops", "--show-dialects"):
+        code, out, errors = answer(flag)
+        assert code == 0 and out and not errors
+    for wrong in (["--emit=c"], ["--nope"], ["--error-limit=x"], ["-p"], ["a\0b"], ["-o", "a\0b"]):
+        code, out, errors = answer(*wrong, text=GOOD)
+        assert code == 1 and not out and errors.startswith("error: ")
+    assert answer("-p", "cpu", "--print-ir-after-all", "--timing", text=GOOD)[2].count("IR Dump") > 5
+    assert capsys.readouterr() == ("", "")
+
+
+def test_threads_have_streams_of_their_own() -> None:
+    texts = [GOOD.replace("@main", f"@f{i}") for i in range(16)]
+    with ThreadPoolExecutor(4) as pool:
+        for i, (code, out, _) in enumerate(pool.map(lambda t: answer("-p", "canonical", text=t), texts)):
+            assert code == 0 and f"@f{i}(" in out
 
 
 def test_input_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,8 +116,10 @@ def test_a_reader_that_goes_away() -> None:
 
 
 def test_names_that_a_terminal_cannot_spell() -> None:
-    done = start(text='"ng.näme"() : () -> ()', PYTHONIOENCODING="ascii")
-    assert done.returncode == 1 and "unknown op" in done.stderr and "Traceback" not in done.stderr
+    errors = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    assert ngopt.main([], io.StringIO('"ng.näme"() : () -> ()'), io.StringIO(), errors) == 1
+    errors.seek(0)
+    assert "unknown op 'ng.n\\xe4me'" in errors.read()
 
 
 # -- bugs ----------------------------------------------------------------------------------------------------

@@ -36,9 +36,17 @@ _TOKEN = re.compile(f"{_SPACE}(?:{_SHAPED}{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 _PART = re.compile(f"{_SPACE}(?:{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 
 
+#: Halves of characters, which no file can hold; from U+DC80 on they stand for the bytes of strings.
+_ALONE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
 def tokenize(text: str, end: int) -> tuple[list[Token], str]:
     """All tokens up to `end` and a last one of kind `end`; where a character starts none, the tokens end, and the complaint says why."""
-    return _tokens(_TOKEN, text, 0, end)
+    alone = None if text.isascii() else _ALONE.search(text, 0, end)
+    if alone is None:
+        return _tokens(_TOKEN, text, 0, end)
+    tokens, complaint = _tokens(_TOKEN, text, 0, alone.start())
+    return tokens, complaint or f"{alone[0]!r} is half of a character"
 
 
 def tokenize_type(text: str, start: int, end: int) -> tuple[list[Token], str]:
