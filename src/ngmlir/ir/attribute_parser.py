@@ -366,6 +366,8 @@ class AttributeParser(TypeParser):
             return UNKNOWN
         if token.kind == "alias":
             alias = self.aliases.get(token.text)
+            if token.text not in self.aliases:
+                self.unknown_alias = token.text
             return alias if isinstance(alias, Location) else UNKNOWN
         if token.text == "callsite":
             self.expect("(")

@@ -44,6 +44,7 @@ class _Parser(RecoveringParser):
         self.words = words
         self.unregistered = unregistered
         self.hints: dict[str, str] = {}
+        self.placed_later: list[tuple[Op, str]] = []
 
     # -- modules, regions, blocks ------------------------------------------------------------------------
 
@@ -58,6 +59,10 @@ class _Parser(RecoveringParser):
             self.errors += self.error("").diagnostics
         self.names.leave(complete=not self.ended and not self.complaint)
         self.finish()
+        for op, alias in self.placed_later:  # MLIR writes the locations below the module
+            found = self.aliases.get(alias)
+            if isinstance(found, Location) and found.known:
+                op.location = found
         if len(block.ops) == 1 and isinstance(block.ops[0], ModuleOp):
             return block.ops[0]
         return ModuleOp((), (), {}, (Region(block),), Location(self.file, self.first_line, 1))
@@ -68,7 +73,8 @@ class _Parser(RecoveringParser):
         self.deeper()
         self.names.enter(isolated)
         blocks: list[Block] = []
-        if arguments is not None or self.kind != "label":
+        implied = self.kind != "label"
+        if arguments is not None or implied:
             blocks.append(self.block_with(arguments or ()))
             self.fill(blocks[0])
         while self.kind == "label":
@@ -77,9 +83,14 @@ class _Parser(RecoveringParser):
             raise self.unclosed(opened)
         self.names.leave()
         self.depth -= 1
-        if len(blocks) == 1 and arguments is None and not blocks[0].ops and not blocks[0].args:
+        if arguments is None and implied and len(blocks) == 1 and not blocks[0].ops:
             return Region()
         return Region(*blocks)
+
+    def argument_location(self) -> None:
+        """`loc(...)` of an argument: read and dropped, since only ops have a place."""
+        if self.kind == "bare" and self.token.text == "loc":
+            self.location()
 
     def unclosed(self, opened: int) -> UserError:
         error = self.error("expected an op or '}'")
@@ -111,6 +122,7 @@ class _Parser(RecoveringParser):
                 value = self.take("value", "a block argument")
                 self.expect(":")
                 arguments.append((value.text, self.type(), value.start))
+                self.argument_location()
                 if not self.accept(","):
                     break
             self.expect(")")
@@ -155,8 +167,12 @@ class _Parser(RecoveringParser):
         else:
             raise self.error("expected an op")
         if self.kind == "bare" and self.token.text == "loc":
+            self.unknown_alias = ""
             given = self.location()
-            op.location = given if given.known else op.location
+            if given.known:
+                op.location = given
+            elif self.unknown_alias:
+                self.placed_later.append((op, self.unknown_alias))
         if results:
             self.name_results(op, results, counts)
         self.names.made(op)
@@ -225,6 +241,10 @@ class _Parser(RecoveringParser):
         values = self.resolve(operands, function.inputs, type_start)
         if cls.definition is not None:
             _add_defaults(cls.definition, attributes)
+        if cls is ModuleOp and not (len(regions) == 1 and regions[0].blocks):
+            raise self.error_at(
+                "a module has one region of one block", token.start, "an empty one is ({^bb0:})"
+            )
         op = cls(values, function.results, attributes, regions, self.place(start), successors)
         if isinstance(op, UnregisteredOp):
             op.full_name = name
@@ -290,6 +310,7 @@ class _Parser(RecoveringParser):
             else:
                 inputs.append(self.type())  # a declaration has no names
             details.append(DictAttr(tuple(self.dictionary().items()) if self.kind == "{" else ()))
+            self.argument_location()
             if not self.accept(","):
                 break
         self.expect(")")

@@ -152,6 +152,8 @@ class _Printer:
         fixed = definition is not None and not any(r.variadic for r in definition.results)
         if fixed:
             first = (operands[0] if operands else results[0]).type
+            if definition is not None and definition.dialect == "func" and not results:
+                return f" : {', '.join([o.type.text for o in operands])}"  # as MLIR's own return has it
             if all(v.type is first for v in operands) and all(v.type is first for v in results):
                 return f" : {first.text}"
         return f" : {FunctionType(tuple([o.type for o in operands]), tuple([r.type for r in results])).text}"
@@ -236,7 +238,8 @@ class _Printer:
             self.taken, self.suffixes, self.next_number = set(), {}, 0
         self.labels.update((block, f"^bb{i}") for i, block in enumerate(region.blocks))
         for i, block in enumerate(region.blocks):
-            if (i or block.args or len(region.blocks) > 1) and not (header and i == 0):
+            empty = self.generic and not block.ops  # `{}` would be a region without blocks
+            if (i or block.args or len(region.blocks) > 1 or empty) and not (header and i == 0):
                 args = ", ".join(f"{self.name(a)}: {a.type}" for a in block.args)
                 self.lines.append(f"{indent}{self.label(block)}{f'({args})' if args else ''}:")
             inner = indent + "  "

@@ -44,6 +44,7 @@ class TypeParser(Cursor):
     def __init__(self, text: str, file: str):
         super().__init__(text, file)
         self.aliases: dict[str, Type | Attribute | Location] = {}
+        self.unknown_alias = ""  # the last one that stood for a location and is not defined yet
         self.alias_weights: dict[str, int] = {}
         self.expanded = 0
         self.most_expanded = _EXPANSION + _EXPANSION_FACTOR * len(text)

@@ -183,6 +183,8 @@ class _Verifier:
             return
         self.alone(op)
         for region in op.regions:
+            if not region.blocks and op.definition is not None:
+                self.say(op, "has a region without a block")
             self.region(op, region, visible)
 
     def terminator(self, parent: Op, block: Block) -> None:
