@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -165,13 +166,27 @@ def test_names_that_llvm_does_not_know():
             assembly(scaled(), replace(v3, features=v3.features + ",+wings"))
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_has_a_child_of_its_own():
-    target = cpu_target("aarch64")
+    """Also where another thread waits for an answer at that moment."""
+    target, stop = cpu_target("aarch64"), threading.Event()
     want = assemble(scaled(), target)
-    pid = os.fork()
-    if not pid:
-        os._exit(assemble(scaled(), target) != want)
-    assert os.waitpid(pid, 0)[1] == 0
+
+    def busy() -> None:
+        while not stop.is_set():
+            assert assemble(scaled(), target) == want
+
+    thread = threading.Thread(target=busy)
+    thread.start()
+    try:
+        for _ in range(3):
+            pid = os.fork()
+            if not pid:
+                os._exit(assemble(scaled(), target) != want)
+            assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
     assert assemble(scaled(), target) == want
 
 

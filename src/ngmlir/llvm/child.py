@@ -29,6 +29,7 @@ _REASON = re.compile(r"^(?:LLVM ERROR|error|fatal error): .*$", re.M)
 
 _lock = RLock()
 _child: _Child | None = None
+_registered = False
 
 
 class Unknown(Exception):
@@ -52,17 +53,26 @@ def start() -> None:
 
 
 def _running() -> _Child:
-    """The child of this very process: a fork shares the pipes of its parent, and must not use them."""
-    global _child
-    if _child is None or _child.owner != os.getpid():
+    global _child, _registered
+    if not _registered and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forget)
+        _registered = True
+    if _child is None:
         _child = _Child()
         atexit.register(_child.end)
     return _child
 
 
+def _forget() -> None:
+    """After a fork: the child belongs to the parent, whose other threads may have held the lock."""
+    global _child, _lock
+    if _child is not None:
+        atexit.unregister(_child.end)
+    _child, _lock = None, RLock()
+
+
 class _Child:
     def __init__(self) -> None:
-        self.owner = os.getpid()
         self._errors = tempfile.TemporaryFile()
         # -P: or the modules beside the program would be taken for those of Python that are called alike.
         command = [sys.executable, "-P", str(Path(native.__file__))]
@@ -96,10 +106,8 @@ class _Child:
         return result
 
     def end(self) -> None:
-        """Ends the process, if it is a child of this one."""
+        """Ends the process."""
         atexit.unregister(self.end)
-        if self.owner != os.getpid():
-            return
         for stream in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
                 self._stream(stream).close()
