@@ -279,6 +279,12 @@ def _not_of_nothing(source: Type, axis: int, indices: Type) -> None:
     _require(not empty, f"axis {axis} of {source} has no elements to take")
 
 
+def cumulative(t: Typing) -> Types:
+    (source,) = t.operands
+    _axis(t, len(shape_of(source)))
+    return [source]
+
+
 def gather(t: Typing) -> Types:
     source, indices = t.operands
     axis = _axis(t, len(shape_of(source)))
