@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ...ir.core import Block
 from ...llvm.types import Value, constant, i64
 from ...ops import ng, tile
+from ...support.diagnostics import UserError
 from .. import ranges
 from .emitter import Emitter
 
@@ -18,6 +19,8 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
     """tile.for. A last round that reaches beyond a boundary is written out, so that no other needs masks."""
     body = op.body.block
     lower, upper, step = (e.range_of(v) for v in (op.lower, op.upper, op.step))
+    if step == ranges.exactly(0):
+        raise UserError("the step of the loop is 0: it would never end", op.location)
     state = e.flatten(op.inits)
     if not (lower.constant and upper.constant and step.constant):
         known = ranges.of_loop(lower, upper, step)
