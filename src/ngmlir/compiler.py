@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import Lock
@@ -61,15 +62,29 @@ def resolve(target: Target | str) -> Target:
     return nvptx_target(target) if target.startswith("sm_") else cpu_target(target)
 
 
-def pipeline_for(target: Target) -> Pipeline:
-    """The passes that bring a program to a kind of target, from lowering/pipelines."""
+def pipeline_for(target: Target, *, checked: bool = False) -> Pipeline:
+    """The passes that bring a program to a kind of target, from lowering/pipelines; `checked` adds bounds checks."""
     name = "gpu" if target.execution == "warps" else "cpu"
-    return parse_pipeline(named_pipelines().expanded(name), PASSES, file="lowering/pipelines")
+    steps = named_pipelines().expanded(name) + (", check-bounds" if checked else "")
+    return parse_pipeline(steps, PASSES, file="lowering/pipelines")
 
 
-def lower(module: Module, target: Target, *, verify: bool = False, watch: Sequence[Watch] = ()) -> Module:
+def checks_wanted(checked: bool | None = None) -> bool:
+    """Whether programs get bounds checks: as said, else as the environment's NGMLIR_CHECK says (`1`: yes)."""
+    return os.environ.get("NGMLIR_CHECK", "0") not in ("", "0") if checked is None else checked
+
+
+def lower(
+    module: Module,
+    target: Target,
+    *,
+    checked: bool = False,
+    verify: bool = False,
+    watch: Sequence[Watch] = (),
+) -> Module:
     """The module as code generation takes it: kernels, and functions on planned memory."""
-    return pipeline_for(target).from_stage_of(module).run(module, target, verify=verify, watch=watch)
+    steps = pipeline_for(target, checked=checked).from_stage_of(module)
+    return steps.run(module, target, verify=verify, watch=watch)
 
 
 def emit(module: Module, target: Target) -> Unit:
@@ -81,34 +96,34 @@ def assemble(unit: Unit, target: Target, *, apart: bool = False) -> Artifact:
     """An object file or PTX, with its entries and constants; `apart` as in `llvm.machine`."""
     if target.execution == "warps":
         ptx = assembly(unit.llvm, target, apart=apart).encode()
-        return Artifact("ptx", ptx, unit.entries, target.key, unit.constants)
+        return Artifact("ptx", ptx, unit.entries, target.key, unit.constants, unit.checks)
     code = assemble_object(unit.llvm, target, apart=apart)
-    return Artifact("object", code, unit.entries, target.key, unit.constants)
+    return Artifact("object", code, unit.entries, target.key, unit.constants, unit.checks)
 
 
-def compile_artifact(module: Module, target: Target | str) -> Artifact:
+def compile_artifact(module: Module, target: Target | str, *, checked: bool | None = None) -> Artifact:
     """A program as bytes that a device can load without a compiler; from the cache if one of equal structure was
-    compiled before. Its entries are the functions that are not private."""
-    resolved = resolve(target)
-    cache, pipeline = default_cache(), pipeline_for(resolved)
+    compiled before. Its entries are the functions that are not private. `checked` as for `compile_module`."""
+    resolved, checked = resolve(target), checks_wanted(checked)
+    cache, pipeline = default_cache(), pipeline_for(resolved, checked=checked)
     if cache is None:
-        return _named(_compiled(module, resolved), module)
+        return _named(_compiled(module, resolved, checked), module)
     structure, constants = fingerprint(module)
     given = [constant.data for constant in constants]
     key = key_of("artifact", structure, resolved.key, str(resolved), str(pipeline), version())
     found = cache.read(key)
     artifact = artifact_of(found, given) if found is not None else None
     if artifact is None:
-        artifact = _compiled(module, resolved)
+        artifact = _compiled(module, resolved, checked)
         header = header_of(artifact, given)
         if header is not None:
             cache.write(key, bytes_of(artifact, header), header)
     return _named(artifact, module)
 
 
-def _compiled(module: Module, target: Target) -> Artifact:
+def _compiled(module: Module, target: Target, checked: bool) -> Artifact:
     prepare(target)
-    return assemble(emit(_lowered(module, target), target), target, apart=_has_kernels(module))
+    return assemble(emit(_lowered(module, target, checked), target), target, apart=_has_kernels(module))
 
 
 def _named(artifact: Artifact, module: Module) -> Artifact:
@@ -137,23 +152,28 @@ def _renamed(parameters: Sequence[Parameter], values: Sequence[Value], function:
 
 
 def compile_module(
-    module: Module, target: str = "cpu", *, entry: str | None = None
+    module: Module, target: str = "cpu", *, entry: str | None = None, checked: bool | None = None
 ) -> cpu_runtime.CpuExecutable | gpu_runtime.GpuExecutable:
     """@main of `module` (or its only function, or the one called `entry`), ready to call on `cpu`, `cuda` or
-    `cuda-sim`. Its method `entry` gives the others. The module may have been lowered in part or all the way."""
+    `cuda-sim`. Its method `entry` gives the others. The module may have been lowered in part or all the way.
+
+    A `checked` program (by default, where the environment has NGMLIR_CHECK=1) touches nothing outside of its buffers:
+    a call that would have done so raises UserError with the op, its line and the element. For kernels that are
+    written or edited by hand: it is slower, and compiled anew each time.
+    """
     if target not in TARGETS:
         raise UserError(
             f"this machine cannot run programs for '{target}'", hint=f"choose {', '.join(TARGETS)}"
         )
-    artifact = compile_artifact(module, target)
+    artifact = compile_artifact(module, target, checked=checked)
     if target == "cpu":
         return cpu_runtime.load(artifact, entry=entry)
     return gpu_runtime.load(artifact, _device(target), entry=entry)
 
 
-def emit_text(module: Module, target: Target, stage: Stage) -> str:
+def emit_text(module: Module, target: Target, stage: Stage, *, checked: bool | None = None) -> str:
     """A program at one of its landings: `ir` (lowered), `llvm`, `ptx` or `asm`."""
-    lowered = _lowered(module, target)
+    lowered = _lowered(module, target, checks_wanted(checked))
     if stage == "ir":
         return to_text(lowered)
     unit = emit(lowered, target)
@@ -169,7 +189,7 @@ def _has_kernels(module: Module) -> bool:
     return any(op.name == "tile.kernel" for op in module.ops)
 
 
-def _lowered(module: Module, target: Target) -> Module:
+def _lowered(module: Module, target: Target, checked: bool) -> Module:
     """The module as code generation takes it, also if that is what it is already.
 
     Raises UserError where a module says that its memory is planned but is not so.
@@ -177,10 +197,10 @@ def _lowered(module: Module, target: Target) -> Module:
     functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
     planned = [op for op in functions if "ng.arguments" in op.attributes]
     if not planned or len(planned) < len(functions):
-        return lower(module, target)
+        return lower(module, target, checked=checked)
     if found := violations(module, "planned"):
         raise UserError(found)
-    return module
+    return lower(module, target, checked=True) if checked else module
 
 
 def _device(target: str) -> CudaDevice | CudaSimDevice:

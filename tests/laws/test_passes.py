@@ -24,7 +24,7 @@ from ngmlir.support.target import Target
 
 CPU, GPU = cpu_target("x86-64-v3"), nvptx_target("sm_90a")
 #: Passes that take what an earlier one made: they are tested in their place.
-LATE = {"check-target", "to-kernels", "plan-memory"}
+LATE = {"check-target", "to-kernels", "plan-memory", "check-bounds"}
 #: What these leave they leave again.
 SETTLING = [
     "shape",
@@ -212,5 +212,5 @@ def test_pass_settles(name: str, of: Module) -> None:
 
 
 def test_every_pass_is_on_some_way() -> None:
-    used = {step.name for target in (CPU, GPU) for step in pipeline_for(target).steps}
+    used = {step.name for target in (CPU, GPU) for step in pipeline_for(target, checked=True).steps}
     assert used == set(PASSES)

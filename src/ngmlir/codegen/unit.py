@@ -2,7 +2,7 @@
 """What code generation gives, and how an entry function says which of its buffers is what.
 
 An entry function of a planned module takes its arguments, then the buffers of the results that are not tied
-to an argument, then the constants, then the arena:
+to an argument, then the constants, in a checked program what the checks note, then the arena:
 
     func.func @main(%x, %out, %constant, %arena) attributes {ng.arguments = 1 : i64, ng.results = 2 : i64,
         ng.tied = array<i64: 0, 0>, ng.constants = [dense<...> : tensor<8xf32>]}
@@ -13,23 +13,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr
+from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr, StringAttr
 from ..ir.core import Module, Op, Value
 from ..ir.elements import ElementsAttr
 from ..ir.literals import item_bytes
 from ..ir.types import ShapedType
-from ..support.artifact import Constant, Entry, Place
+from ..support.artifact import Check, Constant, Entry, Place
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter, Signature
 
 
 @dataclass(frozen=True)
 class Unit:
-    """LLVM IR of one module, its entries, and the constants that they share."""
+    """LLVM IR of one module, its entries, and the constants and checks that they share."""
 
     llvm: str
     entries: tuple[Entry, ...]
     constants: tuple[Constant, ...] = ()
+    checks: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,21 @@ def interfaces(module: Module) -> tuple[list[Interface], Constants]:
     return [_interface(function, constants) for function in functions], constants
 
 
+def checks(module: Module) -> tuple[Check, ...]:
+    """The checks of a checked module, by number."""
+    found: dict[int, Check] = {}
+    for top in module.ops:
+        for op in top.walk():
+            match op.attributes.get("ng.check"):
+                case ArrayAttr(
+                    items=(IntegerAttr() as number, StringAttr() as before, StringAttr() as after)
+                ):
+                    found[number.value] = Check(before.value, after.value, op.location)
+                case _:
+                    pass
+    return tuple(found[number] for number in sorted(found))
+
+
 def _interface(function: Op, constants: Constants) -> Interface:
     """Reads the attributes that the memory plan left on an entry function."""
     *buffers, arena = function.block.args
@@ -91,9 +107,11 @@ def _interface(function: Op, constants: Constants) -> Interface:
             results.append(next(rest))
             places[results[-1]] = Place("result", i)
     alignments: dict[Value, int] = {}
-    for value, literal in zip(rest, _literals(function), strict=True):
+    for literal in _literals(function):
+        value = next(rest)
         places[value] = Place("constant", constants.number(literal))
         alignments[value] = alignment_of(literal)
+    places |= {value: Place("checks") for value in rest}
     signature = Signature(
         name=function.symbol,
         arguments=tuple(_parameter(value, function) for value in arguments),

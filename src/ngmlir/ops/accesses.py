@@ -45,79 +45,148 @@ def check_accesses(module: Module) -> None:
 
 def access_violations(function: Op) -> list[Diagnostic]:
     """The accesses of a kernel or of a function on buffers that certainly leave their buffer; [] for a good one."""
-    if not function.regions or not function.regions[0].blocks:
+    return Positions(function).violations
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What an op touches along one dimension of a buffer: elements `least` to `most` from its index `index` on."""
+
+    dimension: int
+    index: Value
+    size: int  # of the dimension, perhaps DYNAMIC
+    least: int = 0
+    most: int = 0
+
+
+def reaches(op: Op) -> list[Reach]:
+    """All that must lie inside the buffer of an access, by dimension; [] for masked ones and other ops."""
+    match op.name:
+        case "tile.load" if not find_unit(op, "masked"):
+            return _tile(op, op.operands[0], op.operands[1:], op.results[0])
+        case "tile.store" if not find_unit(op, "masked"):
+            return _tile(op, op.operands[1], op.operands[2:], op.operands[0])
+        case "tile.gather":
+            return _reaches(op.operands[0], op.operands[1:])
+        case "tile.scatter":
+            return _reaches(op.operands[2], op.operands[3:])
+        case "tile.subview":
+            shape = shape_of(op.results[0].type)
+            if 0 in shape:
+                return []
+            # Of a size that is not known (below zero) at least the first element is there.
+            ends = [0] * (len(op.operands) - 1 - len(shape)) + [max(size, 1) - 1 for size in shape]
+            return _reaches(op.operands[0], op.operands[1:], ends)
+        case _:
+            return []
+
+
+def buffer_of(op: Op) -> Value:
+    """The buffer of an access."""
+    return op.operands[{"tile.store": 1, "tile.scatter": 2}.get(op.name, 0)]
+
+
+def touches(op: Op, reach: Reach) -> tuple[str, str]:
+    """The words before and after the number of an element that is not there."""
+    name = buffer_of(op).name
+    whose = f"%{name}" if name else "its buffer"
+    return (
+        f"'{op.name}' touches element",
+        f"of dimension {reach.dimension} of {whose}, which has {reach.size}",
+    )
+
+
+def _tile(op: Op, buffer: Value, indices: Sequence[Value], tile: Value) -> list[Reach]:
+    shape = shape_of(tile.type)
+    if 0 in shape:
         return []
-    reader = _Reader()
-    block = function.block
-    if function.name == "tile.kernel":
-        grid = get_i64s(function, "grid")
-        if 0 in grid:
-            return []  # no program runs
-        for argument, size in zip(block.args[len(block.args) - len(grid) :], grid, strict=True):
-            reader.position(argument, 0, size - 1)
-    return list(reader.block(block))
+    places = find_i64s(op, "dims") or tuple(range(len(indices) - len(shape), len(indices)))
+    steps = find_i64s(op, "steps") or (1,) * len(shape)
+    ends = [0] * len(indices)
+    for place, size, step in zip(places, shape, steps, strict=True):
+        ends[place] += (size - 1) * step
+    return _reaches(buffer, indices, ends)
 
 
-class _Reader:
-    def __init__(self) -> None:
-        self.sums: dict[Value, _Sum] = {}
-        self.bounds: dict[Value, tuple[int, int]] = {}
+def _reaches(buffer: Value, indices: Sequence[Value], ends: Sequence[int] = ()) -> list[Reach]:
+    """`ends` is how far, along each dimension, the last element lies behind the first."""
+    sizes = shape_of(buffer.type)
+    rows = zip(indices, sizes, ends or (0,) * len(sizes), strict=True)
+    return [Reach(d, index, size, min(end, 0), max(end, 0)) for d, (index, size, end) in enumerate(rows)]
 
-    def position(self, value: Value, least: int, most: int) -> None:
-        self.bounds[value] = least, most
-        self.sums[value] = _Sum(0, {value: 1})
+
+class Positions:
+    """What is known of the indices in a function before it runs; `violations` are the accesses that certainly leave
+    their buffer."""
+
+    def __init__(self, function: Op) -> None:
+        self._sums: dict[Value, _Sum] = {}
+        self._bounds: dict[Value, tuple[int, int]] = {}
+        self.violations: list[Diagnostic] = []
+        if not function.regions or not function.regions[0].blocks:
+            return
+        block = function.block
+        if function.name == "tile.kernel":
+            grid = get_i64s(function, "grid")
+            if 0 in grid:
+                return  # no program runs
+            for argument, size in zip(block.args[len(block.args) - len(grid) :], grid, strict=True):
+                self._position(argument, 0, size - 1)
+        self._block(block)
+
+    def _position(self, value: Value, least: int, most: int) -> None:
+        self._bounds[value] = least, most
+        self._sums[value] = _Sum(0, {value: 1})
 
     def extremes(self, value: Value) -> tuple[int, int] | None:
         """The smallest and the largest value of an index; None where they are not known."""
-        known = self.sums.get(value)
+        known = self._sums.get(value)
         if known is None:
             return None
         least = most = known.constant
         for position, factor in known.factors.items():
-            ends = [factor * end for end in self.bounds[position]]
+            ends = [factor * end for end in self._bounds[position]]
             least, most = least + min(ends), most + max(ends)
         return least, most
 
-    def constant(self, value: Value) -> int | None:
-        known = self.sums.get(value)
+    def _constant(self, value: Value) -> int | None:
+        known = self._sums.get(value)
         return known.constant if known is not None and not any(known.factors.values()) else None
+
+    def inside(self, reach: Reach) -> bool:
+        """Whether all that is touched certainly lies inside."""
+        known = self.extremes(reach.index)
+        return known is not None and known[0] + reach.least >= 0 and known[1] + reach.most < reach.size
 
     # -- ops ---------------------------------------------------------------------------------------------
 
-    def block(self, block: Block) -> Iterator[Diagnostic]:
+    def _block(self, block: Block) -> None:
         for op in block.ops:
             match op.name:
                 case "tile.for":
-                    yield from self.loop(op)
-                case "tile.load":
-                    yield from self.tile(op, op.operands[0], op.operands[1:], op.results[0])
-                case "tile.store":
-                    yield from self.tile(op, op.operands[1], op.operands[2:], op.operands[0])
-                case "tile.gather":
-                    yield from self.elements(op, op.operands[0], op.operands[1:])
-                case "tile.subview":
-                    yield from self.window(op)
+                    self._loop(op)
                 case "tile.view":
-                    yield from _view(op)
+                    self.violations += _view(op)
                 case _:
-                    self.arithmetic(op)
+                    self._arithmetic(op)
+                    self._access(op)
 
-    def arithmetic(self, op: Op) -> None:
+    def _arithmetic(self, op: Op) -> None:
         if len(op.results) != 1 or not isinstance(op.results[0].type, IndexType):
             return
         if op.name == "ng.constant":
             value = op.attributes["value"]
             made = _Sum(value.value) if isinstance(value, IntegerAttr) else None
         else:
-            made = self.combined(op)
+            made = self._combined(op)
         if made is not None:
-            self.sums[op.results[0]] = made
+            self._sums[op.results[0]] = made
 
-    def combined(self, op: Op) -> _Sum | None:
+    def _combined(self, op: Op) -> _Sum | None:
         """A sum, difference or multiple of what is known."""
         if len(op.operands) != 2:
             return None
-        left, right = (self.sums.get(v) for v in op.operands)
+        left, right = (self._sums.get(v) for v in op.operands)
         if left is None or right is None:
             return None
         match op.name:
@@ -125,65 +194,33 @@ class _Reader:
                 return left.plus(right)
             case "ng.subtract":
                 return left.plus(right, -1)
-            case "ng.multiply" if (number := self.constant(op.operands[1])) is not None:
+            case "ng.multiply" if (number := self._constant(op.operands[1])) is not None:
                 return left.times(number)
-            case "ng.multiply" if (number := self.constant(op.operands[0])) is not None:
+            case "ng.multiply" if (number := self._constant(op.operands[0])) is not None:
                 return right.times(number)
             case _:
                 return None
 
-    def loop(self, op: Op) -> Iterator[Diagnostic]:
-        lower, upper, step = (self.constant(v) for v in op.operands[:3])
+    def _loop(self, op: Op) -> None:
+        lower, upper, step = (self._constant(v) for v in op.operands[:3])
         if lower is None or upper is None or step is None or step <= 0 or lower >= upper:
             return  # it may not run
-        self.position(op.block.args[0], lower, lower + (upper - lower - 1) // step * step)
-        yield from self.block(op.block)
+        self._position(op.block.args[0], lower, lower + (upper - lower - 1) // step * step)
+        self._block(op.block)
 
-    # -- accesses ----------------------------------------------------------------------------------------
-
-    def tile(self, op: Op, buffer: Value, indices: Sequence[Value], tile: Value) -> Iterator[Diagnostic]:
-        if find_unit(op, "masked"):
-            return
-        shape = shape_of(tile.type)
-        places = find_i64s(op, "dims") or tuple(range(len(indices) - len(shape), len(indices)))
-        steps = find_i64s(op, "steps") or (1,) * len(shape)
-        if 0 in shape:
-            return
-        reach = dict.fromkeys(range(len(indices)), 0)
-        for place, size, step in zip(places, shape, steps, strict=True):
-            reach[place] += (size - 1) * step
-        yield from self.inside(op, buffer, indices, [reach[i] for i in range(len(indices))])
-
-    def elements(self, op: Op, buffer: Value, indices: Sequence[Value]) -> Iterator[Diagnostic]:
-        yield from self.inside(op, buffer, indices, [0] * len(indices))
-
-    def window(self, op: Op) -> Iterator[Diagnostic]:
-        shape = shape_of(op.results[0].type)
-        indices = op.operands[1:]
-        if 0 not in shape:
-            # Of a size that is not known (below zero) at least the first element is there.
-            reach = [0] * (len(indices) - len(shape)) + [max(size, 1) - 1 for size in shape]
-            yield from self.inside(op, op.operands[0], indices, reach)
-
-    def inside(
-        self, op: Op, buffer: Value, indices: Sequence[Value], reach: Sequence[int]
-    ) -> Iterator[Diagnostic]:
-        """`reach` is how far, along each dimension, the last element lies behind the first."""
-        for d, (size, index, more) in enumerate(zip(shape_of(buffer.type), indices, reach, strict=True)):
-            known = self.extremes(index)
-            if known is None or size == DYNAMIC:
-                continue
-            least, most = known[0] + min(more, 0), known[1] + max(more, 0)
-            if least < 0 or most >= size:
+    def _access(self, op: Op) -> None:
+        for reach in reaches(op):
+            known = self.extremes(reach.index)
+            if known is None or reach.size == DYNAMIC or op.name == "tile.scatter":
+                continue  # a scatter may be masked where it would leave
+            least, most = known[0] + reach.least, known[1] + reach.most
+            if least < 0 or most >= reach.size:
+                before, after = touches(op, reach)
+                hint = "mend the index or the loop around it"
+                if op.name in ("tile.load", "tile.store"):
+                    hint += ", or add {masked}"
                 bad = least if least < 0 else most
-                name = f"%{buffer.name}" if buffer.name else "its buffer"
-                yield Diagnostic(
-                    f"'{op.name}' touches element {bad} of dimension {d} of {name}, which has {size}",
-                    op.location,
-                    hint="mend the index or the loop around it, or add {masked}"
-                    if op.name in ("tile.load", "tile.store")
-                    else "mend the index or the loop around it",
-                )
+                self.violations.append(Diagnostic(f"{before} {bad} {after}", op.location, hint=hint))
 
 
 def _view(op: Op) -> Iterator[Diagnostic]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ..rewrite.pipeline import Pass, name_of
+from .check_bounds import check_bounds
 from .check_target import check_target
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
@@ -36,5 +37,6 @@ PASSES: dict[str, Pass] = {
         to_kernels,
         expand_math,
         plan_memory,
+        check_bounds,
     )
 }

@@ -187,7 +187,7 @@ def _plan_violations(function: Op) -> Iterator[Diagnostic]:
 
 
 def _interface_violations(function: Op) -> Iterator[str]:
-    """Arguments, then results that are not tied, then constants, then the arena: see codegen/unit.py."""
+    """Arguments, then results that are not tied, then constants, what checks note, the arena: see codegen/unit.py."""
     arguments, results = (_count(function.attributes.get(name)) for name in _PLAN[:2])
     for name, count in zip(_PLAN, (arguments, results), strict=False):
         if count is None:
@@ -206,11 +206,12 @@ def _interface_violations(function: Op) -> Iterator[str]:
     if outputs:
         yield "gives its results in buffers, not as values"
     own = results - (len(tied.values) // 2 if isinstance(tied, DenseArrayAttr) else 0)
-    wanted = arguments + own + len(constants.items) + 1
+    checks = int("ng.checks" in function.attributes)
+    wanted = arguments + own + len(constants.items) + checks + 1
     if len(inputs) != wanted:
         yield (
             f"takes {len(inputs)} buffers, but its attributes say {wanted}: {arguments} arguments, {own} results, "
-            f"{len(constants.items)} constants and the arena"
+            f"{len(constants.items)} constants{', what checks note' * checks} and the arena"
         )
         return
     for i, type in enumerate(inputs):

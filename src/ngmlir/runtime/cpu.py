@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from ..support.artifact import Artifact, Entry
+from ..support.artifact import Artifact, Check, Entry
 from ..support.diagnostics import Bug, UserError
 from ..support.memory import empty_bytes
 from .buffers import empty_like, in_memory
 from .context import Context, invoke
 from .entry import builtin
-from .executable import as_array, check_count, in_place
+from .executable import as_array, check_count, in_place, raise_noted
 from .library import Library
 from .pool import default_pool
 
@@ -38,8 +39,10 @@ class Code:
         imports = {"ngmlir_parallel": default_pool().address}
         self.library = Library(artifact.code, [entry.symbol for entry in artifact.entries], imports)
         self.constants_in_memory = [in_memory(constant) for constant in artifact.constants]
-        addresses = [array.ctypes.data for array in self.constants_in_memory]
-        self.constants = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+        self.checks = np.empty(len(artifact.checks), np.int64)
+        self.checking = Lock()  # one buffer serves all calls
+        addresses = [array.ctypes.data for array in (*self.constants_in_memory, self.checks)]
+        self.constants = (ctypes.c_void_p * len(addresses))(*addresses)
 
 
 class Program:
@@ -60,7 +63,13 @@ class Program:
     def run(self, arrays: Sequence[np.ndarray]) -> None:
         """One call on buffers that have been checked: the arguments, then the results."""
         table = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-        invoke(self.context, table)
+        if not self.code.artifact.checks:
+            invoke(self.context, table)
+            return
+        with self.code.checking:
+            self.code.checks.fill(Check.FINE)
+            invoke(self.context, table)
+            raise_noted(self.code.artifact.checks, self.code.checks)
 
 
 class Call:
@@ -148,6 +157,8 @@ class CpuExecutable:
         return self._fastest(Call(self.program, arrays))
 
     def _fastest(self, call: Call) -> Callable[..., tuple[np.ndarray, ...]]:
+        if self.program.code.artifact.checks:
+            return call  # nobody looks at what checks note after a builtin
         return builtin(self.signature, self.program.context, call.bound, self.release_gil, call) or call
 
 

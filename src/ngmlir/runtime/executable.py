@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..support.artifact import Check
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter
 from .buffers import DTYPES
@@ -68,6 +69,15 @@ def in_place(parameter: Parameter, value: Any, *, writable: bool) -> np.ndarray:
     if writable and not array.flags.writeable:
         raise _refusal(parameter, "it is read-only, but the program changes it", hint="bind a writable array")
     return array
+
+
+def raise_noted(checks: Sequence[Check], words: np.ndarray) -> None:
+    """UserError with what the checks of a program noted in its last call, if they noted anything."""
+    found = [
+        check.diagnostic(int(word)) for check, word in zip(checks, words, strict=True) if word != Check.FINE
+    ]
+    if found:
+        raise UserError(found)
 
 
 def _refusal(parameter: Parameter, problem: str, hint: str = "") -> UserError:

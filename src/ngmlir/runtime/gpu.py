@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..support.artifact import Artifact, Entry, Place
+from ..support.artifact import Artifact, Check, Entry, Place
 from ..support.diagnostics import UserError
 from ..support.signature import ITEM_BYTES, Parameter
 from .buffers import DTYPES, in_memory
-from .executable import as_array, check_count
+from .executable import as_array, check_count, raise_noted
 
 #: Bindings of buffers whose launches are kept ready; a training loop needs one.
 _BINDINGS = 16
@@ -138,6 +138,8 @@ class GpuCode:
         self.device = device
         self.module = device.load(artifact.code.decode())
         self.constants = [to_device(device, in_memory(c), "ui8") for c in artifact.constants]
+        self.checks = DeviceBuffer(device, "i64", (len(artifact.checks),))
+        self.checking = Lock()  # one buffer serves all calls
 
 
 class GpuExecutable:
@@ -179,9 +181,21 @@ class GpuExecutable:
             inputs = [self._argument(i, given) for i, given in enumerate(arguments)]
             wanted = results or [None] * len(signature.results)
             outputs = [self._result(i, buffer, inputs) for i, buffer in enumerate(wanted)]
-            for launch in self._bind(inputs, outputs):
-                launch()
+            launches = self._bind(inputs, outputs)
+            if self.code.artifact.checks:
+                self._run_checked(launches)
+            else:
+                for launch in launches:
+                    launch()
             return [self._hand_over(i, arguments, wanted[i], buffer) for i, buffer in enumerate(outputs)]
+
+    def _run_checked(self, launches: Sequence[Callable[[], None]]) -> None:
+        checks, buffer = self.code.artifact.checks, self.code.checks
+        with self.code.checking:
+            buffer.write(np.full(len(checks), Check.FINE, np.int64))
+            for launch in launches:
+                launch()
+            raise_noted(checks, buffer.numpy())
 
     def __call__(self, *arguments: Any) -> tuple[np.ndarray | DeviceBuffer, ...]:
         """The results for these arguments, like `run`."""
@@ -279,6 +293,7 @@ class GpuExecutable:
             "result": lambda: outputs[place.index],
             "arena": lambda: self._arena,
             "constant": lambda: self.code.constants[place.index],
+            "checks": lambda: self.code.checks,
         }[place.space]()
         return base.address + place.offset
 

@@ -22,7 +22,12 @@ _STORED = 64 * 1024
 
 
 def header_of(artifact: Artifact, given: Sequence[memoryview]) -> dict[str, Any] | None:
-    """All of an artifact but its bytes, names and places; None if a large constant is none of `given`."""
+    """All of an artifact but its bytes, names and places; None for one that cannot be stored.
+
+    That is, one with a large constant that is none of `given`, and one with checks: these name places.
+    """
+    if artifact.checks:
+        return None
     numbers = {_place(data): i for i, data in enumerate(given)}
     constants: list[list[Any]] = []
     for constant in artifact.constants:

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from .diagnostics import UserError
+from .diagnostics import UNKNOWN, Diagnostic, Location, UserError
 from .signature import Signature
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a buffer lies: byte `offset` into argument, result or constant number `index`, or into the arena."""
+    """Where a buffer lies: byte `offset` into argument, result or constant number `index`, into the arena, or into what
+    checks note."""
 
-    space: Literal["argument", "result", "arena", "constant"]
+    space: Literal["argument", "result", "arena", "constant", "checks"]
     index: int = 0
     offset: int = 0
 
@@ -47,6 +48,21 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Check:
+    """Something that may go wrong in a checked program: what to say before and after the number that is wrong."""
+
+    before: str
+    after: str
+    location: Location = UNKNOWN
+
+    #: What a word of the program's buffer for checks holds where nothing is wrong.
+    FINE: ClassVar[int] = -(1 << 63)
+
+    def diagnostic(self, number: int) -> Diagnostic:
+        return Diagnostic(f"{self.before} {number} {self.after}", self.location)
+
+
+@dataclass(frozen=True)
 class Entry:
     """One function to call: what it takes and gives and, of PTX, the kernels that it launches, in order."""
 
@@ -65,7 +81,8 @@ class Artifact:
 
     Object: exports `void <entry.symbol>(ptr buffers, ptr arena, ptr constants)` per entry, where `buffers` points
     to one pointer per argument and then one per result, and `constants` to one per constant; it imports
-    `ngmlir_parallel` (see runtime/pool.py). All entries share the constants.
+    `ngmlir_parallel` (see runtime/pool.py). All entries share the constants. A checked program has one i64 per
+    check, `Check.FINE` before each call; an object finds them behind the constants.
     """
 
     kind: Literal["object", "ptx"]
@@ -73,6 +90,7 @@ class Artifact:
     entries: tuple[Entry, ...]
     target: str  # triple, cpu and features, as the cache key needs them
     constants: tuple[Constant, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def constant_bytes(self) -> int:

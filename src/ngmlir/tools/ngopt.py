@@ -145,7 +145,7 @@ class _Job:
         from ..compiler import emit_text
 
         with self.timing.stage("Code generation"):
-            return emit_text(module, self.target, options.emit)
+            return emit_text(module, self.target, options.emit, checked=options.checked)
 
     @cached_property
     def target(self) -> Target:

@@ -43,6 +43,7 @@ class Options:
     pipeline: str
     target: str
     emit: Stage
+    checked: bool
     verify_each: bool
     split_input: bool
     verify_diagnostics: bool
@@ -61,6 +62,7 @@ class Options:
         """The flags that decide what becomes of one program: those a reproducer repeats, with these passes."""
         words = [f"--target={self.target}"] if self.target != "cpu" else []
         words += [f"--emit={self.emit}"] if self.emit != "ir" else []
+        words += ["--checked"] if self.checked else []
         words += ["--allow-unregistered-dialect"] if self.unregistered else []
         words += ["--no-verify-each"] if not self.verify_each else []
         return words + ([shlex.quote(f"--pass-pipeline={pipeline}")] if pipeline else [])
@@ -78,9 +80,13 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
     return Options(
         input=found.input[0] if found.input else "-",
         output=found.o,
-        pipeline=",".join(part for part in found.pipeline if part),
+        # Text has its checks from the pass; code, whose memory is planned later, as it is made.
+        pipeline=",".join(
+            [*filter(None, found.pipeline), *["check-bounds"] * (found.checked and found.emit == "ir")]
+        ),
         target=found.target,
         emit=found.emit,
+        checked=found.checked and found.emit != "ir",
         verify_each=found.verify_each,
         split_input=found.split_input_file,
         verify_diagnostics=found.verify_diagnostics,
@@ -117,6 +123,11 @@ def _flags() -> Flags:
         choices=_STAGES,
         default="ir",
         help="what to print: ir, llvm (LLVM IR), ptx, or asm (default: ir)",
+    )
+    add(
+        "--checked",
+        action="store_true",
+        help="put bounds checks into kernels, as the pass check-bounds at the end",
     )
     add("--verify-each", action="store_true", default=True, help="verify after every pass (default)")
     add("--no-verify-each", dest="verify_each", action="store_false", help="verify only what is read")

@@ -29,7 +29,7 @@ from ...support.artifact import Entry, Place
 from ...support.signature import Signature
 from ...support.target import Target
 from ..ranges import Range, exactly
-from ..unit import Interface, Unit, interfaces
+from ..unit import Interface, Unit, checks, interfaces
 from .emitter import STACK_BUFFERS, Buffer, Emitter, scratch_bytes
 from .formats import computing
 from .fused import fma
@@ -47,6 +47,7 @@ def emit(module: IRModule, target: Target) -> Unit:
 
 class _Program:
     def __init__(self, module: IRModule, target: Target):
+        self.module = module
         self.interfaces, self.constants = interfaces(module)
         self.target = target
         self.text = Module(None if target.can("fma") else fma)
@@ -70,7 +71,7 @@ class _Program:
                 if prod(kernel.grid) > 1:
                     self._thunk(kernel)
         entries = [self._entry(outside) for outside in self.interfaces]
-        return Unit(self.text.text(), tuple(entries), self.constants.table())
+        return Unit(self.text.text(), tuple(entries), self.constants.table(), checks(self.module))
 
     # The entry points
 
@@ -91,10 +92,26 @@ class _Program:
         e = Emitter(b, self.target, _lanes(function, self.target), {**TABLE, "tile.launch": launch})
         for value in function.block.args:
             assert isinstance(value.type, MemRefType)
-            e.bind(value, Buffer(_address(b, outside.places[value], outside.signature), value.type))
+            e.bind(value, Buffer(self._address(b, outside.places[value], outside.signature), value.type))
         e.run(function.block)
         e.finish()
         return entry
+
+    def _address(self, b: Function, place: Place, signature: Signature) -> Value:
+        """Where a buffer of an entry begins."""
+        buffers, arena, constants = b.arguments
+        match place.space:
+            case "arena":
+                return arena
+            case "constant":
+                table, slot = constants, place.index
+            case "checks":
+                table, slot = constants, len(self.constants.numbers)
+            case "argument":
+                table, slot = buffers, place.index
+            case "result":
+                table, slot = buffers, place.index + len(signature.arguments)
+        return b.load(ptr, b.getelementptr(ptr, table, slot), align=8)
 
     def _parts(self, kernel: tile.KernelOp) -> int:
         """How many programs run at once, where each needs memory of its own."""
@@ -248,16 +265,6 @@ class _Program:
         if kernel.symbol in self.scratch:
             buffers.append(Argument(ptr, "scratch", "noalias align 64"))
         return [*buffers, *(Argument(i64, f"p{i}") for i in range(len(kernel.grid)))]
-
-
-def _address(b: Function, place: Place, signature: Signature) -> Value:
-    """Where a buffer of an entry begins."""
-    buffers, arena, constants = b.arguments
-    if place.space == "arena":
-        return arena
-    table = constants if place.space == "constant" else buffers
-    slot = place.index + (len(signature.arguments) if place.space == "result" else 0)
-    return b.load(ptr, b.getelementptr(ptr, table, slot), align=8)
 
 
 def _either(b: Function, condition: Value, yes: str, no: str) -> None:

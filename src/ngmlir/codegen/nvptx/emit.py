@@ -23,7 +23,7 @@ from ...ops.interpreter import evaluate
 from ...support.artifact import Entry, Launch, Place
 from ...support.diagnostics import Bug, Limit, Location, UserError
 from ...support.target import Target
-from ..unit import Unit, interfaces
+from ..unit import Unit, checks, interfaces
 from .access import WIDEST
 from .grid import blocks
 from .kernel import Parameters, emit_kernel
@@ -57,7 +57,7 @@ def emit(module: Module, target: Target) -> Unit:
         )
 
     entries = tuple(Entry(o.signature, launches(c)) for o, c in zip(outsides, calls, strict=True))
-    return Unit(code.text(), entries, constants.table())
+    return Unit(code.text(), entries, constants.table(), checks(module))
 
 
 def threads_of(kernel: tile.KernelOp, target: Target) -> int:
