@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from ngmlir.compiler import compile_module, emit, lower, resolve
-from ngmlir.llvm.machine import assemble
+from ngmlir.ir.types import f32
+from ngmlir.llvm.machine import assemble, cpu_target
 from ngmlir.ops.words import from_text
+from ngmlir.passes.kernels.panels import register_tile
+from ngmlir.passes.kernels.product import Product
 from ngmlir.runtime.buffers import DTYPES
 from ngmlir.runtime.cpu import load
 from ngmlir.support.artifact import Artifact
@@ -98,6 +101,32 @@ def test_products_whose_right_side_is_far(m: int, k: int, n: int, storage: str) 
 )
 def test_other_elements(m: int, k: int, n: int, storage: str, kind: str) -> None:
     check(m, k, n, storage, kind)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16", "i16"])
+@pytest.mark.parametrize(
+    "m, k, n, storage", [(40, 1301, 333, "NT"), (25, 700, 390, "TN"), (130, 600, 500, "NN")]
+)
+def test_narrow_elements_that_are_far(m: int, k: int, n: int, storage: str, kind: str) -> None:
+    check(m, k, n, storage, kind)
+
+
+@pytest.mark.parametrize("storage", ["NN", "NT", "TN", "TT"])
+def test_batches_whose_right_sides_are_far(storage: str) -> None:
+    check(33, 1100, 290, storage, batch=2)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "riscv64"])
+@pytest.mark.parametrize("m, n", [(1, 1), (1, 1000), (3, 7), (64, 64), (100, 10), (1024, 1024)])
+def test_register_tiles_fit_and_keep_the_multipliers_busy(target: str, m: int, n: int) -> None:
+    machine = cpu_target(target)
+    of = Product(0, m, n, 512, False, True, f32, f32)
+    rows, vectors = register_tile(of, machine, machine.vector_registers)
+    assert rows <= m and (vectors - 1) * machine.lanes(4) < n
+    assert rows * vectors + vectors * (rows > 1) + 1 < machine.vector_registers
+    if m == n == 1024:
+        assert rows * vectors >= machine.fmas * machine.fma_cycles
+        assert (rows + vectors) / machine.loads <= rows * vectors / machine.fmas
 
 
 def test_a_deep_product_of_f64() -> None:

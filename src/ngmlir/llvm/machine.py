@@ -130,8 +130,9 @@ def _host(level: str) -> Target:
         cpu=llvm.get_host_cpu_name(),
         # As LLVM and the operating system describe it.
         features=llvm.get_host_cpu_features().flatten(),
-        l1_bytes=_cache_bytes(level=1) or 32 * 1024,
-        l2_bytes=_cache_bytes(level=2) or 1024 * 1024,
+        l1_bytes=_cache(1).get("size", 32 * 1024),
+        l1_ways=_cache(1).get("ways_of_associativity", 8),
+        l2_bytes=_cache(2).get("size", 1024 * 1024),
         cores=available_cores(),
     )
     if level == "native":
@@ -186,14 +187,17 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _cache_bytes(level: int) -> int | None:
-    """The size of the first core's data cache, where Linux tells it."""
+def _cache(level: int) -> dict[str, int]:
+    """Size in bytes and ways of the first core's data cache, where Linux tells them."""
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             kind = (folder / "type").read_text().strip()
+            if kind == "Instruction" or int((folder / "level").read_text()) != level:
+                continue
             size = (folder / "size").read_text().strip()
-            if kind != "Instruction" and int((folder / "level").read_text()) == level:
-                return int(size.rstrip("KM")) * {"K": 1 << 10, "M": 1 << 20}.get(size[-1:], 1)
+            found = {"size": int(size.rstrip("KM")) * {"K": 1 << 10, "M": 1 << 20}.get(size[-1:], 1)}
+            ways = int((folder / "ways_of_associativity").read_text())
+            return {name: n for name, n in (*found.items(), ("ways_of_associativity", ways)) if n > 0}
         except (OSError, ValueError):
             continue
-    return None
+    return {}

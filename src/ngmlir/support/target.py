@@ -9,6 +9,9 @@ from functools import cached_property
 from .diagnostics import UserError
 from .machines import Architecture, Execution, machines
 
+#: The fields that count something of which there is some.
+_COUNTS = ("l1_bytes", "l1_ways", "l2_bytes", "fmas", "loads", "fma_cycles", "cores", "threads", "alignment")
+
 
 @dataclass(frozen=True)
 class Target:
@@ -27,7 +30,11 @@ class Target:
     vector_bytes: int = 0  # one vector register; 0: the widest there is
     vector_registers: int = 0  # 0: all there are
     l1_bytes: int = 32 * 1024
+    l1_ways: int = 8
     l2_bytes: int = 1024 * 1024
+    fmas: int = 2  # vector instructions that begin in one cycle: multiply-adds, and loads
+    loads: int = 2
+    fma_cycles: int = 4  # until the result of a multiply-add is there
     cores: int = 1
     threads: int = 128  # per block, "warps" only
     shared_bytes: int = 0  # per block, "warps" only
@@ -56,7 +63,7 @@ class Target:
                 f"it has {most_registers} vector registers, not {self.vector_registers}",
                 "8 or more, or 0 for all",
             )
-        for field in ("l1_bytes", "l2_bytes", "cores", "threads", "alignment"):
+        for field in _COUNTS:
             if getattr(self, field) < 1:
                 raise self._impossible(f"{field} is {getattr(self, field)}")
         if self.alignment & (self.alignment - 1):

@@ -5,11 +5,12 @@ the left side its own (rows x depth)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ir.attributes import Attribute, IntegerAttr, integers
 from ...ir.core import Block, Op, Value
-from ...ir.types import MemRefType, Type, VectorType, i64, index
+from ...ir.types import MemRefType, Type, VectorType, i64, index, with_element
 from ...ops import tile as tile_ops
 from ...ops.builder import Builder, function
 from ...support.diagnostics import Location
@@ -21,13 +22,14 @@ ROWS = 16
 
 @dataclass(frozen=True)
 class Packing:
-    """Panels of `width` columns. `turned`: the side is stored columns x rows."""
+    """Panels of `width` columns, of elements of type `element`. `turned`: the side is stored columns x rows."""
 
     batch: int
     rows: int
     columns: int
     width: int
     turned: bool
+    stored: Type
     element: Type
 
     @property
@@ -42,60 +44,33 @@ class Packing:
 
 
 def right_side(product: Product, width: int) -> Packing:
-    return Packing(
-        product.batch, product.depth, product.columns, width, not product.rhs_depth_first, product.element
-    )
+    """The right side as the register tiles of a product read it: in the type in which they compute."""
+    turned = not product.rhs_depth_first
+    sizes = (product.batch, product.depth, product.columns)
+    return Packing(*sizes, width, turned, product.element, product.accumulator)
 
 
 def left_side(product: Product, width: int) -> Packing:
-    return Packing(
-        product.batch, product.rows, product.depth, width, product.lhs_depth_first, product.element
-    )
+    """The same of the left side."""
+    sizes = (product.batch, product.rows, product.depth)
+    return Packing(*sizes, width, product.lhs_depth_first, product.element, product.accumulator)
 
 
 def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
-    """Copies a side into panels. The end of a narrower last panel is zero: registers that reach into it are computed
-    with, and what the memory held before might be denormal, which is slow."""
+    """Copies a side into panels, a panel for each program."""
     size = (packing.columns, packing.rows) if packing.turned else (packing.rows, packing.columns)
     batch = (packing.batch,) if packing.batch else ()
-    types = [MemRefType((*batch, *size), packing.element), packing.type]
+    types = [MemRefType((*batch, *size), packing.stored), packing.type]
     grid = (*batch, packing.shape[-3])
     block = Block([*types, *[index] * len(grid)], ["from", "to", *"ij"[: len(grid)]])
     b = Builder(block, location)
-    buffer, packed = block.args[:2]
+    source, target = block.args[:2]
     outer, panel = list(block.args[2:-1]), block.args[-1]
-    first = len(outer)
     column = b.multiply(panel, b.index(packing.width))
 
     def copy(width: int) -> None:
-        # Blocks to be transposed are square; rows that stay rows are copied whole.
-        step = min(width, ROWS) if packing.turned else width
-
-        def some(row: Value, rows: int, at: Value, columns: int) -> tuple[()]:
-            type = VectorType((rows, columns), packing.element)
-            place = b.add(column, at)
-            if packing.turned:
-                tile = b.load(buffer, [*outer, place, row], type=type, dims=[first + 1, first])
-            else:
-                tile = b.load(buffer, [*outer, row, place], type=type)
-            b.store(tile, packed, [*outer, panel, row, at])
-            return ()
-
-        def band(row: Value, rows: int) -> tuple[()]:
-            full = width // step * step
-            b.loop(0, full, step, (), lambda at, _: some(row, rows, at, step))
-            if width > full:
-                some(row, rows, b.index(full), width - full)
-            if width < packing.width:
-                rest = b.number(0, VectorType((rows, packing.width - width), packing.element))
-                b.store(rest, packed, [*outer, panel, row, b.index(width)])
-            return ()
-
-        full = packing.rows // ROWS * ROWS
-        if full:
-            b.loop(0, full, ROWS, (), lambda row, _: band(row, ROWS))
-        if packing.rows > full:
-            band(b.index(full), packing.rows - full)
+        place = Panel(b, packing, source, outer, target, [*outer, panel], width)
+        place.copy(b.index(0), packing.rows, column)
 
     rest = packing.columns % packing.width
     if rest == 0:
@@ -106,3 +81,58 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     b.end(tile_ops.ReturnOp)
     attributes: dict[str, Attribute] = {"grid": integers(grid), "outputs": IntegerAttr(1, i64)}
     return function(name, block, attributes, kind=tile_ops.KernelOp, location=location)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of `width` columns on its way from `source`, under the indices `outer`, to `target` under `inner`.
+
+    The end of a narrower panel is zero: registers that reach into it are computed with, and what the memory held
+    before might be denormal, which is slow.
+    """
+
+    b: Builder
+    packing: Packing
+    source: Value
+    outer: Sequence[Value]
+    target: Value
+    inner: Sequence[Value]
+    width: int
+
+    def copy(self, first: Value, rows: int, column: Value) -> None:
+        """All rows from `first` on, to the start of the panel."""
+        full = rows // ROWS * ROWS
+        if full:
+            self.b.loop(0, full, ROWS, (), lambda row, _: self.band(first, row, ROWS, column))
+        if rows > full:
+            self.band(first, self.b.index(full), rows - full, column)
+
+    def band(self, first: Value, row: Value, rows: int, column: Value) -> tuple[()]:
+        """A few rows, from `first` + `row` to `row` of the panel."""
+        b, whole = self.b, self.packing.width
+        # Blocks to be transposed are square; rows that stay rows are copied whole.
+        step = min(self.width, ROWS) if self.packing.turned else self.width
+        full = self.width // step * step
+        from_row = b.add(first, row)
+        b.loop(0, full, step, (), lambda at, _: self.some(from_row, row, rows, column, at, step))
+        if self.width > full:
+            self.some(from_row, row, rows, column, b.index(full), self.width - full)
+        if self.width < whole:
+            rest = b.number(0, VectorType((rows, whole - self.width), self.packing.element))
+            b.store(rest, self.target, [*self.inner, row, b.index(self.width)])
+        return ()
+
+    def some(
+        self, from_row: Value, row: Value, rows: int, column: Value, at: Value, columns: int
+    ) -> tuple[()]:
+        b, first = self.b, len(self.outer)
+        type = VectorType((rows, columns), self.packing.stored)
+        place = b.add(column, at)
+        if self.packing.turned:
+            tile = b.load(self.source, [*self.outer, place, from_row], type=type, dims=[first + 1, first])
+        else:
+            tile = b.load(self.source, [*self.outer, from_row, place], type=type)
+        if self.packing.stored is not self.packing.element:
+            tile = b.cast(tile, type=with_element(type, self.packing.element))
+        b.store(tile, self.target, [*self.inner, row, at])
+        return ()
