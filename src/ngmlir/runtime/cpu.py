@@ -72,11 +72,16 @@ class Program:
             raise_noted(self.code.artifact.checks, self.code.checks)
 
 
-class Call:
-    """A program with some arguments bound; called with the others, which it converts as needed."""
+#: Takes the values of a call, and gives what to pass on instead.
+Prepare = Callable[[Sequence[Any]], Sequence[Any]]
 
-    def __init__(self, program: Program, bound: Mapping[int, np.ndarray]):
+
+class Call:
+    """A program with some arguments bound; called with the others, which it converts as needed, after `prepare`."""
+
+    def __init__(self, program: Program, bound: Mapping[int, np.ndarray], prepare: Prepare | None = None):
         self.program = program
+        self.prepare = prepare
         self.bound = dict(bound)
         signature = program.signature
         self.open = [i for i in range(len(signature.arguments)) if i not in self.bound]
@@ -87,9 +92,10 @@ class Call:
 
     def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
         signature = self.program.signature
-        check_count(signature.name, self.parameters, values)
+        given: Sequence[Any] = self.prepare(values) if self.prepare is not None else values
+        check_count(signature.name, self.parameters, given)
         arguments = dict(self.bound)
-        for index, parameter, value in zip(self.open, self.parameters, values, strict=True):
+        for index, parameter, value in zip(self.open, self.parameters, given, strict=True):
             array = as_array(parameter, value, copy=index in self.overwritten)
             if any(np.may_share_memory(array, state) for state in self.states):
                 array = array.copy()
@@ -131,10 +137,13 @@ class CpuExecutable:
         code = self.program.code
         return CpuExecutable(code, code.artifact.entry(name))
 
-    def bind(self, arrays: Mapping[int, np.ndarray]) -> Callable[..., tuple[np.ndarray, ...]]:
+    def bind(
+        self, arrays: Mapping[int, np.ndarray], prepare: Prepare | None = None
+    ) -> Callable[..., tuple[np.ndarray, ...]]:
         """A call on the arguments that `arrays` leaves open, in their order.
 
-        Bound arrays are used where they lie. A result tied to one of them is written there and not returned.
+        Bound arrays are used where they lie. A result tied to one of them is written there and not returned. Where the
+        values are not all arrays of the right kind, `prepare` sees them first.
         """
         signature = self.signature
         overwritten = {argument for _, argument in signature.tied}
@@ -154,7 +163,7 @@ class CpuExecutable:
                         state.location,
                         hint="bind a copy of one of them",
                     )
-        return self._fastest(Call(self.program, arrays))
+        return self._fastest(Call(self.program, arrays, prepare))
 
     def _fastest(self, call: Call) -> Callable[..., tuple[np.ndarray, ...]]:
         if self.program.code.artifact.checks:

@@ -15,12 +15,18 @@ from .storage import DeviceBufferStorage
 #: Takes the arguments that are not state, in order; gives the results that are not tied to state.
 Run = Callable[..., Sequence[Any]]
 
+#: Makes arrays of the values that a call was given; what are arrays of the right kind already need not go through it.
+Prepare = Callable[[Sequence[Any]], Sequence[Any]]
+
 #: Makes a module callable. `state` says which arguments are state, `tied` which result is whose new contents.
-Backend = Callable[[Module, Mapping[int, DeviceBufferStorage], Sequence[tuple[int, int]]], Run]
+Backend = Callable[[Module, Mapping[int, DeviceBufferStorage], Sequence[tuple[int, int]], Prepare], Run]
 
 
 def _interpreted(
-    module: Module, state: Mapping[int, DeviceBufferStorage], tied: Sequence[tuple[int, int]]
+    module: Module,
+    state: Mapping[int, DeviceBufferStorage],
+    tied: Sequence[tuple[int, int]],
+    prepare: Prepare,
 ) -> Run:
     """Op by op in NumPy: slow, and the meaning of every op."""
     from ..ops.interpreter import run
@@ -28,7 +34,7 @@ def _interpreted(
     overwritten = dict(tied)
 
     def call(*values: Any) -> Sequence[Any]:
-        given = iter(values)
+        given = iter(prepare(values))
         count = len(state) + len(values)
         results = run(module, *[state[i].host if i in state else next(given) for i in range(count)])
         # All results are copied before any state changes: they may be the arguments themselves.
@@ -42,7 +48,10 @@ def _interpreted(
 
 
 def _compiled_for_cpu(
-    module: Module, state: Mapping[int, DeviceBufferStorage], tied: Sequence[tuple[int, int]]
+    module: Module,
+    state: Mapping[int, DeviceBufferStorage],
+    tied: Sequence[tuple[int, int]],
+    prepare: Prepare,
 ) -> Run:
     """Machine code; state is changed where it lies."""
     from ..compiler import compile_module
@@ -50,11 +59,15 @@ def _compiled_for_cpu(
 
     executable = compile_module(module, "cpu")
     assert isinstance(executable, CpuExecutable)
-    return executable.bind({i: s.host for i, s in state.items()})
+    return executable.bind({i: s.host for i, s in state.items()}, prepare)
 
 
 def _compiled_for_gpu(
-    target: str, module: Module, state: Mapping[int, DeviceBufferStorage], tied: Sequence[tuple[int, int]]
+    target: str,
+    module: Module,
+    state: Mapping[int, DeviceBufferStorage],
+    tied: Sequence[tuple[int, int]],
+    prepare: Prepare,
 ) -> Run:
     """Kernels on a GPU, or on the simulator of one; state stays there."""
     from ..compiler import compile_module
@@ -66,7 +79,7 @@ def _compiled_for_gpu(
     held = {i: s.on(executable.device) for i, s in state.items()}
 
     def call(*values: Any) -> Sequence[Any]:
-        given = iter(values)
+        given = iter(prepare(values))
         count = len(held) + len(values)
         results = executable(*[held[i] if i in held else next(given) for i in range(count)])
         return [r for i, r in enumerate(results) if i not in overwritten]

@@ -29,9 +29,11 @@ class DeviceComputation:
         self.computation_op = op
         self.executor: Run | None = None
         self._lifted: Lifted | None = None
-        self._fed: list[tuple[AssignableTensorOp, DeviceBufferStorage | None, tuple[int, ...], Any]] = []
+        self._fed: list[tuple[AssignableTensorOp, tuple[int, ...], Any]] = []  # parameters that are no state
+        self._stored: dict[int, DeviceBufferStorage] = {}  # those that are, by position
         self._free: list[int | None] = []
-        self._unset: list[DeviceBufferStorage] = []
+        self._in_order = False  # whether the results are what is to be returned
+        self._unset: list[DeviceBufferStorage] = []  # read, and not known to have a value
         self._writes: list[DeviceBufferStorage] = []
 
     @property
@@ -62,13 +64,18 @@ class DeviceComputation:
             if i in state and op not in parameters and used.get(block.args[i]):
                 self._unset.append(state[i])
         for i, op in enumerate(lifted.arguments[: len(parameters)]):
-            self._fed.append((op, state.get(i), op.axes.known_shape, dtype_of(op.element)))
+            if i in state:
+                self._stored[i] = state[i]
+            else:
+                self._fed.append((op, op.axes.known_shape, dtype_of(op.element)))
         # Results that are new contents of state do not come back.
         results = [i for i in range(len(block.ops[-1].operands)) if i not in dict(lifted.tied)]
         self._free = [None if place is None else results.index(place) for place in lifted.outputs]
+        self._in_order = self._free == list(range(len(results)))
         for storage in state.values():
             storage.allocate()
-        self.executor = BACKENDS[self.transformer.transformer_name](self.module, state, lifted.tied)
+        backend = BACKENDS[self.transformer.transformer_name]
+        self.executor = backend(self.module, state, lifted.tied, self._prepare)
         self._writes = [state[i] for i in sorted(overwritten)]
 
     def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, **unknown: Never) -> Any:
@@ -78,7 +85,8 @@ class DeviceComputation:
         Raises UserError for one that does not fit, MissingValue for one that `feed_dict` lacks, and
         UninitializedVariable where a variable is read that nothing has been assigned to.
         """
-        self.transformer.check_open()
+        if self.transformer.closed:
+            self.transformer.check_open()
         if unknown:
             fail(
                 UserError,
@@ -113,6 +121,10 @@ class DeviceComputation:
             )
         return feed_dict[parameter]
 
+    def _prepare(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Arrays of the values that are no state."""
+        return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
+
     def _run(self, values: Sequence[Any]) -> Any:
         for storage in self._unset:
             if not storage.initialized:
@@ -121,17 +133,19 @@ class DeviceComputation:
                     f"{storage.op.name} is read before it has a value",
                     f"give it an initial_value where it is made ({storage.op.location}), feed it, or assign to it first",
                 )
-        given: list[Any] = []
-        for value, (op, storage, shape, dtype) in zip(values, self._fed, strict=True):
-            if storage is not None:
-                storage.set(value)
-            else:
-                given.append(fit(value, op, shape, dtype))
+        self._unset = []  # what has a value keeps one
+        if self._stored:
+            # What does not fit is refused before anything changes.
+            rest = self._prepare([value for i, value in enumerate(values) if i not in self._stored])
+            for i, storage in self._stored.items():
+                storage.set(values[i])
+            values = rest
         assert self.executor is not None
-        results = self.executor(*given)
+        results = self.executor(*values)
         for storage in self._writes:
             storage.initialized = True
-        return self.computation_op.pack([None if i is None else results[i] for i in self._free])
+        pack = self.computation_op.pack
+        return pack(results if self._in_order else [None if i is None else results[i] for i in self._free])
 
 
 class Transformer:
