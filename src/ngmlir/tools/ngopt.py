@@ -45,6 +45,9 @@ def _ngopt(arguments: Sequence[str], own: Streams, reproducer: Reproducer) -> in
     if options.listing:
         own.write(_listing(options.listing))
         return 0
+    if options.help_op is not None or options.help_pass is not None:
+        own.write(_explanation(options.help_op, options.help_pass))
+        return 0
     pipeline = parse_pipeline(named_pipelines().expanded(options.pipeline), PASSES)
     name, text = read_input(options.input, own)
     if options.dump_pipeline:
@@ -167,6 +170,15 @@ def _listing(what: str) -> str:
             from ..llvm import machine
 
             return f"ngopt {version()} (LLVM {machine.version()})\n"
+
+
+def _explanation(op: str | None, pass_: str | None) -> str:
+    """What an op is, a pass, or both."""
+    from . import explain  # brings the graph along, which passes do not need
+
+    given = [explain.help_op(op)] if op is not None else []
+    given += [explain.help_pass(pass_, PASSES, named_pipelines())] if pass_ is not None else []
+    return "\n".join(given)
 
 
 if __name__ == "__main__":

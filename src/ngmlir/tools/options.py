@@ -57,6 +57,8 @@ class Options:
     color: str
     error_limit: int  # 0 = no limit
     listing: str  # "dialects", "passes", "ops", "version" or ""
+    help_op: str | None  # an op or a dialect
+    help_pass: str | None  # a pass or a named pipeline
 
     def command(self, pipeline: str) -> list[str]:
         """The flags that decide what becomes of one program: those a reproducer repeats, with these passes."""
@@ -100,6 +102,8 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
         color=found.color,
         error_limit=found.error_limit,
         listing=found.listing,
+        help_op=found.help_op,
+        help_pass=found.help_pass,
     )
 
 
@@ -189,6 +193,8 @@ def _flags() -> Flags:
             default="",
             help=f"print the {text} and stop",
         )
+    add("--help-op", metavar="NAME", help="print all about an op (ng.softmax), or a dialect's ops (ng)")
+    add("--help-pass", metavar="NAME", help="print all about a pass, or the steps of a pipeline")
     return made
 
 
