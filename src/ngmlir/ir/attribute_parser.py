@@ -22,7 +22,7 @@ from .attributes import (
 )
 from .cursor import shortened
 from .definition import COMPUTED_FLOATS
-from .elements import ElementsAttr, elements_from_bytes
+from .elements import ElementsAttr, are_booleans, elements_from_bytes
 from .lexer import Token, unquote
 from .literals import float_bits, float_value, integer_fits, item_bytes, wrap_integer
 from .resources import resource_of
@@ -270,7 +270,7 @@ class AttributeParser(TypeParser):
         wanted = type.size * item_bytes(type.element)
         if len(data) != wanted:
             raise self.error_at(f"resource '{name}' has {len(data)} bytes, but {type} has {wanted}", start)
-        if type.element is i1 and not set(data.tobytes()) <= {0, 1}:
+        if type.element is i1 and not are_booleans(data):
             raise self.error_at(f"resource '{name}' has bytes that are no i1 (0 or 1)", start)
         return elements_from_bytes(data, type)
 

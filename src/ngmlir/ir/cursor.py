@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 
 from ..support.diagnostics import Diagnostic, Location, UserError
 from .lexer import Token, tokenize, unquote
+from .resource_files import ResourceFolder
 from .resources import read_section, section_start
 
 #: Regions, attributes and types may nest this deep; beyond it the text is refused (Python's own stack is finite).
@@ -19,10 +20,10 @@ _MOST, _DIGITS = 1 << 63, 40
 class Cursor(ABC):
     """Stands at one token: `accept` takes it if it is of a kind, `expect` and `take` ask for that kind."""
 
-    def __init__(self, text: str, file: str):
+    def __init__(self, text: str, file: str, resources: ResourceFolder):
         self.text, self.file = text, file
         program = section_start(text)
-        self.resources = read_section(text, program, self.place)
+        self.resources = read_section(text, program, self.place, resources)
         self.tokens: list[Token]
         self.complaint: str  # why the tokens end before the text does, or ''
         self.tokens, self.complaint = tokenize(text, program)

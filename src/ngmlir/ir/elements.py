@@ -62,7 +62,7 @@ class ElementsAttr(Attribute):
         try:
             return self._hash
         except AttributeError:
-            self._hash = hash((self.type, len(self.data), _sample(self.data)))
+            self._hash = hash((self.type, len(self.data), sample(self.data)))
             return self._hash
 
     @property
@@ -160,17 +160,24 @@ def same_bytes(left: memoryview, right: memoryview) -> bool:
     )
 
 
+def are_booleans(data: memoryview) -> bool:
+    """Whether every byte is 0 or 1."""
+    return not any(data[i : i + _CHUNK].tobytes().strip(b"\0\1") for i in range(0, len(data), _CHUNK))
+
+
 def _repeats(flat: np.ndarray[Any, Any], size: int) -> bool:
     """Whether an array of bytes is one element of `size` bytes, again and again."""
     if len(flat) < 2 * size:
         return False
     words = flat.view(f"u{size}")
-    first = words[0]
-    return all(bool((words[i : i + _CHUNK] == first).all()) for i in range(0, len(words), _CHUNK))
+    # Of most constants the first page says it; the rest of a mapped file is left alone.
+    return bool((words[: 4096 // size] == words[0]).all()) and all(
+        bool((words[i : i + _CHUNK] == words[0]).all()) for i in range(0, len(words), _CHUNK)
+    )
 
 
-def _sample(data: memoryview) -> bytes:
-    """All of a short buffer; pieces from all over a long one."""
+def sample(data: memoryview) -> bytes:
+    """All bytes of a short buffer; pieces from all over a long one."""
     if len(data) <= 4096:
         return data.tobytes()
     step = len(data) // 32

@@ -18,6 +18,7 @@ from .cursor import shortened
 from .definition import AttributeField, OpDefinition
 from .lexer import unquote
 from .recovery import SHORT_NAMES, RecoveringParser
+from .resource_files import ResourceFolder
 from .types import FunctionType, Type
 
 Words = Mapping[str, type[Op]]
@@ -26,21 +27,35 @@ _HINTS = 20
 
 
 def parse(
-    text: str, words: Words, *, file: str = "<text>", unregistered: bool = False, first_line: int = 1
+    text: str,
+    words: Words,
+    *,
+    file: str = "<text>",
+    unregistered: bool = False,
+    first_line: int = 1,
+    resources: ResourceFolder | None = None,
 ) -> ModuleOp:
     """The module that `text` spells. Ops at top level need no `module { }` around them.
 
     Raises UserError (file:line:col) on any text that is not a module of known ops; with `unregistered`,
     ops of unknown dialects are kept when they are in generic form. The result is not verified. `text` may be a
-    part of a file, from `first_line` on.
+    part of a file, from `first_line` on. Files with constants are looked for in `resources`.
     """
     with collecting_rarely():
-        return _Parser(text, words, file, unregistered, first_line).module()
+        return _Parser(text, words, file, unregistered, first_line, resources or ResourceFolder()).module()
 
 
 class _Parser(RecoveringParser):
-    def __init__(self, text: str, words: Words, file: str, unregistered: bool, first_line: int):
-        super().__init__(text, file, first_line)
+    def __init__(
+        self,
+        text: str,
+        words: Words,
+        file: str,
+        unregistered: bool,
+        first_line: int,
+        resources: ResourceFolder,
+    ):
+        super().__init__(text, file, first_line, resources)
         self.words = words
         self.unregistered = unregistered
         self.hints: dict[str, str] = {}

@@ -21,21 +21,32 @@ from .attributes import (
 from .core import Block, ModuleOp, Op, Region, Value, op_name
 from .definition import OpDefinition
 from .elements import LISTED, ElementsAttr
+from .resource_files import ResourceWriter
 from .resources import ELIDED, resource_name, section_text
 from .types import FunctionType
 
 _FREE_NAME = re.compile(r"[A-Za-z_$.\-][\w$.\-]*\Z")
 
 
-def to_text(op: Op, *, generic: bool = False, locations: bool = False, elide: int | None = None) -> str:
+def to_text(
+    op: Op,
+    *,
+    generic: bool = False,
+    locations: bool = False,
+    elide: int | None = None,
+    elide_strings: int | None = None,
+    file: ResourceWriter | None = None,
+) -> str:
     """The text of a module (or of one op). `generic` is the form that stock mlir-opt reads without our dialects.
 
     Long constants of a module stand behind it, as resources. With `elide`, the elements of constants that have more
-    than so many are left out; such a text can be looked at, but not read back.
+    than so many are left out, with `elide_strings` the strings of the resource section that are longer; such a text can
+    be looked at, but not read back. With `file`, long constants are added to it, and the text says where they lie.
     """
     printer = _Printer(generic, locations, elide, isinstance(op, ModuleOp))
     printer.op(op, "")
-    section = section_text((name, literal) for literal, name in printer.resources.items())
+    named = [(name, literal) for literal, name in printer.resources.items()]
+    section = section_text(named, file, elide_strings)
     return "\n".join([*printer.lines, *section]) + "\n"
 
 

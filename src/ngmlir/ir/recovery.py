@@ -13,6 +13,7 @@ from bisect import bisect_right
 
 from ..support.diagnostics import Diagnostic, Location, UserError
 from .attribute_parser import AttributeParser
+from .resource_files import ResourceFolder
 from .scopes import Scopes
 
 #: Ops whose names have no dot.
@@ -22,10 +23,10 @@ SHORT_NAMES = {"module": "builtin.module", "return": "func.return", "call": "fun
 class RecoveringParser(AttributeParser):
     """An attribute parser that collects errors; `names` knows what the text defines."""
 
-    def __init__(self, text: str, file: str, first_line: int):
+    def __init__(self, text: str, file: str, first_line: int, resources: ResourceFolder):
         self.first_line = first_line
         self.newlines = [found.start() for found in re.finditer("\n", text)]
-        super().__init__(text, file)
+        super().__init__(text, file, resources)
         self.errors: list[Diagnostic] = []
         self.names = Scopes(self.complain)
         self.ended = False  # an error at the end of the text was noted: those that follow from it are not

@@ -9,18 +9,21 @@
       }
     #-}
 
-The digits of a resource are its alignment, as four bytes with the lowest first, and then its elements.
+The digits of a resource are its alignment, as four bytes with the lowest first, and then its elements. Constants in files
+stand among the external resources (see resource_files.py).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from ..support.diagnostics import Diagnostic, Location, UserError
 from .attributes import quote
 from .elements import ElementsAttr
 from .lexer import unquote
+from .resource_files import TOOL, ResourceFolder, ResourceWriter
 
 #: How a constant is written whose elements were left out.
 ELIDED = "__elided__"
@@ -40,17 +43,30 @@ def resource_name(name: str) -> str:
     return name if _BARE.match(name) else quote(name)
 
 
-def section_text(resources: Iterable[tuple[str, ElementsAttr]]) -> list[str]:
-    """The lines of a section that holds these constants; none for no constants."""
-    prefix = _ALIGNMENT.to_bytes(4, "little").hex().upper()
-    items = [
-        f'      {resource_name(name)}: "0x{prefix}{literal.data.hex().upper()}"'
-        for name, literal in resources
-    ]
-    if not items:
+def section_text(
+    resources: Iterable[tuple[str, ElementsAttr]],
+    file: ResourceWriter | None = None,
+    longest: int | None = None,
+) -> list[str]:
+    """The lines of a section that holds these constants; none for no constants.
+
+    With `file` it says where they lie in it; with `longest`, those whose string is longer are left out.
+    """
+    if file is not None:
+        group, owner = "external_resources", TOOL
+        values = [(name, quote(file.add(literal))) for name, literal in resources]
+    else:
+        group, owner = "dialect_resources", "builtin"
+        prefix = "0x" + _ALIGNMENT.to_bytes(4, "little").hex().upper()
+        values = [
+            (name, f'"{prefix}{literal.data.hex().upper()}"')
+            for name, literal in resources
+            if longest is None or 2 + len(prefix) + 2 * len(literal.data) <= longest
+        ]
+    if not values:
         return []
-    lines = ",\n".join(items).split("\n")
-    return ["", "{-#", "  dialect_resources: {", "    builtin: {", *lines, "    }", "  }", "#-}"]
+    lines = ",\n".join([f"      {resource_name(name)}: {value}" for name, value in values])
+    return ["", "{-#", f"  {group}: {{", f"    {owner}: {{", lines, "    }", "  }", "#-}"]
 
 
 def section_start(text: str) -> int:
@@ -59,19 +75,22 @@ def section_start(text: str) -> int:
     return found.start() if found else len(text)
 
 
-def read_section(text: str, start: int, place: Callable[[int], Location]) -> dict[str, memoryview]:
-    """The elements of each builtin resource of the section at `start`. UserError where it is no section.
+def read_section(
+    text: str, start: int, place: Callable[[int], Location], folder: ResourceFolder
+) -> dict[str, memoryview]:
+    """The elements of each resource of the section at `start`, those in files mapped from `folder`. UserError where it
+    is no section.
 
     Resources of other dialects and of other tools are skipped.
     """
     if start == len(text):
         return {}
-    return _Section(text, start, place).read()
+    return _Section(text, start, place, folder).read()
 
 
 class _Section:
-    def __init__(self, text: str, start: int, place: Callable[[int], Location]):
-        self.text, self.at, self.place = text, start, place
+    def __init__(self, text: str, start: int, place: Callable[[int], Location], folder: ResourceFolder):
+        self.text, self.at, self.place, self.folder = text, start, place, folder
         self.found: dict[str, memoryview] = {}
         self.advance()
 
@@ -122,7 +141,8 @@ class _Section:
     def group(self, group: str) -> None:
         def dialect(name: str) -> None:
             self.expect("{")
-            self.members("}", self.blob if (group, name) == ("dialect_resources", "builtin") else self.skip)
+            member = {("dialect_resources", "builtin"): self.blob, ("external_resources", TOOL): self.in_file}
+            self.members("}", member.get((group, name), self.skip))
 
         self.expect("{")
         self.members("}", dialect)
@@ -131,8 +151,7 @@ class _Section:
         at = self.start
         if self.kind != "string":
             raise self.error(f"expected the hexadecimal digits of the resource '{name}'")
-        if name in self.found:
-            raise self.error(f"the resource '{name}' is given twice")
+        self.once(name)
         digits = self.advance()
         try:
             if not digits.startswith('"0x'):
@@ -143,6 +162,21 @@ class _Section:
         if len(data) < 4:
             raise self.error(f"the resource '{name}' does not begin with its alignment", at)
         self.found[name] = memoryview(data)[4:]
+
+    def in_file(self, name: str) -> None:
+        at = self.start
+        if self.kind != "string":
+            raise self.error(f"expected where the resource '{name}' lies, as a string")
+        self.once(name)
+        try:
+            self.found[name] = self.folder.read(unquote(self.advance()))
+        except UserError as error:
+            (found,) = error.diagnostics
+            raise UserError(replace(found, location=self.place(at)), source=self.text) from None
+
+    def once(self, name: str) -> None:
+        if name in self.found:
+            raise self.error(f"the resource '{name}' is given twice")
 
     def skip(self, name: str) -> None:
         """A resource of another dialect: a string or a word."""
@@ -159,7 +193,7 @@ def resource_of(resources: Mapping[str, memoryview], name: str) -> memoryview:
         raise UserError(
             Diagnostic(
                 "the elements of this constant were left out when it was printed",
-                hint="print it without eliding",
+                hint="print the program anew, and all of it",
             )
         )
     raise UserError(

@@ -10,6 +10,7 @@ from ..support.diagnostics import Location
 from .attributes import Attribute, AxesAttr
 from .cursor import Cursor
 from .lexer import Token, tokenize_type
+from .resource_files import ResourceFolder
 from .types import (
     DYNAMIC,
     DialectType,
@@ -41,8 +42,8 @@ _EXPANSION, _EXPANSION_FACTOR = 1 << 24, 16
 class TypeParser(Cursor):
     """A cursor that reads types. Equal spellings are read once."""
 
-    def __init__(self, text: str, file: str):
-        super().__init__(text, file)
+    def __init__(self, text: str, file: str, resources: ResourceFolder):
+        super().__init__(text, file, resources)
         self.aliases: dict[str, Type | Attribute | Location] = {}
         self.unknown_alias = ""  # the last one that stood for a location and is not defined yet
         self.alias_weights: dict[str, int] = {}

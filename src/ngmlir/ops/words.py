@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..ir.core import Module, ModuleOp, Op
 from ..ir.parser import parse
 from ..ir.printer import to_text
+from ..ir.resource_files import ResourceFolder
 from ..ir.verifier import check
 from . import func, ng, tile
 from .accesses import check_accesses
@@ -23,10 +26,13 @@ def from_text(
     verify: bool = True,
     unregistered: bool = False,
     first_line: int = 1,
+    resources: str | Path | None = None,
 ) -> Module:
     """The module that `text` spells, verified unless told otherwise; UserError with file:line:col if it is none.
-    `text` may be a part of a file, from `first_line` on."""
-    module = parse(text, WORDS, file=file, unregistered=unregistered, first_line=first_line)
+    `text` may be a part of a file, from `first_line` on. Constants that lie in files are mapped from below the folder
+    `resources`; without one, text that names files is refused."""
+    folder = ResourceFolder(None if resources is None else Path(resources))
+    module = parse(text, WORDS, file=file, unregistered=unregistered, first_line=first_line, resources=folder)
     if verify:
         check(module)
         check_accesses(module)

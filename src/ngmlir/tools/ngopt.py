@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import IO, Any
 
 from ..decl.pipeline_text import named_pipelines
+from ..ir.core import Module
 from ..ir.printer import to_text
+from ..ir.resource_files import ResourceWriter
 from ..ops.words import from_text
 from ..passes.registry import PASSES
 from ..rewrite.pipeline import Pipeline, Watch
@@ -20,8 +24,8 @@ from ..support.diagnostics import Bug, Diagnostic, NgmlirError, Sources
 from ..support.target import Target
 from ..support.version import version
 from . import chunks, expected, lists
-from .options import Options, parse_options
-from .shell import Reproducer, painted, read_input, run, wants_colour, write_output
+from .options import Options, parse_options, resource_name
+from .shell import Reproducer, painted, read_input, run, wants_colour, write_file, write_output
 from .streams import Streams, streams
 from .watches import Follow, PrintIR, Timing
 
@@ -60,6 +64,8 @@ def _ngopt(arguments: Sequence[str], own: Streams, reproducer: Reproducer) -> in
     job.close()
     if not job.failed and not options.verify_diagnostics:
         with timing.stage("Output"):
+            if job.beside is not None and job.beside.size:
+                write_file(options.resources, job.beside.pieces())
             write_output(options.output, chunks.join([r for r in results if r is not None]), own)
     if options.timing:
         own.say(timing.report(time.perf_counter() - started))
@@ -81,6 +87,9 @@ class _Job:
         self.options, self.pipeline, self.name, self.timing = options, pipeline, name, timing
         self.reproducer = reproducer
         self.own = own
+        self.beside = (
+            ResourceWriter(resource_name(options.resources, options.output)) if options.resources else None
+        )
         self.failed = False
         self.said = 0
         self.colour = wants_colour(options.color, own.stderr.isatty(), os.environ)
@@ -90,15 +99,16 @@ class _Job:
                 PrintIR(
                     options.print_before,
                     options.print_after,
-                    generic=options.generic,
-                    locations=options.locations,
-                    streams=own,
+                    self.printed,
+                    own,
                 )
             )
 
     def chunk(self, part: chunks.Chunk, sources: Sources) -> str | None:
         """What becomes of one program; None where it fails, with its messages shown or compared."""
         self.reproducer.command = self.options.command(self.options.pipeline)
+        if self.folder is not None and "external_resources" in part.text:
+            self.reproducer.command.append(shlex.quote(f"--resource-folder={self.folder.resolve()}"))
         self.reproducer.text, self.reproducer.later = part.text, None
         verify = self.options.verify_diagnostics
         wanted = expected.expectations(part.text, self.name, part.line) if verify else []
@@ -136,7 +146,11 @@ class _Job:
         options = self.options
         with self.timing.stage("Parser"):
             module = from_text(
-                part.text, file=self.name, unregistered=options.unregistered, first_line=part.line
+                part.text,
+                file=self.name,
+                unregistered=options.unregistered,
+                first_line=part.line,
+                resources=self.folder,
             )
         if self.pipeline.steps:
             follow = Follow(self.reproducer, options, self.pipeline)
@@ -144,11 +158,30 @@ class _Job:
             module = self.pipeline.run(module, self.target, verify=options.verify_each, watch=watch)
         if options.emit == "ir":
             with self.timing.stage("Printer"):
-                return to_text(module, generic=options.generic, locations=options.locations)
+                return self.printed(module, self.beside)
         from ..compiler import emit_text
 
         with self.timing.stage("Code generation"):
             return emit_text(module, self.target, options.emit, checked=options.checked)
+
+    def printed(self, module: Module, file: ResourceWriter | None = None) -> str:
+        """The text of a module, as the options ask for it."""
+        options = self.options
+        return to_text(
+            module,
+            generic=options.generic,
+            locations=options.locations,
+            elide=options.elide,
+            elide_strings=options.elide_strings,
+            file=file,
+        )
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the files with constants lie."""
+        if self.options.resource_folder is not None:
+            return Path(self.options.resource_folder)
+        return None if self.options.input == "-" else Path(self.options.input).parent
 
     @cached_property
     def target(self) -> Target:

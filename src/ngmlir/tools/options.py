@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..ir.cursor import shortened
+from ..ir.resource_files import ResourceWriter
 from ..rewrite.pipeline import Passes
 from ..support.diagnostics import SHOWN_ERRORS, UserError
 from .shell import Flags, flags
@@ -28,6 +31,8 @@ mlir-opt's spellings (-one-dash, --mlir-print-..., builtin.module(...), --verify
 #: mlir-opt's name -> ours, where they differ by more than the prefix --mlir-.
 _MLIR_NAMES = {
     "--mlir-print-debuginfo": "--print-locations",
+    "--mlir-elide-elementsattrs-if-larger": "--elide",
+    "--mlir-elide-resource-strings-if-larger": "--elide-resource-strings",
     "--verify-each=0": "--no-verify-each",
     "--verify-each=false": "--no-verify-each",
 }
@@ -56,6 +61,10 @@ class Options:
     print_after: frozenset[str] | None
     color: str
     error_limit: int  # 0 = no limit
+    elide: int | None  # constants of more elements are left out
+    elide_strings: int | None  # resource strings of more characters are left out
+    resources: str  # the file that long constants go to, or ""
+    resource_folder: str | None  # where the files lie that the input names; None: beside it
     listing: str  # "dialects", "passes", "ops", "version" or ""
     help_op: str | None  # an op or a dialect
     help_pass: str | None  # a pass or a named pipeline
@@ -101,6 +110,10 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
         print_after=_selected(found.print_ir_after_all, found.print_ir_after, passes),
         color=found.color,
         error_limit=found.error_limit,
+        elide=found.elide,
+        elide_strings=found.elide_resource_strings,
+        resources=_beside(found.resources, found.o, found.emit),
+        resource_folder=found.resource_folder,
         listing=found.listing,
         help_op=found.help_op,
         help_pass=found.help_pass,
@@ -153,6 +166,24 @@ def _flags() -> Flags:
     add("--print-op-generic", action="store_true", help='print "dialect.op"(...) as every MLIR tool reads it')
     add("--print-locations", action="store_true", help="print loc(...) after every op")
     add(
+        "--elide",
+        type=_count,
+        metavar="N",
+        help="leave out the elements of constants that have more than N: text to look at",
+    )
+    add("--elide-resource-strings", type=_count, metavar="N", help=argparse.SUPPRESS)  # mlir-opt has it
+    add(
+        "--resources",
+        metavar="FILE",
+        default="",
+        help="write long constants to FILE, beside the output (-o), which then names it",
+    )
+    add(
+        "--resource-folder",
+        metavar="DIR",
+        help="where files lie that the input names (default: the input's own folder)",
+    )
+    add(
         "--print-ir-before-all",
         action="store_true",
         help="print the module before every pass, to standard error",
@@ -198,8 +229,27 @@ def _flags() -> Flags:
     return made
 
 
+def _beside(resources: str, output: str, emit: Stage) -> str:
+    """The path of a resource file, once it is one that the output can name; '' for none."""
+    if not resources:
+        return ""
+    if output == "-" or emit != "ir":
+        hint = "ngopt in.ngir -o out.ngir --resources=out.bin"
+        raise UserError("--resources needs a file of IR that names the constants", hint=hint)
+    ResourceWriter(resource_name(resources, output))
+    return resources
+
+
+def resource_name(resources: str, output: str) -> str:
+    """What the text in `output` calls a resource file: the path from its own folder."""
+    try:
+        return Path(os.path.relpath(resources, Path(output).parent)).as_posix()
+    except ValueError as error:  # another drive, or a name that no file can have
+        raise UserError(f"cannot write constants to {resources!r}: {error}") from None
+
+
 def _count(text: str) -> int:
-    """A number of messages, as argparse reads it."""
+    """A number, as argparse reads it."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise argparse.ArgumentTypeError(f"'{shortened(text)}' is not a number from 0 on")
     return int(text)
@@ -211,7 +261,8 @@ def _normalised(arguments: Sequence[str], known: Sequence[str], passes: Passes) 
     for i, word in enumerate(arguments):
         if word == "--":
             return out + list(arguments[i:])
-        word = _MLIR_NAMES.get(word, word)
+        name, equals, value = word.partition("=")
+        word = _MLIR_NAMES.get(word) or _MLIR_NAMES.get(name, name) + equals + value
         if word.startswith("-") and not word.startswith("--"):
             name = word[1:].partition("=")[0]
             word = f"-{word}" if len(name) > 1 and (name in passes or f"--{name}" in known) else word

@@ -107,19 +107,25 @@ def read_input(name: str, streams: Streams) -> tuple[str, str]:
 
 
 def write_output(name: str, text: str, streams: Streams) -> None:
-    """Writes to standard output for `-`, else to a file that keeps its old content until all is written."""
+    """Writes to standard output for `-`, else to a file."""
     if name == "-":
         streams.write(text)
-        return
+    else:
+        write_file(name, [text.encode("utf-8", "surrogateescape")])
+
+
+def write_file(name: str, pieces: Iterable[bytes | memoryview]) -> None:
+    """Writes a file, which keeps its old content until all is written: also for those who have it mapped."""
     target = Path(name)
     try:
         if target.exists() and not target.is_file():  # a device or a pipe cannot be replaced
-            target.write_text(text, encoding="utf-8", errors="surrogateescape")
+            with target.open("wb") as stream:
+                stream.writelines(pieces)
             return
         handle, made = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
-                stream.write(text)
+            with os.fdopen(handle, "wb") as stream:
+                stream.writelines(pieces)
             os.chmod(made, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
             os.replace(made, target)
         except BaseException:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,13 +24,11 @@ class PrintIR:
         self,
         before: Collection[str] | None,
         after: Collection[str] | None,
-        *,
-        generic: bool,
-        locations: bool,
+        printed: Callable[[Module], str],
         streams: Streams,
     ) -> None:
         self.selected = {"Before": before, "After": after}
-        self.generic, self.locations, self.streams = generic, locations, streams
+        self.printed, self.streams = printed, streams
 
     def before(self, step: Step, module: Module) -> None:
         self.dump("Before", step, module)
@@ -43,7 +41,7 @@ class PrintIR:
         if names is None or step.name in names:
             title = "".join(part.capitalize() for part in step.name.split("-"))
             self.streams.say(f"// -----// IR Dump {when} {title} ({step.name}) //----- //")
-            self.streams.say(to_text(module, generic=self.generic, locations=self.locations))
+            self.streams.say(self.printed(module))
 
 
 class Follow:

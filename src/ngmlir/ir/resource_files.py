@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants in a binary file beside the text: written in one go, mapped when the text is read.
+
+    {-#
+      external_resources: {
+        ngmlir: {
+          constant_0: "weights.bin@64+4000000 crc32:0A1B2C3D"
+        }
+      }
+    #-}
+
+Such an entry says where the elements lie: a file (named from the folder of the text, parted by `/`), the first byte,
+how many there are, and perhaps a checksum of a sample of them. A text may come from anyone, so it names no file
+outside its folder.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from ..support.diagnostics import Diagnostic, UserError
+from .elements import ElementsAttr, sample
+
+#: Where the entries of these files stand among the external resources.
+TOOL = "ngmlir"
+#: Constants begin at multiples of this, so that programs use them where they are mapped.
+_ALIGNMENT = 64
+_ENTRY = re.compile(r"(?P<file>.+)@(?P<at>\d{1,19})\+(?P<count>\d{1,19})(?: crc32:(?P<check>[0-9A-F]{8}))?\Z")
+
+
+class ResourceWriter:
+    """A file that is to hold constants. `name` is what the text calls it: a path from the text's own folder.
+
+    Constants are kept as they are until `write`; equal ones are written once.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self.size = 0
+        self.parts: dict[ElementsAttr, int] = {}
+        if reason := _unfit(name):
+            raise UserError(f"'{name}' cannot be the name of a file with constants: {reason}")
+
+    def add(self, literal: ElementsAttr) -> str:
+        """The entry of a constant; its place in the file is fixed from now on."""
+        at = self.parts.get(literal)
+        if at is None:
+            at = self.parts[literal] = -(-self.size // _ALIGNMENT) * _ALIGNMENT
+            self.size = at + len(literal.data)
+        check = zlib.crc32(sample(literal.data))
+        return f"{self.name}@{at}+{len(literal.data)} crc32:{check:08X}"
+
+    def pieces(self) -> Iterable[bytes | memoryview]:
+        """The bytes of the file, in order."""
+        end = 0
+        for literal, at in self.parts.items():
+            yield bytes(at - end)
+            yield literal.data
+            end = at + len(literal.data)
+
+
+class ResourceFolder:
+    """Where the files lie that a text may name. Without a folder it may name none."""
+
+    def __init__(self, folder: Path | None = None):
+        self.folder = folder
+        self.mapped: dict[str, memoryview] = {}
+
+    def read(self, entry: str) -> memoryview:
+        """The bytes that an entry names, mapped; UserError (without a place) where they are not there."""
+        found = _ENTRY.match(entry)
+        if found is None:
+            raise _error('expected "file@first byte+bytes"', 'such as "weights.bin@0+4096"')
+        name, at, count = found["file"], int(found["at"]), int(found["count"])
+        whole = self.file(name)
+        if at + count > len(whole):
+            raise _error(
+                f"'{name}' ends at byte {len(whole)}, but the constant at byte {at + count}",
+                "the file is not the one that was written with this text",
+            )
+        data = whole[at : at + count]
+        if found["check"] and zlib.crc32(sample(data)) != int(found["check"], 16):
+            raise _error(
+                f"'{name}' does not hold what was written with this text",
+                "without 'crc32:...' any values are taken",
+            )
+        return data
+
+    def file(self, name: str) -> memoryview:
+        """A whole file, mapped for reading."""
+        if name in self.mapped:
+            return self.mapped[name]
+        if reason := _unfit(name):
+            raise _error(f"'{name}' is refused: {reason}", "a text names files below its own folder")
+        if self.folder is None:
+            raise _error(
+                f"there is no folder to look for '{name}' in",
+                "from_text(..., resources=folder), or ngopt --resource-folder=DIR",
+            )
+        try:
+            path = self.folder.joinpath(*PurePosixPath(name).parts).resolve()
+            if not path.is_relative_to(self.folder.resolve()):
+                raise _error(f"'{name}' is a link that leads out of {self.folder}", "copy the file there")
+            self.mapped[name] = _mapped(path, name)
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise _error(f"cannot read '{name}' in {self.folder}: {reason}") from None
+        return self.mapped[name]
+
+
+def _mapped(path: Path, name: str) -> memoryview:
+    # Not blocking: what looks like a file may be a pipe that nobody writes to.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise _error(f"'{name}' is no file")
+        if not status.st_size:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+    finally:
+        os.close(handle)
+
+
+def _unfit(name: str) -> str:
+    """Why a name must not be opened, on any system; '' where it may."""
+    posix, windows = PurePosixPath(name), PureWindowsPath(name)
+    if posix.is_absolute() or windows.drive or windows.root:
+        return "it is not a path from the text's folder"
+    if ".." in windows.parts:
+        return "it leads out of the folder"
+    if not posix.parts or "\0" in name or "\\" in name:
+        return "it names no file"
+    return ""
+
+
+def _error(message: str, hint: str = "") -> UserError:
+    return UserError(Diagnostic(message, hint=hint))
