@@ -16,7 +16,7 @@ import pytest
 from examples import OPS, wrapped
 
 from ngmlir.ir.attributes import Attribute, FloatAttr, IntegerAttr, StringAttr
-from ngmlir.ir.core import Block, Op, Value, module, op_name
+from ngmlir.ir.core import Block, Module, Op, Value, module, op_name
 from ngmlir.ir.elements import ElementsAttr, elements
 from ngmlir.ir.literals import dtype_of, float_bits, float_text, float_value
 from ngmlir.ir.types import IntegerType, Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64, index, ui8, ui64
@@ -200,6 +200,29 @@ def test_printing_many_regions_takes_linear_time() -> None:
     builder.end(func.ReturnOp)
     text = to_text(module([function("main", block)]))
     assert text.count("ng.if") == 2000
+
+
+def _yields(count: int, length: int) -> Module:
+    """One op on many values of one type, which its custom form spells once."""
+    type = f'tensor<4xf32, #ng.axes<"{"n" * length}">>'
+    values = ", ".join(["%x"] * count)
+    body = f'"my.op"() ({{\n  ng.yield {values} : {type}\n}}) : () -> ()'
+    return from_text(f"func.func @main(%x: {type}) {{\n{body}\n  return\n}}", unregistered=True)
+
+
+def test_a_long_type_has_a_name_in_the_generic_form() -> None:
+    one, two = (len(to_text(_yields(n, 5 * n), generic=True)) for n in (400, 800))
+    assert two < 2.1 * one
+    for made in (_yields(3, 2000), _yields(3, 900)):
+        text = to_text(made, generic=True)
+        assert text.startswith("!type_0 = tensor<") == ("n" * 2000 in text)
+        assert_alike(made, from_text(text, unregistered=True))
+        path = tool("mlir-opt")
+        if path is not None:
+            run = [path, "--allow-unregistered-dialect", "-"]
+            done = subprocess.run(run, input=text, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr[:2000]
+            assert_alike(made, from_text(done.stdout, unregistered=True))
 
 
 def tool(name: str) -> str | None:

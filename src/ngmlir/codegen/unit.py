@@ -17,7 +17,7 @@ from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr, StringAttr
 from ..ir.core import Module, Op, Value
 from ..ir.elements import ElementsAttr
 from ..ir.literals import item_bytes
-from ..ir.types import ShapedType
+from ..ir.types import IndexType, ShapedType, i64
 from ..support.artifact import Check, Constant, Entry, Place
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter, Signature
@@ -147,4 +147,5 @@ def _shaped(value: Value) -> ShapedType:
 
 def _parameter(value: Value, function: Op) -> Parameter:
     type = _shaped(value)
-    return Parameter(value.name, str(type.element), type.shape, function.location)
+    element = i64 if isinstance(type.element, IndexType) else type.element  # as wide as an address
+    return Parameter(value.name, str(element), type.shape, function.location)

@@ -23,8 +23,10 @@ from .definition import OpDefinition
 from .elements import LISTED, ElementsAttr
 from .resource_files import ResourceWriter
 from .resources import ELIDED, resource_name, section_text
-from .types import FunctionType
+from .types import FunctionType, Type
 
+#: The generic form states the type of every operand, so a longer type is spelled once and has a name there.
+_LONG_TYPE = 1024
 _FREE_NAME = re.compile(r"[A-Za-z_$.\-][\w$.\-]*\Z")
 
 
@@ -47,7 +49,8 @@ def to_text(
     printer.op(op, "")
     named = [(name, literal) for literal, name in printer.resources.items()]
     section = section_text(named, file, elide_strings)
-    return "\n".join([*printer.lines, *section]) + "\n"
+    aliases = [f"{name} = {type.text}" for type, name in printer.long_types.items()]
+    return "\n".join([*aliases, *printer.lines, *section]) + "\n"
 
 
 class _Printer:
@@ -57,6 +60,7 @@ class _Printer:
         self.elide = elide
         self.has_section = has_section
         self.resources: dict[ElementsAttr, str] = {}
+        self.long_types: dict[Type, str] = {}
         self.lines: list[str] = []
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
@@ -227,11 +231,17 @@ class _Printer:
             text += ")"
         if op.attributes:
             text += f" {self.dictionary(op.attributes.items())}"
-        inputs = ", ".join([o.type.text for o in op.operands])
-        results = ", ".join([r.type.text for r in op.results])
+        inputs = ", ".join([self.type_text(o.type) for o in op.operands])
+        results = ", ".join([self.type_text(r.type) for r in op.results])
         if len(op.results) != 1 or isinstance(op.results[0].type, FunctionType):
             results = f"({results})"
         self.finish(f"{text} : ({inputs}) -> {results}", op.location)
+
+    def type_text(self, type: Type) -> str:
+        """A type as the generic form of a module spells it."""
+        if len(type.text) <= _LONG_TYPE or not self.has_section:
+            return type.text
+        return self.long_types.setdefault(type, f"!type_{len(self.long_types)}")
 
     def with_regions(self, text: str, op: Op, indent: str) -> None:
         for region in op.regions:
