@@ -106,11 +106,10 @@ def _cast(m: Maker) -> None:
     fact, target = m.facts[x], m.pick(m.elements)
     whole_target = isinstance(target, IntegerType)
     if is_float(x) and whole_target:
-        # Beyond the range of the integer the result is not defined; of a rough value neither.
-        if fact.rough or (target is not i1 and (fact.bound > 127 or target.unsigned)):  # type: ignore[attr-defined]
-            return
+        if fact.rough:
+            return  # it may be on either side of a whole number
         fact = Fact(fact.bound, True)
-    elif whole_target and (fact.bound > 127 or target.unsigned):  # type: ignore[attr-defined]
+    if whole_target and (fact.bound > 127 or target.unsigned):  # type: ignore[attr-defined]
         fact = Fact()
     elif fact.bound > 256:
         fact = Fact(rough=fact.rough)

@@ -19,7 +19,7 @@ from ngmlir.compiler import compile_artifact, compile_module
 from ngmlir.ir.attributes import numeric_literal
 from ngmlir.ir.core import Module, Op
 from ngmlir.ir.elements import elements
-from ngmlir.ir.literals import item_bytes
+from ngmlir.ir.literals import dtype_of, item_bytes
 from ngmlir.ir.types import (
     FloatType,
     IntegerType,
@@ -187,18 +187,47 @@ def test_functions_err_no_more_than_they_say(element: Type, target: str) -> None
         table.check(lambda got, wanted, name, ulps=ulps: assert_within(got, wanted, ulps, name), target)
 
 
+def ends(source: FloatType, target: Type) -> Array:
+    """Special floats, and those around both ends of the integers of a type."""
+    special = special_numbers(source)
+    if not isinstance(target, IntegerType) or target is i1:
+        return special
+    info = np.iinfo(dtype_of(target))
+    edges = [
+        float(end + d) for end in (info.min, 0, info.max) for d in (-1.0, -0.75, -0.5, 0.0, 0.25, 0.5, 1.0)
+    ]
+    with np.errstate(over="ignore"):
+        near = np.array([e * scale for e in (*edges, 2.0**31, 2.0**63, 2.0**64) for scale in (0.5, 1, 2)])
+        rounded = near.astype(special.dtype)
+    bits = rounded.view(f"i{rounded.itemsize}")
+    around = [(bits + d).astype(bits.dtype).view(special.dtype) for d in (-1, 0, 1)]
+    return np.concatenate([special, *around])
+
+
+@pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("source", ELEMENTS, ids=str)
-def test_casts(source: Type) -> None:
+def test_casts(source: Type, name: str) -> None:
+    """Also of floats beyond the integers, in every lane: vectors, what is left of them, numbers alone."""
     table = Table()
-    for target, size in itertools.product(ELEMENTS, (0, 1, 17, 100)):
-        x = filled(source, size, 5)
-        if isinstance(source, FloatType) and isinstance(target, IntegerType) and target is not i1:
-            # Beyond the range of the integer any result is right.
-            x = np.random.default_rng(6).uniform(0 if target.unsigned else -100, 100, size)
-        a = table.argument(x, source)
-        table.result(
-            f"cast {source} to {target} [{size}]", table.b.cast(a, type=with_element(a.type, target))
-        )
+    for target in ELEMENTS:
+        given = ends(source, target) if isinstance(source, FloatType) else special_numbers(source)
+        random = np.random.default_rng(6)
+        arrays = [given, *(random.choice(given, size) for size in (0, 1, 2, 3, 7, 13, 17, 31, 101, 1009))]
+        arrays += [np.asarray(number) for number in (given[0], given[-1], *random.choice(given, 3))]
+        for x in arrays if name == "cpu" else arrays[:6]:
+            a = table.argument(x, source)
+            made = table.b.cast(a, type=with_element(a.type, target))
+            table.result(f"cast {source} to {target} {list(x.shape)}", made)
+    table.check(target=name)
+
+
+@pytest.mark.parametrize("source", FLOATS, ids=str)
+def test_large_casts(source: Type) -> None:
+    table = Table()
+    for target in INTEGERS:
+        given = ends(source, target)  # type: ignore[arg-type]
+        a = table.argument(np.random.default_rng(7).choice(given, LARGE), source)
+        table.result(f"cast {source} to {target}", table.b.cast(a, type=with_element(a.type, target)))
     table.check()
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 
 from ..ir.core import Op
 from ..ir.types import FloatType, IndexType, IntegerType, Type, element_type
+from ..ir.types import f32 as F32
 from ..llvm.instructions import Instructions
-from ..llvm.types import OF_DTYPE, Value, constant, f32, from_bits, with_element
+from ..llvm.types import OF_DTYPE, Value, constant, f32, from_bits, i32, with_element
 from ..llvm.types import Type as LlvmType
 from ..support.diagnostics import Limit
 
@@ -88,8 +89,7 @@ def cast(b: Instructions, x: Value, source: Type, target: Type) -> Value:
             return _between_floats(b, x, source, target, to)
         if _width(target) == 1:
             return b.fcmp("une", x, 0.0)
-        # Out of range LLVM gives poison; frozen it is some integer, the same for every use.
-        return b.freeze(b.fptoui(x, to) if _unsigned(target) else b.fptosi(x, to))
+        return _to_integer(b, x, source, target)
     if isinstance(target, FloatType):
         return b.uitofp(x, to) if _unsigned(source) else b.sitofp(x, to)
     if _width(target) == 1:
@@ -99,6 +99,28 @@ def cast(b: Instructions, x: Value, source: Type, target: Type) -> Value:
     if _width(target) > _width(source):
         return b.zext(x, to) if _unsigned(source) else b.sext(x, to)
     return x
+
+
+def _to_integer(b: Instructions, x: Value, source: FloatType, target: Type) -> Value:
+    """Towards zero; the nearest integer of the type where there is none, and 0 for NaN.
+
+    LLVM converts what is in range, and saturates vectors only lane by lane on x86: so x is brought into the range first.
+    """
+    if source.width < 32:
+        x, source = b.fpext(x, with_element(x.type, f32)), F32
+    low, high = _extreme(target, highest=False), _extreme(target, highest=True)
+    bits, precision = int(high).bit_length(), 24 if source is F32 else 53
+    below = (1 << bits) - (1 << max(0, bits - precision))  # the greatest float of the range
+    inside = b.select(b.fcmp("ord", x, x), x, 0.0) if low else x  # a comparison with NaN gives the 0 of `low`
+    inside = b.select(b.fcmp("ogt", inside, float(low)), inside, float(low))
+    inside = b.select(b.fcmp("olt", inside, float(below)), inside, float(below))
+    to = with_element(x.type, llvm_element(target))
+    if _width(target) < 32:
+        return b.trunc(b.fptosi(inside, with_element(x.type, i32)), to)
+    whole = b.fptoui(inside, to) if _unsigned(target) else b.fptosi(inside, to)
+    if below == high:
+        return whole
+    return b.select(b.fcmp("ult", x, float(high + 1)), whole, -1 if _unsigned(target) else high)
 
 
 def _between_floats(b: Instructions, x: Value, source: FloatType, target: FloatType, to: LlvmType) -> Value:

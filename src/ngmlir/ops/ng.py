@@ -1682,14 +1682,14 @@ class FmaOp(Op):
 
 
 class CastOp(Op):
-    """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float out of the integer's range gives some integer."""
+    """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0."""
 
     __slots__ = ()
     name = "ng.cast"
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(element)", "value", "element"), domain=Domain(-4.0, 4.0, False)),
+            Operand("input", Constraint("value(element)", "value", "element")),
         ),
         results=(
             Operand("result", Constraint("value(element)", "value", "element")),
@@ -1697,7 +1697,7 @@ class CastOp(Op):
         traits=frozenset(['elementwise', 'pure', 'stated']),
         rule=rules.cast,
         form=('$input',),
-        doc="To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float out of the integer's range gives some integer.",
+        doc='To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0.',
         example='%r = ng.cast %a : (tensor<4xf32>) -> tensor<4xi32>',
     )
 
@@ -3393,7 +3393,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(FmaOp, [lhs, rhs, addend], {})[0]
 
     def cast(self, input: V, *, type: Type) -> V:
-        """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float out of the integer's range gives some integer."""
+        """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0."""
         return self.build(CastOp, [input], {}, types=[type])[0]
 
     def bitcast(self, input: V, *, type: Type) -> V:

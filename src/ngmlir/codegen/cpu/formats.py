@@ -95,13 +95,7 @@ def cast(b: Instructions, machine: Machine, x: Value, source: Type, target: Type
         return x
     if source.text == "f64" and narrow(target):
         return pack(b, machine, target, _round_to_odd(b, x))
-    wide, aim = computing(source), computing(target)
-    x = unpack(b, machine, source, x)
-    if isinstance(wide, FloatType) and isinstance(aim, IntegerType) and 1 < aim.width < 32:
-        # Vector conversions to narrow integers are done lane by lane; by way of i32 they are not.
-        x = b.trunc(b.freeze(b.fptosi(x, with_element(x.type, llvm.i32))), with_element(x.type, storage(aim)))
-    else:
-        x = elementwise.cast(b, x, wide, aim)
+    x = elementwise.cast(b, unpack(b, machine, source, x), computing(source), computing(target))
     return pack(b, machine, target, x)
 
 

@@ -177,7 +177,18 @@ def cast(op: Op, arrays: Sequence[Array]) -> Any:
         return narrowed(source, target)
     if is_half(target):
         return source.astype(np.float32).astype(target)
-    return widened(source).astype(target)
+    if is_float(source.dtype) and target.kind in "iu":
+        return _saturated(widened(source), target)
+    return source.astype(target)
+
+
+def _saturated(source: Array, target: np.dtype[Any]) -> Array:
+    """Floats towards zero; the nearest integer of the type where there is none, and 0 for NaN."""
+    whole, info = np.trunc(source), np.iinfo(target)
+    # The greatest 64-bit integers are no floats; the power of two above them is one.
+    big, small = whole >= float(info.max + 1), whole < float(info.min)
+    inside = np.where(big | small | np.isnan(whole), 0, whole).astype(target)
+    return np.where(big, target.type(info.max), np.where(small, target.type(info.min), inside))
 
 
 def bitcast(op: Op, arrays: Sequence[Array]) -> Any:
