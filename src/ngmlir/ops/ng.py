@@ -2413,7 +2413,7 @@ class AllOp(Op):
 
 
 class ArgmaxOp(Op):
-    """The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins."""
+    """The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position."""
 
     __slots__ = ()
     name = "ng.argmax"
@@ -2431,7 +2431,7 @@ class ArgmaxOp(Op):
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
-        doc="The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins.",
+        doc="The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position.",
         example='%r = ng.argmax %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xi32, #ng.axes<N>>',
     )
 
@@ -2445,7 +2445,7 @@ class ArgmaxOp(Op):
 
 
 class ArgminOp(Op):
-    """The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins."""
+    """The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position."""
 
     __slots__ = ()
     name = "ng.argmin"
@@ -2463,7 +2463,7 @@ class ArgminOp(Op):
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
-        doc="The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins.",
+        doc="The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position.",
         example='%r = ng.argmin %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xi32, #ng.axes<N>>',
     )
 
@@ -3481,11 +3481,11 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(AllOp, [input], {"axes": axes})[0]
 
     def argmax(self, input: V, *, type: Type, axes: Sequence[int]) -> V:
-        """The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins."""
+        """The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position."""
         return self.build(ArgmaxOp, [input], {"axes": axes}, types=[type])[0]
 
     def argmin(self, input: V, *, type: Type, axes: Sequence[int]) -> V:
-        """The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins."""
+        """The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position."""
         return self.build(ArgminOp, [input], {"axes": axes}, types=[type])[0]
 
     def cumulative_sum(self, input: V, *, axis: int, reverse: bool | None = None, exclusive: bool | None = None) -> V:

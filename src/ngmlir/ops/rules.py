@@ -18,12 +18,16 @@ from ..ir.literals import item_bytes
 from ..ir.types import (
     DYNAMIC,
     FloatType,
+    IntegerType,
     MemRefType,
     TensorType,
     Type,
     VectorType,
     element_type,
     i1,
+    i16,
+    i32,
+    i64,
     index,
     shape_of,
     ui32,
@@ -339,11 +343,26 @@ def reduce(t: Typing) -> Types:
     return [reshaped(source, shape, names)]
 
 
+def count_positions(count: int, element: Type) -> None:
+    """UserError if an element type cannot hold the last of so many positions."""
+    if count > _countable(element):
+        wider = next((t for t in (i16, i32) if count <= _countable(t)), i64)
+        raise UserError(f"{element} cannot count {count} positions", hint=f"let the result hold {wider}")
+
+
+def _countable(element: Type) -> int:
+    if not isinstance(element, IntegerType):
+        return 1 << 63
+    return 1 << (element.width if element.unsigned else element.width - 1)
+
+
 def arg_reduce(t: Typing) -> Types:
     (source,), (target,) = t.operands, t.results
     axes = _axes(t, len(shape_of(source)))
     _require(bool(axes), "argmax and argmin need an axis")
-    _require(all(shape_of(source)[a] != 0 for a in axes), "the position of an extreme of nothing")
+    sizes = [shape_of(source)[a] for a in axes]
+    _require(0 not in sizes, "the position of an extreme of nothing")
+    count_positions(prod(s for s in sizes if s != DYNAMIC), element_type(target))
     shape, names = _dropped(source, axes)
     return [reshaped(source, shape, names, element_type(target))]
 

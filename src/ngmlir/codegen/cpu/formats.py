@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...ir.types import FloatType, IntegerType, Type, i1
+from ...ir.types import Type, i1
 from ...ir.types import f32 as F32
 from ...llvm import types as llvm
 from ...llvm.instructions import Instructions

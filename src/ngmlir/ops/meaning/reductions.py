@@ -11,7 +11,9 @@ import numpy as np
 
 from ...ir.core import Op
 from ...ir.literals import dtype_of
+from ...ir.types import element_type
 from ..fields import get_bool, get_i64, get_i64s
+from ..rules import count_positions
 from .elementwise import maximum, minimum
 from .numbers import Array, is_float, widened
 
@@ -94,11 +96,17 @@ def all_(op: Op, arrays: Sequence[Array]) -> Any:
 
 
 def argmax(op: Op, arrays: Sequence[Array]) -> Any:
-    return np.argmax(rows(widened(arrays[0]), get_i64s(op, "axes")), axis=-1).astype(dtype_of(op.result.type))
+    return _position(np.argmax, op, arrays)
 
 
 def argmin(op: Op, arrays: Sequence[Array]) -> Any:
-    return np.argmin(rows(widened(arrays[0]), get_i64s(op, "axes")), axis=-1).astype(dtype_of(op.result.type))
+    return _position(np.argmin, op, arrays)
+
+
+def _position(find: Callable[..., Any], op: Op, arrays: Sequence[Array]) -> Any:
+    lines = rows(widened(arrays[0]), get_i64s(op, "axes"))
+    count_positions(lines.shape[-1], element_type(op.result.type))  # the program may not have known the size
+    return find(lines, axis=-1).astype(dtype_of(op.result.type))
 
 
 def _cumulative(
