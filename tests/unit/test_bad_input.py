@@ -114,7 +114,7 @@ def test_floats_into_integers(name: str) -> None:
         x = ng.placeholder((), dtype=dtype)
         same = transformer.computation(ng.add(x, 0, dtype=dtype), x)
         for wrong in (np.nan, np.inf, -np.inf, high + 1.0, low - 1.0, 1e30):
-            located(ng.UserError, f"holds a float that {dtype} cannot hold", same, wrong)
+            located(ng.UserError, f"which {dtype} cannot hold", same, wrong)
             located(ng.UserError, "cannot hold", ng.constant, wrong, dtype=dtype)
         assert same(float(low)) == low and same(float(high)) == high and same(low - 0.5) == low
     x = ng.placeholder((), dtype="i64")
@@ -122,6 +122,49 @@ def test_floats_into_integers(name: str) -> None:
     assert same(-(2.0**63)) == -(2**63) and same(2**63 - 1) == 2**63 - 1
     located(ng.UserError, "i64 cannot hold", lambda: same(2.0**63))
     located(ng.UserError, "i64 cannot hold", lambda: same(2**70))
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_integers_into_narrower_integers(name: str) -> None:
+    x = ng.placeholder([ng.make_axis(2, "A"), ng.make_axis(3, "B")], dtype="i32")
+    same = make_transformer(name).computation(ng.add(x, 0, dtype="i32"), x)
+    given = np.arange(6).reshape(2, 3)
+    np.testing.assert_array_equal(same(given), given)
+    given[1, 2] = 2**31
+    for wrong in (
+        given,
+        given.tolist(),
+        given.astype(np.uint32),
+        given.astype(object),
+        given.astype(np.float32),
+    ):
+        located(ng.UserError, "which i32 cannot hold", lambda v=wrong: same(v))
+        located(ng.UserError, "at [1, 2]", lambda v=wrong: same(v))
+        located(ng.UserError, "the constant holds", lambda v=wrong: ng.constant(v, dtype="i32"))
+    state = ng.persistent_tensor([ng.make_axis(2, "A")], dtype="ui8", initial_value=0)
+    transformer = make_transformer(name)
+    transformer.computation(ng.assign(state, 1))()
+    view = transformer.get_op_tensor_view(state)
+    located(
+        ng.UserError,
+        "holds 256 at [1], which ui8 cannot hold",
+        lambda: view.__setitem__(slice(None), [1, 256]),
+    )
+    located(
+        ng.UserError,
+        "-1, which ui8 cannot hold",
+        lambda: ng.persistent_tensor((), dtype="ui8", initial_value=-1),
+    )
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_masks_are_not_lost(name: str) -> None:
+    x = vector()
+    masked = np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False])
+    doubled = make_transformer(name).computation(x * 2, x)
+    for wrong in (lambda: doubled(masked), lambda: ng.constant(masked), lambda: vector(masked)):
+        located(ng.UserError, "is a masked array, whose mask would be lost", wrong)
+    np.testing.assert_array_equal(doubled(masked.filled(0)), [2, 0, 6])
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)

@@ -184,8 +184,30 @@ def test_numbers_that_do_not_fit_are_refused():
     for value in ([300, 1], (1, -129), [2**70, 1]):
         with pytest.raises(UserError, match="argument 'x' must be int8"):
             call(value)
-    # Arrays wrap, as they do when one NumPy array is assigned to another.
-    assert call(np.array([300, -129]))[0].tolist() == [44, 127]
+    for value, first in (
+        (np.array([3, -129]), r"-129 at \[1\]"),
+        (np.array([300, 129], np.uint16), r"300 at \[0\]"),
+        (np.array([1, np.nan]), r"nan at \[1\]"),
+        (np.array([-np.inf, 1], np.float16), r"-inf at \[0\]"),
+        (np.array([1, 128], ml_dtypes.bfloat16), r"128 at \[1\]"),
+        ([np.int64(2**40), 1], r"1099511627776 at \[0\]"),
+    ):
+        with pytest.raises(
+            UserError, match=f"'x' must be int8 of shape .* but it holds {first}\nhint: int8 holds"
+        ):
+            call(value)
+    for value in (np.array([127, -128]), np.array([127.9, -128.9], np.float32), np.array([1, 0], np.uint64)):
+        assert call(value)[0].tolist() == np.trunc(value).astype(int).tolist()
+
+
+def test_masked_arrays_are_refused():
+    call = load(scaled(1))
+    for value in (np.ma.masked_array([0.1], [True]), np.ma.masked_array([0.1])):
+        with pytest.raises(
+            UserError, match=r"its mask would be lost\nhint: fill in what is missing: x.filled"
+        ):
+            call(1.0, value, 1.0)
+    assert call(1.0, np.ma.masked_array([0.1], [True]).filled(2), 1.0)[0][0] == 3
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import numpy as np
 from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import FloatType, IndexType, IntegerType, Type
 from ..ops import ng
+from ..support.arrays import UNMASK, is_masked, misfit, misfit_text
 from ..support.memory import empty_bytes
 from .axes import Axes, AxesLike, Axis, make_axes
 from .building import BUILDING
@@ -112,6 +113,8 @@ class SizeOp(Tensor):
 
 def numbers(value: Any, what: str = "the value") -> np.ndarray[Any, Any]:
     """A number or anything that NumPy makes an array of real numbers (or booleans) of; UserError for the rest."""
+    if is_masked(value):
+        fail(UserError, f"{what} is a masked array, whose mask would be lost", UNMASK)
     try:
         array: np.ndarray[Any, Any] = np.asarray(value)
     except (TypeError, ValueError):
@@ -132,18 +135,13 @@ def numbers(value: Any, what: str = "the value") -> np.ndarray[Any, Any]:
 
 
 def converted(array: np.ndarray[Any, Any], element: Type, what: str = "the value") -> np.ndarray[Any, Any]:
-    """A copy in an element type. Integers wrap around and floats round (to infinity when too big), as NumPy does;
-    a float that no integer type could hold is a UserError, where NumPy gives what the machine happens to."""
+    """A copy in an element type. Floats round (to infinity when too big), and lose their fraction where integers are
+    asked for; what an integer type cannot hold is a UserError."""
     dtype = dtype_of(element)
-    if dtype.kind in "iu" and array.dtype.kind not in "biuO":
-        with np.errstate(invalid="ignore"):
-            whole = np.trunc(array.astype(np.float64))
-        # The greatest 64-bit integers are no floats: the first float that is too big is a power of two.
-        low, high = float(np.iinfo(dtype).min), float(np.iinfo(dtype).max + 1)
-        if not np.all((whole >= low) & (whole < high)):
-            fail(
-                UserError, f"{what} holds a float that {element} cannot hold (a NaN, an infinity, or too big)"
-            )
+    wrong = misfit(array, dtype)
+    if wrong is not None:
+        hint = f"{element} holds {np.iinfo(dtype).min} to {np.iinfo(dtype).max}"
+        fail(UserError, f"{what} holds {misfit_text(*wrong)}, which {element} cannot hold", hint)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             if array.nbytes < _LARGE_BYTES:

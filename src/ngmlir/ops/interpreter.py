@@ -13,6 +13,7 @@ from ..ir.core import Block, Module, Op, Region, Value
 from ..ir.elements import ElementsAttr
 from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import MemRefType, ShapedType, TensorType, Type, shape_of
+from ..support.arrays import UNMASK, is_masked
 from ..support.diagnostics import Bug, Limit, UserError
 from . import ng
 from .builder import build_op
@@ -76,6 +77,9 @@ def _checked(function: Op, types: Sequence[Type], arrays: Sequence[Any]) -> list
         )
     found: list[Array] = []
     for i, (type, given) in enumerate(zip(types, arrays, strict=True)):
+        if is_masked(given):
+            message = f"argument {i} of @{function.symbol} is a masked array, whose mask would be lost"
+            raise UserError(message, function.location, hint=UNMASK)
         # What NumPy made keeps its type, to be compared; of anything else the type is the argument's.
         typed = isinstance(given, (np.ndarray, np.generic))
         array: Array = np.asarray(given, None if typed else dtype_of(type))

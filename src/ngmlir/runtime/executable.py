@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..support.arrays import UNMASK, is_masked, misfit, misfit_text
 from ..support.artifact import Check
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter
@@ -28,10 +29,11 @@ def check_count(name: str, parameters: Sequence[Parameter], values: Sequence[Any
 def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndarray:
     """`value` as the C-contiguous, aligned array that the parameter asks for.
 
-    Element types convert as in a NumPy assignment (`float64` to `float32` and so on); shapes never do.
-    `copy` asks for memory that nobody else holds.
+    Element types convert as in a NumPy assignment (`float64` to `float32` and so on), but what an integer type cannot
+    hold is refused; shapes never convert. `copy` asks for memory that nobody else holds.
     """
     dtype = DTYPES[parameter.dtype]
+    _check_mask(parameter, value)
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
@@ -47,17 +49,18 @@ def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndar
         return array
     if array.dtype.kind in "OSUMmc" or (array.dtype.kind == "V" and array.dtype != DTYPES["bf16"]):
         raise _refusal(parameter, f"its elements are {array.dtype}", hint=f"convert it to {dtype}")
+    wrong = misfit(array, dtype)
+    if wrong is not None:
+        hint = f"{dtype} holds {np.iinfo(dtype).min} to {np.iinfo(dtype).max}"
+        raise _refusal(parameter, f"it holds {misfit_text(*wrong)}", hint=hint)
     result = np.empty(parameter.shape, dtype)
-    try:
-        # Python numbers are assigned as such, so that those that do not fit are refused and do not wrap.
-        result[...] = array if isinstance(value, np.ndarray) else value
-    except (OverflowError, TypeError, ValueError) as error:
-        raise _refusal(parameter, f"{error}") from error
+    result[...] = array
     return result
 
 
 def in_place(parameter: Parameter, value: Any, *, writable: bool) -> np.ndarray:
     """Checks an array that a program is to use where it lies: nothing may be converted or copied."""
+    _check_mask(parameter, value)
     if not isinstance(value, np.ndarray):
         raise _refusal(parameter, f"a {type(value).__name__} cannot be bound", hint="bind a NumPy array")
     array = cast(np.ndarray, value)  # isinstance leaves its shape and element type unknown
@@ -78,6 +81,11 @@ def raise_noted(checks: Sequence[Check], words: np.ndarray) -> None:
     ]
     if found:
         raise UserError(found)
+
+
+def _check_mask(parameter: Parameter, value: Any) -> None:
+    if is_masked(value):
+        raise _refusal(parameter, "its mask would be lost", hint=UNMASK)
 
 
 def _refusal(parameter: Parameter, problem: str, hint: str = "") -> UserError:

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every call asks of the arrays that it is given: nothing in them is lost on the way without a word.
+
+Elements convert as in a NumPy assignment: floats round (to infinity where they are too big), and to integers they lose
+their fraction. But an integer type takes only what it can hold, whether an array, a list or a number holds it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+#: What to do about a masked array.
+UNMASK = "fill in what is missing: x.filled(0), or x.compressed()"
+
+
+def is_masked(value: object) -> bool:
+    """Whether a value is a masked array, whose mask no program would see."""
+    if type(value) is np.ndarray:
+        return False
+    masked = sys.modules.get("numpy.ma")  # without it there is no such array
+    return masked is not None and isinstance(value, masked.MaskedArray)
+
+
+def misfit(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> tuple[tuple[int, ...], Any] | None:
+    """Position and value of the first element that the integer type `dtype` cannot hold; None where there is none, and
+    for every other type. Costs nothing where the types say that all fit."""
+    kind = array.dtype.kind
+    if dtype.kind not in "iu" or not array.size or (kind != "O" and np.can_cast(array.dtype, dtype)):
+        return None
+    info = np.iinfo(dtype)
+    if kind in "iu":
+        if info.min <= int(array.min()) and int(array.max()) <= info.max:
+            return None
+        wrong = (array < info.min) | (array > info.max)
+    elif kind == "O":
+        fits = [abs(n) < np.inf and info.min <= int(n) <= info.max for n in array.flat]
+        wrong = ~np.reshape(np.array(fits, np.bool_), array.shape)
+    else:
+        wide = kind == "f" and array.itemsize >= 4  # f16 has no number as great as some integers
+        whole = np.trunc(array if wide else array.astype(np.float64))
+        # The greatest 64-bit integers are no floats; the power of two above them is one. NaN is in no range.
+        inside = (whole >= float(info.min)) & (whole < float(info.max + 1))
+        if inside.all():
+            return None
+        wrong = ~inside
+    found = np.flatnonzero(wrong)
+    if not len(found):
+        return None
+    place = tuple(map(int, np.argwhere(wrong)[0].tolist()))
+    return place, array[place]
+
+
+def misfit_text(place: tuple[int, ...], value: Any) -> str:
+    """`1099511627776 at [0, 3]`, for messages."""
+    shown = str(value)
+    shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+    return f"{shown} at [{', '.join(map(str, place))}]" if place else shown
