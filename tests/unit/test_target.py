@@ -17,9 +17,9 @@ X86 = "x86_64-unknown-linux-gnu"
 NAMED = {
     "x86-64-v2": (16, 16, set()),
     "x86-64-v3": (32, 16, {"fma", "half", "word_masks"}),
-    "x86-64-v4": (64, 32, {"fma", "half", "word_masks", "masks", "ranges"}),
-    "aarch64": (16, 32, {"fma", "half"}),
-    "riscv64": (16, 32, {"fma"}),
+    "x86-64-v4": (64, 32, {"fma", "half", "word_masks", "masks", "ranges", "longs"}),
+    "aarch64": (16, 32, {"fma", "half", "longs"}),
+    "riscv64": (16, 32, {"fma", "longs"}),
 }
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...ir.types import Type, i1
+from ...ir.types import FloatType, IntegerType, Type, i1
 from ...ir.types import f32 as F32
 from ...llvm import types as llvm
 from ...llvm.instructions import Instructions
-from ...llvm.types import Value, bits_of, constant, from_bits, with_element
+from ...llvm.types import Value, bits_of, constant, element_of, from_bits, lanes_of, with_element
 from ...support.target import Target
 from .. import elementwise
 
@@ -25,6 +25,7 @@ class Machine(NamedTuple):
     word_masks: bool  # masked vector loads and stores of 4 and 8 byte elements
     half: bool  # conversions between f16 and f32
     ranges: bool  # AVX-512's VRANGE
+    longs: bool  # vectors of floats to 64-bit integers
     fma: bool  # products with a sum, rounded once
 
 
@@ -95,8 +96,28 @@ def cast(b: Instructions, machine: Machine, x: Value, source: Type, target: Type
         return x
     if source.text == "f64" and narrow(target):
         return pack(b, machine, target, _round_to_odd(b, x))
-    x = elementwise.cast(b, unpack(b, machine, source, x), computing(source), computing(target))
-    return pack(b, machine, target, x)
+    x = unpack(b, machine, source, x)
+    if isinstance(computing(source), FloatType) and lanes_of(x.type) > 1 and not machine.longs:
+        if isinstance(target, IntegerType) and target.width == 64:
+            return _to_long(b, x, target.unsigned)
+    return pack(b, machine, target, elementwise.cast(b, x, computing(source), computing(target)))
+
+
+def _to_long(b: Instructions, x: Value, unsigned: bool) -> Value:
+    """Floats to 64-bit integers as `ng.cast` has it, in two halves, for machines that would go lane by lane."""
+    x = x if element_of(x.type) == llvm.f64 else b.fpext(x, with_element(x.type, llvm.f64))
+    low, end = (0.0, 2.0**64) if unsigned else (-(2.0**63), 2.0**63)
+    below = end - end * 2.0**-53  # the float before it
+    inside = x if unsigned else b.select(b.fcmp("ord", x, x), x, 0.0)
+    inside = b.select(b.fcmp("ogt", inside, low), inside, low)
+    whole = b.ftrunc(b.select(b.fcmp("olt", inside, below), inside, below))
+    upper = b.floor(b.fmul(whole, 2.0**-32))
+    lower = b.fsub(whole, b.fmul(upper, 2.0**32))
+    # The last bits of 2**52 + n are those of n, also of a negative one beside 2**51.
+    upper_bits = b.shl(_as(b, b.fadd(upper, 1.5 * 2.0**52), llvm.i64), 32)
+    lower_bits = b.and_(_as(b, b.fadd(lower, 2.0**52), llvm.i64), 0xFFFFFFFF)
+    greatest = -1 if unsigned else (1 << 63) - 1
+    return b.select(b.fcmp("ult", x, end), b.or_(upper_bits, lower_bits), greatest)
 
 
 def _as(b: Instructions, x: Value, element: llvm.Type) -> Value:
