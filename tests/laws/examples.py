@@ -69,5 +69,5 @@ def wrapped(op: type[Op]) -> str:
         )
     if op is tile.ReturnOp:
         return f"tile.kernel @k(%p: memref<4xf32>) attributes {{grid = array<i64>}} {{\n  {example}\n}}"
-    end = f"return {named} : ({gives}) -> ()" if results else "return"
+    end = f"return {named} : {gives}" if results else "return"
     return f"{helper}func.func @main({arguments}) -> ({gives}) {{\n{example}\n  {end}\n}}"

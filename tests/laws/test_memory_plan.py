@@ -59,7 +59,7 @@ HARD = {
     "value returned under two shapes": """(%a: s) -> (s, tensor<6x5xf32>, s) {
         %b = ng.negative %a : s
         %c = ng.reshape %b : (s) -> tensor<6x5xf32>
-        return %b, %c, %b : (s, tensor<6x5xf32>, s) -> () }""",
+        return %b, %c, %b : s, tensor<6x5xf32>, s }""",
     "update": "(%a: t) -> t tied [0, 0] { %b = ng.add %a, %a : t\n return %b : t }",
     "variable that stays": "(%a: t) -> t tied [0, 0] { return %a : t }",
     "variable set to a constant": "(%a: t) -> t tied [0, 0] { %c = ng.constant dense<2.5> : t\n return %c : t }",
@@ -133,7 +133,7 @@ HARD = {
           %n = ng.add %p, %r : t
           ng.yield %q, %w, %n, %p, %n : t
         }
-        return %x, %y, %z, %u, %v : (t, t, t, s, s) -> () }""",
+        return %x, %y, %z, %u, %v : t, t, t, s, s }""",
     "one init for two carried values": """(%a: t, %s: s) -> (t, t, t) {
         %x, %y = ng.scan %a, %a, %s {carried = 2 : i64} : (t, t, s) -> (t, t) {
         ^bb0(%p: t, %q: t, %r: t):
@@ -146,21 +146,21 @@ HARD = {
         ^bb0(%p: t, %r: t):
           ng.yield %r, %p : t
         }
-        return %x, %u : (t, s) -> () }""",
+        return %x, %u : t, s }""",
     "a variable goes round": """(%a: t, %s: s) -> (t, s) tied [0, 0] {
         %x, %u = ng.scan %a, %s {carried = 1 : i64} : (t, s) -> (t, s) {
         ^bb0(%p: t, %r: t):
           %n = ng.multiply %p, %r : t
           ng.yield %n, %a : t
         }
-        return %x, %u : (t, s) -> () }""",
+        return %x, %u : t, s }""",
     "a sequence is a variable": """(%a: t, %s: s) -> (t, s) tied [1, 1] {
         %x, %u = ng.scan %a, %s {carried = 1 : i64} : (t, s) -> (t, s) {
         ^bb0(%p: t, %r: t):
           %n = ng.add %p, %r : t
           ng.yield %n, %p : t
         }
-        return %x, %u : (t, s) -> () }""",
+        return %x, %u : t, s }""",
     "the same sequence twice, under another shape": """(%f: tensor<30xf32>) -> (s, t) {
         %g = ng.negative %f : tensor<30xf32>
         %s = ng.reshape %g : (tensor<30xf32>) -> s
@@ -171,7 +171,7 @@ HARD = {
           %m = ng.multiply %q, %r : t
           ng.yield %n, %m : t
         }
-        return %u, %x : (s, t) -> () }""",
+        return %u, %x : s, t }""",
     "a value from before is read early in every round": """(%a: t, %s: s) -> (s, t) {
         %d = ng.cumulative_sum %a axis 0 : t
         %e = ng.cumulative_sum %d axis 0 : t
@@ -183,7 +183,7 @@ HARD = {
           %4 = ng.add %3, %r : t
           ng.yield %4 : t
         }
-        return %u, %e : (s, t) -> () }""",
+        return %u, %e : s, t }""",
     "a stack grows beside the values of the body": """(%s: s) -> s {
         %u = ng.scan %s {carried = 0 : i64} : (s) -> s {
         ^bb0(%r: t):
@@ -200,7 +200,7 @@ HARD = {
           %n = ng.add %p, %r : t
           ng.yield %n, %p : t
         }
-        return %x, %u : (t, tensor<0x6xf32>) -> () }""",
+        return %x, %u : t, tensor<0x6xf32> }""",
     "loops in loops": """(%a: t, %b: t, %s: tensor<3x5x6xf32>) -> (t, t, tensor<3x5x6xf32>) {
         %x, %y, %u = ng.scan %a, %b, %s {carried = 2 : i64} : (t, t, tensor<3x5x6xf32>) -> (t, t, tensor<3x5x6xf32>) {
         ^bb0(%p: t, %q: t, %r: s):
@@ -212,9 +212,9 @@ HARD = {
             ng.yield %l, %n, %o : t
           }
           %w = ng.add %j, %h : t
-          ng.yield %j, %w, %v : (t, t, s) -> ()
+          ng.yield %j, %w, %v : t, t, s
         }
-        return %x, %y, %u : (t, t, tensor<3x5x6xf32>) -> () }""",
+        return %x, %y, %u : t, t, tensor<3x5x6xf32> }""",
     "while, swapped, with a value from before": """(%a: t, %b: t) -> (t, t) {
         %0 = ng.constant dense<0> : tensor<i32>
         %1 = ng.constant dense<1> : tensor<i32>
@@ -228,7 +228,7 @@ HARD = {
         ^bb0(%k: tensor<i32>, %p: t, %q: t):
           %n = ng.add %k, %1 : tensor<i32>
           %m = ng.add %q, %d : t
-          ng.yield %n, %m, %p : (tensor<i32>, t, t) -> ()
+          ng.yield %n, %m, %p : tensor<i32>, t, t
         }
         return %x, %y : t }""",
     "a value from before is asked for in every round": """(%a: t, %b: t) -> t {
@@ -258,7 +258,7 @@ HARD = {
         ^bb0(%k: tensor<i1>, %p: t):
           %n = ng.bitwise_not %k : tensor<i1>
           %q = ng.negative %p : t
-          ng.yield %n, %q : (tensor<i1>, t) -> ()
+          ng.yield %n, %q : tensor<i1>, t
         }
         return %y : t }""",
     "either branch gives what it finds": """(%c: tensor<i1>, %a: t, %b: t) -> (t, t, t) tied [2, 2] {
@@ -282,7 +282,7 @@ HARD = {
           }
           ng.yield %o, %n : t
         }
-        return %x, %u : (t, s) -> () }""",
+        return %x, %u : t, s }""",
     "nothing in it": "(%a: tensor<0x6xf32>) -> tensor<0x6xf32> tied [0, 0] { %b = ng.exp2 %a : tensor<0x6xf32>\n return %b : tensor<0x6xf32> }",
 }
 

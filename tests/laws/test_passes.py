@@ -185,7 +185,7 @@ WITH_LOOPS = {
           %u = ng.negative %x : tensor<6xf32>
           %unused = ng.negative %y : tensor<f32>
           %w = ng.add %y, %y : tensor<f32>
-          ng.yield %j, %u, %w : (tensor<i32>, tensor<6xf32>, tensor<f32>) -> ()
+          ng.yield %j, %u, %w : tensor<i32>, tensor<6xf32>, tensor<f32>
         }
         %d = ng.negative %c : tensor<6xf32>
         %e = ng.subtract %d, %b : tensor<6xf32>

@@ -625,7 +625,7 @@ def test_loops_carry_scalars_and_tiles() -> None:
     %n = ng.add %s, %x : vector<128xf32>
     %m = ng.max %x axes [0] : (vector<128xf32>) -> f32
     %u = ng.maximum %t, %m : f32
-    ng.yield %n, %u : (vector<128xf32>, f32) -> ()
+    ng.yield %n, %u : vector<128xf32>, f32
   }
   %total = ng.sum %sum axes [0] : (vector<128xf32>) -> f32
   %first = ng.equal %p0, %c0 : (index, index) -> i1

@@ -29,9 +29,9 @@ BAD = (
     ('"ng.sum"(%x) : (tensor<4x3xf32>) -> tensor<4xf32>', "2:1", "'ng.sum' needs the attribute 'axes' (i64s)"),
     ('"ng.sum"(%x) {axes = 1 : i64} : (tensor<4x3xf32>) -> tensor<4xf32>', "2:1", "'ng.sum' attribute 'axes' must be i64s, not 1 : i64"),
     ('"ng.scatter"(%x, %y, %y) {axis = 0 : i64, combine = "mul"} : (tensor<4x3xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x3xf32>', "2:1", "operand 'indices' must be tensor(integer), not tensor<4xf32>"),
-    ('"ng.if"(%c) ({\n  ng.yield : () -> ()\n}) : (tensor<i1>) -> ()', "2:1", "'ng.if' takes 2 regions, not 1"),
-    ('"ng.exp"(%y) ({\n  ng.yield : () -> ()\n}) : (tensor<4xf32>) -> tensor<4xf32>', "2:1", "'ng.exp' takes no regions"),
-    ("ng.if %c : (tensor<i1>) -> () {\n  %e = ng.exp %y : tensor<4xf32>\n} {\n  ng.yield : () -> ()\n}", "3:3", "a block of 'ng.if' does not end with a terminator"),
+    ('"ng.if"(%c) ({\n  ng.yield\n}) : (tensor<i1>) -> ()', "2:1", "'ng.if' takes 2 regions, not 1"),
+    ('"ng.exp"(%y) ({\n  ng.yield\n}) : (tensor<4xf32>) -> tensor<4xf32>', "2:1", "'ng.exp' takes no regions"),
+    ("ng.if %c : (tensor<i1>) -> () {\n  %e = ng.exp %y : tensor<4xf32>\n} {\n  ng.yield\n}", "3:3", "a block of 'ng.if' does not end with a terminator"),
     ('"func.return"() : () -> ()\n  %e = ng.exp %y : tensor<4xf32>', "2:1", "'func.return' ends its block but is not the last op in it"),
     # types
     ("%e = ng.bitwise_not %x : tensor<4x3xf32>", "2:1", "'ng.bitwise_not' operand 'input' must be value(bits), not tensor<4x3xf32>"),

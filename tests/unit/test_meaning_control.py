@@ -16,12 +16,12 @@ func.func @main(%c: tensor<i1>, %x: tensor<3xf32>) -> (tensor<3xf32>, tensor<i32
   %r, %n = ng.if %c : (tensor<i1>) -> (tensor<3xf32>, tensor<i32>) {
     %d = ng.add %x, %x : tensor<3xf32>
     %one = ng.constant dense<1> : tensor<i32>
-    ng.yield %d, %one : (tensor<3xf32>, tensor<i32>) -> ()
+    ng.yield %d, %one : tensor<3xf32>, tensor<i32>
   } {
     %zero = ng.constant dense<0> : tensor<i32>
-    ng.yield %x, %zero : (tensor<3xf32>, tensor<i32>) -> ()
+    ng.yield %x, %zero : tensor<3xf32>, tensor<i32>
   }
-  return %r, %n : (tensor<3xf32>, tensor<i32>) -> ()
+  return %r, %n : tensor<3xf32>, tensor<i32>
 }
 """
 COLLATZ = """
@@ -58,9 +58,9 @@ func.func @main(%h: tensor<2xf32>, %xs: tensor<{length}x2xf32>, %k: tensor<2xf32
     %m = ng.multiply %a, %k : tensor<2xf32>
     %n = ng.add %m, %x : tensor<2xf32>
     %t = ng.sum %n axes [0] : (tensor<2xf32>) -> tensor<f32>
-    ng.yield %n, %n, %t : (tensor<2xf32>, tensor<2xf32>, tensor<f32>) -> ()
+    ng.yield %n, %n, %t : tensor<2xf32>, tensor<2xf32>, tensor<f32>
   }}
-  return %s, %ys, %zs : (tensor<2xf32>, tensor<{length}x2xf32>, tensor<{length}xf32>) -> ()
+  return %s, %ys, %zs : tensor<2xf32>, tensor<{length}x2xf32>, tensor<{length}xf32>
 }}
 """
 
@@ -145,7 +145,7 @@ def test_unknown_sizes_are_taken_from_the_operands() -> None:
       %f = ng.reshape %b : (tensor<?x3xf32>) -> tensor<?xf32>
       %g = ng.reshape %f : (tensor<?xf32>) -> tensor<?x3xf32>
       %w = ng.broadcast %x dims [1, 2] : (tensor<?x3xf32>) -> tensor<2x?x3xf32>
-      return %s, %g, %w : (tensor<?xf32>, tensor<?x3xf32>, tensor<2x?x3xf32>) -> ()
+      return %s, %g, %w : tensor<?xf32>, tensor<?x3xf32>, tensor<2x?x3xf32>
     }
     """)
     for rows in (0, 1, 5):

@@ -218,7 +218,7 @@ def test_decompositions_keep_axis_names() -> None:
       %s = ng.softmax %x axes [1] : tensor<4x3xbf16, #ng.axes<N, C>>
       %m = ng.mean %x axes [1] : (tensor<4x3xbf16, #ng.axes<N, C>>) -> tensor<4xbf16, #ng.axes<N>>
       %h = ng.one_hot %i axis 1 : (tensor<4xi8, #ng.axes<N>>) -> tensor<4x300xf32, #ng.axes<N, Y>>
-      return %s, %m, %h : (tensor<4x3xbf16, #ng.axes<N, C>>, tensor<4xbf16, #ng.axes<N>>, tensor<4x300xf32, #ng.axes<N, Y>>) -> ()
+      return %s, %m, %h : tensor<4x3xbf16, #ng.axes<N, C>>, tensor<4xbf16, #ng.axes<N>>, tensor<4x300xf32, #ng.axes<N, Y>>
     }
     """
     program = from_text(text)

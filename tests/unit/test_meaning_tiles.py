@@ -291,11 +291,11 @@ def test_branches_in_kernels_store() -> None:
   %w = ng.cast %i : (index) -> i64
   ng.if %two : (i1) -> () {
     tile.store %w, %y[%i] : (i64, memref<4xi64>, index) -> ()
-    ng.yield : () -> ()
+    ng.yield
   } {
     %m = ng.negative %w : i64
     tile.store %m, %y[%i] : (i64, memref<4xi64>, index) -> ()
-    ng.yield : () -> ()
+    ng.yield
   }""",
         "4",
     )

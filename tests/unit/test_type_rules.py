@@ -225,7 +225,7 @@ def test_other_regions() -> None:
             "the body takes (i32), but (f32) is needed",
         ),
         (
-            "ng.if %x : (f32) -> () {\n  ng.yield : () -> ()\n} {\n  ng.yield : () -> ()\n}",
+            "ng.if %x : (f32) -> () {\n  ng.yield\n} {\n  ng.yield\n}",
             "operand 'condition' must be value(bool), not f32",
         ),
     ):

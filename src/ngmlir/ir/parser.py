@@ -365,6 +365,8 @@ class _Parser(RecoveringParser):
         attributes: dict[str, Attribute] = {}
         literal = ""  # an attribute whose meaning waits for the op's type
         literal_at = self.at
+        if self.kind == "{" and "terminator" in definition.traits:
+            attributes.update(self.dictionary())
         for part in definition.form:
             if not part.startswith("$"):
                 self.expect_text(part)
@@ -414,8 +416,8 @@ class _Parser(RecoveringParser):
     def types_clause(
         self, definition: OpDefinition, names: list[tuple[str, int]]
     ) -> tuple[Sequence[Type], Sequence[Type]]:
-        """`: T` (all operands and the result are T), `: (T, ...) -> T` or, without results, `: T, T`; absent where
-        there is nothing to say."""
+        """`: T` (all operands and the result are T), `: (T, ...) -> T` or, at the end of a block, `: T, ...`; absent
+        where there is nothing to say."""
         if not definition.operands and not definition.results:
             return (), ()
         if (
@@ -427,17 +429,26 @@ class _Parser(RecoveringParser):
         self.expect(":", "expected ':' and the op's type")
         start = self.token.start
         given = self.type()
+        if "terminator" in definition.traits:
+            return self.types_of_operands(given, len(names)), ()
         if isinstance(given, FunctionType):
             return given.inputs, given.results
-        if self.kind == "," and not definition.results:  # MLIR's `return %a, %b : f32, i32`
-            operands = [given]
-            while self.accept(","):
-                operands.append(self.type())
-            return operands, ()
         fixed = [r for r in definition.results if not r.variadic]
         if len(fixed) != len(definition.results):
             raise self.error_at("expected (operand types) -> result types", start)
         return [given] * len(names), [given] * len(fixed)
+
+    def types_of_operands(self, first: Type, count: int) -> Sequence[Type]:
+        """`T, U`, as MLIR's own terminators have it. Of several operands, `T` alone is the type of all, and our older
+        `(T, U) -> ()` is read too."""
+        types = [first]
+        while self.accept(","):
+            types.append(self.type())
+        if len(types) == 1 and count != 1:
+            if isinstance(first, FunctionType) and not first.results:
+                return first.inputs
+            return types * max(1, count)
+        return types
 
 
 def _add_defaults(definition: OpDefinition, attributes: dict[str, Attribute]) -> None:

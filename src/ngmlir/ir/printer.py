@@ -164,11 +164,11 @@ class _Printer:
                 if definition is not None and any(r.variadic for r in definition.results)
                 else ""
             )
+        if definition is not None and "terminator" in definition.traits:
+            return f" : {', '.join([o.type.text for o in operands])}"
         fixed = definition is not None and not any(r.variadic for r in definition.results)
         if fixed:
             first = (operands[0] if operands else results[0]).type
-            if definition is not None and definition.dialect == "func" and not results:
-                return f" : {', '.join([o.type.text for o in operands])}"  # as MLIR's own return has it
             if all(v.type is first for v in operands) and all(v.type is first for v in results):
                 return f" : {first.text}"
         return f" : {FunctionType(tuple([o.type for o in operands]), tuple([r.type for r in results])).text}"
@@ -178,7 +178,8 @@ class _Printer:
         attributes: Mapping[str, Attribute] = op.attributes
         if operands and not attributes and definition.form_is_operands:
             return f" {', '.join(operands)}{self.types(op)}"
-        text = ""
+        ends = "terminator" in definition.traits  # MLIR's own have their attributes first
+        text = f" {self.dictionary(attributes.items())}" if ends and attributes else ""
         shown: set[str] = set()
         groups = None
         for part in definition.form:
@@ -195,7 +196,7 @@ class _Printer:
                     shown.add(part[1:])
                     piece = self.short(attributes.get(part[1:]))
             text += piece if text.endswith(("[", "(")) else f" {piece}" if piece else ""
-        if attributes:
+        if attributes and not ends:
             rest = [
                 (k, v) for k, v in attributes.items() if k not in shown and not _is_default(definition, k, v)
             ]

@@ -36,7 +36,7 @@ def fuse(module: Module, target: Target) -> Module:
             %2 = ng.exp %1 : tensor<8x4xf32>
             %3 = ng.sum %2 axes [1] : (tensor<8x4xf32>) -> tensor<8xf32>
             %4 = ng.log %3 : tensor<8xf32>
-            ng.yield %4 : (tensor<8xf32>) -> ()
+            ng.yield %4 : tensor<8xf32>
           }
           func.return %0 : tensor<8xf32>
         }
