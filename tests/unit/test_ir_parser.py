@@ -36,7 +36,7 @@ BAD = (
     (HEAD + "  return %z : tensor<4xf32>\n}", "2:10: error: value %z is not defined"),
     (HEAD + "  %y = ng.add %x %x : tensor<4xf32>\n}", "2:18: error: expected ',', found '%x'"),
     (HEAD + "  %y = ng.add %x, %x : tensor<5xf32>\n}", "2:15: error: value %x is tensor<4xf32>, but tensor<5xf32> is stated here"),
-    (HEAD + "  %y = ng.add %x, %x : tensor<4xf33>\n}", "2:33: error: expected an element type"),
+    (HEAD + "  %y = ng.add %x, %x : tensor<4xf33>\n}", "2:33: error: expected a type, found 'f33'"),
     (HEAD + "  return %x : tensor<4xf32>", "2:28: error: expected an op or '}', found the end of the text"),
     (HEAD + "  %x = ng.exp %x : tensor<4xf32>\n}", "2:3: error: value %x is defined twice"),
     (HEAD + "  %a, %b = ng.exp %x : tensor<4xf32>\n}", "2:3: error: ng.exp has 1 results, but 2 are named"),
@@ -54,7 +54,7 @@ BAD = (
     ("func.func @f(%x: tensor<4x3xf32, #ng.axes<N>>)", "1:18: error: 2 dimensions but 1 axis names"),
     ("func.func @f(%x: tensor<4x3xf32, #ng.axes<N, N>>)", "1:34: error: an axis name appears twice in one tensor"),
     ("func.func @f(%x: tensor<99999999999999999999xf32>)", "1:25: error: the shape has more elements than can be counted"),
-    ("func.func @f(%x: tensor<4xtensor<3xf32>>)", "1:27: error: expected an element type"),
+    ("func.func @f(%x: tensor<4xtensor<3xf32>>)", "1:18: error: tensor<3xf32> cannot be an element"),
     ("func.func @f(%x: vector<?xf32>)", "1:18: error: a vector has no dynamic dimensions"),
     ("func.func @f(%x: memref<4xf32, strided<[1, 2]>>)", "1:18: error: 1 dimensions but 2 strides"),
     ("func.func @f(%x: !d.t<<1>)", "1:22: error: '<' is not closed"),
@@ -285,15 +285,69 @@ def test_types_as_mlir_spells_them() -> None:
         "!d.t<4, [a]>",
         'tensor<4xf32, #ng.axes<"a b">>',
         "tensor<2xf32, #d.x<1>>",
+        "complex<f32>",
+        "tuple<tuple<>, tensor<2xf32>>",
+        "tensor<*xf32>",
+        "memref<*xi8, 3>",
+        "vector<[4]xf32>",
+        "vector<2x[8]xi1>",
+        "tensor<0x?xcomplex<f64>>",
+        "tensor<4x!d.t<(f32) -> f32>>",
+        "memref<4xvector<2xf32>>",
+        "memref<?xmemref<4xf32>>",
+        "memref<4x8xf32, affine_map<(d0, d1) -> (d1 - 1, d0)>, 2 : i32>",
+        "memref<4xf32, strided<[2], offset: ?>, #d.space<3>>",
+        "!d<any thing>",
     ]
     for text in types:
-        module = from_text(f"func.func private @f({text}) attributes {{x.t = {text}}}")
+        module = from_text(f"func.func private @f({text}) attributes {{x.t = {text}}}", unregistered=True)
         assert (
             to_text(module) == f"module {{\n  func.func private @f({text}) attributes {{x.t = {text}}}\n}}\n"
         )
     assert from_text("func.func private @f(memref< 4 x f32 , strided< [ 1 ] > , 3 : i64 >)").ops[
         0
     ].attributes["function_type"].type.inputs[0] is MemRefType((4,), f32, (1,), 0, 3)  # type: ignore[attr-defined]
+
+
+def test_unknown_attributes_are_kept_when_asked() -> None:
+    attributes = [
+        "affine_map<(d0)[s0] -> (d0 floordiv 2 + s0)>",
+        "affine_set<(d0) : (d0 - 1 >= 0, -d0 + 5 >= 0)>",
+        "dense<(1.0, 2.0)> : tensor<2xcomplex<f32>>",
+        "sparse<[[0]], [1.0]> : tensor<4xf32>",
+        "strided<[1, 2], offset: 3>",
+        "distinct[0]<unit>",
+        "1.0 : f8E5M2",
+        "dense<1.0> : tensor<3xf8E4M3FN>",
+        '#d.x<{a = 1, b = "x>y"}>',
+        "#d<x>",
+    ]
+    for text in attributes:
+        whole = f"module {{\n  func.func private @f() attributes {{x.a = {text}, x.b = [{text}]}}\n}}\n"
+        assert to_text(from_text(whole, unregistered=True)) == whole
+        with pytest.raises(UserError):
+            from_text(whole)
+
+
+def test_aliases_in_what_is_kept_are_written_out() -> None:
+    """Nothing else would remember what they stood for."""
+    text = "#a = affine_map<(d0) -> (d0)>\n!t = tensor<4x!d.t<#a, tensor<2xf32, #a>>>\nfunc.func private @f(!t, memref<4xf32, #a>)"
+    kept = "affine_map<(d0) -> (d0)>"
+    wanted = f"@f(tensor<4x!d.t<{kept}, tensor<2xf32, {kept}>>>, memref<4xf32, {kept}>)"
+    assert wanted in to_text(from_text(text, unregistered=True))
+
+
+def test_an_alias_that_cannot_be_read_is_told_once() -> None:
+    with pytest.raises(UserError) as caught:
+        from_text(
+            "!t = foo\n#a = [!t]\n#b = bar\nfunc.func private @f(!t) attributes {x.a = #b, x.b = #a}\nng.nothing"
+        )
+    messages = [d.message for d in caught.value.diagnostics]
+    assert messages == [
+        "expected a type, found 'foo'",
+        "expected a type, found 'bar'",
+        "unknown op 'ng.nothing'",
+    ]
 
 
 def test_unregistered_ops_are_kept_when_asked() -> None:

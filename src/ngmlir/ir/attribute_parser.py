@@ -9,7 +9,7 @@ from .attributes import (
     Attribute,
     AxesAttr,
     DenseArrayAttr,
-    DialectAttr,
+    OpaqueAttr,
     DictAttr,
     FloatAttr,
     IntegerAttr,
@@ -31,6 +31,8 @@ from .types import FloatType, IndexType, IntegerType, ShapedType, Type, element_
 
 #: Every number of `_DIGITS` digits fits in integers that are wider.
 _DIGITS, _WIDE = 40, 192
+#: Attributes of MLIR's own that nothing here reads.
+_OPAQUE = ("affine_map", "affine_set", "strided", "sparse", "opaque", "distinct")
 
 
 class AttributeParser(TypeParser):
@@ -43,7 +45,11 @@ class AttributeParser(TypeParser):
             self.aliases[token.text] = self.location()
             return
         start, before = self.token.start, self.expanded
-        self.aliases[token.text] = self.type() if token.text[0] == "!" else self.attribute()
+        try:
+            self.aliases[token.text] = self.type() if token.text[0] == "!" else self.attribute()
+        except UserError:
+            self.lost_aliases.add(token.text)
+            raise
         last = self.tokens[self.at - 1]
         self.alias_weights[token.text] = last.start + len(last.text) - start + self.expanded - before
 
@@ -100,6 +106,8 @@ class AttributeParser(TypeParser):
                 return self.dense()
             if text == "array":
                 return self.dense_array()
+            if text in _OPAQUE:
+                return self.opaque_attribute()
         if kind in ("bare", "(", "alias", "shaped"):
             return TypeAttr(self.type())
         raise self.error("expected an attribute")
@@ -134,15 +142,31 @@ class AttributeParser(TypeParser):
             if len(set(names)) != len(names):
                 raise self.error_at("an axis name appears twice in one tensor", token.start)
             return AxesAttr(*names)
-        if "." not in token.text:
-            raise self.error_at(f"attribute alias {token.text} is not defined", token.start)
-        return DialectAttr(token.text + self.angle_body())
+        text = self.foreign(token, "attribute")
+        self.keep(f"{shortened(text)} is no attribute", token.start)
+        return OpaqueAttr(text)
 
-    def number(self) -> FloatAttr | IntegerAttr:
+    def opaque_attribute(self) -> Attribute:
+        """One of MLIR's that means nothing to us: a word, perhaps `[...]`, `<...>` and a type."""
+        first, token = self.at, self.advance()
+        if self.accept("["):
+            self.integer()
+            self.expect("]")
+        if not self.skip_angles():
+            raise self.error("expected '<'")
+        text = self.spelled(first, self.at)
+        self.keep(f"{shortened(text)} is no attribute", token.start)
+        if self.accept(":"):
+            text = f"{text} : {self.type()}"
+        return OpaqueAttr(text)
+
+    def number(self) -> Attribute:
         """A number with its `: type`; without it, f64 or i64."""
         token = self.advance()
-        natural = f64 if token.kind == "float" else i64
-        return self.number_of(token, self.type() if self.accept(":") else natural)
+        type = self.type() if self.accept(":") else f64 if token.kind == "float" else i64
+        if self.unregistered and isinstance(type, FloatType) and type.text not in COMPUTED_FLOATS:
+            return OpaqueAttr(f"{token.text} : {type}")
+        return self.number_of(token, type)
 
     def number_of(self, token: Token, type: Type) -> FloatAttr | IntegerAttr:
         if isinstance(type, FloatType):
@@ -205,8 +229,11 @@ class AttributeParser(TypeParser):
         """`dense<...> : type` or `dense_resource<name> : type`."""
         start = self.at
         self.skip_literal()
+        end = self.at
         self.expect(":")
         type = self.type()
+        if self.unregistered and not _is_listable(type) and self.tokens[start].text == "dense":
+            return OpaqueAttr(f"{self.spelled(start, end)} : {type}")
         after, self.at = self.at, start
         self.sync()
         made = self.literal_of(type)
@@ -218,7 +245,7 @@ class AttributeParser(TypeParser):
         """Moves past a number, a boolean or `dense<...>`; `literal_of` reads it once its type is known."""
         if self.kind == "bare" and self.token.text in ("dense", "dense_resource"):
             self.advance()
-            if not self.angle_body():
+            if not self.skip_angles():
                 raise self.error("expected '<'")
         elif self.kind in ("integer", "float", "hex") or self.token.text in ("true", "false"):
             self.advance()
@@ -378,7 +405,7 @@ class AttributeParser(TypeParser):
             return callee if callee.known else caller
         if token.text == "fused":
             if self.kind == "<":
-                self.angle_body()
+                self.skip_angles()
             self.expect("[")
             parts = [self.location_body()]
             while self.accept(","):
@@ -388,6 +415,11 @@ class AttributeParser(TypeParser):
         if token.text == "unknown":
             return UNKNOWN
         raise self.error_at("expected a location", token.start)
+
+
+def _is_listable(type: Type) -> bool:
+    """Whether constant arrays of this type are ours."""
+    return isinstance(type, ShapedType) and _can_be_listed(type.element)
 
 
 def _can_be_listed(element: Type) -> bool:

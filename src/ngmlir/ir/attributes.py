@@ -202,8 +202,8 @@ class AxesAttr(UniquedAttribute):
         return f"#ng.axes<{', '.join([n if _BARE.match(n) else quote(n) for n in self.names])}>"
 
 
-class DialectAttr(UniquedAttribute):
-    """An attribute of a dialect that has no class here; `text` is the whole spelling, `#d.x<...>`."""
+class OpaqueAttr(UniquedAttribute):
+    """An attribute that has no class here, `#d.x<...>` or `affine_map<...>`; `text` is the whole spelling."""
 
     __slots__ = ()
 

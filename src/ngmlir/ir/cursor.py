@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from ..support.diagnostics import Diagnostic, Location, UserError
+from ..support.spelling import Hints
 from .lexer import Token, tokenize, unquote
 from .resource_files import ResourceFolder
 from .resources import read_section, section_start
@@ -15,6 +16,7 @@ MAX_DEPTH = 96
 
 
 _MOST, _DIGITS = 1 << 63, 40
+_ANGLES = ("<", ">")
 
 
 class Cursor(ABC):
@@ -31,6 +33,7 @@ class Cursor(ABC):
         self.token = self.tokens[0]
         self.kind = self.token.kind
         self.depth: int = 0
+        self.hints = Hints()
 
     @abstractmethod
     def place(self, offset: int) -> Location:
@@ -110,18 +113,21 @@ class Cursor(ABC):
         text = self.take("symbol", "a symbol @name").text[1:]
         return unquote(text) if text.startswith('"') else text
 
-    def angle_body(self) -> str:
-        """The characters of a balanced `<...>` if one follows, else ''."""
+    def skip_angles(self) -> bool:
+        """Moves past a balanced `<...>` if one is here."""
         if self.kind != "<":
-            return ""
+            return False
         start, open_angles = self.token.start, 0
         while True:
             token = self.advance()
             if token.kind == "end":
                 raise self.error_at("'<' is not closed", start)
-            open_angles += (token.kind == "<") - (token.kind == ">")
+            if token.kind in _ANGLES and not self.text.startswith(
+                "=", token.start + 1
+            ):  # `<=` and `>=` compare
+                open_angles += 1 if token.kind == "<" else -1
             if open_angles == 0:
-                return self.text[start : token.start + 1]
+                return True
 
 
 def shortened(text: str) -> str:

@@ -30,8 +30,9 @@ _PARTS = rf"""
   | (?P<alias>[\#!][A-Za-z_][\w$.]*)                     # #ng.axes, !tile.token
   | (?P<punctuation>->|::|[()\[\]{{}}<>,:=?*+\-/|;])
     """
-#: A whole shaped type is one token, so that a type met again is looked up, not read again.
-_SHAPED = r"""(?P<shaped>\b(?:tensor|vector|memref)<[^<>"\n]*(?:<[^<>"\n]*>[^<>"\n]*)?>) | """
+#: A whole shaped type is one token, so that a type met again is looked up, not read again; unless it holds an arrow.
+_WITHIN = r"""[^<>"\n\-]*+(?:-(?!>)[^<>"\n\-]*+)*+"""
+_SHAPED = rf"""(?P<shaped>\b(?:tensor|vector|memref)<{_WITHIN}(?:<{_WITHIN}>{_WITHIN})?>) | """
 _TOKEN = re.compile(f"{_SPACE}(?:{_SHAPED}{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 _PART = re.compile(f"{_SPACE}(?:{_PARTS}|(?P<end>\\Z))", re.VERBOSE)
 

@@ -6,12 +6,11 @@ The parser is given its words (op classes by name); it knows no dialect itself. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Diagnostic, Location, UserError
-from ..support.spelling import did_you_mean
 from .attributes import ArrayAttr, Attribute, DictAttr, StringAttr, TypeAttr
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, op_name
 from .cursor import shortened
@@ -19,11 +18,14 @@ from .definition import AttributeField, OpDefinition
 from .lexer import unquote
 from .recovery import SHORT_NAMES, RecoveringParser
 from .resource_files import ResourceFolder
+from .type_parser import KEEP
 from .types import FunctionType, Type
 
 Words = Mapping[str, type[Op]]
-#: So many different unknown ops get a hint.
-_HINTS = 20
+
+
+#: What to say of an op that is not ours, by its name, or ''.
+Advice = Callable[[str], str]
 
 
 def parse(
@@ -33,16 +35,19 @@ def parse(
     file: str = "<text>",
     unregistered: bool = False,
     first_line: int = 1,
+    advice: Advice = lambda name: "",
     resources: ResourceFolder | None = None,
 ) -> ModuleOp:
     """The module that `text` spells. Ops at top level need no `module { }` around them.
 
     Raises UserError (file:line:col) on any text that is not a module of known ops; with `unregistered`,
-    ops of unknown dialects are kept when they are in generic form. The result is not verified. `text` may be a
-    part of a file, from `first_line` on. Files with constants are looked for in `resources`.
+    ops of unknown dialects are kept when they are in generic form, and what else of MLIR we do not know by its
+    spelling. The result is not verified. `text` may be a part of a file, from `first_line` on. Files with constants
+    are looked for in `resources`.
     """
+    folder = resources or ResourceFolder()
     with collecting_rarely():
-        return _Parser(text, words, file, unregistered, first_line, resources or ResourceFolder()).module()
+        return _Parser(text, words, file, unregistered, first_line, advice, folder).module()
 
 
 class _Parser(RecoveringParser):
@@ -53,13 +58,17 @@ class _Parser(RecoveringParser):
         file: str,
         unregistered: bool,
         first_line: int,
+        advice: Advice,
         resources: ResourceFolder,
     ):
-        super().__init__(text, file, first_line, resources)
+        super().__init__(text, file, first_line, unregistered, resources)
         self.words = words
-        self.unregistered = unregistered
-        self.hints: dict[str, str] = {}
+        self.advice = advice
+        self.known_hints: dict[str, str] = {}  # unknown op -> what to say of it
         self.placed_later: list[tuple[Op, str]] = []
+
+    def is_loaded(self, dialect: str) -> bool:
+        return any(name.startswith(dialect + ".") for name in self.words)
 
     # -- modules, regions, blocks ------------------------------------------------------------------------
 
@@ -273,10 +282,22 @@ class _Parser(RecoveringParser):
             return ModuleOp
         if generic and self.unregistered:
             return UnregisteredOp
-        hint = self.hints.get(name)
+        hint = self.known_hints.get(name)
         if hint is None:
-            hint = self.hints[name] = did_you_mean(name, self.words) if len(self.hints) < _HINTS else ""
+            hint = self.known_hints[name] = self.hint_for(name)
         raise self.error_at(f"unknown op '{shortened(name)}'", start, hint, len(name))
+
+    def hint_for(self, name: str) -> str:
+        """What to do about an op that is not ours."""
+        if given := self.advice(name):
+            return given
+        dialect, dot, short = name.rpartition(".")
+        if dot and self.is_loaded(dialect):
+            return self.hints.did_you_mean(name, self.words)
+        ours = next((word for word in self.words if word.rpartition(".")[2] == short), "")
+        if ours or not dot:
+            return f"did you mean {ours}?" if ours else self.hints.did_you_mean(name, self.words)
+        return f'write it in generic form, "{shortened(name)}"(...)' if self.unregistered else KEEP
 
     def resolve(self, names: list[tuple[str, int]], types: Sequence[Type], start: int) -> list[Value]:
         if len(names) != len(types):

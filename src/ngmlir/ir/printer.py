@@ -12,6 +12,7 @@ from .attributes import (
     Attribute,
     DenseArrayAttr,
     DictAttr,
+    OpaqueAttr,
     StringAttr,
     TypeAttr,
     dictionary_text,
@@ -213,6 +214,8 @@ class _Printer:
                 return f"[{', '.join(map(str, attribute.values))}]"
             case ElementsAttr():
                 return self.literal(attribute)
+            case OpaqueAttr():
+                return attribute.text
             case StringAttr() if attribute.value.isidentifier():
                 return attribute.value
             case _:

@@ -23,12 +23,12 @@ SHORT_NAMES = {"module": "builtin.module", "return": "func.return", "call": "fun
 class RecoveringParser(AttributeParser):
     """An attribute parser that collects errors; `names` knows what the text defines."""
 
-    def __init__(self, text: str, file: str, first_line: int, resources: ResourceFolder):
+    def __init__(self, text: str, file: str, first_line: int, unregistered: bool, resources: ResourceFolder):
         self.first_line = first_line
         self.newlines = [found.start() for found in re.finditer("\n", text)]
-        super().__init__(text, file, resources)
+        super().__init__(text, file, unregistered, resources)
         self.errors: list[Diagnostic] = []
-        self.names = Scopes(self.complain)
+        self.names = Scopes(self.complain, self.hints)
         self.ended = False  # an error at the end of the text was noted: those that follow from it are not
 
     def place(self, offset: int) -> Location:
@@ -71,6 +71,8 @@ class RecoveringParser(AttributeParser):
         token, before, after = self.tokens[self.at], self.tokens[self.at - 1], self.tokens[self.at + 1]
         if token.kind == "value":
             looks = after.kind in ("=", ":")
+        elif token.kind == "alias":
+            looks = after.kind == "="
         elif token.kind == "bare":
             looks = "." in token.text or token.text in SHORT_NAMES
         else:
@@ -80,4 +82,4 @@ class RecoveringParser(AttributeParser):
 
 _NAMES = frozenset({"value", "label"})
 _ENDS = frozenset({"}", "label"})
-_BEGINNINGS = frozenset({"value", "bare", "string"})
+_BEGINNINGS = frozenset({"value", "bare", "string", "alias"})

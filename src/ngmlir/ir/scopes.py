@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Protocol
 
-from ..support.spelling import did_you_mean
+from ..support.spelling import Hints
 from .core import Block, Op, Value
 from .types import Type
-
-#: Hints look through names; a text with more mistakes than this has other worries.
-_HINTS = 20
 
 
 class Complain(Protocol):
@@ -53,12 +49,12 @@ class _Later:
 class Scopes:
     """Regions from the outermost to the one that is being read."""
 
-    def __init__(self, complain: Complain):
+    def __init__(self, complain: Complain, hints: Hints):
         self.complain = complain
+        self.hints = hints
         self.scopes: list[_Scope] = [_Scope(True)]
         self.later: list[_Later] = [_Later()]
         self.used_early = False
-        self.hints = 0
 
     # -- regions -----------------------------------------------------------------------------------------
 
@@ -161,7 +157,4 @@ class Scopes:
 
     def closest(self, name: str) -> str:
         """A hint with the visible name that looks most like this one, the last ones first."""
-        self.hints += 1
-        if self.hints > _HINTS:
-            return ""
-        return did_you_mean(name, islice((n for s in self.enclosing() for n in reversed(s.values)), 1000))
+        return self.hints.did_you_mean(name, (n for s in self.enclosing() for n in reversed(s.values)))

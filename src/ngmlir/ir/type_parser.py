@@ -6,14 +6,14 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 
-from ..support.diagnostics import Location
+from ..support.diagnostics import Location, UserError
 from .attributes import Attribute, AxesAttr
-from .cursor import Cursor
+from .cursor import Cursor, shortened
 from .lexer import Token, tokenize_type
 from .resource_files import ResourceFolder
 from .types import (
     DYNAMIC,
-    DialectType,
+    OpaqueType,
     FloatType,
     FunctionType,
     IndexType,
@@ -25,12 +25,14 @@ from .types import (
     Type,
     VectorType,
 )
+from .types import token as token_type
 
 _INTEGER_TYPE = re.compile(r"(u|s)?i([1-9][0-9]{0,7})\Z")
 _FLOAT_TYPE = re.compile(r"(?:bf16|tf32|f(?:16|32|64|80|128)|f[468]E\w+)\Z")
-_WORD = re.compile(r"\w+")
-_DIMENSION = re.compile(r"\s*(\?|[0-9]+)\s*x")
+_UNRANKED = re.compile(r"\s*\*\s*x")
+_DIMENSION = re.compile(r"\s*(\?|[0-9]+|\[[0-9]+\])\s*x")
 _SHAPED = ("tensor", "vector", "memref")
+_COMPOSED = ("complex", "tuple")
 #: MLIR counts elements in 64 bits; a shape that overflows it can be no array of ours.
 _MAX_ELEMENTS = 1 << 62
 _MAX_RANK = 64
@@ -39,12 +41,19 @@ _MAX_RANK = 64
 _EXPANSION, _EXPANSION_FACTOR = 1 << 24, 16
 
 
-class TypeParser(Cursor):
-    """A cursor that reads types. Equal spellings are read once."""
+#: What helps where a text holds more of MLIR than we do.
+KEEP = "ngopt --allow-unregistered-dialect keeps what it does not know as it is"
 
-    def __init__(self, text: str, file: str, resources: ResourceFolder):
+
+class TypeParser(Cursor):
+    """A cursor that reads types. Equal spellings are read once. With `unregistered`, types and attributes that we do
+    not know are kept by their spelling."""
+
+    def __init__(self, text: str, file: str, unregistered: bool, resources: ResourceFolder):
         super().__init__(text, file, resources)
+        self.unregistered = unregistered
         self.aliases: dict[str, Type | Attribute | Location] = {}
+        self.lost_aliases: set[str] = set()  # those whose definition could not be read
         self.unknown_alias = ""  # the last one that stood for a location and is not defined yet
         self.alias_weights: dict[str, int] = {}
         self.expanded = 0
@@ -54,6 +63,10 @@ class TypeParser(Cursor):
     @abstractmethod
     def attribute(self) -> Attribute:
         """Any attribute: the encoding of a tensor is one."""
+
+    @abstractmethod
+    def is_loaded(self, dialect: str) -> bool:
+        """Whether a dialect is one of ours, so that nothing in it is unknown."""
 
     def type(self) -> Type:
         token = self.token
@@ -69,6 +82,8 @@ class TypeParser(Cursor):
         if token.kind == "bare":
             if token.text in _SHAPED:
                 return self.shaped_type(token)
+            if token.text in _COMPOSED:
+                return self.composed_type(token)
             found = self.scalar_type(token.text)
             if found is not None:
                 self.advance()
@@ -114,28 +129,28 @@ class TypeParser(Cursor):
         self.deeper()
         self.advance()
         self.expect("<")
-        shape, offset = self.dimensions(self.tokens[self.at - 1].start + 1)
+        shape, odd, offset = self.dimensions(self.tokens[self.at - 1].start + 1)
         while self.tokens[self.at].start < offset:
             self.at += 1
-        if (
-            self.tokens[self.at].start > offset
-            and not self.text[offset : self.tokens[self.at].start].isspace()
-        ):
-            # The element type is the tail of a token such as `x3xf32`.
+        within = self.tokens[self.at - 1]
+        if within.start + len(within.text) > offset:
+            # The element type begins at the tail of a token such as `x3xf32`, which is cut off.
             self.at -= 1
-            element = self.element_at(offset)
-        else:
-            self.sync()
-            element = self.type()
+            self.tokens[self.at] = Token("bare", self.text[offset : within.start + len(within.text)], offset)
         self.sync()
+        element = self.type()
         self.depth -= 1
-        return self.finish_shaped(token, shape, element)
+        return self.finish_shaped(token, shape, odd, element)
 
-    def dimensions(self, offset: int) -> tuple[tuple[int, ...], int]:
+    def dimensions(self, offset: int) -> tuple[tuple[int, ...], str, int]:
+        """The sizes; how they are spelled where they are none of ours (`*x`, `[4]x`); and where the element type is."""
+        if found := _UNRANKED.match(self.text, offset):
+            return (), "*x", found.end()
         shape: list[int] = []
-        elements = 1
+        elements, ours, start = 1, True, offset
         while found := _DIMENSION.match(self.text, offset):
-            size = DYNAMIC if found[1] == "?" else int(found[1][:20])
+            size = DYNAMIC if found[1] == "?" else int(found[1].strip("[]")[:20])
+            ours = ours and found[1][0] != "["
             elements *= max(1, size)
             if elements > _MAX_ELEMENTS:
                 raise self.error_at("the shape has more elements than can be counted", offset)
@@ -143,23 +158,17 @@ class TypeParser(Cursor):
                 raise self.error_at(f"more than {_MAX_RANK} dimensions", offset)
             shape.append(size)
             offset = found.end()
+        odd = "" if ours else "".join(self.text[start:offset].split())
         while offset < len(self.text) and self.text[offset].isspace():
             offset += 1
-        return tuple(shape), offset
+        return tuple(shape), odd, offset
 
-    def element_at(self, offset: int) -> Type:
-        """The element type that starts inside the current token."""
-        found = _WORD.match(self.text, offset)
-        element = self.scalar_type(found[0]) if found else None
-        if element is None or found is None:
-            raise self.error_at("expected an element type", offset)
-        while self.tokens[self.at].start < found.end():
-            self.at += 1
-        return element
-
-    def finish_shaped(self, token: Token, shape: tuple[int, ...], element: Type) -> Type:
-        if isinstance(element, (ShapedType, FunctionType)):
+    def finish_shaped(self, token: Token, shape: tuple[int, ...], odd: str, element: Type) -> Type:
+        if isinstance(element, (TensorType, FunctionType)):
             raise self.error_at(f"{element} cannot be an element", token.start)
+        if odd or isinstance(element, (ShapedType, OpaqueType)):
+            sizes = odd or "".join("?x" if d == DYNAMIC else f"{d}x" for d in shape)
+            return self.opaque_shaped(token, f"{sizes}{element}", [])
         if token.text == "tensor":
             encoding = self.attribute() if self.accept(",") else None
             self.expect(">")
@@ -177,14 +186,54 @@ class TypeParser(Cursor):
         while self.accept(","):
             if self.accept_word("strided"):
                 strides, base = self.strided_layout()
-            else:
+            elif self.kind == "integer":
                 space = self.integer()
                 if self.accept(":"):
                     self.type()
+            else:
+                known = MemRefType(shape, element, strides, base, space).text
+                text = known.removeprefix("memref<").removesuffix(">")
+                return self.opaque_shaped(token, text, [self.detail()])
         self.expect(">")
         if strides is not None and len(strides) != len(shape):
             raise self.error_at(f"{len(shape)} dimensions but {len(strides)} strides", token.start)
         return MemRefType(shape, element, strides, base, space)
+
+    def opaque_shaped(self, token: Token, text: str, details: list[str]) -> Type:
+        """A tensor, vector or buffer that is none of ours, after `text` and `details` of it were read."""
+        while self.accept(","):
+            details.append(self.detail())
+        self.expect(">")
+        return self.opaque_type(f"{token.text}<{', '.join([text, *details])}>", token.start)
+
+    def detail(self) -> str:
+        """An attribute inside a shaped type; a memory space that is a number has no type."""
+        if self.kind == "integer" and self.tokens[self.at + 1].kind != ":":
+            return self.advance().text
+        return self.attribute().text
+
+    def composed_type(self, token: Token) -> Type:
+        """`complex<f32>`, `tuple<f32, tensor<4xf32>>`."""
+        self.deeper()
+        self.advance()
+        self.expect("<")
+        parts: list[str] = []
+        while self.kind != ">":
+            parts.append(self.type().text)
+            if not self.accept(","):
+                break
+        self.expect(">")
+        self.depth -= 1
+        return self.opaque_type(f"{token.text}<{', '.join(parts)}>", token.start)
+
+    def opaque_type(self, text: str, start: int) -> Type:
+        self.keep(f"{shortened(text)} is no type", start)
+        return OpaqueType(text)
+
+    def keep(self, what: str, start: int) -> None:
+        """UserError unless what we do not know is kept."""
+        if not self.unregistered:
+            raise self.error_at(f"{what} that ngmlir knows", start, KEEP)
 
     def strided_layout(self) -> tuple[tuple[int, ...], int]:
         self.expect("<")
@@ -227,9 +276,45 @@ class TypeParser(Cursor):
         if isinstance(alias, Type):
             self.expand(token)
             return alias
-        if "." not in token.text:
-            raise self.error_at(f"type alias {token.text} is not defined", token.start)
-        return DialectType(token.text + self.angle_body())
+        if token.text == token_type.text:
+            return token_type
+        return self.opaque_type(self.foreign(token, "type"), token.start)
+
+    def foreign(self, token: Token, what: str) -> str:
+        """The spelling of a type or attribute of a dialect that is not loaded, of which `token` is the name."""
+        dialect, dot, _ = token.text[1:].partition(".")
+        if not dot and self.kind != "<":
+            if token.text in self.lost_aliases:
+                raise UserError(())  # what is wrong was said where it is defined
+            known = (name for name in self.aliases if name[0] == token.text[0])
+            near = self.hints.did_you_mean(token.text, known)
+            raise self.error_at(f"{what} alias {token.text} is not defined", token.start, near)
+        if self.is_loaded(dialect):
+            near = self.hints.did_you_mean(token.text, [token_type.text, "#ng.axes"])
+            raise self.error_at(f"dialect '{dialect}' has no {what} {token.text}", token.start, near)
+        return token.text + self.angle_body()
+
+    def angle_body(self) -> str:
+        """The characters of a balanced `<...>` if one follows, else ''; with what aliases in it stand for."""
+        first = self.at
+        return self.spelled(first, self.at) if self.skip_angles() else ""
+
+    def spelled(self, first: int, last: int) -> str:
+        """The text from token number `first` up to number `last`, with what aliases in it stand for."""
+        parts: list[str] = []
+        at = self.tokens[first].start
+        for token in self.tokens[first:last]:
+            made = ""
+            if token.kind == "alias" and token.text in self.aliases:
+                self.expand(token)
+                made = str(self.aliases[token.text])
+            elif token.kind == "shaped" and ("#" in token.text or "!" in token.text):
+                made = self.inside_token(token).text
+            if made:
+                parts += [self.text[at : token.start], made]
+                at = token.start + len(token.text)
+        end = self.tokens[last - 1]
+        return "".join(parts) + self.text[at : end.start + len(end.text)]
 
     def expand(self, token: Token) -> None:
         """Counts what an alias stands for."""

@@ -171,8 +171,9 @@ class FunctionType(Type):
         self.text = f"({', '.join(map(str, inputs))}) -> {out}"
 
 
-class DialectType(Type):
-    """A type of a dialect, `!tile.token`; `text` is the whole spelling."""
+class OpaqueType(Type):
+    """A type of which only the spelling is known: `!tile.token`, and with `--allow-unregistered-dialect` those of other
+    dialects and those of MLIR's that nothing here computes with, such as `complex<f32>` and `tensor<*xf32>`."""
 
     __slots__ = ()
 
@@ -185,7 +186,7 @@ ui8, ui16, ui32, ui64 = (IntegerType(w, "u") for w in (8, 16, 32, 64))
 f16, bf16, f32, f64 = (FloatType(n) for n in ("f16", "bf16", "f32", "f64"))
 index = IndexType()
 none = NoneType()
-token = DialectType("!tile.token")
+token = OpaqueType("!tile.token")
 
 
 def element_type(type: Type) -> Type:

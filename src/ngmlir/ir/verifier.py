@@ -23,10 +23,9 @@ what depends on an isolated op alone is checked once per op. So verifying after 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 from ..support.diagnostics import Diagnostic, UserError
-from ..support.spelling import did_you_mean
+from ..support.spelling import Hints, did_you_mean
 from .attributes import (
     ArrayAttr,
     Attribute,
@@ -63,22 +62,14 @@ def check(module: Op, after: str = "") -> None:
         raise UserError(found)
 
 
-_HINTS = 20
-
-
 class _Verifier:
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
         self.symbols: list[dict[str, Op]] = []
-        self.hints = 0
+        self.hints = Hints()
 
     def say(self, op: Op, message: str, hint: str = "") -> None:
         self.found.append(Diagnostic(f"'{op_name(op)}' {message}", op.location, hint=hint))
-
-    def hint(self) -> bool:
-        """Whether there is time to look for a hint: a module with many mistakes gets some."""
-        self.hints += 1
-        return self.hints <= _HINTS
 
     def isolated(self, op: Op) -> None:
         """An op that sees nothing of its surroundings, with all that is below it."""
@@ -233,7 +224,7 @@ class _Verifier:
             return
         if target is None:
             known = (f"@{n}" for t in reversed(self.symbols) for n in t)
-            near = did_you_mean(f"@{name}", islice(known, 1000)) if self.hint() else ""
+            near = self.hints.did_you_mean(f"@{name}", known)
             self.say(op, f"calls @{name}, which is not defined in this module", near)
             return
         if op_name(op).partition(".")[0] != op_name(target).partition(".")[0]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..decl.neighbour_text import neighbours
 from ..ir.core import Module, ModuleOp, Op
 from ..ir.parser import parse
 from ..ir.printer import to_text
@@ -32,8 +33,24 @@ def from_text(
     `text` may be a part of a file, from `first_line` on. Constants that lie in files are mapped from below the folder
     `resources`; without one, text that names files is refused."""
     folder = ResourceFolder(None if resources is None else Path(resources))
-    module = parse(text, WORDS, file=file, unregistered=unregistered, first_line=first_line, resources=folder)
+    module = parse(
+        text,
+        WORDS,
+        file=file,
+        unregistered=unregistered,
+        first_line=first_line,
+        advice=_advice,
+        resources=folder,
+    )
     if verify:
         check(module)
         check_accesses(module)
     return module
+
+
+def _advice(name: str) -> str:
+    """What does here what an op of another dialect does; `matmul` may be that of any."""
+    known = neighbours()
+    if "." not in name:
+        name = next((theirs for theirs in known if theirs.rpartition(".")[2] == name), name)
+    return known.get(name, "")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..ir.attributes import ArrayAttr, Attribute, DenseArrayAttr, IntegerAttr, TypeAttr
-from ..ir.core import Module, Op, Value
-from ..ir.definition import ELEMENTS
+from ..ir.core import Module, Op, Value, op_name
+from ..ir.definition import CONTAINERS, ELEMENTS
 from ..ir.elements import ElementsAttr
 from ..ir.types import FunctionType, MemRefType, TensorType, Type, i8, i64
 from ..support.diagnostics import Diagnostic
@@ -96,7 +96,7 @@ def _kernels(function: Op) -> Iterator[Diagnostic]:
     for op in function.walk():
         yield from _on_values(op)
         if op is not function and op.name not in KEPT:
-            yield Diagnostic(f"'{op.name}' is in no kernel", op.location)
+            yield Diagnostic(f"'{op_name(op)}' is in no kernel", op.location)
         yield from homeless(op)
     yield from _nameless(function)
 
@@ -106,24 +106,27 @@ def homeless(op: Op) -> Iterator[Diagnostic]:
     for value in _values(op):
         type = value.type
         if not isinstance(type, TensorType):
-            message = f"'{op.name}' holds {type}, but functions that are compiled hold tensors"
-            yield Diagnostic(message, op.location, hint="tensor<f32> is a tensor of one number")
+            message = f"'{op_name(op)}' holds {type}, but functions that are compiled hold tensors"
+            hint = f"tensor<{type}> is a tensor of one number" if CONTAINERS["scalar"](type) else ""
+            yield Diagnostic(message, op.location, hint=hint)
         elif not type.static:
-            yield Diagnostic(f"'{op.name}' holds {type}, whose size is not known", op.location)
+            yield Diagnostic(f"'{op_name(op)}' holds {type}, whose size is not known", op.location)
         elif not ELEMENTS["element"](type.element):
-            yield Diagnostic(f"'{op.name}' holds {type}: nothing computes with {type.element}", op.location)
+            yield Diagnostic(
+                f"'{op_name(op)}' holds {type}: nothing computes with {type.element}", op.location
+            )
 
 
 def _on_values(op: Op) -> Iterator[Diagnostic]:
     if any(isinstance(v.type, MemRefType) for v in _values(op)):
-        yield Diagnostic(f"'{op.name}' works on memory before memory is planned", op.location)
+        yield Diagnostic(f"'{op_name(op)}' works on memory before memory is planned", op.location)
 
 
 def _nameless(function: Op) -> Iterator[Diagnostic]:
     for op in function.walk():
         named = next((v.type for v in _values(op) if isinstance(v.type, TensorType) and v.type.axes), None)
         if named is not None:
-            yield Diagnostic(f"'{op.name}' has axis names: {named}", op.location)
+            yield Diagnostic(f"'{op_name(op)}' has axis names: {named}", op.location)
 
 
 _RULES: dict[Stage, Callable[[Op], Iterator[Diagnostic]]] = {
@@ -183,7 +186,7 @@ def _plan_violations(function: Op) -> Iterator[Diagnostic]:
         yield Diagnostic(f"@{function.symbol}: {text}", function.location)
     for op in function.walk():
         if op is not function and any(isinstance(v.type, TensorType) for v in _values(op)):
-            yield Diagnostic(f"'{op.name}' makes a tensor, but the memory is planned", op.location)
+            yield Diagnostic(f"'{op_name(op)}' makes a tensor, but the memory is planned", op.location)
 
 
 def _interface_violations(function: Op) -> Iterator[str]:

@@ -6,9 +6,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from itertools import islice
+from os.path import commonprefix
 
 #: Comparing two words takes the product of their lengths, so long words and many candidates get no hint.
 _LONGEST, _CANDIDATES = 64, 1000
+#: A text with more mistakes than this has other worries.
+_HINTS = 20
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -16,10 +19,30 @@ def nearest(word: str, known: Iterable[str]) -> str:
     if len(word) > _LONGEST:
         return ""
     candidates = [k for k in islice(known, _CANDIDATES) if len(k) <= _LONGEST]
-    return next(iter(difflib.get_close_matches(word, candidates, 1)), "")
+    near = difflib.get_close_matches(word, candidates, 4)
+    # Of those that look alike as much, the one that begins alike.
+    return max(near, key=lambda k: (_likeness(word, k), len(commonprefix([word, k]))), default="")
+
+
+def _likeness(word: str, known: str) -> float:
+    return difflib.SequenceMatcher(None, known, word).ratio()
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
     """A hint with the known word that looks most like `word`; `otherwise` where none does."""
     near = nearest(word, known)
     return f"did you mean {near}?" if near else otherwise
+
+
+class Hints:
+    """The hints about one text or program: its first mistakes get them."""
+
+    def __init__(self) -> None:
+        self.left = _HINTS
+
+    def did_you_mean(self, word: str, known: Iterable[str], otherwise: str = "") -> str:
+        """As the function of this name, some times; then always `otherwise`."""
+        if self.left == 0:
+            return otherwise
+        self.left -= 1
+        return did_you_mean(word, known, otherwise)

@@ -161,7 +161,7 @@ def _flags() -> Flags:
     add(
         "--allow-unregistered-dialect",
         action="store_true",
-        help="keep ops of unknown dialects, in generic form",
+        help="keep ops (in generic form), types and attributes that ngmlir does not know",
     )
     add("--print-op-generic", action="store_true", help='print "dialect.op"(...) as every MLIR tool reads it')
     add("--print-locations", action="store_true", help="print loc(...) after every op")
