@@ -12,7 +12,7 @@ from examples import OPS, wrapped
 from ngmlir.decl.generate import generated
 from ngmlir.ir.core import Op
 from ngmlir.ir.literals import dtype_of
-from ngmlir.ir.types import OpaqueType, FunctionType, Type, shape_of
+from ngmlir.ir.types import FunctionType, OpaqueType, Type, shape_of
 from ngmlir.ops.decompositions import DECOMPOSITIONS
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.meaning import EFFECTS, MEANING

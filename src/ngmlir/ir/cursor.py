@@ -17,6 +17,7 @@ MAX_DEPTH = 96
 
 _MOST, _DIGITS = 1 << 63, 40
 _ANGLES = ("<", ">")
+_BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 class Cursor(ABC):
@@ -66,8 +67,19 @@ class Cursor(ABC):
 
     def expect(self, kind: str, message: str = "") -> Token:
         if self.kind != kind:
-            raise self.error(message or f"expected '{kind}'")
+            raise self.error(message or f"expected '{kind}'", self.opening(kind))
         return self.advance()
+
+    def opening(self, closing: str) -> tuple[Diagnostic, ...]:
+        """Where the bracket was opened that `closing` would close; () for what closes nothing."""
+        bracket = _BRACKETS.get(closing)
+        open_brackets = 0
+        for at in range(self.at - 1, -1, -1) if bracket else ():
+            token = self.tokens[at]
+            open_brackets += (token.kind == bracket) - (token.kind == closing)
+            if open_brackets > 0:
+                return (Diagnostic(f"'{bracket}' is opened here", self.place(token.start), "note"),)
+        return ()
 
     def expect_text(self, text: str) -> None:
         if self.token.text != text:
@@ -79,11 +91,12 @@ class Cursor(ABC):
             raise self.error(f"expected {what or f'a {kind}'}")
         return self.advance()
 
-    def error(self, message: str) -> UserError:
+    def error(self, message: str, notes: tuple[Diagnostic, ...] = ()) -> UserError:
         if self.kind == "end" and self.complaint:
             return self.error_at(self.complaint, self.token.start)
         found = "the end of the text" if self.kind == "end" else f"'{shortened(self.token.text)}'"
-        return self.error_at(f"{message}, found {found}", self.token.start, length=len(self.token.text))
+        message = f"{message}, found {found}"
+        return self.error_at(message, self.token.start, length=len(self.token.text), notes=notes)
 
     def error_at(
         self,

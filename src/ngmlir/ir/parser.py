@@ -7,7 +7,6 @@ The parser is given its words (op classes by name); it knows no dialect itself. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Diagnostic, Location, UserError
@@ -117,12 +116,13 @@ class _Parser(RecoveringParser):
             self.location()
 
     def unclosed(self, opened: int) -> UserError:
-        error = self.error("expected an op or '}'")
-        if self.complaint:
-            return error
-        (found,) = error.diagnostics
-        note = Diagnostic("the region is opened here", self.place(opened), "note")
-        return UserError(replace(found, notes=(note,)))
+        """A region that lacks its end; or one inside it does and took another's, which shows in how lines are indented."""
+        notes = [Diagnostic("the region is opened here", self.place(opened), "note")]
+        misfit = None if self.ended else self.misfit()
+        if misfit is not None and misfit != opened:
+            message = "or '}' is missing for this one: that which closes it is indented otherwise"
+            notes.append(Diagnostic(message, self.place(misfit), "note"))
+        return self.error("expected an op or '}'", tuple(notes))
 
     def block_with(self, arguments: Sequence[tuple[str, Type, int]], block: Block | None = None) -> Block:
         made = Block([t for _, t, _ in arguments], [_kept_name(n) for n, _, _ in arguments])
@@ -411,7 +411,9 @@ class _Parser(RecoveringParser):
             self.sync()
         regions: list[Region] = []
         isolated = "isolated" in definition.traits
-        for _ in definition.regions:
+        for name in definition.regions:
+            if self.kind != "{":
+                raise self.error(f"expected '{{' and the region '{name}' of {definition.name}")
             regions.append(self.region(isolated))
         values = self.resolve(names, types, start)
         _add_defaults(definition, attributes)

@@ -66,6 +66,23 @@ class RecoveringParser(AttributeParser):
         self.sync()
         self.names.lose(t.text.partition("#")[0] for t in tokens[start : self.at] if t.kind in _NAMES)
 
+    def misfit(self) -> int | None:
+        """Where the first `{` stands whose `}` begins a line that is indented otherwise than the line of the `{`."""
+        line = indent = -1
+        pairs: list[tuple[int, int]] = []
+        for token in self.tokens:
+            here = bisect_right(self.newlines, token.start)
+            begins = here != line
+            if begins:
+                line, indent = here, token.start - (self.newlines[here - 1] if here else -1)
+            if token.kind == "{":
+                pairs.append((token.start, indent))
+            elif token.kind == "}" and pairs:
+                start, wanted = pairs.pop()
+                if begins and indent != wanted:
+                    return start
+        return None
+
     def begins_op(self) -> bool:
         """Whether the token here is the first of its line and looks like the beginning of an op."""
         token, before, after = self.tokens[self.at], self.tokens[self.at - 1], self.tokens[self.at + 1]

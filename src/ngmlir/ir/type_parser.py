@@ -13,13 +13,13 @@ from .lexer import Token, tokenize_type
 from .resource_files import ResourceFolder
 from .types import (
     DYNAMIC,
-    OpaqueType,
     FloatType,
     FunctionType,
     IndexType,
     IntegerType,
     MemRefType,
     NoneType,
+    OpaqueType,
     ShapedType,
     TensorType,
     Type,

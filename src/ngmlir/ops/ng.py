@@ -2960,7 +2960,7 @@ class ScanOp(Op):
         rule=rules.scan,
         form=('$inputs',),
         doc='Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place.',
-        example='%s, %ys = ng.scan %a, %b {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> (tensor<3xf32>, tensor<5x3xf32>) {\n^bb0(%h: tensor<3xf32>, %x: tensor<3xf32>):\n  %n = ng.add %h, %x : tensor<3xf32>\n  ng.yield %n, %n : tensor<3xf32>\n}',
+        example='%s, %ys = ng.scan %a, %b {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> (tensor<3xf32>, tensor<5x3xf32>) {\n^bb0(%h: tensor<3xf32>, %x: tensor<3xf32>):\n  %n = ng.add %h, %x : tensor<3xf32>\n  ng.yield %n, %n : tensor<3xf32>, tensor<3xf32>\n}',
     )
 
     @property

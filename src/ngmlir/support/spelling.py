@@ -6,7 +6,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from itertools import islice
-from os.path import commonprefix
 
 #: Comparing two words takes the product of their lengths, so long words and many candidates get no hint.
 _LONGEST, _CANDIDATES = 64, 1000
@@ -21,11 +20,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
     candidates = [k for k in islice(known, _CANDIDATES) if len(k) <= _LONGEST]
     near = difflib.get_close_matches(word, candidates, 4)
     # Of those that look alike as much, the one that begins alike.
-    return max(near, key=lambda k: (_likeness(word, k), len(commonprefix([word, k]))), default="")
+    return max(near, key=lambda k: _likeness(word, k), default="")
 
 
-def _likeness(word: str, known: str) -> float:
-    return difflib.SequenceMatcher(None, known, word).ratio()
+def _likeness(word: str, known: str) -> tuple[float, int]:
+    alike = (i for i, (a, b) in enumerate(zip(word, known)) if a != b)
+    return difflib.SequenceMatcher(None, known, word).ratio(), next(alike, len(word))
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
