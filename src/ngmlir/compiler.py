@@ -29,7 +29,9 @@ from .runtime.cuda_sim import CudaSimDevice
 from .runtime.stored import artifact_of, bytes_of, header_of
 from .support.artifact import Artifact, Entry
 from .support.diagnostics import UserError
+from .support.machines import machines
 from .support.signature import Parameter
+from .support.spelling import did_you_mean
 from .support.target import Target
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
@@ -59,7 +61,11 @@ def resolve(target: Target | str) -> Target:
         return nvptx_target(f"sm_{major}{minor}{'a' if major >= 9 else ''}")
     if target == "cuda-sim":
         return nvptx_target()
-    return nvptx_target(target) if target.startswith("sm_") else cpu_target(target)
+    if target.startswith("sm_"):
+        return nvptx_target(target)
+    if target not in machines().named and (near := did_you_mean(target, TARGETS)):
+        raise UserError(f"there is no target '{target}'", hint=near)
+    return cpu_target(target)
 
 
 def pipeline_for(target: Target, *, checked: bool = False) -> Pipeline:
@@ -163,7 +169,8 @@ def compile_module(
     """
     if target not in TARGETS:
         raise UserError(
-            f"this machine cannot run programs for '{target}'", hint=f"choose {', '.join(TARGETS)}"
+            f"this machine cannot run programs for '{target}'",
+            hint=did_you_mean(target, TARGETS, f"choose {', '.join(TARGETS)}"),
         )
     artifact = compile_artifact(module, target, checked=checked)
     if target == "cpu":

@@ -54,7 +54,7 @@ def test_numbers_that_python_takes_for_equal_are_different() -> None:
         ("a: ng.add(x, 'zero') => x", "''zero'' is no pattern", "an op such as"),
         ("a: ng.add(x, -y) => x", "'-y' is no pattern", ""),
         ("a: x => x", "the pattern must be an op", ""),
-        ("a: ng.add(x, 0) => x assume nszz", "unknown word 'nszz' after 'assume'", "one of nsz"),
+        ("a: ng.add(x, 0) => x assume nszz", "unknown word 'nszz' after 'assume'", "did you mean nsz?"),
         ("a: ng.add(x, 0) => x when float bool", "'when' takes one kind", ""),
         ("a: ng.add(x, 0) => x assume", "'assume' says nothing", ""),
         ("a: ng.add(x, 0) => x when float when float", "'when' stands twice", ""),

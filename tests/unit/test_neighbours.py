@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ngmlir.decl.neighbour_text import neighbours, read_neighbours
+from ngmlir.decl.neighbour_text import op_neighbours, pass_neighbours, read_neighbours
+from ngmlir.decl.pipeline_text import named_pipelines, step_names
 from ngmlir.ops.words import WORDS, from_text
+from ngmlir.passes.registry import PASSES
 from ngmlir.support.diagnostics import UserError
 from ngmlir.support.home import folder
 from ngmlir.support.spelling import nearest
@@ -19,18 +21,20 @@ MLIR_OPT = next(iter(sorted(Path("/usr/lib").glob("llvm-*/bin/mlir-opt"))), None
 
 def test_every_name_of_ours_is_an_op() -> None:
     found = read_neighbours(folder("dialects") / "neighbours", WORDS)
-    assert found == neighbours() and len(found) > 150
+    assert found == op_neighbours() and len(found) > 150
+    assert read_neighbours(folder("lowering") / "neighbours", PASSES) == pass_neighbours()
+    assert all(set(step_names(each.steps)) <= set(PASSES) for each in named_pipelines().entries)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ng.dott = linalg.matmul", "unknown op 'ng.dott'"),
+        ("ng.dott = linalg.matmul", "there is no 'ng.dott' here"),
         ("ng.dot = ng.add", "'ng.add' has a meaning already"),
         ("ng.dot = a.b a.b", "'a.b' has a meaning already"),
-        ('"ng.nothing does it" = a.b', "unknown op 'ng.nothing'"),
-        ("ng.dot linalg.matmul", "expected: op = other.op"),
-        ("ng.dot =", "expected: op = other.op"),
+        ('"ng.nothing does it" = a.b', "there is no 'ng.nothing' here"),
+        ("ng.dot linalg.matmul", "expected: ours = theirs"),
+        ("ng.dot =", "expected: ours = theirs"),
     ],
 )
 def test_what_the_table_refuses(tmp_path: Path, text: str, message: str) -> None:
@@ -56,7 +60,7 @@ def test_names_of_mlir_are_those_that_it_has() -> None:
         "gpu",
         "bufferization",
     )
-    names = [name for name in neighbours() if name.partition(".")[0] in dialects]
+    names = [name for name in op_neighbours() if name.partition(".")[0] in dialects]
     # Some came and went between versions of MLIR.
     names = [name for name in names if name not in ("tosa.reduce_product", "tosa.reduce_prod")]
     text = "\n// -----\n".join(f'"{name}"() : () -> ()' for name in names)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from ..support.diagnostics import Location
+from ..support.spelling import did_you_mean
 from .lines import complaint, entries
 
 #: What a rule may take for granted; lowering/README.md says what each means.
@@ -136,7 +136,8 @@ def _words(
         raise complaint(f"'{clause}' says nothing", where, f"one of {', '.join(known)}")
     for word in words:
         if word not in known:
-            raise complaint(f"unknown word '{word}' after '{clause}'", where, f"one of {', '.join(known)}")
+            hint = did_you_mean(word, known, f"one of {', '.join(known)}")
+            raise complaint(f"unknown word '{word}' after '{clause}'", where, hint)
     return words
 
 
@@ -172,7 +173,6 @@ def _pattern(node: ast.expr, where: Location, operands: Mapping[str, int]) -> Pa
 
 def _check_op(name: str, count: int, where: Location, operands: Mapping[str, int]) -> None:
     if name not in operands:
-        near = difflib.get_close_matches(name, operands, 1)
-        raise complaint(f"unknown op '{name}'", where, f"did you mean {near[0]}?" if near else "")
+        raise complaint(f"unknown op '{name}'", where, did_you_mean(name, operands))
     if count != operands[name]:
         raise complaint(f"{name} takes {operands[name]} operands, not {count}", where)

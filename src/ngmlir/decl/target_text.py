@@ -9,7 +9,6 @@ as cpu                               everything that lowering/cpu.target says, u
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +19,7 @@ from ..ir.definition import ELEMENTS
 from ..ir.types import Type
 from ..support.diagnostics import Location
 from ..support.home import folder
+from ..support.spelling import did_you_mean
 from .lines import complaint, entries
 
 How = Literal["legal", "library", "refused"]
@@ -79,8 +79,7 @@ def read_target(path: Path, ops: Collection[str] | None = None) -> TargetText:
         entry = _entry(words, bool(colon and names.strip()), where)
         for op in names.split():
             if ops is not None and op not in ops:
-                near = difflib.get_close_matches(op, ops, 1)
-                raise complaint(f"unknown op '{op}'", where, f"did you mean {near[0]}?" if near else "")
+                raise complaint(f"unknown op '{op}'", where, did_you_mean(op, ops))
             # What stands further down in a file says more, so it decides.
             table[op] = (entry, *table.get(op, ()))
     return TargetText(path.stem, table)
@@ -104,8 +103,8 @@ def _entry(words: list[str], complete: bool, where: Location) -> Entry:
     elements = words[1:]
     for element in elements:
         if element not in ELEMENTS and element not in _TYPES:
-            near = difflib.get_close_matches(element, [*ELEMENTS, *_TYPES], 1)
-            raise complaint(f"unknown element '{element}'", where, f"did you mean {near[0]}?" if near else "")
+            hint = did_you_mean(element, [*ELEMENTS, *_TYPES])
+            raise complaint(f"unknown element '{element}'", where, hint)
     return Entry(how, tuple(elements), where)
 
 

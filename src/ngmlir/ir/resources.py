@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from ..support.diagnostics import Diagnostic, Location, UserError
+from ..support.spelling import did_you_mean
 from .attributes import quote
 from .elements import ElementsAttr
 from .lexer import unquote
@@ -199,6 +200,8 @@ def resource_of(resources: Mapping[str, memoryview], name: str) -> memoryview:
     raise UserError(
         Diagnostic(
             f"there is no resource '{name}'",
-            hint="resources stand behind the program, in {-# dialect_resources #-}",
+            hint=did_you_mean(
+                name, resources, "resources stand behind the program, in {-# dialect_resources #-}"
+            ),
         )
     )

@@ -69,7 +69,9 @@ class Scopes:
         if complete:
             for label, (block, start) in scope.blocks.items():
                 if block.label != "defined":
-                    self.complain(f"block {label} is used but not defined in this region", start)
+                    defined = (name for name, (b, _) in scope.blocks.items() if b.label == "defined")
+                    hint = self.hints.did_you_mean(label, defined)
+                    self.complain(f"block {label} is used but not defined in this region", start, hint)
         if scope.isolated:
             later = self.later.pop()
             later.settle()

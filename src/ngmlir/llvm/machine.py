@@ -26,6 +26,7 @@ import llvmlite.binding as llvm
 
 from ..support.diagnostics import Bug, UserError
 from ..support.machines import machines
+from ..support.spelling import did_you_mean
 from ..support.target import Target
 from . import child, native
 from .native import Form, Optimise
@@ -109,7 +110,8 @@ def cpu_target(name: str) -> Target:
     """A CPU to cross-compile for: one that `lowering/machines.toml` names, such as `x86-64-v3` or `aarch64`."""
     named = machines().named
     if name not in named:
-        raise UserError(f"there is no CPU target '{name}'", hint=f"choose one of {', '.join(named)}")
+        hint = did_you_mean(name, named, f"choose one of {', '.join(named)}")
+        raise UserError(f"there is no CPU target '{name}'", hint=hint)
     machine = named[name]
     return Target(name, machine.triple, machine.cpu, _added(machine.features))
 
@@ -141,7 +143,7 @@ def _host(level: str) -> Target:
     if level not in named:
         raise UserError(
             f"NGMLIR_CPU is '{level}', which is no machine",
-            hint=f"choose native or one of {', '.join(named)}",
+            hint=did_you_mean(level, ["native", *named], f"choose native or one of {', '.join(named)}"),
         )
     lesser = cpu_target(level)
     if lesser.architecture != native.architecture:

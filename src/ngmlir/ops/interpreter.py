@@ -15,6 +15,7 @@ from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import MemRefType, ShapedType, TensorType, Type, shape_of
 from ..support.arrays import UNMASK, is_masked
 from ..support.diagnostics import Bug, Limit, UserError
+from ..support.spelling import did_you_mean
 from . import ng
 from .builder import build_op
 from .fields import array_items, get_i64
@@ -36,7 +37,8 @@ def run(
     runner = _Runner(module, order, exact)
     function = runner.functions.get(entry)
     if function is None or not function.regions or not function.regions[0].blocks:
-        raise UserError(f"the module has no function @{entry} to run", module.location)
+        hint = did_you_mean(f"@{entry}", (f"@{name}" for name in runner.functions))
+        raise UserError(f"the module has no function @{entry} to run", module.location, hint=hint)
     types = [a.type for a in function.regions[0].block.args]
     with np.errstate(all="ignore"):
         if function.name == "tile.kernel":
@@ -133,7 +135,8 @@ class _Runner:
     def symbol(self, op: Op, name: str) -> Op:
         found = self.functions.get(name)
         if found is None:
-            raise UserError(f"{op.name} calls @{name}, which is not defined", op.location)
+            hint = did_you_mean(f"@{name}", (f"@{each}" for each in self.functions))
+            raise UserError(f"{op.name} calls @{name}, which is not defined", op.location, hint=hint)
         return found
 
     def isolated(self, block: Block, arguments: Sequence[Any]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..decl.neighbour_text import neighbours
+from ..decl.neighbour_text import op_neighbours
 from ..ir.core import Module, ModuleOp, Op
 from ..ir.parser import parse
 from ..ir.printer import to_text
@@ -50,7 +50,7 @@ def from_text(
 
 def _advice(name: str) -> str:
     """What does here what an op of another dialect does; `matmul` may be that of any."""
-    known = neighbours()
+    known = op_neighbours()
     if "." not in name:
         name = next((theirs for theirs in known if theirs.rpartition(".")[2] == name), name)
     return known.get(name, "")

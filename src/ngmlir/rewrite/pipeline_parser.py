@@ -7,6 +7,8 @@ have, and an order in which a pass could never get a program of the stage that i
 
 from __future__ import annotations
 
+from ..decl.neighbour_text import pass_neighbours
+from ..decl.pipeline_text import named_pipelines
 from ..support.diagnostics import Location, UserError
 from ..support.spelling import did_you_mean
 from .contracts import STAGES, Contract, Stage, contract_of
@@ -75,7 +77,8 @@ class _Reader:
 
     def step(self, name: str, anchor: str, start: int) -> Step:
         if name not in self.passes:
-            hint = did_you_mean(name, self.passes, "see --list-passes")
+            known = [*self.passes, *named_pipelines().names]
+            hint = pass_neighbours().get(name) or did_you_mean(name, known, "see --list-passes")
             raise self.error(f"unknown pass '{name}'", start, hint)
         function = self.passes[name]
         if anchor and contract_of(function).anchor != "function":

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from .diagnostics import UNKNOWN, Diagnostic, Location, UserError
 from .signature import Signature
+from .spelling import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class Artifact:
             return self.entries[0]
         wanted = "main" if name is None else name
         if wanted not in found:
-            known = ", ".join(f"@{each}" for each in found) or "none"
-            raise UserError(f"the program has no entry @{wanted}", hint=f"its entries: {known}")
+            known = [f"@{each}" for each in found]
+            hint = did_you_mean(f"@{wanted}", known, f"its entries: {', '.join(known[:20]) or 'none'}")
+            raise UserError(f"the program has no entry @{wanted}", hint=hint)
         return found[wanted]

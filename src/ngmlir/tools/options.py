@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..decl.neighbour_text import pass_neighbours
 from ..ir.cursor import shortened
 from ..ir.resource_files import ResourceWriter
 from ..rewrite.pipeline import Passes
 from ..support.diagnostics import SHOWN_ERRORS, UserError
+from ..support.spelling import did_you_mean
 from .shell import Flags, flags
 
 if TYPE_CHECKING:
@@ -82,7 +84,11 @@ class Options:
 def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
     """The options of a command line; UserError for one that ngopt does not know."""
     known = _flags()
-    found = known.read(_normalised(arguments, known.names(), passes), [f"--{name}" for name in passes])
+    found = known.read(
+        _normalised(arguments, known.names(), passes),
+        [f"--{name}" for name in passes],
+        {f"--{name}": hint for name, hint in pass_neighbours().items()},
+    )
     if len(found.input) > 1:
         raise UserError(
             f"too many inputs: {' '.join(found.input)}",
@@ -283,5 +289,7 @@ def _selected(everything: bool, names: str, passes: Passes) -> frozenset[str] | 
     chosen = frozenset(name.strip() for name in names.split(",") if name.strip())
     for name in chosen:
         if name not in passes:
-            raise UserError(f"unknown pass '{name}'", hint="see ngopt --list-passes")
+            raise UserError(
+                f"unknown pass '{name}'", hint=did_you_mean(name, passes, "see ngopt --list-passes")
+            )
     return chosen

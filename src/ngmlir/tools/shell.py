@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NoReturn
 
 from ..support.diagnostics import Bug, Location, NgmlirError, UserError
@@ -51,15 +52,19 @@ class Flags(argparse.ArgumentParser):
         """Every flag, as it is typed."""
         return list(self._option_string_actions)
 
-    def read(self, arguments: Sequence[str], other_names: Iterable[str] = ()) -> argparse.Namespace:
-        """The flags' values; `other_names` are flags that only the suggestion needs to know."""
+    def read(
+        self,
+        arguments: Sequence[str],
+        other_names: Iterable[str] = (),
+        advice: Mapping[str, str] = MappingProxyType({}),
+    ) -> argparse.Namespace:
+        """The flags' values; `other_names` are flags that only the suggestion needs to know, `advice` is what to say of
+        flags that other tools have."""
         found, unknown = self.parse_known_args(list(arguments))
         if unknown:
             flag = unknown[0].partition("=")[0]
-            raise UserError(
-                f"unknown flag '{flag}'",
-                hint=did_you_mean(flag, [*self.names(), *other_names], f"see {self.prog} --help"),
-            )
+            near = did_you_mean(flag, [*self.names(), *other_names], f"see {self.prog} --help")
+            raise UserError(f"unknown flag '{flag}'", hint=advice.get(flag, near))
         return found
 
 

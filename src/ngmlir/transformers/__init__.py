@@ -9,6 +9,7 @@ from typing import Any
 from ..op_graph.calls import listed, takes, takes_named
 from ..op_graph.errors import UnsupportedTransformerException, fail
 from ..op_graph.tensor import Tensor
+from ..support.spelling import did_you_mean
 from .storage import DeviceBufferStorage, DeviceTensor, UninitializedVariable
 from .transformer import DeviceComputation, Transformer
 
@@ -37,7 +38,7 @@ class TransformerFactory:
             fail(
                 UnsupportedTransformerException,
                 f"there is no transformer '{name}'",
-                f"one of {', '.join(transformer_choices())}",
+                did_you_mean(name, transformer_choices(), f"one of {', '.join(transformer_choices())}"),
             )
         takes_named(Transformer.transformers[name], arguments, f"the transformer '{name}'")
         self.name = name
