@@ -170,7 +170,7 @@ def compile_module(
     if target not in TARGETS:
         raise UserError(
             f"this machine cannot run programs for '{target}'",
-            hint=did_you_mean(target, TARGETS, f"choose {', '.join(TARGETS)}"),
+            hint=did_you_mean(str(target), TARGETS, f"choose {', '.join(TARGETS)}"),
         )
     artifact = compile_artifact(module, target, checked=checked)
     if target == "cpu":

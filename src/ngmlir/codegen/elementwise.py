@@ -15,6 +15,7 @@ from ..ir.types import f32 as F32
 from ..llvm.instructions import Instructions
 from ..llvm.types import OF_DTYPE, Value, constant, f32, from_bits, i32, with_element
 from ..llvm.types import Type as LlvmType
+from ..rewrite.advice import pass_for
 from ..support.diagnostics import Limit
 
 #: One op on LLVM values; `element` is the element type of the first operand (integers have a sign there).
@@ -52,7 +53,7 @@ def lower(b: Instructions, op: Op, operands: Sequence[Value]) -> Value:
     if name == "select":
         return b.select(*operands)
     if name not in _RULES:
-        raise Limit(f"{op.name} has no machine code of its own", op.location, hint="run expand-math first")
+        raise Limit(f"{op.name} has no machine code of its own", op.location, hint=pass_for(op))
     return apply(b, name, source, *operands)
 
 

@@ -11,9 +11,10 @@ from ..ir.core import Block, Module, Op, Value
 from ..ir.structure import structure
 from ..ir.types import TensorType, element_type, shape_of
 from ..ops.builder import Builder
+from ..rewrite.advice import pass_for
 from ..rewrite.contracts import contract
 from ..rewrite.stages import KEPT, homeless
-from ..support.diagnostics import Diagnostic, Limit
+from ..support.diagnostics import Limit
 from ..support.target import Target
 from .kernels.columns import columns_kernel
 from .kernels.dot import dot_kernel
@@ -112,7 +113,7 @@ class _Writer:
                 results = self.call(self.recipe(op), op, operands, b)
             else:
                 raise Limit(
-                    Diagnostic(f"{op.name} cannot be compiled for {self.target.name} yet", op.location)
+                    f"{op.name} cannot be compiled for {self.target.name} yet", op.location, hint=pass_for(op)
                 )
             for old, value in zip(op.results, results, strict=True):
                 mapping[old] = value

@@ -16,6 +16,7 @@ from ..ops.accesses import check_accesses
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug, Diagnostic, NgmlirError, UserError
 from ..support.target import Target
+from .advice import way_to
 from .contracts import STAGES, Stage, contract_of
 from .options import option_values
 from .stages import violations
@@ -79,7 +80,7 @@ class Pipeline:
             function = self.passes[step.name]
             contract = contract_of(function)
             if stage is None and contract.needs != STAGES:
-                stage = stage_of(module, step.name, contract.needs)
+                stage = stage_of(module, step.name, self.passes)
             try:
                 made = function(module, target, **options_of(function, step))
             except NgmlirError:
@@ -103,19 +104,22 @@ def options_of(function: Pass, step: Step) -> dict[str, Any]:
     return option_values(function, step.name, step.options)
 
 
-def stage_of(module: Module, name: str, needs: tuple[Stage, ...]) -> Stage:
-    """Which of the stages that pass `name` needs a module is in; UserError with what keeps it from the last of them."""
+def stage_of(module: Module, name: str, passes: Passes) -> Stage:
+    """Which of the stages that pass `name` needs a module is in; UserError with what keeps it from the last of them,
+    and with what to run first."""
+    needs = contract_of(passes[name]).needs
     found: list[Diagnostic] = []
     for stage in needs:
         found = violations(module, stage)
         if not found:
             return stage
-    asked = Diagnostic(f"pass '{name}' takes {_program(needs)}, and this is none", severity="note")
-    raise UserError([replace(d, notes=(*d.notes, asked)) for d in found])
-
-
-def _program(stages: tuple[Stage, ...]) -> str:
-    return f"a program of stage {' or '.join(stages)}"
+    others = tuple([stage for stage in STAGES if stage not in needs and not violations(module, stage)])
+    message = f"pass '{name}' takes a program of stage {' or '.join(needs)}, and this is "
+    # A plain program is one with names too, and one in which nothing is fused.
+    found_in = "plain" if "plain" in others else others[0] if others else "none"
+    asked = Diagnostic(message + found_in, severity="note")
+    hint = way_to(name, passes, others) if others else ""
+    raise UserError([replace(d, notes=(*d.notes, asked), hint=hint or d.hint) for d in found])
 
 
 def _functions_only(before: Module, after: Module) -> Module:

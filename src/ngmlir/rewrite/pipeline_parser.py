@@ -11,7 +11,8 @@ from ..decl.neighbour_text import pass_neighbours
 from ..decl.pipeline_text import named_pipelines
 from ..support.diagnostics import Location, UserError
 from ..support.spelling import did_you_mean
-from .contracts import STAGES, Contract, Stage, contract_of
+from .advice import way_to
+from .contracts import STAGES, Stage, contract_of
 from .pipeline import Passes, Pipeline, Step, options_of
 
 _ANCHORS = ("builtin.module", "func.func")
@@ -113,18 +114,11 @@ class _Reader:
                     f"pass '{step.name}' takes a program of stage {' or '.join(contract.needs)}, but "
                     f"after '{since}' it is {' or '.join(possible)}",
                     start,
-                    self.way(step.name, contract, possible, since),
+                    way_to(step.name, self.passes, possible, since),
                 )
             if kept != possible or contract.gives:
                 since = step.name
             possible = (contract.gives,) if contract.gives else kept
-
-    def way(self, name: str, contract: Contract, possible: tuple[Stage, ...], since: str) -> str:
-        """What to run where, so that the pass gets what it takes."""
-        if min(map(STAGES.index, contract.needs)) < min(map(STAGES.index, possible)):
-            return f"run {name} before {since}"
-        before = [n for n, f in self.passes.items() if contract_of(f).gives in contract.needs]
-        return f"run {' or '.join(before)} before {name}"
 
     def name(self) -> str:
         start = self.at

@@ -38,7 +38,7 @@ class TransformerFactory:
             fail(
                 UnsupportedTransformerException,
                 f"there is no transformer '{name}'",
-                did_you_mean(name, transformer_choices(), f"one of {', '.join(transformer_choices())}"),
+                did_you_mean(str(name), transformer_choices(), f"one of {', '.join(transformer_choices())}"),
             )
         takes_named(Transformer.transformers[name], arguments, f"the transformer '{name}'")
         self.name = name

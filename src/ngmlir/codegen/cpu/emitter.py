@@ -11,6 +11,7 @@ from ...ir.core import Value as IRValue
 from ...ir.types import IndexType, MemRefType, Type, shape_of
 from ...llvm.text import Function
 from ...llvm.types import Value, constant, i8, i64
+from ...rewrite.advice import pass_for
 from ...support.diagnostics import Bug, Limit, Location
 from ...support.target import Target
 from ..ranges import UNKNOWN, Range, exactly
@@ -79,7 +80,7 @@ class Emitter:
             if "terminator" in op.traits:
                 break
             if op.name not in self._table:
-                raise Limit(f"{op.name} cannot be compiled for a CPU", op.location)
+                raise Limit(f"{op.name} cannot be compiled for a CPU", op.location, hint=pass_for(op))
             self._table[op.name](self, op)
         self.deferred = outer
         return block.ops[-1].operands

@@ -22,6 +22,7 @@ from ...llvm.text import Argument, Module
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, constant, from_bits, i32, i64
 from ...ops import ng, tile
+from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
 from ...support.target import Target
 from .. import elementwise
@@ -223,7 +224,8 @@ class _Kernel:
             case _ if "elementwise" in op.traits:
                 self._elementwise(op)
             case _:
-                raise Limit(f"{op.name} inside a kernel has no code for the GPU yet", op.location)
+                message = f"{op.name} inside a kernel has no code for the GPU yet"
+                raise Limit(message, op.location, hint=pass_for(op))
 
     def _constant(self, op: ng.ConstantOp) -> None:
         literal, kind = op.attributes["value"], elementwise.llvm_element(element_type(op.result.type))

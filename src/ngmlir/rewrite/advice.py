@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to run first: for a pass that does not take a program as it is, and for an op that no code generator has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..decl.pipeline_text import PipelineText, named_pipelines, step_names
+from ..ir.core import Op
+from ..ops.decompositions import DECOMPOSITIONS
+from .contracts import STAGES, Stage, contract_of
+
+
+def way_to(
+    name: str, passes: Mapping[str, Callable[..., Any]], stages: tuple[Stage, ...], since: str = ""
+) -> str:
+    """How a program of one of these stages, which pass `since` led to, gets into one that pass `name` takes; ''
+    where no pass leads on."""
+    needs = contract_of(passes[name]).needs
+    if min(map(STAGES.index, needs)) < min(map(STAGES.index, stages)):
+        past = since or " or ".join(_giving(passes, stages))
+        return f"run {name} before {past}" if past else ""
+    steps, pipeline = _usual(name, passes, stages)
+    if steps:
+        return f"run {steps} before {name}, as the pipeline {pipeline} does"
+    before = " or ".join(_giving(passes, needs))
+    return f"run {before} before {name}" if before else ""
+
+
+def _giving(passes: Mapping[str, Callable[..., Any]], stages: Iterable[Stage]) -> list[str]:
+    return [name for name, function in passes.items() if contract_of(function).gives in stages]
+
+
+def _usual(name: str, passes: Mapping[str, Callable[..., Any]], stages: tuple[Stage, ...]) -> tuple[str, str]:
+    """What stands before a pass in the longest named pipeline that has it, from the first step that takes such a
+    program and does not just lead to where it is."""
+    for entry in _longest_first():
+        steps = step_names(entry.steps)
+        if name not in steps or not set(steps) <= set(passes):
+            continue
+        before = steps[: steps.index(name)]
+        for at, step in enumerate(before):
+            contract = contract_of(passes[step])
+            takes = contract.needs != STAGES and set(contract.needs) & set(stages)
+            if takes and contract.gives not in stages:
+                return _abbreviated(before[at:]), entry.name
+    return "", ""
+
+
+def _abbreviated(steps: list[str]) -> str:
+    """The steps with named pipelines in place of theirs."""
+    text = ",".join(steps)
+    for entry in _longest_first():
+        text = f",{text},".replace(f",{','.join(step_names(entry.steps))},", f",{entry.name},").strip(",")
+    return text
+
+
+def _longest_first() -> list[PipelineText]:
+    return sorted(named_pipelines().entries, key=lambda entry: -len(entry.steps))
+
+
+def pass_for(op: Op) -> str:
+    """The hint where an op has no code of its own: which pass writes it in terms of others; '' where none does."""
+    if op.name in DECOMPOSITIONS:
+        return "run decompose first, as the pipelines cpu and gpu do"
+    return "run expand-math first, as the pipelines cpu and gpu do" if "math" in op.traits else ""
