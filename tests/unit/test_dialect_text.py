@@ -8,8 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from ngmlir.decl.dialect_text import OpText, read_dialect
-from ngmlir.ir.definition import Domain
+from ngmlir.decl.dialect_text import KINDS, OpText, read_dialect
+from ngmlir.ir.definition import (
+    CONTAINER_WORDS,
+    CONTAINERS,
+    ELEMENT_WORDS,
+    ELEMENTS,
+    KIND_WORDS,
+    Constraint,
+    Domain,
+)
+from ngmlir.ops.words import WORDS
 from ngmlir.support.diagnostics import UserError
 
 ENTRY = """dialect d "One sentence."
@@ -86,3 +95,17 @@ def test_a_wrong_line(tmp_path: Path, line: str, message: str, hint: str) -> Non
 def test_a_wrong_entry(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read(tmp_path, line)
+
+
+def test_messages_say_every_notation_in_words() -> None:
+    """What an operand or an attribute must be is never told in the notation of the dialect files."""
+    assert CONTAINER_WORDS.keys() == CONTAINERS.keys() and ELEMENT_WORDS.keys() == ELEMENTS.keys()
+    assert set(KINDS) == KIND_WORDS.keys()
+    assert Constraint("value(float)", "value", "float").words == "a tensor, vector or scalar of floats"
+    assert Constraint("any(token)", "any", "token").words == "!tile.token"
+    for op in WORDS.values():
+        assert op.definition is not None
+        for operand in op.definition.operands + op.definition.results:
+            assert "(" not in operand.constraint.words
+        for field in op.definition.attributes:
+            assert field.words != field.kind and "|" not in field.words

@@ -226,7 +226,7 @@ def test_other_regions() -> None:
         ),
         (
             "ng.if %x : (f32) -> () {\n  ng.yield\n} {\n  ng.yield\n}",
-            "operand 'condition' must be value(bool), not f32",
+            "operand 'condition' must be a tensor, vector or scalar of i1, not f32",
         ),
     ):
         with pytest.raises(UserError, match=re.escape(what)):

@@ -74,6 +74,43 @@ ELEMENTS: dict[str, Callable[[Type], bool]] = {
 }
 
 
+#: The same in words, for messages.
+CONTAINER_WORDS = {
+    "tensor": "a tensor",
+    "vector": "a vector",
+    "memref": "a memref",
+    "scalar": "a scalar",
+    "tile": "a vector or scalar",
+    "value": "a tensor, vector or scalar",
+    "any": "a value",
+}
+ELEMENT_WORDS = {
+    "float": "floats",
+    "integer": "integers",
+    "signed": "floats or integers with a sign",
+    "bits": "integers or i1",
+    "bool": "i1",
+    "numeric": "floats or integers",
+    "index": "index",
+    "token": "!tile.token",
+    "element": "floats, integers or i1",
+}
+KIND_WORDS = {
+    "i64": "an i64",
+    "i64s": "integers, array<i64: ...>",
+    "bool": "true or false",
+    "bools": "true and false, array<i1: ...>",
+    "str": "a string",
+    "symbol": "a symbol, @...",
+    "type": "a type",
+    "unit": "there without a value",
+    "axes": "axis names, #ng.axes<...>",
+    "number": "a number",
+    "literal": "a number or dense<...>",
+    "any": "any attribute",
+}
+
+
 @dataclass(frozen=True)
 class Constraint:
     """`tensor(float)`: what kind of type, holding what elements. `text` is its spelling in the dialect file."""
@@ -86,6 +123,16 @@ class Constraint:
         if not CONTAINERS[self.container](type):
             return False
         return not self.element or ELEMENTS[self.element](element_type(type))
+
+    @property
+    def words(self) -> str:
+        """What it takes, as a person says it: `a tensor of floats`."""
+        container = CONTAINER_WORDS[self.container]
+        if not self.element:
+            return container
+        element = ELEMENT_WORDS[self.element]
+        alone = self.element in ("index", "token") and self.container in ("scalar", "any")
+        return element if alone else f"{container} of {element}"
 
 
 class Domain(NamedTuple):
@@ -119,6 +166,14 @@ class AttributeField:
     kind: str
     default: Attribute | None = None
     optional: bool = False
+
+    @property
+    def words(self) -> str:
+        """What it must be, as a person says it."""
+        if self.kind.startswith("enum("):
+            *words, last = self.kind[5:-1].split("|")
+            return f"{', '.join(words)} or {last}" if words else last
+        return KIND_WORDS[self.kind]
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,10 @@ from .attributes import (
     UnitAttr,
 )
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, callee, op_name
-from .definition import AttributeField, OpDefinition, Operand, Typing
+from .definition import ELEMENTS, AttributeField, OpDefinition, Operand, Typing
 from .dominance import reachable_dominators
 from .elements import ElementsAttr
-from .types import FunctionType, MemRefType, Type, element_type, i1, i64, shape_of
+from .types import FloatType, FunctionType, IntegerType, MemRefType, Type, element_type, i1, i64, shape_of
 
 
 def verify(module: Op) -> tuple[Diagnostic, ...]:
@@ -367,7 +367,10 @@ def _signature_violations(op: Op, definition: OpDefinition) -> list[str]:
 
 def _constrained(operand: Operand, type: Type, bound: dict[str, Type], what: str) -> list[str]:
     if not operand.constraint.accepts(type):
-        return [f"{what} '{operand.name}' must be {operand.constraint.text}, not {type}"]
+        known = element_type(type)
+        foreign = isinstance(known, (FloatType, IntegerType)) and not ELEMENTS["element"](known)
+        note = f"; nothing here computes with {known}" if foreign else ""
+        return [f"{what} '{operand.name}' must be {operand.constraint.words}, not {type}{note}"]
     if operand.variable:
         known = bound.setdefault(operand.variable, type)
         if known is not type:
@@ -381,9 +384,9 @@ def _attributes(op: Op, definition: OpDefinition) -> list[str]:
         value = op.attributes.get(field.name)
         if value is None:
             if field.default is None and not field.optional:
-                bad.append(f"needs the attribute '{field.name}' ({field.kind})")
+                bad.append(f"needs the attribute '{field.name}' ({field.words})")
         elif not _is_kind(field, value):
-            bad.append(f"attribute '{field.name}' must be {field.kind}, not {value}")
+            bad.append(f"attribute '{field.name}' must be {field.words}, not {value}")
     return bad
 
 

@@ -143,7 +143,7 @@ def infer(
     for operand, start, stop in definition.operand_groups(len(operands)) or ():
         for type in operands[start:stop]:
             if not operand.constraint.accepts(type):
-                fail(UserError, f"{op.name} takes {operand.constraint.text} as '{operand.name}', not {type}")
+                fail(UserError, f"{op.name} takes {operand.constraint.words} as '{operand.name}', not {type}")
             if operand.variable:
                 other = seen.setdefault(operand.variable, type)
                 if not (other is type or _agree(other, type)):
