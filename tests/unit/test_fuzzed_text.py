@@ -35,7 +35,8 @@ INTEGERS = "0 1 2 3 4 5 7 8 16 64 -1 -2 1000 1000000 9223372036854775807 -922337
 FLOATS = "0.0 -0.0 1.0 -1.0 1.0e30 1.0e-40 0x7FC00000 0xFF800000".split()
 TYPES = """f32 f64 f16 bf16 i1 i8 i32 i64 ui8 index none f80 i7 tensor<f32> tensor<4xf32> tensor<4x3xf32> tensor<0xf32> tensor<?xf32> tensor<4xi1>
     tensor<4xi32> tensor<4xnone> vector<4xf32> vector<4x3xf32> memref<4xf32> memref<4x3xf32> memref<f32> !tile.token
-    tensor<4xf32,#ng.axes<N>>""".split()
+    tensor<4xf32,#ng.axes<N>> complex<f32> tuple<f32,tensor<4xf32>> tensor<*xf32> tensor<4xcomplex<f32>> tensor<4xf8E5M2> vector<[4]xf32>
+    memref<4xf32,affine_map<(d0)->(d0)>> memref<4xvector<4xf32>> !other.type<4,(f32)->f32>""".split()
 
 
 @cache
@@ -182,7 +183,8 @@ def failures(texts: Iterator[tuple[object, str | bytes]], *pipelines: Sequence[s
     ][:5]
 
 
-PIPELINES = ([], ["-p", "cpu"], ["-p", "gpu", "--target=sm_90a"], ["--emit=llvm"])
+KEEPING = "--allow-unregistered-dialect"
+PIPELINES = ([], [KEEPING, "-p", "cpu"], ["-p", "cpu"], ["-p", "gpu", "--target=sm_90a"], ["--emit=llvm"])
 
 
 @pytest.fixture(autouse=True)
@@ -196,6 +198,14 @@ def test_damaged_files() -> None:
 
 def test_ill_typed_files() -> None:
     assert failures(((s, ill_typed(s)) for s in range(FILES // 10)), *PIPELINES) == []
+
+
+def test_what_is_printed_reads_back() -> None:
+    """Also what is kept without being understood."""
+    for seed in range(FILES):
+        code, made = _answer(ill_typed(seed), KEEPING)
+        if code == 0:
+            assert _answer(made, KEEPING) == (0, made), seed
 
 
 def test_prefixes_of_files() -> None:

@@ -27,7 +27,7 @@ from .lexer import Token, unquote
 from .literals import float_bits, float_value, integer_fits, item_bytes, wrap_integer
 from .resources import resource_of
 from .type_parser import TypeParser
-from .types import FloatType, IndexType, IntegerType, ShapedType, Type, element_type, f64, i1, i64
+from .types import FloatType, IndexType, IntegerType, OpaqueType, ShapedType, Type, element_type, f64, i1, i64
 
 #: Every number of `_DIGITS` digits fits in integers that are wider.
 _DIGITS, _WIDE = 40, 192
@@ -232,7 +232,7 @@ class AttributeParser(TypeParser):
         end = self.at
         self.expect(":")
         type = self.type()
-        if self.unregistered and not _is_listable(type) and self.tokens[start].text == "dense":
+        if self.unregistered and self.tokens[start].text == "dense" and _is_foreign_array(type):
             return OpaqueAttr(f"{self.spelled(start, end)} : {type}")
         after, self.at = self.at, start
         self.sync()
@@ -417,9 +417,9 @@ class AttributeParser(TypeParser):
         raise self.error_at("expected a location", token.start)
 
 
-def _is_listable(type: Type) -> bool:
-    """Whether constant arrays of this type are ours."""
-    return isinstance(type, ShapedType) and _can_be_listed(type.element)
+def _is_foreign_array(type: Type) -> bool:
+    """Whether MLIR may have constant arrays of this type, and we have none."""
+    return isinstance(type, OpaqueType) or (isinstance(type, ShapedType) and not _can_be_listed(type.element))
 
 
 def _can_be_listed(element: Type) -> bool:

@@ -62,6 +62,9 @@ def check(module: Op, after: str = "") -> None:
         raise UserError(found)
 
 
+_VISIBILITIES = (StringAttr("public"), StringAttr("private"), StringAttr("nested"))
+
+
 class _Verifier:
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
@@ -193,6 +196,10 @@ class _Verifier:
 
     def function(self, function: Op) -> None:
         """The type of a function is that of its body."""
+        seen = function.attributes.get("sym_visibility", _VISIBILITIES[0])
+        if seen not in _VISIBILITIES:
+            near = self.hints.did_you_mean(str(seen), map(str, _VISIBILITIES))
+            self.say(function, f"is 'public', 'private' or 'nested', not {seen}", near)
         attribute = function.attributes.get("function_type")
         if not isinstance(attribute, TypeAttr) or not isinstance(attribute.type, FunctionType):
             self.say(function, "needs a function type")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..decl.pipeline_text import PipelineText, named_pipelines, step_names
@@ -28,7 +28,7 @@ def way_to(
     return f"run {before} before {name}" if before else ""
 
 
-def _giving(passes: Mapping[str, Callable[..., Any]], stages: Iterable[Stage]) -> list[str]:
+def _giving(passes: Mapping[str, Callable[..., Any]], stages: tuple[Stage, ...]) -> list[str]:
     return [name for name, function in passes.items() if contract_of(function).gives in stages]
 
 

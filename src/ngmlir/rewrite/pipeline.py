@@ -113,7 +113,9 @@ def stage_of(module: Module, name: str, passes: Passes) -> Stage:
         found = violations(module, stage)
         if not found:
             return stage
-    others = tuple([stage for stage in STAGES if stage not in needs and not violations(module, stage)])
+    others: tuple[Stage, ...] = tuple(
+        [stage for stage in STAGES if stage not in needs and not violations(module, stage)]
+    )
     message = f"pass '{name}' takes a program of stage {' or '.join(needs)}, and this is "
     # A plain program is one with names too, and one in which nothing is fused.
     found_in = "plain" if "plain" in others else others[0] if others else "none"
