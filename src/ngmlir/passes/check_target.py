@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..decl.target_text import TargetText, load_target
 from ..ir.core import Module, Op
-from ..ir.types import element_type
+from ..ir.types import element_type, token
 from ..ops.decompositions import DECOMPOSITIONS
 from ..support.diagnostics import Diagnostic, Limit
 from ..support.target import Target
@@ -40,7 +40,9 @@ def check_target(module: Module, target: Target) -> Module:
 
 def _unsupported(op: Op, table: TargetText) -> str | None:
     """The element type for which the target has no way to carry out an op."""
-    if not op.name.startswith("ng.") or op.name in DECOMPOSITIONS or not (op.operands or op.results):
+    # A token is no number: what copies under way are handed on needs no code.
+    types = [value.type for value in op.operands or op.results if value.type is not token]
+    if not op.name.startswith("ng.") or op.name in DECOMPOSITIONS or not types:
         return None
-    element = element_type((op.operands or op.results)[-1].type)
+    element = element_type(types[-1])
     return None if table.how(op.name, element) in ("legal", "library") else str(element)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ...ir.core import Block, Op
 from ...ir.core import Value as IRValue
-from ...ir.types import IndexType, MemRefType, Type, shape_of
+from ...ir.types import IndexType, MemRefType, Type, shape_of, token
 from ...llvm.text import Function
 from ...llvm.types import Value, constant, i8, i64
 from ...rewrite.advice import pass_for
@@ -147,7 +147,9 @@ class Emitter:
         """Defines values from registers in the order of `flatten`."""
         at = 0
         for value in values:
-            if isinstance(value.type, MemRefType):
+            if value.type is token:
+                self.define(value, [])
+            elif isinstance(value.type, MemRefType):
                 self._values[value] = Buffer(flat[at], value.type)
                 at += 1
             else:

@@ -28,7 +28,7 @@ from ...support.target import Target
 from .. import elementwise
 from ..layouts import Layout, blocked, padded
 from ..ranges import Range
-from .access import alignment, is_tile, rows
+from .access import WIDEST, alignment, is_tile, rows
 from .assign import assign
 from .block import GLOBAL, Block, Tile
 from .convert import convert
@@ -36,7 +36,8 @@ from .facts import Facts
 from .grid import positions
 from .hazards import hazards, root
 from .indexed import Index, gather, scatter
-from .memory import Buffer, Memory, everywhere
+from .memory import Buffer, Memory, common_piece, everywhere
+from .pending import unfinished
 from .products import dot, fragments
 from .reductions import cumulate, reduce
 
@@ -108,6 +109,7 @@ class _Kernel:
         )
         self.block = Block(self.b, threads, reserved)
         self.memory = Memory(self.block)
+        self.unfinished = unfinished(self.body, self._in_background)
         self.values: dict[IrValue, Value | Tile | Buffer] = {}
         for i, (value, pointer) in enumerate(zip(buffers, self.b.arguments, strict=True)):
             assert isinstance(value.type, MemRefType)
@@ -213,7 +215,7 @@ class _Kernel:
             case tile.CopyOp() | tile.CopyAsyncOp():
                 self._copy(op)
             case tile.WaitOp():
-                self.memory.wait()
+                self.memory.wait(self.unfinished[op])
             case tile.BarrierOp():
                 self.block.barrier()
             case _ if "reduction" in op.traits:
@@ -381,9 +383,22 @@ class _Kernel:
         source, target = op.operands
         self._order(source)
         self._order(target)
-        aligned = gcd(alignment(source, self.facts), alignment(target, self.facts))
-        background = isinstance(op, tile.CopyAsyncOp)
-        self.memory.copy(self._buffer(source), self._buffer(target), aligned, background=background)
+        piece = self._piece(op)
+        background = isinstance(op, tile.CopyAsyncOp) and self._in_background(op)
+        self.memory.copy(self._buffer(source), self._buffer(target), piece, background=background)
+
+    def _piece(self, op: Op) -> int:
+        """How many elements a thread copies at once."""
+        source, target = (_memref(value) for value in op.operands)
+        aligned = gcd(*(alignment(value, self.facts) for value in op.operands))
+        return common_piece(source, target, aligned)
+
+    def _in_background(self, op: tile.CopyAsyncOp) -> bool:
+        """Whether the hardware copies by itself: 16 bytes at a time, from global to shared memory."""
+        source, target = (isinstance(root(value).owner, tile.AllocOp) for value in op.operands)
+        type = _memref(op.operands[0])
+        whole = self._piece(op) * item_bytes(type.element) == WIDEST
+        return whole and bool(type.size) and target and not source
 
     def _dot(self, op: tile.DotOp) -> None:
         lhs, rhs = (self._tile(value) for value in op.operands[:2])
@@ -452,6 +467,11 @@ def _number(kind: LlvmType, literal: Attribute) -> Value:
         return from_bits(kind, literal.bits)
     assert isinstance(literal, IntegerAttr)
     return constant(kind, literal.value)
+
+
+def _memref(value: IrValue) -> MemRefType:
+    assert isinstance(value.type, MemRefType)
+    return value.type
 
 
 def _reserve(kernel: tile.KernelOp) -> tuple[dict[Op, int], int]:

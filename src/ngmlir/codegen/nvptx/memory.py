@@ -212,17 +212,12 @@ class Memory:
 
     # Whole buffers
 
-    def copy(self, source: Buffer, target: Buffer, aligned: int, *, background: bool = False) -> None:
-        """All elements, by all threads; `aligned` is what both addresses are a multiple of, in elements. With
-        `background`, started only, where the hardware can."""
+    def copy(self, source: Buffer, target: Buffer, piece: int, *, background: bool = False) -> None:
+        """All elements, by all threads, `piece` at a time (`common_piece`). With `background`, started only: a
+        group of copies that `wait` waits for."""
         block, b = self.block, self.b
         shape = source.type.shape
-        item = item_bytes(source.type.element)
-        piece = _common_piece(source.type, target.type, aligned, WIDEST // item)
         kind = memory_element(source.type.element)
-        hardware = (
-            background and piece * item == WIDEST and target.space == "shared" and source.space == "global"
-        )
         total = prod(shape) // piece
         if not total:
             return
@@ -233,20 +228,24 @@ class Memory:
                 coordinates.insert(0, b.urem(position, size))
                 position = b.udiv(position, size)
             read, write = self.offset(source, coordinates), self.offset(target, coordinates)
-            if hardware:
+            if background:
                 b.intrinsic("llvm.nvvm.cp.async.cg.shared.global.16", "void", write, read, overload=())
             else:
                 self.put(target, write, self.fetch(source, read, kind, piece, True, constant(kind, 0)), True)
-        if hardware:
+        if background:
             b.intrinsic("llvm.nvvm.cp.async.commit.group", "void", overload=())
 
-    def wait(self) -> None:
-        """Until all background copies of the block are done and visible."""
-        self.b.intrinsic("llvm.nvvm.cp.async.wait.all", "void", overload=())
+    def wait(self, unfinished: int) -> None:
+        """Until all background copies of the block but the last `unfinished` groups are done and visible."""
+        number = constant(i32, unfinished)
+        self.b.intrinsic("llvm.nvvm.cp.async.wait.group", "void", number, overload=())
         self.block.barrier()
 
 
-def _common_piece(a: MemRefType, c: MemRefType, aligned: int, widest: int) -> int:
+def common_piece(a: MemRefType, c: MemRefType, aligned: int) -> int:
+    """How many elements, at most 16 bytes, can be copied at once between buffers whose addresses are multiples of
+    `aligned` elements."""
+    widest = WIDEST // item_bytes(a.element)
     if not a.shape or a.row_strides[-1] != 1 or c.row_strides[-1] != 1:
         return 1
     common = gcd(aligned, a.shape[-1], widest, *a.row_strides[:-1], *c.row_strides[:-1])

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many background copies may still be under way where a kernel waits for some of them.
+
+Each copy that the hardware does is a group, and groups are waited for by number: all but the last n. So what
+counts is how many groups are certainly started after the copies of a token; more than that may not be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.core import Block, Op, Value
+from ...ir.types import token
+from ...ops import ng, tile
+
+
+def unfinished(body: Block, in_background: Callable[[tile.CopyAsyncOp], bool]) -> dict[Op, int]:
+    """For each `tile.wait` the groups that it may leave under way; 0 where nothing better is known."""
+    walk = _Walk(in_background)
+    walk.block(body)
+    return walk.found
+
+
+class _Walk:
+    """Goes through a kernel in order. `clock` counts groups that are certainly started on the way here."""
+
+    def __init__(self, in_background: Callable[[tile.CopyAsyncOp], bool]):
+        self.in_background = in_background
+        self.found: dict[Op, int] = {}
+        self.clock = 0
+        self.born: dict[Value, int] = {}
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            match op:
+                case tile.CopyAsyncOp():
+                    self.clock += self.in_background(op)
+                    self.born[op.result] = self.clock
+                case tile.WaitOp():
+                    self.found[op] = min((self._age(value) for value in op.operands), default=0)
+                case tile.ForOp():
+                    self._loop(op)
+                case ng.IfOp():
+                    self._branches(op)
+                case _:
+                    pass
+
+    def _age(self, value: Value) -> int:
+        """Groups certainly started after the copy of a token."""
+        return self.clock - self.born.get(value, self.clock)
+
+    def _loop(self, op: tile.ForOp) -> None:
+        body, start = op.body.block, self.clock
+        inputs = zip(body.args[1:], op.inits, strict=True)
+        ages = {value: self._age(init) for value, init in inputs if value.type is token}
+        while True:
+            # What comes round may be younger than what came in; ages only fall, so this ends.
+            self.clock = start
+            self.born.update({value: start - age for value, age in ages.items()})
+            self.block(body)
+            handed = zip(body.args[1:], body.ops[-1].operands, strict=True)
+            after = {value: min(ages[value], self._age(out)) for value, out in handed if value in ages}
+            if after == ages:
+                break
+            ages = after
+        self.clock = start  # as if there were no rounds: a lower bound
+        for value, result in zip(body.args[1:], op.results, strict=True):
+            if value in ages:
+                self.born[result] = start - ages[value]
+
+    def _branches(self, op: ng.IfOp) -> None:
+        start = self.clock
+        ends: list[tuple[int, list[int]]] = []
+        for region in op.regions:
+            self.clock = start
+            self.block(region.block)
+            yields = region.block.ops[-1].operands
+            ends.append((self.clock, [self._age(v) for v in yields if v.type is token]))
+        self.clock = min(clock for clock, _ in ends)
+        tokens = [result for result in op.results if result.type is token]
+        for result, *ages in zip(tokens, *(ages for _, ages in ends), strict=True):
+            self.born[result] = self.clock - min(ages)
