@@ -13,10 +13,9 @@ from math import inf, prod
 from typing import Any, TypeVar
 
 import numpy as np
-from hypothesis import strategies as st
 
 from ngmlir.ir.attributes import Attribute, AxesAttr, integers
-from ngmlir.ir.core import Block, Module, Value, module
+from ngmlir.ir.core import Block, Module, Value, count_uses, module
 from ngmlir.ir.elements import elements
 from ngmlir.ir.literals import dtype_of
 from ngmlir.ir.types import (
@@ -39,6 +38,7 @@ from ngmlir.ir.types import (
 )  # fmt: skip
 from ngmlir.ops import func
 from ngmlir.ops.builder import Builder, function
+from ngmlir.testing import special_numbers
 
 A = TypeVar("A")
 
@@ -49,6 +49,8 @@ SMALL = ([3, 2, 4, 5, 1, 7, 8, 16, 6, 17], 600)
 LARGE = ([64, 3, 65, 1, 200, 15, 127, 512, 1000], 150_000)
 #: The largest number among arguments and constants.
 MOST_GIVEN = 4
+#: Arguments whose names begin so hold special numbers.
+SPECIAL = "s"
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,17 @@ def argument(random: np.random.Generator, type: Type) -> np.ndarray[Any, Any]:
     return np.asarray(random.integers(low, MOST_GIVEN + 1, shape)).astype(dtype)
 
 
+def special_argument(random: np.random.Generator, type: Type) -> np.ndarray[Any, Any]:
+    """Infinities, NaN, zeros of both signs, denormals, the ends of the range, and ordinary numbers."""
+    return np.asarray(random.choice(special_numbers(element_type(type)), shape_of(type)))
+
+
+def argument_named(name: str, type: Type, seed: int = 0) -> np.ndarray[Any, Any]:
+    """What an argument holds: that depends on nothing but its name and type, so a program may lose others."""
+    random = np.random.default_rng([seed, *name.encode()])
+    return (special_argument if name.startswith(SPECIAL) else argument)(random, type)
+
+
 def is_float(value: Value) -> bool:
     return isinstance(element_type(value.type), FloatType)
 
@@ -85,12 +98,13 @@ def is_bool(value: Value) -> bool:
 class Maker:
     def __init__(
         self,
-        draw: Callable[[st.SearchStrategy[Any]], Any],
+        number: Callable[[int, int], int],
         exact: bool,
         elements: Sequence[Type],
         large: bool,
     ):
-        self.draw, self.exact, self.elements = draw, exact, elements
+        """`number` chooses between two ends, both included; all else is chosen by it."""
+        self.number, self.exact, self.elements = number, exact, elements
         lengths, self.most = LARGE if large else SMALL
         self.named = self.chance(3)
         self.axes = [(name, self.pick(lengths)) for name in "NCHWK"]
@@ -104,14 +118,15 @@ class Maker:
 
     # -- choices -----------------------------------------------------------------------------------------
 
-    def number(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
-
     def chance(self, one_in: int) -> bool:
-        return self.draw(st.integers(1, one_in)) == one_in
+        return self.number(1, one_in) == one_in
 
     def pick(self, options: Sequence[A]) -> A:
-        return self.draw(st.sampled_from(list(options)))
+        return options[self.number(0, len(options) - 1)]
+
+    def shuffled(self, options: Sequence[A]) -> list[A]:
+        left = list(options)
+        return [left.pop(self.number(0, len(left) - 1)) for _ in options]
 
     def some(self, options: Sequence[A], least: int = 1) -> list[A]:
         """A part of the options, in their order."""
@@ -170,32 +185,44 @@ class Maker:
         return value
 
     def source(self, type: Type) -> Value:
-        """An argument, or now and then a constant."""
+        """An argument, or now and then a constant. Its name says what it holds (`argument_named`)."""
         if self.chance(4):
             return self.constant(type)
-        value = Value(type, self.block, len(self.block.args), f"a{len(self.block.args)}")
+        special = self.special()
+        name = f"{SPECIAL if special else 'a'}{len(self.block.args)}"
+        value = Value(type, self.block, len(self.block.args), name)
         self.block.args = (*self.block.args, value)
-        self.facts[value] = Fact(MOST_GIVEN, True)
+        self.facts[value] = Fact() if special else Fact(MOST_GIVEN, True)
         self.scopes[0].append(value)
         return value
+
+    def special(self) -> bool:
+        """Whether a new value is to hold special numbers: now and then, where no sum or function may see them."""
+        return self.exact and self.chance(4)
 
     def constant(self, type: Type) -> Value:
         assert isinstance(type, TensorType)
         random = np.random.default_rng(self.number(0, 7))
+        special = self.special()
+        draw = special_argument if special else argument
         if self.chance(2):
-            array = np.full(type.shape, argument(random, TensorType((), type.element)))
+            array = np.full(type.shape, draw(random, TensorType((), type.element)))
         else:
-            array = argument(random, type)
+            array = draw(random, type)
         value = self.builder.constant(type=type, value=elements(array, type))
-        return self.add(value, Fact(MOST_GIVEN, True))
+        return self.add(value, Fact() if special else Fact(MOST_GIVEN, True))
 
     def finished(self, tied: bool) -> Module:
         values = self.scopes[0]
         if not values:
             self.constant(self.tensor([], [], f32))
-        results = [values[-1 - self.number(0, min(len(values) - 1, 5))] for _ in range(self.number(0, 3))]
-        if self.chance(5):
-            results.append(self.pick(values))
+        # Nearly all that nothing uses is given back, else much of the program would be dead; then some values twice,
+        # some that others use, and arguments.
+        uses = count_uses(self.block)
+        results = [v for v in values if not uses.get(v) and v.owner is not self.block and not self.chance(10)]
+        results += [self.pick(values) for _ in range(self.number(0, 2))]
+        if self.chance(4):
+            results.append(self.pick(results or values))
         results.append(values[-1])
         attributes: dict[str, Attribute] = {}
         if tied and self.chance(2):

@@ -8,7 +8,6 @@ from math import inf, prod
 
 import numpy as np
 from growing import Fact, Maker, is_bool, is_float, is_integer
-from hypothesis import strategies as st
 from patterns import EXACT, grow
 from reach import ELEMENTWISE, fits, may_err, ops_on, reach
 
@@ -142,7 +141,7 @@ def _broadcast(m: Maker) -> None:
 
 def _transpose(m: Maker) -> None:
     x = m.value(lambda v: len(shape_of(v.type)) > 1)
-    order = m.draw(st.permutations(range(len(shape_of(x.type)))))
+    order = m.shuffled(range(len(shape_of(x.type))))
     m.add(m.builder.transpose(x, permutation=order), kept=x)
 
 
@@ -266,7 +265,7 @@ def _position(m: Maker) -> None:
     axes = m.some(range(len(shape_of(x.type))))
     if is_bool(x) or not axes or not m.smooth(x) or 0 in [shape_of(x.type)[a] for a in axes]:
         return
-    axes = m.draw(st.permutations(axes))
+    axes = m.shuffled(axes)
     kept = [d for d in range(len(shape_of(x.type))) if d not in axes]
     type = m.tensor([m.names(x)[d] for d in kept], [shape_of(x.type)[d] for d in kept], m.pick([i32, i64]))
     m.add(getattr(m.builder, m.pick(["argmax", "argmin"]))(x, type=type, axes=axes), Fact(m.most, True))
@@ -296,7 +295,7 @@ def _dot(m: Maker) -> None:
     a, b = shape_of(x.type), shape_of(y.type)
     pairs: dict[str, list[tuple[int, int]]] = {"contract": [], "batch": []}
     free = list(range(len(b)))
-    for i in m.draw(st.permutations(range(len(a)))):
+    for i in m.shuffled(range(len(a))):
         same = [
             j for j in free if b[j] == a[i] and (not m.named or m.names(x)[i] == m.names(y)[j] or m.chance(2))
         ]
@@ -393,7 +392,7 @@ def _network(m: Maker) -> None:
 
 
 RECIPES: list[Callable[[Maker], None]] = [
-    _applied(2), _applied(1), _pattern, _applied(2), _pattern, _broadcast, _reduce, _reduce, _reshape, _transpose, _source, _applied(3), _compare, _select, _cast,
+    _applied(2), _applied(1), _pattern, _applied(2), _pattern, _applied(2), _applied(1), _broadcast, _reduce, _reduce, _reshape, _transpose, _source, _applied(3), _compare, _select, _cast,
     _bitcast, _slice, _pad, _concatenate, _dot, _dot, _gather, _one_hot, _position, _cumulative, _network, _network, _iota,
     _random, _cast_axes,
 ]  # fmt: skip

@@ -4,61 +4,19 @@ written down, it leaves its input alone, and it does the same each time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from comparing import assert_close, assert_same_bits, largest_number
 from generators import arguments, modules
 from hypothesis import given
+from keeping import CPU, GPU, LATE, SETTLING, assert_well_formed, stages
 from tables import compiled
 
 from ngmlir.compiler import pipeline_for
 from ngmlir.ir.core import Module
-from ngmlir.ir.verifier import check
-from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.registry import PASSES
-from ngmlir.rewrite.pipeline import options_of
 from ngmlir.support.target import Target
-
-CPU, GPU = cpu_target("x86-64-v3"), nvptx_target("sm_90a")
-#: Passes that take what an earlier one made: they are tested in their place.
-LATE = {"check-target", "to-kernels", "plan-memory", "check-bounds"}
-#: What these leave they leave again.
-SETTLING = [
-    "shape",
-    "prune",
-    "common-subexpressions",
-    "dead-code",
-    "decompose",
-    "fold-empty",
-    "fold-constants",
-    "expand-math",
-    "inline",
-]
-
-
-def stages(of: Module, target: Target) -> Iterator[tuple[str, Module]]:
-    """The program after each pass that brings it to the target."""
-    for step in pipeline_for(target).steps:
-        function = PASSES[step.name]
-        before = to_text(of)
-        made = function(of, target, **options_of(function, step))
-        assert to_text(of) == before, f"{step} changes its input"
-        assert to_text(function(of, target, **options_of(function, step))) == to_text(made), f"{step} wavers"
-        assert_well_formed(made)
-        of = made
-        yield str(step), of
-
-
-def assert_well_formed(of: Module) -> None:
-    check(of)
-    text = to_text(of)
-    assert to_text(from_text(text)) == text
-    for op in of.walk():
-        # Passes ask a value for the op that made it.
-        assert all(r.owner is op for r in op.results), f"a result of {op} belongs to another op"
 
 
 @pytest.mark.parametrize("name", [p for p in PASSES if p not in LATE])
