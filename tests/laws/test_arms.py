@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every arm of every pass is taken: by random programs of fixed seeds, by the hard programs, or by a lit test.
+
+`./run pytest -s tests/laws/test_arms.py` prints the counts. A new arm that nothing takes is named here: a recipe in
+`recipes.py` or `patterns.py`, a program in `HARD`, or lines in `lit_tests/passes` should take it; or nothing needs it.
+"""
+
+from __future__ import annotations
+
+import io
+import shlex
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import test_dot_kernels
+import test_kernels
+import test_move_kernels
+import test_reduction_kernels
+from arms import Watch
+from fuzz import CORPUS
+from generators import drawn
+from keeping import CPU, GPU, LATE
+from test_passes import HARD, WITH_LOOPS
+
+import ngmlir
+from ngmlir.compiler import pipeline_for
+from ngmlir.ir.core import Module
+from ngmlir.ops.words import from_text
+from ngmlir.passes.registry import PASSES
+from ngmlir.support.diagnostics import NgmlirError
+from ngmlir.support.target import Target
+from ngmlir.tools import ngopt
+
+ROOT = Path(__file__).parents[2]
+SOURCE = Path(ngmlir.__file__).parent
+FILES = sorted([*SOURCE.glob("passes/**/*.py"), *SOURCE.glob("rewrite/**/*.py")])
+#: Programs drawn; the last ones reach nearly nothing new.
+SEEDS = 40
+
+
+def lowered(of: Module, target: Target) -> None:
+    """Down to the target, verified after each pass as `ngopt` does."""
+    try:
+        pipeline_for(target).run(of, target, verify=True)
+    except NgmlirError:
+        pass  # other laws say which errors there may be
+
+
+def random_programs(watch: Watch) -> None:
+    for seed in range(SEEDS):
+        large = seed % 10 == 9
+        of = drawn(seed, exact=seed % 2 == 0, large=large)
+        straight = drawn(seed, exact=seed % 2 == 0, control=False, large=large)
+        with watch:
+            lowered(of, CPU)
+            lowered(straight, GPU)
+            for name in PASSES:
+                if name not in LATE:
+                    PASSES[name](of, CPU)
+
+
+def hard_programs(watch: Watch) -> None:
+    texts = [f"func.func @main{text}" for text in (*HARD.values(), *WITH_LOOPS.values())]
+    files = [*(ROOT / "examples").rglob("*.ngir"), *CORPUS.glob("*.ngir")]
+    texts += [path.read_text(encoding="utf-8") for path in files if ", damaged\n" not in path.read_text()]
+    with watch:
+        for text in texts:
+            for target in (CPU, GPU):
+                lowered(from_text(text), target)
+
+
+def unit_tests(watch: Watch) -> None:
+    """The programs of unit tests that compile and run kernels of many sizes; here they are only lowered."""
+
+    class Lowered(Exception):
+        pass
+
+    for tests in (test_dot_kernels, test_move_kernels, test_reduction_kernels, test_kernels):
+        functions = [f for name, f in vars(tests).items() if name.startswith("test_")]
+        with pytest.MonkeyPatch.context() as patch:
+
+            def compile_module(of: Module, target: str = "cpu") -> None:
+                with watch:
+                    lowered(of, CPU if target == "cpu" else GPU)
+                raise Lowered
+
+            where = tests.compiler if hasattr(tests, "compiler") else tests
+            patch.setattr(where, "compile_module", compile_module)
+            for function in functions:
+                for chosen in parameters(function):
+                    try:
+                        function(**chosen)
+                    except Lowered:
+                        pass
+
+
+def parameters(function: Any) -> Iterator[dict[str, Any]]:
+    """What a test is called with."""
+    marks = [m.args for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
+    for row in product(*(values for _, values in marks)):
+        chosen: dict[str, Any] = {}
+        for (names, _), value in zip(marks, row, strict=True):
+            split = [name.strip() for name in names.split(",")]
+            chosen.update(zip(split, value if len(split) > 1 else [value], strict=True))
+        yield chosen
+
+
+def lit_tests(watch: Watch) -> None:
+    """The lines that run `ngopt`, here in process."""
+    for path in sorted((ROOT / "lit_tests").rglob("*")):
+        if path.suffix not in (".ngir", ".test") or "Inputs" in path.parts:
+            continue
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            _, run, command = line.partition("RUN:")
+            words = shlex.split(command.split("|")[0]) if run else []
+            words = words[1:] if words[:1] == ["not"] else words
+            if words[:1] != ["ngopt"] or any("%t" in w or w == "-o" for w in words):
+                continue
+            words = [w.replace("%s", str(path)).replace("%S", str(path.parent)) for w in words[1:]]
+            given = io.StringIO()
+            if "<" in words:
+                given = io.StringIO(Path(words[words.index("<") + 1]).read_text(encoding="utf-8"))
+                words = words[: words.index("<")]
+            words = [w for w in words if ">" not in w]
+            with watch:
+                ngopt.main(words, given, io.StringIO(), io.StringIO())
+
+
+def test_every_arm_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # reports of what ngopt could not do
+    watch = Watch(FILES, SOURCE)
+    count = len(list(watch))
+    said: list[str] = []
+    with np.errstate(all="ignore"):
+        for source in (random_programs, hard_programs, unit_tests, lit_tests):
+            before = len(watch.taken)
+            source(watch)
+            said.append(f"{len(watch.taken) - before} by {source.__name__.replace('_', ' ')}")
+    # An arm that raises Bug is an assertion.
+    bugs = [arm for arm in watch.missing if arm.raises == "Bug"]
+    print(
+        f"\n{len(watch.taken)} of {count} branches of passes fired: {', '.join(said)}; {len(bugs)} are assertions"
+    )
+    missing = [str(arm) for arm in watch.missing if arm.raises != "Bug"]
+    assert not missing, "taken by nothing:\n" + "\n".join(missing)
