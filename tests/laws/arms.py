@@ -155,5 +155,6 @@ class Watch:
         return [
             arm
             for arm in arms
-            if arm not in self.taken and (arm.first in lines or (not arm.first and arm.head[0] in lines))
+            if arm not in self.taken
+            and (arm.first in lines or (not arm.first and lines.intersection(arm.head)))
         ]

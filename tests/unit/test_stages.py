@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 from typing import Literal
+from unittest import mock
 
 import pytest
 
@@ -100,8 +102,8 @@ def some(
 
 
 def deep(module: Module, target: Target) -> Module:
-    """A pass that never comes to an end."""
-    return deep(module, target)
+    """A pass for which any program is too deep."""
+    raise RecursionError("maximum recursion depth exceeded")
 
 
 PLAIN = {"some": some, "deep": deep}
@@ -154,16 +156,11 @@ def program(body: str, type: str = "tensor<4xf32>") -> Module:
     return from_text(f"func.func @main(%x: {type}) -> {type} {{ {body} return %0 : {type} }}")
 
 
-@pytest.fixture
-def rules_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Writes a file of rules; gives what is read of it."""
-
-    def read(text: str) -> engine.Rules:
-        (tmp_path / "some.rules").write_text(text)
-        monkeypatch.setattr(engine, "folder", lambda name: tmp_path)
+def rules_of(text: str) -> engine.Rules:
+    """What is read of a file of rules."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(engine, "folder", lambda _: Path(folder)):
+        (Path(folder) / "some.rules").write_text(text)
         return engine.load_rules.__wrapped__("some")
-
-    return read
 
 
 @pytest.mark.parametrize(
@@ -173,13 +170,13 @@ def rules_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("a: ng.exp(x) => ng.negative(ng.cast(x))", "builds ng.cast of an unknown type"),
     ],
 )
-def test_what_a_rule_cannot_build(rules_in, text: str, message: str) -> None:
+def test_what_a_rule_cannot_build(text: str, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
-        rules_in(text)
+        rules_of(text)
 
 
-def test_rules_that_go_in_circles(rules_in) -> None:
-    found = rules_in("one: ng.add(x, y) => ng.subtract(x, y)\ntwo: ng.subtract(x, y) => ng.add(x, y)")
+def test_rules_that_go_in_circles() -> None:
+    found = rules_of("one: ng.add(x, y) => ng.subtract(x, y)\ntwo: ng.subtract(x, y) => ng.add(x, y)")
     fired: list[str] = []
     with pytest.raises(UserError, match="the rules do not come to an end"):
         engine.apply_rules(
@@ -188,8 +185,8 @@ def test_rules_that_go_in_circles(rules_in) -> None:
     assert fired[:3] == ["one", "two", "one"] and len(fired) == engine.MOST_STEPS
 
 
-def test_a_number_that_the_type_cannot_hold_replaces_nothing(rules_in) -> None:
-    found = rules_in("a: ng.negative(x) => 300")
+def test_a_number_that_the_type_cannot_hold_replaces_nothing() -> None:
+    found = rules_of("a: ng.negative(x) => 300")
     small = program("%0 = ng.negative %x : tensor<4xi8>", "tensor<4xi8>")
     assert engine.apply_rules(small, found) is small
     large = program("%0 = ng.negative %x : tensor<4xi32>", "tensor<4xi32>")

@@ -80,9 +80,10 @@ def find_library_function(symbol: str) -> Op | None:
 
 def library_function(symbol: str) -> Op:
     """The function `@exp_f32` of the math library; raises `Bug` where it has none."""
-    if found := find_library_function(symbol):
-        return found
-    raise Bug(f"the math library has no @{symbol}")
+    found = find_library_function(symbol)
+    if found is None:
+        raise Bug(f"the math library has no @{symbol}")
+    return found
 
 
 class _Inliner:

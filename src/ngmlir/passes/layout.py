@@ -177,9 +177,8 @@ class _Layout:
                     new = owner.rebuilt([self.move(o, order, b) for o in owner.operands], types=[wanted])
                     b.add_op(new)
                     return new.results[0]
-        if isinstance(owner, Op) and owner.name == "ng.dot" and self.absorbs(value, order):
-            return _swapped(owner, b)
-        return b.transpose(value, permutation=order)
+        assert isinstance(owner, Op) and self.absorbs(value, order)
+        return _swapped(owner, b)
 
     # -- readers -----------------------------------------------------------------------------------------
 

@@ -65,9 +65,7 @@ class _Search:
         def step(k: Value, carried: Sequence[Value]) -> list[Value]:
             new = load(k)
             taken = self.better(new, carried[0])
-            position = b.cast(k, type=self.count)
-            if span.size:
-                position = b.broadcast(position, type=counts, dimensions=())
+            position = b.broadcast(b.cast(k, type=self.count), type=counts, dimensions=())
             return [b.select(taken, new, carried[0]), b.select(taken, position, carried[1])]
 
         start = [load(b.index(0)), b.number(0, counts)]

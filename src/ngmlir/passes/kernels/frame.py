@@ -100,7 +100,7 @@ class Frame:
     def tiles_between(
         self, start: Value, stop: Value, size: int, step: int, body: Callable[[Span], None]
     ) -> None:
-        """Tiles of one program's part [start, stop) of a loop of `size`; `start` is a multiple of `step`."""
+        """Tiles of one program's part [start, stop) of a loop of `size` >= `step`; `start` is a multiple of `step`."""
         b = self.b
         full = size // step * step
 
@@ -108,8 +108,7 @@ class Frame:
             body(span)
             return ()
 
-        if full:
-            b.loop(start, b.minimum(stop, b.index(full)), step, (), lambda i, _: run(Span(i, step)))
+        b.loop(start, b.minimum(stop, b.index(full)), step, (), lambda i, _: run(Span(i, step)))
         if size > full:
             # Only the last program comes here: for the others the range is empty.
             rest = size - full

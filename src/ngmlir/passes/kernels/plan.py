@@ -244,26 +244,19 @@ class Tile:
             self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
 
     def neutral(self, tile: Value, fill: Value) -> Value:
-        """The tile with elements beyond the ends of masked loops replaced by `fill` (of the tile's type)."""
-        tiled = [(l, s) for l, s in enumerate(self.spans) if s.size]
-        shape = shape_of(tile.type)
-        assert len(tiled) == len(shape)
-        for d, (l, span) in enumerate(tiled):
-            if not span.masked:
-                continue
-            whole = VectorType(shape, i64)
-            position = self.b.add(
-                self.b.iota(type=whole, dimension=d), self.spread(self.b.cast(span.start, type=i64), whole)
-            )
-            inside = self.b.less(position, self.b.number(self.kernel.plan.sizes[l], whole))
-            tile = self.b.select(inside, tile, fill)
-        return tile
+        """The tile, of one loop that is masked, with elements beyond its end replaced by `fill` (of the tile's type)."""
+        ((l, span),) = [(l, span) for l, span in enumerate(self.spans) if span.size]
+        whole = VectorType(shape_of(tile.type), i64)
+        position = self.b.add(
+            self.b.iota(type=whole, dimension=0), self.spread(self.b.cast(span.start, type=i64), whole)
+        )
+        inside = self.b.less(position, self.b.number(self.kernel.plan.sizes[l], whole))
+        return self.b.select(inside, tile, fill)
 
 
 def _splat(attribute: Attribute) -> Attribute:
     """The one number of a constant."""
-    if not isinstance(attribute, ElementsAttr):
-        return attribute
+    assert isinstance(attribute, ElementsAttr)  # functions hold tensors
     element = attribute.type.element
     bits = attribute.bits
     return FloatAttr(bits, element) if isinstance(element, FloatType) else numeric_literal(bits, element)

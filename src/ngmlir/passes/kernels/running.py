@@ -152,7 +152,7 @@ def _along_rows(op: Op, target: Target, shape: Sequence[int]) -> Single:
             carry = tile(at, b.index(full * width), rest, False, carry)
         if full == 1:
             carry = tile(at, b.index(0), width, masked, carry)
-        elif full:
+        else:
 
             def step(k: Value, carried: Sequence[Value]) -> list[Value]:
                 number = b.subtract(b.index((full - 1) * width), k) if run.reverse else k

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...ir.attributes import DenseArrayAttr
 from ...ir.core import Op, callee
+from ...ops.fields import get_i64s
 from .occupied import Occupied
 from .schedule import Schedule
 from .steps import Buffer, Choice, Copy, Launch, Loop, Slot, Step, While, buffer_of, homes_of, walk
@@ -99,14 +99,13 @@ class Lives:
             time = self.times[id(step)]
             for i, o in self.pairs(step):
                 source, target = step.places[i], step.places[o]
-                if not (isinstance(source, Buffer) and isinstance(target, Buffer)) or target.first != time:
-                    continue
+                assert isinstance(source, Buffer) and isinstance(target, Buffer) and target.first == time
                 if step.places.count(source) != 1 or target in self.moved or target.role != "temporary":
                     continue
                 variable = self.schedule.wanted.get(target)
                 root = self.root(source)
                 if variable is root and source.last == time:
-                    self.move(target, root, final.get(target))
+                    self.move(target, root, final[target])
                 elif (
                     variable is None
                     and root.role == "temporary"
@@ -125,14 +124,13 @@ class Lives:
                 ):
                     variable = self.schedule.wanted[target]
                     if variable.last < time:
-                        self.move(target, variable, final.get(target))
+                        self.move(target, variable, final[target])
 
-    def move(self, target: Buffer, variable: Buffer, copy: Copy | None) -> None:
+    def move(self, target: Buffer, variable: Buffer, copy: Copy) -> None:
         """`target` is written straight into its variable's buffer, so the copy at the end goes."""
         self.moved[target] = variable
         variable.last = max(variable.last, target.last)
-        if copy is not None:
-            self.dropped.add(id(copy))
+        self.dropped.add(id(copy))
 
     def root(self, buffer: Buffer) -> Buffer:
         while buffer in self.moved:
@@ -140,10 +138,8 @@ class Lives:
         return buffer
 
     def pairs(self, step: Launch) -> Iterator[tuple[int, int]]:
-        kernel = self.kernels.get(callee(step.op))
-        attribute = kernel.attributes.get("in_place") if kernel is not None else None
-        if isinstance(attribute, DenseArrayAttr):
-            yield from zip(attribute.values[::2], attribute.values[1::2], strict=True)
+        flat = get_i64s(self.kernels[callee(step.op)], "in_place")
+        return zip(flat[::2], flat[1::2], strict=True)
 
 
 def place(buffers: Sequence[Buffer], alignment: int) -> int:

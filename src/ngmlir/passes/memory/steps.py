@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ...ir.core import Op
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, TensorType, Type
-from ...support.diagnostics import Limit, Location
+from ...support.diagnostics import Location
 
 
 @dataclass(eq=False)
@@ -87,8 +87,7 @@ Step = Launch | Copy | Loop | While | Choice
 
 def memref_of(type: Type) -> MemRefType:
     """The contiguous buffer of a tensor."""
-    if not isinstance(type, TensorType) or not type.static:
-        raise Limit(f"{type} has no size that is known while compiling", hint="give every axis a length")
+    assert isinstance(type, TensorType) and type.static  # by the rules of the stage `kernels`
     return MemRefType(type.shape, type.element)
 
 

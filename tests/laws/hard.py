@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that random ones seldom are: each holds what some arm of a pass looks for."""
+
+from __future__ import annotations
+
+#: What makes it hard to choose kernels -> a program (without loops, if a GPU is to take it too).
+HARD = {
+    "a product's side is added to it": """(%a: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
+        %x = ng.square %a : tensor<8x8xf32>
+        %y = ng.dot %x, %w contract [1] x [0] : tensor<8x8xf32>
+        %z = ng.add %y, %x : tensor<8x8xf32>
+        return %z : tensor<8x8xf32> }""",
+    "a product's sides are repeated by its epilogue": """(%c: tensor<4x4xi1>) -> tensor<4x4xf32> {
+        %k = ng.constant dense<2.0> : tensor<4x4xf32>
+        %i = ng.iota {dimension = 1 : i64} : tensor<4x4xf32>
+        %y = ng.dot %k, %i contract [1] x [1] : tensor<4x4xf32>
+        %s = ng.select %c, %y, %k : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+        %z = ng.add %s, %i : tensor<4x4xf32>
+        return %z : tensor<4x4xf32> }""",
+    "a product of one row": """(%a: tensor<1x5xf32>, %w: tensor<5x7xf32>, %b: tensor<7xf32>) -> tensor<1x7xf32> {
+        %y = ng.dot %a, %w contract [1] x [0] : (tensor<1x5xf32>, tensor<5x7xf32>) -> tensor<1x7xf32>
+        %c = ng.broadcast %b dims [1] : (tensor<7xf32>) -> tensor<1x7xf32>
+        %z = ng.add %y, %c : tensor<1x7xf32>
+        return %z : tensor<1x7xf32> }""",
+    "a product of one number": """(%a: tensor<6x5xf32>) -> tensor<f32> {
+        %y = ng.dot %a, %a contract [0, 1] x [0, 1] : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<f32>
+        %z = ng.negative %y : tensor<f32>
+        return %z : tensor<f32> }""",
+    "the product of nothing, in a short type": """(%a: tensor<0x3xf16>) -> (tensor<3xf16>, tensor<3xf16>, tensor<3xf16>) {
+        %p = ng.product %a axes [0] : (tensor<0x3xf16>) -> tensor<3xf16>
+        %s = ng.sum %a axes [0] : (tensor<0x3xf16>) -> tensor<3xf16>
+        %m = ng.max %a axes [0] : (tensor<0x3xf16>) -> tensor<3xf16>
+        return %p, %s, %m : tensor<3xf16> }""",
+    "nothing scattered": """(%a: tensor<3xf32>, %i: tensor<0xi32>, %u: tensor<0xf32>) -> tensor<3xf32> {
+        %b = ng.scatter %a[%i], %u axis 0 : (tensor<3xf32>, tensor<0xi32>, tensor<0xf32>) -> tensor<3xf32>
+        %c = ng.add %b, %b : tensor<3xf32>
+        return %c : tensor<3xf32> }""",
+    "a value on both sides of a transpose": """(%a: tensor<6x6xf32>) -> tensor<6x6xf32> {
+        %b = ng.square %a : tensor<6x6xf32>
+        %c = ng.transpose %b perm [1, 0] : tensor<6x6xf32>
+        %d = ng.subtract %b, %c : tensor<6x6xf32>
+        return %d : tensor<6x6xf32> }""",
+    "a value under uneven shapes": """(%a: tensor<2x3x4xf32>) -> tensor<24xf32> {
+        %b = ng.square %a : tensor<2x3x4xf32>
+        %c = ng.reshape %b : (tensor<2x3x4xf32>) -> tensor<8x3xf32>
+        %d = ng.max %c axes [1] : (tensor<8x3xf32>) -> tensor<8xf32>
+        %e = ng.broadcast %d dims [0] : (tensor<8xf32>) -> tensor<8x3xf32>
+        %f = ng.reshape %e : (tensor<8x3xf32>) -> tensor<24xf32>
+        %g = ng.reshape %b : (tensor<2x3x4xf32>) -> tensor<24xf32>
+        %h = ng.subtract %f, %g : tensor<24xf32>
+        return %h : tensor<24xf32> }""",
+    "sums over either dimension, each needing the other": """(%a: tensor<6x6xf32>) -> tensor<6x6xf32> {
+        %r = ng.sum %a axes [1] : (tensor<6x6xf32>) -> tensor<6xf32>
+        %s = ng.broadcast %r dims [0] : (tensor<6xf32>) -> tensor<6x6xf32>
+        %b = ng.subtract %a, %s : tensor<6x6xf32>
+        %c = ng.sum %b axes [0] : (tensor<6x6xf32>) -> tensor<6xf32>
+        %t = ng.broadcast %c dims [1] : (tensor<6xf32>) -> tensor<6x6xf32>
+        %d = ng.add %b, %t : tensor<6x6xf32>
+        %e = ng.subtract %d, %s : tensor<6x6xf32>
+        return %e : tensor<6x6xf32> }""",
+    "rows that are summed meet": """(%a: tensor<8x16xf32>, %b: tensor<8x16xf32>) -> tensor<8xf32> {
+        %x = ng.square %a : tensor<8x16xf32>
+        %s = ng.sum %x axes [1] : (tensor<8x16xf32>) -> tensor<8xf32>
+        %y = ng.negative %b : tensor<8x16xf32>
+        %t = ng.sum %y axes [1] : (tensor<8x16xf32>) -> tensor<8xf32>
+        %u = ng.add %s, %t : tensor<8xf32>
+        return %u : tensor<8xf32> }""",
+    "the diagonal of a broadcast": """(%a: tensor<4xf32>) -> tensor<4x4xf32> {
+        %x = ng.broadcast %a dims [0] : (tensor<4xf32>) -> tensor<4x4xf32>
+        %y = ng.broadcast %a dims [1] : (tensor<4xf32>) -> tensor<4x4xf32>
+        %z = ng.subtract %x, %y : tensor<4x4xf32>
+        return %z : tensor<4x4xf32> }""",
+    "shapes that share no loops meet": """(%a: tensor<8xf32>, %b: tensor<6xf32>, %c: tensor<24xf32>) -> tensor<24xf32> {
+        %p = ng.broadcast %a dims [0] : (tensor<8xf32>) -> tensor<8x3xf32>
+        %q = ng.broadcast %b dims [0] : (tensor<6xf32>) -> tensor<6x4xf32>
+        %x = ng.reshape %p : (tensor<8x3xf32>) -> tensor<24xf32>
+        %y = ng.reshape %q : (tensor<6x4xf32>) -> tensor<24xf32>
+        %z = ng.fma %x, %y, %c : tensor<24xf32>
+        return %z : tensor<24xf32> }""",
+    "an uneven reshape beside its source": """(%a: tensor<6x4xf32>, %b: tensor<8x3xf32>) -> tensor<8x3xf32> {
+        %n = ng.sum %a axes [1] : (tensor<6x4xf32>) -> tensor<6xf32>
+        %m = ng.broadcast %n dims [0] : (tensor<6xf32>) -> tensor<6x4xf32>
+        %x = ng.reshape %m : (tensor<6x4xf32>) -> tensor<8x3xf32>
+        %r = ng.sum %b axes [1] : (tensor<8x3xf32>) -> tensor<8xf32>
+        %s = ng.broadcast %r dims [0] : (tensor<8xf32>) -> tensor<8x3xf32>
+        %y = ng.add %x, %s : tensor<8x3xf32>
+        return %y : tensor<8x3xf32> }""",
+    "the greatest of an uneven reshape": """(%a: tensor<6x4xf32>) -> tensor<8xf32> {
+        %n = ng.sum %a axes [1] : (tensor<6x4xf32>) -> tensor<6xf32>
+        %m = ng.broadcast %n dims [0] : (tensor<6xf32>) -> tensor<6x4xf32>
+        %x = ng.reshape %m : (tensor<6x4xf32>) -> tensor<8x3xf32>
+        %r = ng.max %x axes [1] : (tensor<8x3xf32>) -> tensor<8xf32>
+        return %r : tensor<8xf32> }""",
+    "a product in equal blocks of rows": """(%a: tensor<26x256xf32>, %w: tensor<256x256xf32>) -> tensor<26x256xf32> {
+        %y = ng.dot %a, %w contract [1] x [0] : (tensor<26x256xf32>, tensor<256x256xf32>) -> tensor<26x256xf32>
+        return %y : tensor<26x256xf32> }""",
+    "a row's sum goes to rows of another length": """(%a: tensor<8x16xf32>, %b: tensor<8x5xf32>) -> tensor<8x5xf32> {
+        %s = ng.sum %a axes [1] : (tensor<8x16xf32>) -> tensor<8xf32>
+        %w = ng.broadcast %s dims [0] : (tensor<8xf32>) -> tensor<8x5xf32>
+        %r = ng.add %w, %b : tensor<8x5xf32>
+        return %r : tensor<8x5xf32> }""",
+    "elements scattered in whole tiles": """(%a: tensor<10xf32>, %i: tensor<256xi32>, %u: tensor<256xf32>) -> tensor<10xf32> {
+        %r = ng.scatter %a[%i], %u axis 0 {combine = "add"} : (tensor<10xf32>, tensor<256xi32>, tensor<256xf32>) -> tensor<10xf32>
+        return %r : tensor<10xf32> }""",
+    "the sum of many short columns": """(%a: tensor<3x40000xf32>) -> tensor<40000xf32> {
+        %s = ng.sum %a axes [0] : (tensor<3x40000xf32>) -> tensor<40000xf32>
+        return %s : tensor<40000xf32> }""",
+    "far columns over two loops": """(%a: tensor<5x3x20x900xf32>) -> tensor<3x900xf32> {
+        %s = ng.sum %a axes [0, 2] : (tensor<5x3x20x900xf32>) -> tensor<3x900xf32>
+        return %s : tensor<3x900xf32> }""",
+    "products and truths of rows": """(%a: tensor<5x9xui8>, %b: tensor<5x9xi1>) -> (tensor<5xui8>, tensor<5xi1>, tensor<5xi1>, tensor<5xui8>, tensor<9xui8>) {
+        %p = ng.product %a axes [1] : (tensor<5x9xui8>) -> tensor<5xui8>
+        %q = ng.all %b axes [1] : (tensor<5x9xi1>) -> tensor<5xi1>
+        %r = ng.any %b axes [1] : (tensor<5x9xi1>) -> tensor<5xi1>
+        %m = ng.max %a axes [1] : (tensor<5x9xui8>) -> tensor<5xui8>
+        %l = ng.min %a axes [0] : (tensor<5x9xui8>) -> tensor<9xui8>
+        return %p, %q, %r, %m, %l : (tensor<5xui8>, tensor<5xi1>, tensor<5xi1>, tensor<5xui8>, tensor<9xui8>) -> () }""",
+    "running sums from either end": """(%a: tensor<3x13xi32>) -> (tensor<3x13xi32>, tensor<3x13xi32>, tensor<3x13xi32>) {
+        %x = ng.cumulative_sum %a axis 1 {reverse = true} : tensor<3x13xi32>
+        %y = ng.cumulative_sum %a axis 1 {exclusive = true} : tensor<3x13xi32>
+        %z = ng.cumulative_max %a axis 0 {reverse = true} : tensor<3x13xi32>
+        return %x, %y, %z : tensor<3x13xi32> }""",
+    "the power of unsigned numbers": """(%a: tensor<7xui8>, %b: tensor<7xui8>) -> tensor<7xui8> {
+        %p = ng.power %a, %b : tensor<7xui8>
+        return %p : tensor<7xui8> }""",
+    "positions that are unsigned": """(%a: tensor<5x3xf32>, %i: tensor<4xui64>, %j: tensor<4x3xui64>, %u: tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<5x3xf32>) {
+        %x = ng.gather %a[%i] axis 0 : (tensor<5x3xf32>, tensor<4xui64>) -> tensor<4x3xf32>
+        %y = ng.gather_elements %a[%j] axis 0 : (tensor<5x3xf32>, tensor<4x3xui64>) -> tensor<4x3xf32>
+        %z = ng.scatter %a[%i], %u axis 0 {combine = "max"} : (tensor<5x3xf32>, tensor<4xui64>, tensor<4x3xf32>) -> tensor<5x3xf32>
+        return %x, %y, %z : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<5x3xf32>) -> () }""",
+    "nothing at the end of a concatenation, or first": """(%a: tensor<3x2xf32>, %e: tensor<3x0xf32>) -> (tensor<3x2xf32>, tensor<3x2xf32>, tensor<3x4xf32>) {
+        %x = ng.concatenate %a, %e axis 1 : (tensor<3x2xf32>, tensor<3x0xf32>) -> tensor<3x2xf32>
+        %y = ng.concatenate %e, %a axis 1 : (tensor<3x0xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+        %z = ng.concatenate %e, %x, %y axis 1 : (tensor<3x0xf32>, tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x4xf32>
+        return %x, %y, %z : (tensor<3x2xf32>, tensor<3x2xf32>, tensor<3x4xf32>) -> () }""",
+    "products and ends of nothing": """(%a: tensor<3x0xf32>, %b: tensor<0x2xf32>, %u: tensor<0xui8>, %i: tensor<2xi32>) -> (tensor<3x2xf32>, tensor<ui8>, tensor<ui8>, tensor<2x2xf32>) {
+        %p = ng.dot %a, %b contract [1] x [0] : (tensor<3x0xf32>, tensor<0x2xf32>) -> tensor<3x2xf32>
+        %m = ng.max %u axes [0] : (tensor<0xui8>) -> tensor<ui8>
+        %n = ng.min %u axes [0] : (tensor<0xui8>) -> tensor<ui8>
+        %w = ng.pad %b low [1, 0] high [1, 0] : (tensor<0x2xf32>) -> tensor<2x2xf32>
+        return %p, %m, %n, %w : (tensor<3x2xf32>, tensor<ui8>, tensor<ui8>, tensor<2x2xf32>) -> () }""",
+    "one number moved": """(%a: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+        %p = ng.pad %a low [] high [] : tensor<f32>
+        %s = ng.slice %p from [] to [] step [] : tensor<f32>
+        %t = ng.transpose %a perm [] : tensor<f32>
+        return %p, %s, %t : tensor<f32> }""",
+    "transposes that a product takes over": """(%a: tensor<4x5xf32>, %w: tensor<5x6xf32>) -> (tensor<6x4xf32>, tensor<6x4xf32>) {
+        %x = ng.dot %a, %w contract [1] x [0] : (tensor<4x5xf32>, tensor<5x6xf32>) -> tensor<4x6xf32>
+        %y = ng.negative %x : tensor<4x6xf32>
+        %z = ng.transpose %y perm [1, 0] : (tensor<4x6xf32>) -> tensor<6x4xf32>
+        %p = ng.dot %w, %a contract [0] x [1] : (tensor<5x6xf32>, tensor<4x5xf32>) -> tensor<6x4xf32>
+        return %z, %p : tensor<6x4xf32> }""",
+    "transposes of what costs nothing": """(%a: tensor<4x6xf32>) -> (tensor<6x4xf32>, tensor<6x4xf32>) {
+        %i = ng.iota {dimension = 0 : i64} : tensor<4x6xf32>
+        %k = ng.constant dense<2.0> : tensor<4x6xf32>
+        %t = ng.transpose %a perm [1, 0] : (tensor<4x6xf32>) -> tensor<6x4xf32>
+        %b = ng.transpose %t perm [1, 0] : (tensor<6x4xf32>) -> tensor<4x6xf32>
+        %x = ng.multiply %i, %k : tensor<4x6xf32>
+        %y = ng.add %x, %i : tensor<4x6xf32>
+        %z = ng.transpose %y perm [1, 0] : (tensor<4x6xf32>) -> tensor<6x4xf32>
+        %c = ng.add %b, %k : tensor<4x6xf32>
+        %d = ng.transpose %c perm [1, 0] : (tensor<4x6xf32>) -> tensor<6x4xf32>
+        return %z, %d : tensor<6x4xf32> }""",
+    "transposes under products and sums": """(%a: tensor<2x3x4xf32>, %w: tensor<4x5xf32>) -> (tensor<3x2x5xf32>, tensor<4xf32>, tensor<3x2xf32>, tensor<2x4xf32>) {
+        %t = ng.transpose %a perm [1, 0, 2] : (tensor<2x3x4xf32>) -> tensor<3x2x4xf32>
+        %x = ng.dot %t, %w contract [2] x [0] : (tensor<3x2x4xf32>, tensor<4x5xf32>) -> tensor<3x2x5xf32>
+        %y = ng.sum %t axes [0, 1] : (tensor<3x2x4xf32>) -> tensor<4xf32>
+        %z = ng.max %t axes [2] : (tensor<3x2x4xf32>) -> tensor<3x2xf32>
+        %u = ng.min %t axes [0] : (tensor<3x2x4xf32>) -> tensor<2x4xf32>
+        return %x, %y, %z, %u : (tensor<3x2x5xf32>, tensor<4xf32>, tensor<3x2xf32>, tensor<2x4xf32>) -> () }""",
+    "arguments that change places": """(%a: tensor<6xf32>, %b: tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>) attributes {ng.tied = array<i64: 0, 0, 1, 1>} {
+        return %b, %a : tensor<6xf32> }""",
+    "a scan over rows of rows": """(%a: tensor<3x4x5xf32>, %z: tensor<5xf32>) -> (tensor<5xf32>, tensor<3x4x5xf32>) {
+        %l, %r = ng.scan %z, %a {carried = 1 : i64} : (tensor<5xf32>, tensor<3x4x5xf32>) -> (tensor<5xf32>, tensor<3x4x5xf32>) {
+        ^bb0(%s: tensor<5xf32>, %x: tensor<4x5xf32>):
+          %m, %q = ng.scan %s, %x {carried = 1 : i64} : (tensor<5xf32>, tensor<4x5xf32>) -> (tensor<5xf32>, tensor<4x5xf32>) {
+          ^bb0(%u: tensor<5xf32>, %y: tensor<5xf32>):
+            %v = ng.add %u, %y : tensor<5xf32>
+            ng.yield %v, %v : tensor<5xf32>
+          }
+          ng.yield %m, %q : (tensor<5xf32>, tensor<4x5xf32>) -> ()
+        }
+        return %l, %r : (tensor<5xf32>, tensor<3x4x5xf32>) -> () }""",
+}
+WITH_LOOPS = {
+    "a loop between two maps over one space": """(%a: tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>) {
+        %0 = ng.constant dense<0> : tensor<i32>
+        %1 = ng.constant dense<1> : tensor<i32>
+        %3 = ng.constant dense<3> : tensor<i32>
+        %b = ng.square %a : tensor<6xf32>
+        %m = ng.max %b axes [0] : (tensor<6xf32>) -> tensor<f32>
+        %k, %c, %n = ng.while %0, %b, %m : (tensor<i32>, tensor<6xf32>, tensor<f32>) -> (tensor<i32>, tensor<6xf32>, tensor<f32>) {
+        ^bb0(%i: tensor<i32>, %x: tensor<6xf32>, %y: tensor<f32>):
+          %t = ng.less %i, %3 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          ng.yield %t : tensor<i1>
+        } {
+        ^bb0(%i: tensor<i32>, %x: tensor<6xf32>, %y: tensor<f32>):
+          %j = ng.add %i, %1 : tensor<i32>
+          %u = ng.negative %x : tensor<6xf32>
+          %unused = ng.negative %y : tensor<f32>
+          %w = ng.add %y, %y : tensor<f32>
+          ng.yield %j, %u, %w : (tensor<i32>, tensor<6xf32>, tensor<f32>) -> ()
+        }
+        %d = ng.negative %c : tensor<6xf32>
+        %e = ng.subtract %d, %b : tensor<6xf32>
+        return %d, %e : tensor<6xf32> }""",
+    "nothing goes round, in branches and loops in a loop": """(%a: tensor<4x3xf32>, %c: tensor<4xi1>, %e: tensor<0xf32>) -> (tensor<3xf32>, tensor<4x3xf32>) {
+        %0 = ng.constant dense<0> : tensor<i32>
+        %1 = ng.constant dense<1> : tensor<i32>
+        %2 = ng.constant dense<2> : tensor<i32>
+        %z = ng.constant dense<0.0> : tensor<3xf32>
+        %s, %n, %r = ng.scan %z, %e, %a, %c {carried = 2 : i64} : (tensor<3xf32>, tensor<0xf32>, tensor<4x3xf32>, tensor<4xi1>) -> (tensor<3xf32>, tensor<0xf32>, tensor<4x3xf32>) {
+        ^bb0(%t: tensor<3xf32>, %m: tensor<0xf32>, %x: tensor<3xf32>, %f: tensor<i1>):
+          %y = ng.if %f : (tensor<i1>) -> tensor<3xf32> {
+            %v = ng.add %t, %x : tensor<3xf32>
+            ng.yield %v : tensor<3xf32>
+          } {
+            ng.yield %t : tensor<3xf32>
+          }
+          %k, %w = ng.while %0, %y : (tensor<i32>, tensor<3xf32>) -> (tensor<i32>, tensor<3xf32>) {
+          ^bb0(%i: tensor<i32>, %p: tensor<3xf32>):
+            %b = ng.less %i, %2 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            ng.yield %b : tensor<i1>
+          } {
+          ^bb0(%i: tensor<i32>, %p: tensor<3xf32>):
+            %j = ng.add %i, %1 : tensor<i32>
+            %q = ng.subtract %p, %x : tensor<3xf32>
+            ng.yield %j, %q : (tensor<i32>, tensor<3xf32>) -> ()
+          }
+          %d = ng.negative %m : tensor<0xf32>
+          ng.yield %w, %d, %y : (tensor<3xf32>, tensor<0xf32>, tensor<3xf32>) -> ()
+        }
+        return %s, %r : (tensor<3xf32>, tensor<4x3xf32>) -> () }""",
+    "a function with branches is called": """(%c: tensor<i1>, %a: tensor<4xf32>) -> tensor<4xf32> {
+        %x = func.call @choose(%c, %a) : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
+        %n = ng.bitwise_not %c : tensor<i1>
+        %y = func.call @choose(%n, %x) : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
+        return %y : tensor<4xf32> }
+      func.func private @choose(%c: tensor<i1>, %a: tensor<4xf32>) -> tensor<4xf32> {
+        %r = ng.if %c : (tensor<i1>) -> tensor<4xf32> {
+          %b = ng.negative %a : tensor<4xf32>
+          ng.yield %b : tensor<4xf32>
+        } {
+          ng.yield %a : tensor<4xf32>
+        }
+        return %r : tensor<4xf32> }
+      func.func private @elsewhere(%a: tensor<4xf32>) -> tensor<4xf32>""",
+}

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs edited by hand that meet a pass half-way: what it takes of them, and what it refuses at the user's line."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from ngmlir.ir.core import Module
+from ngmlir.llvm.machine import cpu_target
+from ngmlir.ops.interpreter import run
+from ngmlir.ops.words import from_text, to_text
+from ngmlir.passes.plan_memory import planned_bytes
+from ngmlir.passes.registry import PASSES
+from ngmlir.rewrite.pipeline_parser import parse_pipeline
+from ngmlir.support.diagnostics import NgmlirError
+
+TARGET = cpu_target("x86-64-v3")
+
+
+def passed(pipeline: str, text: str) -> Module:
+    of = from_text(text, unregistered=True)
+    return parse_pipeline(pipeline, PASSES).run(of, TARGET, verify=True)
+
+
+def fused(body: str, result: str, *arguments: str, kind: str = "map") -> str:
+    names = [f"%a{i}" for i in range(len(arguments))]
+    given = ", ".join(f"{n}: {t}" for n, t in zip(names, arguments, strict=True))
+    outer, types = ", ".join(names), ", ".join(arguments)
+    return f"""func.func @main({given}) -> {result} {{
+  %r = ng.fusion {outer} {{kind = "{kind}"}} : ({types}) -> {result} {{
+  ^bb0({given}):
+    {body}
+  }}
+  return %r : {result}
+}}"""
+
+
+#: pipeline | program | message
+REFUSED = [
+    ("inline", """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = func.call @main(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32> }""", "@main -> @main: recursion cannot be compiled"),
+    ("inline", """func.func private @f(tensor<4xf32>) -> tensor<4xf32>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32> }""", "@f has no body here"),
+    ("to-kernels", "func.func @main(%x: f32) -> f32 { return %x : f32 }", "'func.func' holds f32, but functions that are compiled hold tensors"),
+    ("to-kernels", """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = ng.softmax %x axes [0] : tensor<4xf32>
+  return %y : tensor<4xf32> }""", "ng.softmax cannot be compiled for"),
+    ("plan-memory", """func.func private @f(tensor<4xf32>) -> tensor<4xf32>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32> }""", "func.call has no place in a memory plan"),
+    ("to-kernels", fused("%y = ng.slice %a0 from [0] to [2] step [1] : (tensor<4xf32>) -> tensor<2xf32>\nng.yield %y : tensor<2xf32>", "tensor<2xf32>", "tensor<4xf32>"),
+     "run over loops that do not fit together"),
+    ("to-kernels", fused("%p = ng.reshape %a0 : (tensor<6x4xf32>) -> tensor<24xf32>\n%q = ng.reshape %a1 : (tensor<8x3xf32>) -> tensor<24xf32>\n%y = ng.add %p, %q : tensor<24xf32>\nng.yield %y : tensor<24xf32>", "tensor<24xf32>", "tensor<6x4xf32>", "tensor<8x3xf32>"),
+     "run over loops that do not fit together"),
+    ("to-kernels", fused("%p = ng.reshape %a0 : (tensor<6x4xf32>) -> tensor<8x3xf32>\n%y = ng.add %p, %a1 : tensor<8x3xf32>\nng.yield %y : tensor<8x3xf32>", "tensor<8x3xf32>", "tensor<6x4xf32>", "tensor<8x3xf32>"),
+     "run over loops that do not fit together"),
+    ("to-kernels", fused("""%d = ng.broadcast %a0 dims [0] : (tensor<4xf32>) -> tensor<4x2xf32>
+    %e = ng.negative %a1 : tensor<3x4xf32>
+    %y = ng.broadcast %a0 dims [1] : (tensor<4xf32>) -> tensor<2x4xf32>
+    %z = ng.negative %y : tensor<2x4xf32>
+    ng.yield %d : tensor<4x2xf32>""", "tensor<4x2xf32>", "tensor<4xf32>", "tensor<3x4xf32>"), "have no loops in common"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pipeline, text, message", REFUSED, ids=[r[2][:40] for r in REFUSED])
+def test_what_a_pass_refuses(pipeline: str, text: str, message: str) -> None:
+    with pytest.raises(NgmlirError, match=re.escape(message)) as caught:
+        passed(pipeline, text)
+    assert caught.value.diagnostics[0].location.line > 0
+    assert "bug" not in type(caught.value).__name__.lower()
+
+
+def test_a_fusion_with_a_transpose_which_no_pass_of_ours_makes() -> None:
+    text = fused(
+        "%t = ng.transpose %a0 perm [1, 0] : (tensor<4x3xf32>) -> tensor<3x4xf32>\n"
+        "%y = ng.negative %t : tensor<3x4xf32>\nng.yield %y : tensor<3x4xf32>",
+        "tensor<3x4xf32>",
+        "tensor<4x3xf32>",
+    )
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    planned = passed("to-kernels,plan-memory", text)
+    (wanted,), (got,) = run(from_text(text), x), run(planned, x)
+    np.testing.assert_array_equal(got, wanted)
+    assert planned_bytes(planned) >= 0
+
+
+def test_declarations_stay_as_they_are() -> None:
+    text = "func.func private @f(tensor<4xf32>) -> tensor<4xf32>"
+    assert to_text(passed("layout,shape", text)) == to_text(from_text(text))
+
+
+def test_functions_of_scalars_keep_their_shape() -> None:
+    text = "func.func @main(%x: f32) -> f32 { %y = ng.exp %x : f32 return %y : f32 }"
+    assert to_text(passed("shape", text)) == to_text(from_text(text))
+
+
+def test_blocks_that_jump_are_left_alone() -> None:
+    text = """func.func @main(%x: tensor<4xf32>) {
+  %y = ng.exp %x : tensor<4xf32>
+  "my.jump"()[^bb1] : () -> ()
+^bb1:
+  func.return
+}"""
+    assert "ng.exp" in to_text(passed("dead-code", text))
