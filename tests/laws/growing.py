@@ -30,11 +30,14 @@ from ngmlir.ir.types import (
     f64,
     i1,
     i8,
+    i16,
     i32,
     i64,
     shape_of,
     ui8,
+    ui16,
     ui32,
+    ui64,
 )  # fmt: skip
 from ngmlir.ops import func
 from ngmlir.ops.builder import Builder, function
@@ -43,7 +46,9 @@ from ngmlir.testing import special_numbers
 A = TypeVar("A")
 
 #: Element types, the usual ones first and more often.
-ELEMENTS: tuple[Type, ...] = (f32, f32, f32, f32, f64, i32, i32, i64, i1, f16, bf16, i8, ui8, ui32)
+ELEMENTS: tuple[Type, ...] = (
+    f32, f32, f32, f32, f64, f64, i32, i32, i64, i1, f16, bf16, i8, i16, ui8, ui16, ui32, ui64
+)  # fmt: skip
 #: The lengths of axes, and how many elements a tensor may have.
 SMALL = ([3, 2, 4, 5, 1, 7, 8, 16, 6, 17], 600)
 LARGE = ([64, 3, 65, 1, 200, 15, 127, 512, 1000], 150_000)

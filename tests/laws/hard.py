@@ -102,6 +102,34 @@ HARD = {
     "elements scattered in whole tiles": """(%a: tensor<10xf32>, %i: tensor<256xi32>, %u: tensor<256xf32>) -> tensor<10xf32> {
         %r = ng.scatter %a[%i], %u axis 0 {combine = "add"} : (tensor<10xf32>, tensor<256xi32>, tensor<256xf32>) -> tensor<10xf32>
         return %r : tensor<10xf32> }""",
+    "a product beside far columns, not packed": """(%a: tensor<10x600xf32>, %w: tensor<600x400xf32>) -> tensor<10x400xf32> {
+        %y = ng.dot %a, %w contract [1] x [0] : (tensor<10x600xf32>, tensor<600x400xf32>) -> tensor<10x400xf32>
+        return %y : tensor<10x400xf32> }""",
+    "a shallow product of many columns": """(%a: tensor<16x8xf32>, %w: tensor<8x20000xf32>) -> tensor<16x20000xf32> {
+        %y = ng.dot %a, %w contract [1] x [0] : (tensor<16x8xf32>, tensor<8x20000xf32>) -> tensor<16x20000xf32>
+        return %y : tensor<16x20000xf32> }""",
+    "an epilogue that would cut the rows of a product": """(%a: tensor<6x5xf32>, %w: tensor<5x4xf32>, %c: tensor<2xf32>) -> tensor<2x3x4xf32> {
+        %y = ng.dot %a, %w contract [1] x [0] : (tensor<6x5xf32>, tensor<5x4xf32>) -> tensor<6x4xf32>
+        %z = ng.reshape %y : (tensor<6x4xf32>) -> tensor<2x3x4xf32>
+        %b = ng.broadcast %c dims [0] : (tensor<2xf32>) -> tensor<2x3x4xf32>
+        %r = ng.add %z, %b : tensor<2x3x4xf32>
+        return %r : tensor<2x3x4xf32> }""",
+    "constants that are too long to fold": """(%a: tensor<40xf32>) -> tensor<40xf32> {
+        %k = ng.constant dense<2.0> : tensor<40x40xf32>
+        %n = ng.sum %k axes [1] : (tensor<40x40xf32>) -> tensor<40xf32>
+        %r = ng.add %n, %a : tensor<40xf32>
+        return %r : tensor<40xf32> }""",
+    "a transpose of what is repeated": """(%a: tensor<6xf32>, %b: tensor<6x4xf32>) -> tensor<6x4xf32> {
+        %w = ng.broadcast %a dims [1] : (tensor<6xf32>) -> tensor<4x6xf32>
+        %x = ng.square %w : tensor<4x6xf32>
+        %y = ng.transpose %x perm [1, 0] : (tensor<4x6xf32>) -> tensor<6x4xf32>
+        %r = ng.add %y, %b : tensor<6x4xf32>
+        return %r : tensor<6x4xf32> }""",
+    "a variable that is free before its update": """(%a: tensor<6x5xf32>, %b: tensor<5x6xf32>) -> (tensor<6x5xf32>, tensor<6x6xf32>) attributes {ng.tied = array<i64: 0, 0>} {
+        %p = ng.dot %a, %b contract [1] x [0] : (tensor<6x5xf32>, tensor<5x6xf32>) -> tensor<6x6xf32>
+        %s = ng.cumulative_sum %p axis 0 : tensor<6x6xf32>
+        %n = ng.dot %s, %b contract [1] x [1] : (tensor<6x6xf32>, tensor<5x6xf32>) -> tensor<6x5xf32>
+        return %n, %s : (tensor<6x5xf32>, tensor<6x6xf32>) -> () }""",
     "the sum of many short columns": """(%a: tensor<3x40000xf32>) -> tensor<40000xf32> {
         %s = ng.sum %a axes [0] : (tensor<3x40000xf32>) -> tensor<40000xf32>
         return %s : tensor<40000xf32> }""",

@@ -10,12 +10,14 @@ from __future__ import annotations
 import io
 import shlex
 from collections.abc import Iterator
+from inspect import signature
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import test_checked_programs
 import test_dot_kernels
 import test_kernels
 import test_memory_plan
@@ -45,10 +47,10 @@ FILES = sorted([*SOURCE.glob("passes/**/*.py"), *SOURCE.glob("rewrite/**/*.py")]
 SEEDS = 24
 
 
-def lowered(of: Module, target: Target) -> None:
+def lowered(of: Module, target: Target, checked: bool = False) -> None:
     """Down to the target, verified after each pass as `ngopt` does."""
     try:
-        pipeline_for(target).from_stage_of(of).run(of, target, verify=True)
+        pipeline_for(target, checked=checked).from_stage_of(of).run(of, target, verify=True)
     except NgmlirError:
         pass  # other laws say which errors there may be
 
@@ -88,12 +90,18 @@ def unit_tests(watch: Watch) -> None:
             for chosen in parameters(function):
                 with watch:
                     function(**chosen)
-    for tests in (test_kernels, test_dot_kernels, test_move_kernels, test_reduction_kernels):
+    for tests in (
+        test_checked_programs,
+        test_kernels,
+        test_dot_kernels,
+        test_move_kernels,
+        test_reduction_kernels,
+    ):
         with pytest.MonkeyPatch.context() as patch:
 
-            def compile_module(of: Module, target: str = "cpu") -> None:
+            def compile_module(of: Module, target: str = "cpu", checked: bool = False) -> None:
                 with watch:
-                    lowered(of, CPU if target == "cpu" else GPU)
+                    lowered(of, CPU if target == "cpu" else GPU, checked)
                 raise Lowered
 
             where = tests.compiler if hasattr(tests, "compiler") else tests
@@ -102,6 +110,8 @@ def unit_tests(watch: Watch) -> None:
                 for chosen in parameters(function):
                     if not missing(watch):
                         return
+                    if set(signature(function).parameters) != set(chosen):
+                        break  # it wants fixtures
                     try:
                         function(**chosen)
                     except Lowered:

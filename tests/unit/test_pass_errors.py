@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from test_checked_programs import program as accessing
 
 from ngmlir.ir.core import Module
 from ngmlir.llvm.machine import cpu_target
@@ -99,6 +100,26 @@ def test_declarations_stay_as_they_are() -> None:
 def test_functions_of_scalars_keep_their_shape() -> None:
     text = "func.func @main(%x: f32) -> f32 { %y = ng.exp %x : f32 return %y : f32 }"
     assert to_text(passed("shape", text)) == to_text(from_text(text))
+
+
+def test_what_needs_no_checks_of_bounds() -> None:
+    check_bounds = PASSES["check-bounds"]
+    checked = check_bounds(accessing("%v = tile.load %y[%i] : (memref<8xf32>, index) -> f32"), TARGET)
+    assert check_bounds(checked, TARGET) is checked
+    known = accessing("%c = ng.constant 7 : index\n%v = tile.load %y[%c] : (memref<8xf32>, index) -> f32")
+    assert check_bounds(known, TARGET) is known
+
+
+def test_bounds_of_one_place_and_of_no_place() -> None:
+    scattered = accessing(
+        "%v = ng.constant 1.0 : f32\n%t = ng.broadcast %v dims [] : (f32) -> vector<4xf32>\n"
+        "%m = ng.constant dense<[true, false, true, false]> : vector<4xi1>\n"
+        "tile.scatter %t, %m, %z[%i] : (vector<4xf32>, vector<4xi1>, memref<8xf32>, index) -> ()"
+    )
+    assert "touches element" in to_text(PASSES["check-bounds"](scattered, TARGET))
+    nothing = "%e = tile.alloc : memref<0xf32, 3>\n%v = tile.gather %e[%i] : (memref<0xf32, 3>, index) -> f32"
+    with pytest.raises(NgmlirError, match="touches element 0 of dimension 0 of %e"):
+        PASSES["check-bounds"](accessing(nothing), TARGET)
 
 
 def test_blocks_that_jump_are_left_alone() -> None:
