@@ -129,7 +129,7 @@ HARD = {
         %p = ng.dot %a, %b contract [1] x [0] : (tensor<6x5xf32>, tensor<5x6xf32>) -> tensor<6x6xf32>
         %s = ng.cumulative_sum %p axis 0 : tensor<6x6xf32>
         %n = ng.dot %s, %b contract [1] x [1] : (tensor<6x6xf32>, tensor<5x6xf32>) -> tensor<6x5xf32>
-        return %n, %s : (tensor<6x5xf32>, tensor<6x6xf32>) -> () }""",
+        return %n, %s : tensor<6x5xf32>, tensor<6x6xf32> }""",
     "the sum of many short columns": """(%a: tensor<3x40000xf32>) -> tensor<40000xf32> {
         %s = ng.sum %a axes [0] : (tensor<3x40000xf32>) -> tensor<40000xf32>
         return %s : tensor<40000xf32> }""",
@@ -142,7 +142,7 @@ HARD = {
         %r = ng.any %b axes [1] : (tensor<5x9xi1>) -> tensor<5xi1>
         %m = ng.max %a axes [1] : (tensor<5x9xui8>) -> tensor<5xui8>
         %l = ng.min %a axes [0] : (tensor<5x9xui8>) -> tensor<9xui8>
-        return %p, %q, %r, %m, %l : (tensor<5xui8>, tensor<5xi1>, tensor<5xi1>, tensor<5xui8>, tensor<9xui8>) -> () }""",
+        return %p, %q, %r, %m, %l : tensor<5xui8>, tensor<5xi1>, tensor<5xi1>, tensor<5xui8>, tensor<9xui8> }""",
     "running sums from either end": """(%a: tensor<3x13xi32>) -> (tensor<3x13xi32>, tensor<3x13xi32>, tensor<3x13xi32>) {
         %x = ng.cumulative_sum %a axis 1 {reverse = true} : tensor<3x13xi32>
         %y = ng.cumulative_sum %a axis 1 {exclusive = true} : tensor<3x13xi32>
@@ -155,18 +155,18 @@ HARD = {
         %x = ng.gather %a[%i] axis 0 : (tensor<5x3xf32>, tensor<4xui64>) -> tensor<4x3xf32>
         %y = ng.gather_elements %a[%j] axis 0 : (tensor<5x3xf32>, tensor<4x3xui64>) -> tensor<4x3xf32>
         %z = ng.scatter %a[%i], %u axis 0 {combine = "max"} : (tensor<5x3xf32>, tensor<4xui64>, tensor<4x3xf32>) -> tensor<5x3xf32>
-        return %x, %y, %z : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<5x3xf32>) -> () }""",
+        return %x, %y, %z : tensor<4x3xf32>, tensor<4x3xf32>, tensor<5x3xf32> }""",
     "nothing at the end of a concatenation, or first": """(%a: tensor<3x2xf32>, %e: tensor<3x0xf32>) -> (tensor<3x2xf32>, tensor<3x2xf32>, tensor<3x4xf32>) {
         %x = ng.concatenate %a, %e axis 1 : (tensor<3x2xf32>, tensor<3x0xf32>) -> tensor<3x2xf32>
         %y = ng.concatenate %e, %a axis 1 : (tensor<3x0xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
         %z = ng.concatenate %e, %x, %y axis 1 : (tensor<3x0xf32>, tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x4xf32>
-        return %x, %y, %z : (tensor<3x2xf32>, tensor<3x2xf32>, tensor<3x4xf32>) -> () }""",
+        return %x, %y, %z : tensor<3x2xf32>, tensor<3x2xf32>, tensor<3x4xf32> }""",
     "products and ends of nothing": """(%a: tensor<3x0xf32>, %b: tensor<0x2xf32>, %u: tensor<0xui8>, %i: tensor<2xi32>) -> (tensor<3x2xf32>, tensor<ui8>, tensor<ui8>, tensor<2x2xf32>) {
         %p = ng.dot %a, %b contract [1] x [0] : (tensor<3x0xf32>, tensor<0x2xf32>) -> tensor<3x2xf32>
         %m = ng.max %u axes [0] : (tensor<0xui8>) -> tensor<ui8>
         %n = ng.min %u axes [0] : (tensor<0xui8>) -> tensor<ui8>
         %w = ng.pad %b low [1, 0] high [1, 0] : (tensor<0x2xf32>) -> tensor<2x2xf32>
-        return %p, %m, %n, %w : (tensor<3x2xf32>, tensor<ui8>, tensor<ui8>, tensor<2x2xf32>) -> () }""",
+        return %p, %m, %n, %w : tensor<3x2xf32>, tensor<ui8>, tensor<ui8>, tensor<2x2xf32> }""",
     "one number moved": """(%a: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
         %p = ng.pad %a low [] high [] : tensor<f32>
         %s = ng.slice %p from [] to [] step [] : tensor<f32>
@@ -195,7 +195,7 @@ HARD = {
         %y = ng.sum %t axes [0, 1] : (tensor<3x2x4xf32>) -> tensor<4xf32>
         %z = ng.max %t axes [2] : (tensor<3x2x4xf32>) -> tensor<3x2xf32>
         %u = ng.min %t axes [0] : (tensor<3x2x4xf32>) -> tensor<2x4xf32>
-        return %x, %y, %z, %u : (tensor<3x2x5xf32>, tensor<4xf32>, tensor<3x2xf32>, tensor<2x4xf32>) -> () }""",
+        return %x, %y, %z, %u : tensor<3x2x5xf32>, tensor<4xf32>, tensor<3x2xf32>, tensor<2x4xf32> }""",
     "arguments that change places": """(%a: tensor<6xf32>, %b: tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>) attributes {ng.tied = array<i64: 0, 0, 1, 1>} {
         return %b, %a : tensor<6xf32> }""",
     "a scan over rows of rows": """(%a: tensor<3x4x5xf32>, %z: tensor<5xf32>) -> (tensor<5xf32>, tensor<3x4x5xf32>) {
@@ -206,9 +206,9 @@ HARD = {
             %v = ng.add %u, %y : tensor<5xf32>
             ng.yield %v, %v : tensor<5xf32>
           }
-          ng.yield %m, %q : (tensor<5xf32>, tensor<4x5xf32>) -> ()
+          ng.yield %m, %q : tensor<5xf32>, tensor<4x5xf32>
         }
-        return %l, %r : (tensor<5xf32>, tensor<3x4x5xf32>) -> () }""",
+        return %l, %r : tensor<5xf32>, tensor<3x4x5xf32> }""",
 }
 WITH_LOOPS = {
     "a loop between two maps over one space": """(%a: tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>) {
@@ -227,7 +227,7 @@ WITH_LOOPS = {
           %u = ng.negative %x : tensor<6xf32>
           %unused = ng.negative %y : tensor<f32>
           %w = ng.add %y, %y : tensor<f32>
-          ng.yield %j, %u, %w : (tensor<i32>, tensor<6xf32>, tensor<f32>) -> ()
+          ng.yield %j, %u, %w : tensor<i32>, tensor<6xf32>, tensor<f32>
         }
         %d = ng.negative %c : tensor<6xf32>
         %e = ng.subtract %d, %b : tensor<6xf32>
@@ -253,12 +253,12 @@ WITH_LOOPS = {
           ^bb0(%i: tensor<i32>, %p: tensor<3xf32>):
             %j = ng.add %i, %1 : tensor<i32>
             %q = ng.subtract %p, %x : tensor<3xf32>
-            ng.yield %j, %q : (tensor<i32>, tensor<3xf32>) -> ()
+            ng.yield %j, %q : tensor<i32>, tensor<3xf32>
           }
           %d = ng.negative %m : tensor<0xf32>
-          ng.yield %w, %d, %y : (tensor<3xf32>, tensor<0xf32>, tensor<3xf32>) -> ()
+          ng.yield %w, %d, %y : tensor<3xf32>, tensor<0xf32>, tensor<3xf32>
         }
-        return %s, %r : (tensor<3xf32>, tensor<4x3xf32>) -> () }""",
+        return %s, %r : tensor<3xf32>, tensor<4x3xf32> }""",
     "a function with branches is called": """(%c: tensor<i1>, %a: tensor<4xf32>) -> tensor<4xf32> {
         %x = func.call @choose(%c, %a) : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
         %n = ng.bitwise_not %c : tensor<i1>

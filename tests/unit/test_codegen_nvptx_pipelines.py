@@ -78,7 +78,7 @@ def ring(stages: int, columns: int, rounds: int, *, each: str = "tile.wait %s0 :
     %after = ng.add %now, %c1 : index
     %next = ng.remainder %after, %c{stages} : index
     tile.barrier
-    ng.yield %next, %more, {", ".join([*carried[1:], "%tn"])} : ({types}) -> ()
+    ng.yield %next, %more, {", ".join([*carried[1:], "%tn"])} : {types}
   }}{tail}
   tile.store {total}, %r[%c0] : (vector<{columns}xf32>, memref<{columns}xf32>, index) -> ()"""
     return planned({"a": f"memref<{rounds}x{columns}xf32>"}, {"r": f"memref<{columns}xf32>"}, body)
@@ -167,7 +167,7 @@ class Programs:
 
     def end(self, inner: list[str], count: int) -> None:
         out = ", ".join(self.random.choice(inner) for _ in range(count))
-        self.lines.append(f"ng.yield {out} : ({', '.join([TOKEN] * count)}) -> ()")
+        self.lines.append(f"ng.yield {out} : {', '.join([TOKEN] * count)}")
 
     def text(self) -> str:
         self.block([self.copy()], 3)
