@@ -16,6 +16,7 @@ from ngmlir.llvm.machine import cpu_target
 from ngmlir.ops.words import from_text
 from ngmlir.passes.registry import PASSES
 from ngmlir.rewrite import rules as engine
+from ngmlir.rewrite.advice import pass_for, way_to
 from ngmlir.rewrite.contracts import STAGES, Stage
 from ngmlir.rewrite.options import declared_options
 from ngmlir.rewrite.pipeline import Pipeline, Step
@@ -191,3 +192,22 @@ def test_a_number_that_the_type_cannot_hold_replaces_nothing() -> None:
     assert engine.apply_rules(small, found) is small
     large = program("%0 = ng.negative %x : tensor<4xi32>", "tensor<4xi32>")
     assert engine.apply_rules(large, found) is not large
+
+
+def test_what_to_run_first() -> None:
+    """For a pass in a named pipeline, for one in none, for one that comes too late, and for ops without code."""
+    assert (
+        way_to("fuse", PASSES, ("plain",))
+        == "run canonical,check-target before fuse, as the pipeline cpu does"
+    )
+    assert way_to("check-bounds", PASSES, ("kernels",)) == "run plan-memory before check-bounds"
+    assert way_to("shape", PASSES, ("planned",)) == "run shape before plan-memory"
+    of = from_text(
+        "func.func @main(%x: tensor<4xf32>) {\n%0 = ng.exp %x : tensor<4xf32>\n"
+        "%1 = ng.softmax %x axes [0] : tensor<4xf32>\n%2 = ng.add %x, %x : tensor<4xf32>\nreturn }"
+    )
+    assert [pass_for(op).split(" first")[0] for op in of.ops[0].block.ops[:3]] == [
+        "run expand-math",
+        "run decompose",
+        "",
+    ]

@@ -13,7 +13,7 @@ from ..ir.core import Op
 from ..ir.types import FloatType, IndexType, IntegerType, Type, element_type
 from ..ir.types import f32 as F32
 from ..llvm.instructions import Instructions
-from ..llvm.types import OF_DTYPE, Value, constant, f32, from_bits, i32, with_element
+from ..llvm.types import OF_DTYPE, Value, constant, f32, from_bits, i32, lanes_of, with_element
 from ..llvm.types import Type as LlvmType
 from ..rewrite.advice import pass_for
 from ..support.diagnostics import Limit
@@ -117,7 +117,11 @@ def _to_integer(b: Instructions, x: Value, source: FloatType, target: Type) -> V
     inside = b.select(b.fcmp("olt", inside, float(below)), inside, float(below))
     to = with_element(x.type, llvm_element(target))
     if _width(target) < 32:
-        return b.trunc(b.fptosi(inside, with_element(x.type, i32)), to)
+        whole = b.fptosi(inside, with_element(x.type, i32))
+        if lanes_of(x.type) > 1:
+            # In the range already; but then LLVM takes instructions that saturate and pack at once.
+            whole = b.smin(b.smax(whole, low), high)
+        return b.trunc(whole, to)
     whole = b.fptoui(inside, to) if _unsigned(target) else b.fptosi(inside, to)
     if below == high:
         return whole
