@@ -8,7 +8,7 @@ outer and an inner one. So a reshape costs nothing: `24` and `2x12` are related 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..ir.core import Op, Value
 from ..ir.types import shape_of
@@ -66,6 +66,8 @@ class Space:
 
     def unify(self, a: Sequence[int], b: Sequence[int]) -> bool:
         """Makes two sequences the same loops; False (take the trail back) if their sizes do not allow it."""
+        if a == b:
+            return True
         left, right = list(self.resolve(a)), list(self.resolve(b))
         while left and right:
             x, y = left.pop(), right.pop()
@@ -97,33 +99,40 @@ class Space:
         return product
 
 
-def relate(space: Space, op: Op) -> tuple[Atoms, list[Atoms]] | None:
-    """New atoms for an op's result and operands, related as the op relates their elements; None for other ops."""
+def relate(space: Space, op: Op, known: Mapping[Value, Atoms]) -> tuple[Atoms, list[Atoms]] | None:
+    """Atoms for an op's result and operands, related as the op relates their elements: those of a value that is
+    `known` already, else new ones. None for other ops."""
+
+    def atoms_of(value: Value) -> Atoms:
+        found = known.get(value)
+        return space.atoms(shape_of(value.type)) if found is None else found
+
     result = op.results[0]
     traits = op.traits
     if "elementwise" in traits or op.name in ("ng.constant", "ng.iota"):
-        atoms = space.atoms(shape_of(result.type))
+        like = next((value for value in op.operands if value in known), result)
+        atoms = atoms_of(result if result in known else like)
         return atoms, [atoms] * len(op.operands)
     if op.name == "ng.reshape":
-        atoms, source = space.atoms(shape_of(result.type)), space.atoms(shape_of(op.operands[0].type))
+        atoms, source = atoms_of(result), atoms_of(op.operands[0])
         return (atoms, [source]) if space.unify(atoms, source) else None
     if op.name == "ng.broadcast":
-        atoms = space.atoms(shape_of(result.type))
-        return atoms, [tuple(atoms[d] for d in get_i64s(op, "dimensions"))]
+        atoms = atoms_of(result)
+        return atoms, [tuple([atoms[d] for d in get_i64s(op, "dimensions")])]
     if op.name == "ng.transpose":
-        source = space.atoms(shape_of(op.operands[0].type))
-        return tuple(source[d] for d in get_i64s(op, "permutation")), [source]
+        source = atoms_of(op.operands[0])
+        return tuple([source[d] for d in get_i64s(op, "permutation")]), [source]
     if "reduction" in traits:
-        source = space.atoms(shape_of(op.operands[0].type))
+        source = atoms_of(op.operands[0])
         axes = get_i64s(op, "axes")
-        return tuple(a for d, a in enumerate(source) if d not in axes), [source]
+        return tuple([a for d, a in enumerate(source) if d not in axes]), [source]
     return None
 
 
 def label(space: Space, ops: Sequence[Op], known: dict[Value, Atoms]) -> bool:
     """Gives atoms to all values of related ops, starting from `known`; False if the ops contradict each other."""
     for op in ops:
-        related = relate(space, op)
+        related = relate(space, op, known)
         if related is None:
             return False
         atoms, sources = related

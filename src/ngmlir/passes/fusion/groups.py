@@ -217,7 +217,7 @@ class Groups:
             current = pending.pop()
             if current in group.ops:
                 continue
-            related = relate(self.space, current)
+            related = relate(self.space, current, group.atoms)
             if related is None:
                 return False
             group.ops[current] = None
