@@ -58,6 +58,9 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %y : tensor<4xf32> }""", "func.call has no place in a memory plan"),
     ("to-kernels", fused("%y = ng.slice %a0 from [0] to [2] step [1] : (tensor<4xf32>) -> tensor<2xf32>\nng.yield %y : tensor<2xf32>", "tensor<2xf32>", "tensor<4xf32>"),
      "run over loops that do not fit together"),
+    ("to-kernels", fused("%y = ng.reshape %a0 : (tensor<6x20xf32>) -> tensor<?xf32>\n%z = ng.reshape %y : (tensor<?xf32>) -> tensor<6x20xf32>\n"
+      "%r = ng.sum %z axes [1] : (tensor<6x20xf32>) -> tensor<6xf32>\nng.yield %r : tensor<6xf32>", "tensor<6xf32>", "tensor<6x20xf32>", kind="rows"),
+     "run over loops that do not fit together"),
     ("to-kernels", fused("%p = ng.reshape %a0 : (tensor<6x4xf32>) -> tensor<24xf32>\n%q = ng.reshape %a1 : (tensor<8x3xf32>) -> tensor<24xf32>\n%y = ng.add %p, %q : tensor<24xf32>\nng.yield %y : tensor<24xf32>", "tensor<24xf32>", "tensor<6x4xf32>", "tensor<8x3xf32>"),
      "run over loops that do not fit together"),
     ("to-kernels", fused("%p = ng.reshape %a0 : (tensor<6x4xf32>) -> tensor<8x3xf32>\n%y = ng.add %p, %a1 : tensor<8x3xf32>\nng.yield %y : tensor<8x3xf32>", "tensor<8x3xf32>", "tensor<6x4xf32>", "tensor<8x3xf32>"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ...ir.attributes import Attribute, FloatAttr, StringAttr, numeric_literal
-from ...ir.core import Op, Value
+from ...ir.core import Block, Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType, MemRefType, Type, VectorType, element_type, i64, shape_of, with_element
@@ -53,16 +53,14 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
     for op in body.ops:
         if skip(op):
             known[op.results[0]] = space.atoms(shape_of(op.results[0].type))
-    good = label(space, [op for op in body.ops[:-1] if not skip(op)], known)
-    # Reductions side by side run over the same loops, even where no op relates what they reduce.
-    sources = [known[op.operands[0]] for op in body.ops if "reduction" in op.traits]
-    good = good and all(space.unify(sources[0], other) for other in sources[1:])
-    for value in body.ops[-1].operands:  # an argument may be handed through without any op
-        known.setdefault(value, space.atoms(shape_of(value.type)))
-    if not good:
+    if not label(space, [op for op in body.ops[:-1] if not skip(op)], known) or not _side_by_side(
+        space, body, known
+    ):
         raise Limit(
             Diagnostic("the ops of this fusion run over loops that do not fit together", fusion.location)
         )
+    for value in body.ops[-1].operands:  # an argument may be handed through without any op
+        known.setdefault(value, space.atoms(shape_of(value.type)))
     resolved = {v: space.resolve(a) for v, a in known.items()}
     counted: dict[Op, Atoms] = {}
     for op in body.ops:
@@ -86,6 +84,12 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
         {v: tuple(place[a] for a in atoms if a in place) for v, atoms in resolved.items()},
         {op: tuple(place[a] for a in atoms if a in place) for op, atoms in counted.items()},
     )
+
+
+def _side_by_side(space: Space, body: Block, known: dict[Value, Atoms]) -> bool:
+    """Reductions side by side run over the same loops, even where no op relates what they reduce."""
+    sources = [known[op.operands[0]] for op in body.ops if "reduction" in op.traits]
+    return all(space.unify(sources[0], other) for other in sources[1:])
 
 
 def _runs(domain: Atoms, sequences: Sequence[Atoms]) -> list[Atoms]:
