@@ -17,6 +17,19 @@ HARD = {
         %s = ng.select %c, %y, %k : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
         %z = ng.add %s, %i : tensor<4x4xf32>
         return %z : tensor<4x4xf32> }""",
+    "rows cut in one way, columns in another, and both met": """(%x: tensor<12x12xf32>, %p: tensor<2x6xf32>, %v: tensor<6xf32>, %w: tensor<4xf32>) -> tensor<12xf32> {
+        %0 = ng.broadcast %v dims [1] : (tensor<6xf32>) -> tensor<2x6xf32>
+        %1 = ng.add %p, %0 : tensor<2x6xf32>
+        %2 = ng.reshape %1 : (tensor<2x6xf32>) -> tensor<12xf32>
+        %3 = ng.broadcast %2 dims [1] : (tensor<12xf32>) -> tensor<12x12xf32>
+        %4 = ng.add %x, %3 : tensor<12x12xf32>
+        %5 = ng.sum %4 axes [1] : (tensor<12x12xf32>) -> tensor<12xf32>
+        %6 = ng.reshape %5 : (tensor<12xf32>) -> tensor<3x4xf32>
+        %7 = ng.broadcast %w dims [1] : (tensor<4xf32>) -> tensor<3x4xf32>
+        %8 = ng.add %6, %7 : tensor<3x4xf32>
+        %9 = ng.reshape %8 : (tensor<3x4xf32>) -> tensor<12xf32>
+        %r = ng.add %9, %2 : tensor<12xf32>
+        return %r : tensor<12xf32> }""",
     "a product of one row": """(%a: tensor<1x5xf32>, %w: tensor<5x7xf32>, %b: tensor<7xf32>) -> tensor<1x7xf32> {
         %y = ng.dot %a, %w contract [1] x [0] : (tensor<1x5xf32>, tensor<5x7xf32>) -> tensor<1x7xf32>
         %c = ng.broadcast %b dims [1] : (tensor<7xf32>) -> tensor<1x7xf32>

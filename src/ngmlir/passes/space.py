@@ -99,9 +99,23 @@ class Space:
         return product
 
 
-def relate(space: Space, op: Op, known: Mapping[Value, Atoms]) -> tuple[Atoms, list[Atoms]] | None:
-    """Atoms for an op's result and operands, related as the op relates their elements: those of a value that is
-    `known` already, else new ones. None for other ops."""
+def relate(space: Space, op: Op, known: Mapping[Value, Atoms]) -> dict[Value, Atoms] | None:
+    """Atoms for those of an op's result and operands that are not `known` yet, related as the op relates their elements;
+    None for an op that relates nothing, or where what is known contradicts it."""
+    related = _related(space, op, known)
+    if related is None:
+        return None
+    atoms, sources = related
+    made: dict[Value, Atoms] = {}
+    for value, own in ((op.results[0], atoms), *zip(op.operands, sources, strict=True)):
+        found = known.get(value)
+        if not space.unify(made.setdefault(value, own) if found is None else found, own):
+            return None
+    return made
+
+
+def _related(space: Space, op: Op, known: Mapping[Value, Atoms]) -> tuple[Atoms, list[Atoms]] | None:
+    """The atoms of the result and of the operands: those of a value that is known, else new ones."""
 
     def atoms_of(value: Value) -> Atoms:
         found = known.get(value)
@@ -135,11 +149,5 @@ def label(space: Space, ops: Sequence[Op], known: dict[Value, Atoms]) -> bool:
         related = relate(space, op, known)
         if related is None:
             return False
-        atoms, sources = related
-        for value, own in ((op.results[0], atoms), *zip(op.operands, sources, strict=True)):
-            if value in known:
-                if not space.unify(known[value], own):
-                    return False
-            else:
-                known[value] = own
+        known.update(related)
     return True

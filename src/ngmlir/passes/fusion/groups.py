@@ -222,14 +222,8 @@ class Groups:
                 return False
             group.ops[current] = None
             ops.append(current)
-            result, sources = related
-            for value, atoms in ((current.results[0], result), *zip(current.operands, sources, strict=True)):
-                known = group.atoms.get(value)
-                if known is None:
-                    group.atoms[value] = atoms
-                    values.append(value)
-                elif not self.space.unify(known, atoms):
-                    return False
+            group.atoms.update(related)
+            values += related
             pending += [free for v in current.operands if (free := self.unplaced(v)) is not None]
         return True
 
