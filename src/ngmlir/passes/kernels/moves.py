@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
 
+from ...ir.attributes import numeric_literal
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
@@ -115,24 +117,88 @@ def slice_kernel(op: Op, target: Target) -> Single:
 
 
 def pad_kernel(op: Op, target: Target) -> Single:
-    """Reads with a mask: what lies outside the operand is the padding value."""
+    """Inside the border whole rows are copied; where a tile may hold both, it is read with a mask, and what lies outside
+    the operand is the padding value."""
+    if target.execution == "vector" and len(shape_of(op.results[0].type)) > 1:
+        return _pad_rows(op, target)
     low = get_i64s(op, "low")
     frame = SingleFrame(op, target, shape_of(op.results[0].type))
     b = frame.b
     element = element_type(op.results[0].type)
+    value = op.attributes.get("value")
 
     def move(spans: list[Span]) -> None:
         if not spans:
             b.store(frame.scalar(frame.sources[0], ()), frame.results[0], ())
             return
         source = [b.subtract(s.start, b.index(before)) for s, before in zip(spans, low, strict=True)]
+        size = spans[-1].size
         # Every dimension is one of the tile's, so that the mask looks at all of them.
-        whole = VectorType((*[1] * (len(spans) - 1), spans[-1].size), element)
-        tile = b.load(frame.sources[0], source, type=whole, masked=True, pad=op.attributes.get("value"))
-        tile = b.reshape(tile, type=VectorType((spans[-1].size,), element)) if len(spans) > 1 else tile
+        whole = VectorType((*[1] * (len(spans) - 1), size), element)
+
+        def masked() -> list[Value]:
+            tile = b.load(frame.sources[0], source, type=whole, masked=True, pad=value)
+            return [b.reshape(tile, type=VectorType((size,), element)) if len(spans) > 1 else tile]
+
+        most = shape_of(op.operands[0].type)[0] - size
+        if frame.masks or most < 0:
+            (tile,) = masked()
+        else:
+            inside = b.bitwise_and(
+                b.less_equal(b.index(0), source[0]), b.less_equal(source[0], b.index(most))
+            )
+            (tile,) = b.branch(inside, lambda: [b.load(frame.sources[0], source, type=whole)], masked)
         b.store(tile, frame.results[0], [s.start for s in spans], masked=spans[-1].masked)
 
     frame.visit(frame.sizes, frame.width, move)
+    return frame.done()
+
+
+def _pad_rows(op: Op, target: Target) -> Single:
+    """Row by row of the result: the border before, a row of the operand, the border behind; or border all along."""
+    *outer, columns = shape_of(op.results[0].type)
+    *sizes, inner = shape_of(op.operands[0].type)
+    *low, before = get_i64s(op, "low")
+    whole = (prod(outer), columns)
+    frame = SingleFrame(op, target, whole, None, [whole])
+    b = frame.b
+    element = element_type(op.results[0].type)
+    value = op.attributes.get("value", numeric_literal(0, element))
+
+    def row(span: Span) -> None:
+        def border(first: int, count: int) -> None:
+            def fill(part: Span, _: object) -> tuple[()]:
+                tile = b.number(value, VectorType((part.size,), element))
+                b.store(tile, frame.results[0], [span.start, b.add(part.start, b.index(first))])
+                return ()
+
+            frame.tiles(count, frame.width, (), fill)
+
+        def copy(part: Span, _: object) -> tuple[()]:
+            tile = b.load(frame.sources[0], [*place, part.start], type=VectorType((part.size,), element))
+            b.store(tile, frame.results[0], [span.start, b.add(part.start, b.index(before))])
+            return ()
+
+        def across() -> None:
+            border(0, before)
+            frame.tiles(inner, frame.width, (), copy)
+            border(before + inner, columns - before - inner)
+
+        place = [
+            b.subtract(s.start, b.index(lo))
+            for s, lo in zip(frame.apart(span.start, outer), low, strict=True)
+        ]
+        inside = [
+            b.bitwise_and(b.less_equal(b.index(0), at), b.less(at, b.index(size)))
+            for at, size, full in zip(place, sizes, outer, strict=True)
+            if size != full
+        ]
+        if inside:
+            b.branch(reduce(b.bitwise_and, inside), across, lambda: border(0, columns))
+        else:
+            across()
+
+    frame.each_row(row)
     return frame.done()
 
 
