@@ -129,6 +129,17 @@ def test_register_tiles_fit_and_keep_the_multipliers_busy(target: str, m: int, n
         assert (rows + vectors) / machine.loads <= rows * vectors / machine.fmas
 
 
+def test_rows_that_share_cache_sets_are_few() -> None:
+    """Of rows 4 KiB apart a cache of eight ways and 32 KiB holds eight lines; of others as many as there is room for."""
+    machine = replace(cpu_target("x86-64-v3"), l1_bytes=32 * 1024, l1_ways=8)
+    tiles = {
+        depth: register_tile(Product(0, 1024, 8, depth, False, True, f32, f32), machine, 16)[0]
+        for depth in (1000, 1024, 512, 2048)
+    }
+    assert tiles[1024] <= 6 and tiles[2048] <= 6 and tiles[512] <= 12
+    assert tiles[1000] > 8
+
+
 def test_a_deep_product_of_f64() -> None:
     check(101, 1030, 257, "TT", "f64")
 

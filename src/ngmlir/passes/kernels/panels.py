@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
@@ -146,10 +147,20 @@ def register_tile(product: Product, target: Target, widest: int) -> tuple[int, i
     tiles = [
         (rows, vectors)
         for vectors in range(1, min(widest, columns, target.vector_registers) + 1)
-        for rows in range(1, min(product.rows, target.vector_registers) + 1)
+        for rows in range(1, min(product.rows, target.vector_registers, _rows_beside(product, target)) + 1)
         if fits(rows, vectors)
     ]
     return min(tiles, key=cost)
+
+
+def _rows_beside(product: Product, target: Target) -> int:
+    """How many rows of the left side can be read at once before they drive each other out of the near cache: rows whose
+    distance is a multiple of what one way holds share its sets. Two ways are left to the rest."""
+    if product.lhs_depth_first:
+        return target.vector_registers
+    way = target.l1_bytes // target.l1_ways
+    distance = product.depth * item_bytes(product.element)
+    return max(1, target.l1_ways - 2) * (way // gcd(way, distance))
 
 
 def _whole(wanted: int, unit: int, size: int) -> int:
