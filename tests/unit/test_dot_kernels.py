@@ -12,7 +12,7 @@ from ngmlir.compiler import compile_module, emit, lower, resolve
 from ngmlir.ir.types import f32
 from ngmlir.llvm.machine import assemble, cpu_target
 from ngmlir.ops.words import from_text
-from ngmlir.passes.kernels.panels import register_tile
+from ngmlir.passes.kernels.blocking import register_tile
 from ngmlir.passes.kernels.product import Product
 from ngmlir.runtime.buffers import DTYPES
 from ngmlir.runtime.cpu import load

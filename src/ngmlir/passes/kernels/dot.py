@@ -11,9 +11,10 @@ from ...ir.types import MemRefType, VectorType, i64, shape_of
 from ...ops.builder import Builder
 from ...support.target import Target
 from .along import AlongKernel, suits
+from .blocking import LEFT_WIDTH, blocking
 from .frame import power_of_two
 from .packing import Packing, left_side, right_side
-from .panels import LEFT_WIDTH, PanelKernel, blocking
+from .panels import PanelKernel
 from .plan import Kernel, Plan, plan
 from .product import Product, product_of, store_epilogue
 
