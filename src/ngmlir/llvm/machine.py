@@ -126,15 +126,16 @@ def host_target() -> Target:
 
 @cache
 def _host(level: str) -> Target:
+    (l1_bytes, l1_ways), (l2_bytes, _) = _cache(1), _cache(2)
     native = Target(
         name="cpu",
         triple=llvm.get_process_triple(),
         cpu=llvm.get_host_cpu_name(),
         # As LLVM and the operating system describe it.
         features=llvm.get_host_cpu_features().flatten(),
-        l1_bytes=_cache(1).get("size", 32 * 1024),
-        l1_ways=_cache(1).get("ways_of_associativity", 8),
-        l2_bytes=_cache(2).get("size", 1024 * 1024),
+        l1_bytes=l1_bytes or 32 * 1024,
+        l1_ways=l1_ways or 8,
+        l2_bytes=l2_bytes or 1024 * 1024,
         cores=available_cores(),
     )
     if level == "native":
@@ -189,17 +190,15 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _cache(level: int) -> dict[str, int]:
-    """Size in bytes and ways of the first core's data cache, where Linux tells them."""
+def _cache(level: int) -> tuple[int, int]:
+    """Bytes and ways of the first core's data cache, where Linux tells them; else 0."""
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             kind = (folder / "type").read_text().strip()
-            if kind == "Instruction" or int((folder / "level").read_text()) != level:
-                continue
-            size = (folder / "size").read_text().strip()
-            found = {"size": int(size.rstrip("KM")) * {"K": 1 << 10, "M": 1 << 20}.get(size[-1:], 1)}
-            ways = int((folder / "ways_of_associativity").read_text())
-            return {name: n for name, n in (*found.items(), ("ways_of_associativity", ways)) if n > 0}
+            if kind != "Instruction" and int((folder / "level").read_text()) == level:
+                size = (folder / "size").read_text().strip()
+                unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1:], 1)
+                return int(size.rstrip("KM")) * unit, int((folder / "ways_of_associativity").read_text())
         except (OSError, ValueError):
             continue
-    return {}
+    return 0, 0

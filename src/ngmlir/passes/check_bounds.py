@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 
 from ..ir.attributes import ArrayAttr, IntegerAttr, StringAttr, TypeAttr, UnitAttr
 from ..ir.core import Block, Module, Op, Region, Value, callee, function_type
@@ -56,7 +57,7 @@ def check_bounds(module: Module, target: Target) -> Module:
           tile.return
         }
     """
-    functions = [op for op in module.ops if op.regions and op.regions[0].blocks]
+    functions = dict.fromkeys(op for op in module.ops if op.regions and op.regions[0].blocks)
     if any(CHECKS in op.attributes for op in functions):
         return module
     checks = _checks(functions)
@@ -79,24 +80,26 @@ class _Check:
     """One thing that may go wrong with an op, which has word `number` of the buffer."""
 
     number: int
-    reach: Reach | None  # None: the step of a loop
+    words: tuple[str, str]  # before and after the number that is wrong
+    reach: Reach | None = None  # None: the step of a loop
 
 
-def _checks(functions: Sequence[Op]) -> dict[Op, list[_Check]]:
+def _checks(functions: Iterable[Op]) -> dict[Op, list[_Check]]:
     """What has to be checked while the program runs, by op, in text order."""
     found: dict[Op, list[_Check]] = {}
-    number = 0
+    numbers = count()
     for function in functions:
         positions = Positions(function)
         for op in function.walk():
-            asked: list[Reach | None] = [
-                r for r in reaches(op) if r.size != DYNAMIC and not positions.inside(r)
+            checks = [
+                _Check(next(numbers), touches(op, reach), reach)
+                for reach in reaches(op)
+                if reach.size != DYNAMIC and not positions.inside(reach)
             ]
             if isinstance(op, tile.ForOp) and (positions.extremes(op.operands[2]) or (0, 0))[0] < 1:
-                asked.append(None)
-            if asked:
-                found[op] = [_Check(number + i, reach) for i, reach in enumerate(asked)]
-                number += len(asked)
+                checks.append(_Check(next(numbers), ("'tile.for' steps by", "and would not end")))
+            if checks:
+                found[op] = checks
     return found
 
 
@@ -109,22 +112,21 @@ class _Writer:
 
     def function(self) -> Op:
         """Its buffer for what lies outside comes last of those that a kernel writes, and before a function's arena."""
-        kernel = isinstance(self.op, tile.KernelOp)
-        arguments = list(self.op.block.args)
-        at = len(arguments) - (len(self.op.grid) if isinstance(self.op, tile.KernelOp) else 1)
+        op, arguments = self.op, list(self.op.block.args)
+        at = len(arguments) - (len(op.grid) if isinstance(op, tile.KernelOp) else 1)
         names = [a.name for a in arguments]
         types = [a.type for a in arguments]
         block = Block([*types[:at], self.buffer, *types[at:]], [*names[:at], "outside", *names[at:]])
         self.outside = block.args[at]
         self.values.update(zip(arguments, [*block.args[:at], *block.args[at + 1 :]], strict=True))
         self.builder = Builder(block)
-        self.write(self.op.block)
-        attributes = {**self.op.attributes, "function_type": TypeAttr(function_type(block, ()))}
-        if isinstance(self.op, tile.KernelOp):
-            attributes["outputs"] = IntegerAttr(self.op.outputs + 1, i64)
-        if not kernel:
+        self.write(op.block)
+        attributes = {**op.attributes, "function_type": TypeAttr(function_type(block, ()))}
+        if isinstance(op, tile.KernelOp):
+            attributes["outputs"] = IntegerAttr(op.outputs + 1, i64)
+        else:
             attributes[CHECKS] = IntegerAttr(self.buffer.size, i64)
-        return self.op.rebuilt(regions=[Region(block)], attributes=attributes)
+        return op.rebuilt(regions=[Region(block)], attributes=attributes)
 
     def write(self, block: Block) -> None:
         for op in block.ops:
@@ -153,31 +155,31 @@ class _Writer:
         b = self.builder
         if check.reach is None:
             step = made.operands[2]
-            self.note(b.less(step, b.index(1)), step, check, op, ("'tile.for' steps by", "and would not end"))
+            self.note(b.less(step, b.index(1)), step, check)
             return _with_operand(made, 2, b.maximum(step, b.index(1)))
-        reach, words = check.reach, touches(op, check.reach)
+        reach = check.reach
         at = len(op.operands) - len(shape_of(buffer_of(op).type)) + reach.dimension
         given = made.operands[at]
         if isinstance(op, tile.LoadOp | tile.StoreOp):
             # All that may be touched lies outside from these two places on, and no sum of them is too great.
-            self.note_reach(given, check, op, words)
+            self.note_reach(given, reach, check)
             made = made.rebuilt(attributes={**made.attributes, "masked": UnitAttr()})
             inside = self.between(given, -reach.most - 1, reach.size - reach.least)
         elif reach.size <= reach.most:
-            raise UserError(f"{words[0]} 0 {words[1]}", op.location)
+            raise UserError(f"{check.words[0]} 0 {check.words[1]}", op.location)
         elif isinstance(op, tile.SubviewOp):
-            self.note_reach(given, check, op, words)
+            self.note_reach(given, reach, check)
             inside = self.between(given, 0, reach.size - 1 - reach.most)
         elif isinstance(op, tile.ScatterOp):
             mask = made.operands[1]
             places = self.places(given, shape_of(mask.type))
             outside = b.bitwise_and(mask, self.leaves(places, reach))
-            self.note_any(outside, places, check, op, words)
+            self.note_any(outside, places, check)
             made = _with_operand(made, 1, b.bitwise_xor(mask, outside))
             inside = self.between(places, 0, reach.size - 1)
         else:
             places = self.places(given, shape_of(given.type))
-            self.note_any(self.leaves(places, reach), places, check, op, words)
+            self.note_any(self.leaves(places, reach), places, check)
             inside = self.between(places, 0, reach.size - 1)
         return _with_operand(made, at, inside)
 
@@ -200,35 +202,34 @@ class _Writer:
         b, type = self.builder, places.type
         return b.minimum(b.maximum(places, b.number(least, type)), b.number(most, type))
 
-    def note_reach(self, given: Value, check: _Check, op: Op, words: tuple[str, str]) -> None:
+    def note_reach(self, given: Value, reach: Reach, check: _Check) -> None:
         """Notes the furthest element that is touched, where that is outside."""
-        b, reach = self.builder, check.reach
-        assert reach is not None
+        b = self.builder
         element = given
         if reach.least < reach.most:
             first, last = b.add(given, b.index(reach.least)), b.add(given, b.index(reach.most))
             element = b.select(b.less(given, b.index(-reach.least)), first, last)
-        self.note(self.leaves(given, reach), element, check, op, words)
+        self.note(self.leaves(given, reach), element, check)
 
-    def note_any(self, outside: Value, places: Value, check: _Check, op: Op, words: tuple[str, str]) -> None:
+    def note_any(self, outside: Value, places: Value, check: _Check) -> None:
         """Notes one of the places that are outside, if any is."""
         b, axes = self.builder, range(len(shape_of(places.type)))
         if not axes:
-            self.note(outside, places, check, op, words)
+            self.note(outside, places, check)
             return
         shown = b.select(outside, places, b.number(0, places.type))
         first, last = b.min(shown, axes=axes), b.max(shown, axes=axes)
         element = b.select(b.less(first, b.number(0, i64)), first, last)
-        self.note(b.any(outside, axes=axes), element, check, op, words)
+        self.note(b.any(outside, axes=axes), element, check)
 
-    def note(self, wrong: Value, number: Value, check: _Check, op: Op, words: tuple[str, str]) -> None:
+    def note(self, wrong: Value, number: Value, check: _Check) -> None:
         """Writes a number to the word of a check; behind the buffer, and so nowhere, if nothing is wrong."""
         b = self.builder
         word = b.cast(number, type=i64) if number.type is index else number
         word = b.maximum(word, b.number(Check.FINE + 1, i64))
         at = b.select(wrong, b.index(check.number), b.index(self.buffer.size))
-        store = build_op(tile.StoreOp, [word, self.outside, at], {"masked": True}, location=op.location)
-        said = ArrayAttr((IntegerAttr(check.number, i64), *map(StringAttr, words)))
+        store = build_op(tile.StoreOp, [word, self.outside, at], {"masked": True}, location=b.location)
+        said = ArrayAttr((IntegerAttr(check.number, i64), *map(StringAttr, check.words)))
         b.add_op(store.rebuilt(attributes={**store.attributes, CHECK: said}))
 
 

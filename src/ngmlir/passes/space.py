@@ -124,8 +124,7 @@ def _related(space: Space, op: Op, known: Mapping[Value, Atoms]) -> tuple[Atoms,
     result = op.results[0]
     traits = op.traits
     if "elementwise" in traits or op.name in ("ng.constant", "ng.iota"):
-        like = next((value for value in op.operands if value in known), result)
-        atoms = atoms_of(result if result in known else like)
+        atoms = atoms_of(next((value for value in (result, *op.operands) if value in known), result))
         return atoms, [atoms] * len(op.operands)
     if op.name == "ng.reshape":
         atoms, source = atoms_of(result), atoms_of(op.operands[0])

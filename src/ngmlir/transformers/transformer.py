@@ -85,8 +85,7 @@ class DeviceComputation:
         Raises UserError for one that does not fit, MissingValue for one that `feed_dict` lacks, and
         UninitializedVariable where a variable is read that nothing has been assigned to.
         """
-        if self.transformer.closed:
-            self.transformer.check_open()
+        self.transformer.check_open()
         if unknown:
             fail(
                 UserError,

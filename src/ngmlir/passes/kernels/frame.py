@@ -27,6 +27,24 @@ class Span(NamedTuple):
     masked: bool = False
 
 
+def exact_tiles(
+    b: Builder,
+    size: int,
+    step: int,
+    carried: Sequence[Value],
+    body: Callable[[Span, Sequence[Value]], Sequence[Value]],
+) -> Sequence[Value]:
+    """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter."""
+    full = size // step * step
+    if full == step:
+        carried = body(Span(b.index(0), step), carried)
+    elif full:
+        carried = b.loop(0, full, step, carried, lambda i, values: body(Span(i, step), values))
+    if size > full:
+        carried = body(Span(b.index(full), size - full), carried)
+    return carried
+
+
 class Frame:
     """A kernel being built: its buffers, then the program indices; and the ways to run over a loop in tiles."""
 
@@ -88,14 +106,7 @@ class Frame:
             if size <= step:
                 return body(Span(b.index(0), step, masked), carried)
             return b.loop(0, size, step, carried, lambda i, values: body(Span(i, step, masked), values))
-        full = size // step * step
-        if full == step:
-            carried = body(Span(b.index(0), step), carried)
-        elif full:
-            carried = b.loop(0, full, step, carried, lambda i, values: body(Span(i, step), values))
-        if size > full:
-            carried = body(Span(b.index(full), size - full), carried)
-        return carried
+        return exact_tiles(b, size, step, carried, body)
 
     def tiles_between(
         self, start: Value, stop: Value, size: int, step: int, body: Callable[[Span], None]

@@ -14,6 +14,7 @@ from ...ir.types import MemRefType, Type, VectorType, i64, index, with_element
 from ...ops import tile as tile_ops
 from ...ops.builder import Builder, function
 from ...support.diagnostics import Location
+from .frame import Span, exact_tiles
 from .product import Product
 
 #: Rows that are copied at once: a square block is transposed in registers.
@@ -101,38 +102,28 @@ class Panel:
 
     def copy(self, first: Value, rows: int, column: Value) -> None:
         """All rows from `first` on, to the start of the panel."""
-        full = rows // ROWS * ROWS
-        if full:
-            self.b.loop(0, full, ROWS, (), lambda row, _: self.band(first, row, ROWS, column))
-        if rows > full:
-            self.band(first, self.b.index(full), rows - full, column)
+        exact_tiles(self.b, rows, ROWS, (), lambda band, _: self.band(first, band, column))
 
-    def band(self, first: Value, row: Value, rows: int, column: Value) -> tuple[()]:
-        """A few rows, from `first` + `row` to `row` of the panel."""
+    def band(self, first: Value, rows: Span, column: Value) -> tuple[()]:
+        """A few rows of the panel, which lie behind row `first` of the side."""
         b, whole = self.b, self.packing.width
         # Blocks to be transposed are square; rows that stay rows are copied whole.
         step = min(self.width, ROWS) if self.packing.turned else self.width
-        full = self.width // step * step
-        from_row = b.add(first, row)
-        b.loop(0, full, step, (), lambda at, _: self.some(from_row, row, rows, column, at, step))
-        if self.width > full:
-            self.some(from_row, row, rows, column, b.index(full), self.width - full)
+        exact_tiles(b, self.width, step, (), lambda columns, _: self.some(first, rows, column, columns))
         if self.width < whole:
-            rest = b.number(0, VectorType((rows, whole - self.width), self.packing.element))
-            b.store(rest, self.target, [*self.inner, row, b.index(self.width)])
+            rest = b.number(0, VectorType((rows.size, whole - self.width), self.packing.element))
+            b.store(rest, self.target, [*self.inner, rows.start, b.index(self.width)])
         return ()
 
-    def some(
-        self, from_row: Value, row: Value, rows: int, column: Value, at: Value, columns: int
-    ) -> tuple[()]:
-        b, first = self.b, len(self.outer)
-        type = VectorType((rows, columns), self.packing.stored)
-        place = b.add(column, at)
+    def some(self, first: Value, rows: Span, column: Value, columns: Span) -> tuple[()]:
+        b, outer = self.b, len(self.outer)
+        type = VectorType((rows.size, columns.size), self.packing.stored)
+        row, place = b.add(first, rows.start), b.add(column, columns.start)
         if self.packing.turned:
-            tile = b.load(self.source, [*self.outer, place, from_row], type=type, dims=[first + 1, first])
+            tile = b.load(self.source, [*self.outer, place, row], type=type, dims=[outer + 1, outer])
         else:
-            tile = b.load(self.source, [*self.outer, from_row, place], type=type)
+            tile = b.load(self.source, [*self.outer, row, place], type=type)
         if self.packing.stored is not self.packing.element:
             tile = b.cast(tile, type=with_element(type, self.packing.element))
-        b.store(tile, self.target, [*self.inner, row, at])
+        b.store(tile, self.target, [*self.inner, rows.start, columns.start])
         return ()

@@ -21,6 +21,7 @@ from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType
 from ...support.target import Target
 from .blocking import LEFT_WIDTH, PROGRAM_MULTIPLICATIONS, UNROLL, Blocking
+from .frame import Span
 from .packing import ROWS, Panel, right_side
 from .plan import Kernel, Plan
 from .product import Product, split, store_epilogue
@@ -128,10 +129,7 @@ class PanelKernel:
             self.finish(total, b.add(row, i), m, b.add(column, j), n)
 
         self.tiles(rows, columns, clear)
-        full = depth // step * step
-        b.loop(0, full, step, (), lambda first, _: along(first, step))
-        if depth > full:
-            along(b.index(full), depth - full)
+        self.kernel.tiles(depth, step, (), lambda span, _: along(span.start, span.size))
         self.tiles(rows, columns, end)
 
     def parts(
@@ -143,62 +141,44 @@ class PanelKernel:
             body(b.index(0), columns)
             return
 
-        def one(at: Value, width: int) -> tuple[()]:
-            self.pack(first, depth, b.add(column, at), width)
-            body(at, width)
+        def one(part: Span, _: object) -> tuple[()]:
+            self.pack(first, depth, b.add(column, part.start), part.size)
+            body(part.start, part.size)
             return ()
 
-        full = columns // size * size
-        if full == size:
-            one(b.index(0), size)
-        elif full:
-            b.loop(0, full, size, (), lambda at, _: one(at, size))
-        if columns > full:
-            one(b.index(full), columns - full)
+        self.kernel.tiles(columns, size, (), one)
 
     def pack(self, first: Value, depth: int, column: Value, columns: int) -> None:
         """Copies a part of the right side into panels, in the order in which it lies."""
         b, width = self.b, self.blocks.tile_columns
         packing = right_side(self.product, width)
-        full = columns // width
 
-        def panel(number: Value, size: int) -> Panel:
-            return Panel(b, packing, self.rhs, self.batch, self.packed, [number], size)
+        def panels(body: Callable[[Panel, Value], object]) -> tuple[()]:
+            """Runs over the panels, each with its first column."""
 
-        def whole(number: Value, _: object) -> tuple[()]:
-            panel(number, width).copy(first, depth, b.add(column, b.multiply(number, b.index(width))))
-            return ()
+            def one(span: Span, _: object) -> tuple[()]:
+                number = b.floor_divide(span.start, b.index(width))
+                panel = Panel(b, packing, self.rhs, self.batch, self.packed, [number], span.size)
+                body(panel, b.add(column, span.start))
+                return ()
 
-        def band(row: Value, rows: int) -> tuple[()]:
-            def some(number: Value, size: int) -> tuple[()]:
-                place = b.add(column, b.multiply(number, b.index(width)))
-                return panel(number, size).band(first, row, rows, place)
-
-            if full:
-                b.loop(0, full, 1, (), lambda number, _: some(number, width))
-            if columns > full * width:
-                some(b.index(full), columns - full * width)
+            self.kernel.tiles(columns, width, (), one)
             return ()
 
         if packing.turned:
-            if full:
-                b.loop(0, full, 1, (), whole)
-            if columns > full * width:
-                rest = columns - full * width
-                panel(b.index(full), rest).copy(first, depth, b.add(column, b.index(full * width)))
-            return
-        bands = depth // ROWS * ROWS
-        if bands:
-            b.loop(0, bands, ROWS, (), lambda row, _: band(row, ROWS))
-        if depth > bands:
-            band(b.index(bands), depth - bands)
+            panels(lambda panel, at: panel.copy(first, depth, at))
+        else:
+            self.kernel.tiles(
+                depth, ROWS, (), lambda rows, _: panels(lambda panel, at: panel.band(first, rows, at))
+            )
 
     def tiles(self, rows: int, columns: int, body: Callable[[Value, int, Value, int], None]) -> None:
         """Runs over the register tiles of a block, panel by panel: `body(row, rows, column, columns)`."""
         b, width = self.b, self.blocks.tile_columns
         parts = split(rows, self.blocks.tile_rows)
 
-        def panel(column: Value, size: int) -> tuple[()]:
+        def panel(span: Span, _: object) -> tuple[()]:
+            column, size = span.start, span.size
             done = 0
             for count, tile_rows in parts:
                 stop = done + count * tile_rows
@@ -211,13 +191,7 @@ class PanelKernel:
                 done = stop
             return ()
 
-        full = columns // width * width
-        if full == width:
-            panel(b.index(0), width)
-        elif full:
-            b.loop(0, full, width, (), lambda j, _: panel(j, width))
-        if columns > full:
-            panel(b.index(full), columns - full)
+        self.kernel.tiles(columns, width, (), panel)
 
     def direct(self, row: Value, rows: int, column: Value, columns: int, place: Value) -> None:
         """One register tile: the whole depth, then the epilogue."""
@@ -229,15 +203,14 @@ class PanelKernel:
         self, total: Value, row: Value, rows: int, column: Value, columns: int, place: Value, first: Value, depth: int
     ) -> Value:  # fmt: skip
         """The sums of a register tile and what `depth` steps from `first` on add; `place`: its column in what is packed."""
-        b, full = self.b, depth // UNROLL * UNROLL
+        b = self.b
 
-        def step(k: Value, total: Value, size: int) -> Value:
-            left = self.left(row, rows, b.add(first, k), size)
-            return b.dot_tile(left, self.right(column, columns, place, first, k, size), total)
+        def step(k: Span, sums: Sequence[Value]) -> list[Value]:
+            left = self.left(row, rows, b.add(first, k.start), k.size)
+            right = self.right(column, columns, place, first, k.start, k.size)
+            return [b.dot_tile(left, right, sums[0])]
 
-        if full:
-            (total,) = b.loop(0, full, UNROLL, [total], lambda k, sums: [step(k, sums[0], UNROLL)])
-        return step(b.index(full), total, depth - full) if depth > full else total
+        return self.kernel.tiles(depth, UNROLL, [total], step)[0]
 
     def finish(self, total: Value, row: Value, rows: int, column: Value, columns: int) -> None:
         """The epilogue."""
