@@ -152,7 +152,8 @@ class ArrayAttr(UniquedAttribute):
         self.items = items
 
     def spell(self, constant: Spelling | None = None) -> str:
-        return f"[{', '.join([spelled(item, constant) for item in self.items])}]"
+        # As MLIR does: inside a list a number without a type is an i64.
+        return f"[{', '.join([_in_list(item, constant) for item in self.items])}]"
 
     @property
     def holds_elements(self) -> bool:
@@ -217,6 +218,12 @@ class OpaqueAttr(UniquedAttribute):
 def spelled(attribute: Attribute, constant: Spelling | None) -> str:
     """The text of an attribute, with constant arrays inside written by `constant`."""
     return attribute.text if constant is None or not attribute.holds_elements else attribute.spell(constant)
+
+
+def _in_list(item: Attribute, constant: Spelling | None) -> str:
+    if isinstance(item, IntegerAttr) and item.type is i64:
+        return str(item.value)
+    return spelled(item, constant)
 
 
 def dictionary_text(items: tuple[tuple[str, Attribute], ...], constant: Spelling | None = None) -> str:

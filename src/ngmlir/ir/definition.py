@@ -7,11 +7,12 @@ second home. `rule` is a function of the room that knows what the op means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..support.diagnostics import Diagnostic
 from .types import (
     FloatType,
     IndexType,
@@ -41,6 +42,11 @@ class Typing(NamedTuple):
 #: Gives the result types; raises UserError (without a place: the caller knows it) where the op is ill-typed.
 #: The rule of an op whose result type is a free choice (a reshape) checks the stated types and gives them back.
 Rule = Callable[[Typing], Sequence[Type]]
+
+#: Says what is wrong with an attribute that any op may have: given the op's name and all of its attributes.
+AttributeRule = Callable[[str, "Mapping[str, Attribute]"], Iterable[Diagnostic]]
+#: Those of our dialects, by the attribute's name.
+ATTRIBUTE_RULES: dict[str, AttributeRule] = {}
 
 CONTAINERS: dict[str, Callable[[Type], bool]] = {
     "tensor": lambda t: isinstance(t, TensorType),

@@ -40,7 +40,7 @@ from .attributes import (
     UnitAttr,
 )
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, callee, op_name
-from .definition import ELEMENTS, AttributeField, OpDefinition, Operand, Typing
+from .definition import ATTRIBUTE_RULES, ELEMENTS, AttributeField, OpDefinition, Operand, Typing
 from .dominance import reachable_dominators
 from .elements import ElementsAttr
 from .types import FloatType, FunctionType, IntegerType, MemRefType, Type, element_type, i1, i64, shape_of
@@ -288,6 +288,8 @@ def _violations(
     op: Op, definition: OpDefinition, yields: tuple[tuple[tuple[Type, ...], tuple[Type, ...]], ...]
 ) -> Sequence[Diagnostic]:
     unknown = _unknown_attributes(op, definition)
+    for name in op.attributes.keys() & ATTRIBUTE_RULES.keys():
+        unknown += ATTRIBUTE_RULES[name](op_name(op), op.attributes)
     if isinstance(op, ModuleOp):
         return unknown
     bad = _signature_violations(op, definition)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import prod
 
 from ..ir.attributes import AxesAttr, FloatAttr, IntegerAttr
-from ..ir.definition import Typing
+from ..ir.definition import ATTRIBUTE_RULES, Typing
 from ..ir.elements import ElementsAttr
 from ..ir.literals import item_bytes
 from ..ir.types import (
@@ -35,8 +35,11 @@ from ..ir.types import (
 )
 from ..support.diagnostics import UserError
 from .fields import find_i64s, get_i64, get_i64s
+from .schedules import SCHEDULE, schedule_complaints
 
 Types = Sequence[Type]
+
+ATTRIBUTE_RULES[SCHEDULE] = schedule_complaints
 
 
 def reshaped(

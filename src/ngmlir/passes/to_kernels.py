@@ -11,10 +11,11 @@ from ..ir.core import Block, Module, Op, Value
 from ..ir.structure import structure
 from ..ir.types import TensorType, element_type, shape_of
 from ..ops.builder import Builder
+from ..ops.schedules import Columns, Rows, Tiles
 from ..rewrite.advice import pass_for
 from ..rewrite.contracts import contract
 from ..rewrite.stages import KEPT, homeless
-from ..support.diagnostics import Limit
+from ..support.diagnostics import Bug, Limit
 from ..support.target import Target
 from .kernels.columns import columns_kernel
 from .kernels.dot import dot_kernel
@@ -24,8 +25,7 @@ from .kernels.plan import kind
 from .kernels.rows import rows_kernel
 from .kernels.single import Shape
 from .kernels.singles import SINGLES
-
-_KINDS = {"map": map_kernel, "rows": rows_kernel, "columns": columns_kernel}
+from .schedules.choosing import chosen
 
 
 @contract(needs=("plain", "fused"), gives="kernels")
@@ -153,8 +153,9 @@ class _Writer:
     def fusion(self, op: Op) -> _Recipe:
         sort = kind(op)
         sides: list[tuple[int, str, TensorType | None]] = []
+        schedule = chosen(op, self.target)
         if sort == "dot":
-            product = dot_kernel(op, self.target, "k")
+            product = dot_kernel(op, self.target, schedule, "k")
             made, planned = product.kernel, product.plan
             dot = next(o for o in op.block.ops if o.name == "ng.dot")
             for number, packing in product.sides:
@@ -165,7 +166,15 @@ class _Writer:
                     symbol = self.kernel(pack_kernel(packing, "k", op.location), "pack")
                     sides.append((place, symbol, TensorType(packing.shape, packing.element)))
         else:
-            made, planned = _KINDS[sort](op, self.target, "k")
+            match schedule:
+                case Rows():
+                    made, planned = rows_kernel(op, self.target, schedule, "k")
+                case Columns():
+                    made, planned = columns_kernel(op, self.target, schedule, "k")
+                case Tiles():
+                    made, planned = map_kernel(op, self.target, schedule, "k")
+                case _:
+                    raise Bug(f"no kernel of kind '{sort}' is cut by '{schedule.by}'", op.location)
         inputs = [(i, planned.shape(v)) for i, v in enumerate(op.block.args) if v in planned.loops]
         results = [TensorType(planned.shape(v), element_type(v.type)) for v in planned.outputs]
         return _Recipe(self.kernel(made, _name_of(op, sort)), tuple(inputs), tuple(results), tuple(sides))

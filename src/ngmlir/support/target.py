@@ -88,6 +88,12 @@ class Target:
         block of `threads` threads in warps of 32 with shared memory."""
         return self.architecture.execution
 
+    @property
+    def shares_tiles(self) -> bool:
+        """Whether the threads of a block share a tile; else one thread holds it in its registers. Shared tiles have a
+        power of two of elements, and those beyond a loop's end are masked."""
+        return self.execution == "warps"
+
     def has(self, feature: str) -> bool:
         """Whether the machine has a feature by LLVM's name, such as `avx2`."""
         return feature in self.enabled

@@ -9,39 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.core import Op, Value
-from ...ir.literals import item_bytes
 from ...ir.types import FloatType, MemRefType, VectorType
+from ...ops.schedules import Along
 from ...support.target import Target
 from .plan import Kernel, Plan
 from .product import Product, store_epilogue
-
-#: With more rows a packed right side costs less than joining lanes.
-MOST_ROWS = 8
-#: Elements of the right side that one program reads.
-PROGRAM_ELEMENTS = 1 << 17
-
-
-def suits(product: Product) -> bool:
-    """Whether both sides are contiguous along the depth, and rows are few."""
-    left = not product.lhs_depth_first or product.rows == 1
-    right = not product.rhs_depth_first or product.columns == 1
-    return left and right and product.rows <= MOST_ROWS and product.depth > 1
 
 
 class AlongKernel:
     """Builds the kernel of one product; its extra inputs are the two sides."""
 
-    def __init__(self, planned: Plan, target: Target, dot: Op, product: Product, sides: Sequence[MemRefType]):
+    def __init__(
+        self,
+        planned: Plan,
+        target: Target,
+        schedule: Along,
+        dot: Op,
+        product: Product,
+        sides: Sequence[MemRefType],
+    ):
         self.dot, self.product = dot, product
-        lanes = target.lanes(item_bytes(product.accumulator))
-        sums = target.vector_registers // 2  # the others hold what is multiplied
-        self.columns = max(1, min(product.columns, 8, sums // product.rows))
-        registers = max(1, min(8, sums // (self.columns * product.rows)))
-        self.width = min(registers * lanes, -(-product.depth // lanes) * lanes)
-        self.block = max(self.columns, PROGRAM_ELEMENTS // product.depth // self.columns * self.columns)
+        self.columns, self.width = schedule.tile
+        self.block, self.batch_block = schedule.block, schedule.batch
         programs = -(-product.columns // self.block)
-        work = product.columns * product.depth
-        self.batch_block = max(1, min(product.batch, PROGRAM_ELEMENTS // work))
         sizes = (-(-product.batch // self.batch_block), programs)
         self.kernel = Kernel(planned, target, [size for size in sizes if size > 1], sides)
         self.b = self.kernel.b

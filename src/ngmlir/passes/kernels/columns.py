@@ -8,18 +8,14 @@ from math import prod
 
 from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType
+from ...ops.schedules import Columns
 from ...support.target import Target
-from .frame import PROGRAM_ELEMENTS, Span, power_of_two, tile_width
-from .plan import Kernel, Plan, Tile, plan, widest_item
+from .frame import Span
+from .plan import Kernel, Plan, Tile, plan
 from .reduction import Reduction, reductions
 
-#: Rows that are added up before the sums go back to scratch.
-BAND = 8
-#: Bytes of each row that one program reads at least: whole pages, in order.
-STRIPE_BYTES = 4096
 
-
-def columns_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
+def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> tuple[Op, Plan]:
     """The kernel of a `columns` fusion: the innermost loop is kept, one of the others is reduced."""
     planned = plan(fusion)
     found = reductions(planned.ops)
@@ -27,32 +23,32 @@ def columns_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
     last = len(planned.sizes) - 1
     outer = [l for l in range(last) if l in kept]
     reduced = [l for l in range(last) if l not in kept]
-    if target.execution == "warps":
-        return _for_threads(planned, target, name, outer, reduced, found), planned
-    return _for_vectors(planned, target, name, outer, reduced, found), planned
+    build = _for_threads if target.shares_tiles else _for_vectors
+    return build(planned, target, schedule, name, outer, reduced, found), planned
 
 
 def _for_threads(
     planned: Plan,
     target: Target,
+    schedule: Columns,
     name: str,
     outer: Sequence[int],
     reduced: Sequence[int],
     found: Sequence[Reduction],
 ) -> Op:
-    columns = planned.sizes[-1]
-    width = min(power_of_two(columns), target.threads)
+    columns, width = planned.sizes[-1], schedule.tile
     rows = [planned.sizes[l] for l in outer]
     kernel = Kernel(planned, target, (prod(rows), -(-columns // width)))
     positions = dict(zip(outer, kernel.apart(kernel.programs[0], rows), strict=True))
     span = Span(kernel.b.multiply(kernel.programs[1], kernel.b.index(width)), width, columns % width != 0)
     _Columns(kernel, positions, reduced, found).tile(span)
-    return kernel.finish(name, max(32, width))
+    return kernel.finish(name, schedule.threads)
 
 
 def _for_vectors(
     planned: Plan,
     target: Target,
+    schedule: Columns,
     name: str,
     outer: Sequence[int],
     reduced: Sequence[int],
@@ -63,16 +59,12 @@ def _for_vectors(
     What fits into the near cache is read one tile of columns after the other. More is read in the order in which
     it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch.
     """
-    columns, item = planned.sizes[-1], widest_item(planned)
-    width = min(columns, tile_width(target, item, len(planned.ops)))
-    work = prod(planned.sizes[l] for l in reduced)
+    columns, width = planned.sizes[-1], min(planned.sizes[-1], schedule.tile)
     sizes = [planned.sizes[l] for l in outer]
     rows = prod(sizes)
-    far = work * columns * item > target.l1_bytes and columns > width and planned.sizes[reduced[-1]] >= BAND
-    stripe = max(PROGRAM_ELEMENTS // work, STRIPE_BYTES // item if far else 1)
-    stripe = min(columns, -(-stripe // width) * width)
+    stripe = min(columns, schedule.stripe)
     stripes = -(-columns // stripe)
-    group = 1 if stripes > 1 else max(1, min(rows, PROGRAM_ELEMENTS // (work * columns)))
+    group = schedule.rows
     grid = (-(-rows // group), stripes)
     kernel = Kernel(planned, target, [size for size in grid if size > 1])
     b = kernel.b
@@ -83,8 +75,8 @@ def _for_vectors(
 
     def row(number: Value) -> tuple[()]:
         positions = dict(zip(outer, kernel.apart(number, sizes), strict=True)) if outer else {}
-        body = _Columns(kernel, positions, reduced, found)
-        if far:
+        body = _Columns(kernel, positions, reduced, found, schedule.band)
+        if schedule.band:
             body.bands(lambda visit: kernel.tiles_between(start, stop, columns, width, visit), start, stripe)
         elif stripes > 1:
             kernel.tiles_between(start, stop, columns, width, body.tile)
@@ -105,8 +97,14 @@ class _Columns:
     """The columns of one row of results."""
 
     def __init__(
-        self, kernel: Kernel, outer: dict[int, Span], reduced: Sequence[int], found: Sequence[Reduction]
+        self,
+        kernel: Kernel,
+        outer: dict[int, Span],
+        reduced: Sequence[int],
+        found: Sequence[Reduction],
+        band: int = 0,
     ):
+        self.rows = band
         self.kernel, self.b = kernel, kernel.b
         self.outer, self.reduced, self.found = outer, reduced, found
         self.sizes = kernel.plan.sizes
@@ -133,7 +131,7 @@ class _Columns:
         b = self.b
         sums = [b.alloc(type=MemRefType((stripe,), r.accumulator, None, 0, 3)) for r in self.found]
         size = self.sizes[self.reduced[-1]]
-        full = size // BAND * BAND
+        full = size // self.rows * self.rows
 
         def keep(span: Span, values: Sequence[Value]) -> None:
             for value, buffer in zip(values, sums, strict=True):
@@ -162,7 +160,7 @@ class _Columns:
                 l = self.reduced[len(inner)]
                 b.loop(0, self.sizes[l], 1, (), lambda i, _: level({**inner, l: Span(i)}))
                 return ()
-            b.loop(0, full, BAND, (), lambda i, _: band(inner, i, BAND))
+            b.loop(0, full, self.rows, (), lambda i, _: band(inner, i, self.rows))
             return band(inner, b.index(full), size - full) if size > full else ()
 
         tiles(lambda span: keep(span, self.starts(span)))

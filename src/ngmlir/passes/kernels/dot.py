@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType, i64, shape_of
 from ...ops.builder import Builder
+from ...ops.schedules import LEFT_WIDTH, Along, Blocks, Panels, Schedule
+from ...support.diagnostics import Bug
 from ...support.target import Target
-from .along import AlongKernel, suits
-from .blocking import LEFT_WIDTH, blocking
-from .frame import power_of_two
+from .along import AlongKernel
 from .packing import Packing, left_side, right_side
 from .panels import PanelKernel
 from .plan import Kernel, Plan, plan
-from .product import Product, product_of, store_epilogue
+from .product import Product, oriented, product_of, store_epilogue
 
 
 @dataclass(frozen=True)
@@ -29,44 +29,50 @@ class DotKernel:
     sides: tuple[tuple[int, Packing | None], ...]
 
 
-def dot_kernel(fusion: Op, target: Target, name: str) -> DotKernel:
+def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> DotKernel:
     """The kernel of a `dot` fusion."""
     dot = next(op for op in fusion.block.ops if op.name == "ng.dot")
     planned = plan(fusion, lambda op: op is dot)
-    product = product_of(dot)
-    types = [MemRefType(shape_of(side.type), product.element) for side in dot.operands]
-    if target.execution == "warps":
-        return DotKernel(
-            _for_threads(planned, target, name, dot, product, types), planned, ((0, None), (1, None))
-        )
-    order = (0, 1)
-    if product.columns == 1:
-        # Both results have the same elements in the same order, and kernels know how to do with few rows.
-        product, order = product.turned, (1, 0)
-        types.reverse()
-    if suits(product):
-        kernel = AlongKernel(planned, target, dot, product, types).build(name)
-        return DotKernel(kernel, planned, tuple((i, None) for i in order))
-    blocks = blocking(product, target)
-    packings = (left_side(product, LEFT_WIDTH), right_side(product, blocks.tile_columns))
-    chosen = [p if packed else None for p, packed in zip(packings, blocks.pack, strict=True)]
-    types = [p.type if p else type for p, type in zip(chosen, types, strict=True)]
-    kernel = PanelKernel(planned, target, dot, product, types, blocks).build(name)
-    return DotKernel(kernel, planned, tuple(zip(order, chosen, strict=True)))
+    product, order = oriented(product_of(dot), target)
+    types = [MemRefType(shape_of(dot.operands[i].type), product.element) for i in order]
+    plain = tuple((i, None) for i in order)
+    match schedule:
+        case Blocks():
+            return DotKernel(
+                _for_threads(planned, target, schedule, name, dot, product, types), planned, plain
+            )
+        case Along():
+            return DotKernel(
+                AlongKernel(planned, target, schedule, dot, product, types).build(name), planned, plain
+            )
+        case Panels():
+            packings = (left_side(product, LEFT_WIDTH), right_side(product, schedule.tile[1]))
+            packed = [
+                p if side in schedule.pack else None
+                for p, side in zip(packings, ("left", "right"), strict=True)
+            ]
+            types = [p.type if p else type for p, type in zip(packed, types, strict=True)]
+            kernel = PanelKernel(planned, target, schedule, dot, product, types).build(name)
+            return DotKernel(kernel, planned, tuple(zip(order, packed, strict=True)))
+        case _:
+            raise Bug(f"no product is cut by '{schedule.by}'", fusion.location)
 
 
 # ---- the GPU kernel ----------------------------------------------------------------------------------------
 
-#: A block of threads computes a square tile of this many rows and columns at most, in depth steps of `STEP`.
-BLOCK, STEP = 64, 16
-
 
 def _for_threads(
-    planned: Plan, target: Target, name: str, dot: Op, product: Product, sides: Sequence[MemRefType]
+    planned: Plan,
+    target: Target,
+    schedule: Blocks,
+    name: str,
+    dot: Op,
+    product: Product,
+    sides: Sequence[MemRefType],
 ) -> Op:
     """One block of threads per tile of the result; tiles reaching beyond the ends are masked."""
-    rows = min(BLOCK, max(16, power_of_two(product.rows)))
-    columns = min(BLOCK, max(16, power_of_two(product.columns)))
+    rows, columns = schedule.tile
+    depth = schedule.step
     grid_rows, grid_columns = -(-product.rows // rows), -(-product.columns // columns)
     kernel = Kernel(planned, target, (grid_columns, grid_rows, max(1, product.batch)), sides)
     b = kernel.b
@@ -78,10 +84,10 @@ def _for_threads(
 
     def side(buffer: Value, across: Value, size: int, k: Value, depth_first: bool, left: bool) -> Value:
         indices = [*batch, k, across] if depth_first else [*batch, across, k]
-        shape = (size, STEP) if left else (STEP, size)
+        shape = (size, depth) if left else (depth, size)
         swapped = [first + 1, first] if depth_first == left else None
         extent = product.rows if left else product.columns
-        masked = extent % size != 0 or product.depth % STEP != 0
+        masked = extent % size != 0 or product.depth % depth != 0
         return b.load(buffer, indices, type=VectorType(shape, product.element), dims=swapped, masked=masked)
 
     def step(k: Value, values: Sequence[Value]) -> list[Value]:
@@ -90,13 +96,13 @@ def _for_threads(
         return [b.dot_tile(left, right, values[0])]
 
     start = b.number(0, VectorType((rows, columns), product.accumulator))
-    (total,) = b.loop(0, product.depth, STEP, [start], step)
+    (total,) = b.loop(0, product.depth, depth, [start], step)
     for axis, size in ((1, product.columns), (0, product.rows)):
         if size == 1:
             total = _first(b, total, axis)
     masked = (product.rows % rows != 0, product.columns % columns != 0)
     store_epilogue(kernel, dot, product, batch, row, rows, column, columns, total, masked)
-    return kernel.finish(name, target.threads)
+    return kernel.finish(name, schedule.threads)
 
 
 def _first(b: Builder, tile: Value, axis: int) -> Value:

@@ -55,8 +55,10 @@ class Frame:
         inputs: Sequence[MemRefType],
         outputs: Sequence[MemRefType],
         location: Location,
+        part: int = 0,
     ):
         self.target = target
+        self.part = part  # see `grid_for`
         self.grid = tuple(grid)
         types: list[Type] = [*inputs, *outputs, *[index] * len(self.grid)]
         names = [f"in{i}" for i in range(len(inputs))] + [f"out{i}" for i in range(len(outputs))]
@@ -70,7 +72,7 @@ class Frame:
     @property
     def masks(self) -> bool:
         """Whether tiles are powers of two that may reach beyond a loop's end (a block of threads), or exact."""
-        return self.target.execution == "warps"
+        return self.target.shares_tiles
 
     def finish(self, name: str, threads: int | None = None) -> Op:
         """The finished kernel."""
@@ -154,19 +156,19 @@ class Frame:
         """Runs `body` on every tile of a space, this program's part of it (`grid_for` says how many programs)."""
         if not sizes:
             body([])
-        elif self.masks:
-            self._visit_as_block(sizes, width, body)
+        elif self.part == 0:
+            self._visit_tile(sizes, width, body)
         else:
-            self._visit_as_thread(sizes, width, body)
+            self._visit_part(sizes, width, body)
 
-    def _visit_as_block(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+    def _visit_tile(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
         b = self.b
         width = min(width, power_of_two(sizes[-1]))
         tiles = -(-sizes[-1] // width)
         *outer, last = self.apart(self.programs[0], [*sizes[:-1], tiles])
         body([*outer, Span(b.multiply(last.start, b.index(width)), width, sizes[-1] % width != 0)])
 
-    def _visit_as_thread(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+    def _visit_part(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
         b = self.b
 
         def row(outer: list[Span]) -> tuple[()]:
@@ -176,7 +178,7 @@ class Frame:
         if not self.programs:
             self.nest(sizes[:-1], row)
             return
-        part = rows_of_program(sizes, width)
+        part = self.part * width if len(sizes) == 1 else self.part
         start = b.multiply(self.programs[0], b.index(part))
         stop = b.minimum(b.add(start, b.index(part)), b.index(sizes[0]))
         if len(sizes) == 1:
@@ -198,30 +200,23 @@ PROGRAM_ELEMENTS = 1 << 15
 PROGRAM_TILES = 1 << 10
 
 
-def rows_of_program(sizes: Sequence[int], width: int) -> int:
-    """How many steps of the outermost loop one program on a CPU takes (whole tiles, if it is the only loop)."""
-    if len(sizes) == 1:
-        return PROGRAM_TILES * width
+def part_of(sizes: Sequence[int], width: int) -> int:
+    """How many steps of the outermost loop one program on a CPU takes; tiles, if it is the only loop."""
+    if len(sizes) <= 1:
+        return PROGRAM_TILES
     return max(1, min(sizes[0], PROGRAM_TILES * width // max(1, prod(sizes[1:]))))
 
 
-def grid_for(target: Target, sizes: Sequence[int], width: int) -> tuple[int, ...]:
-    """The programs that visit a space: on a CPU enough for several threads, on a GPU one per tile."""
+def grid_for(target: Target, sizes: Sequence[int], width: int, part: int) -> tuple[int, ...]:
+    """The programs that visit a space: one for each `part` steps of the outermost loop (each so many tiles of the only
+    one), or for each tile if that is 0."""
     if not sizes:
-        return (1,) if target.execution == "warps" else ()
-    if target.execution == "warps":
-        return (prod(sizes[:-1]) * -(-sizes[-1] // min(width, power_of_two(sizes[-1]))),)
-    programs = -(-sizes[0] // rows_of_program(sizes, width))
-    return (programs,) if programs > 1 else ()
-
-
-def tile_width(target: Target, item: int, ops: int) -> int:
-    """Elements of one tile: on a CPU several registers for independent work, fewer for long bodies; on a GPU
-    16 bytes per thread."""
-    if target.execution == "warps":
-        return target.threads * max(1, 16 // item)
-    registers = 4 if ops <= 12 else 2 if ops <= 40 else 1
-    return registers * target.lanes(item)
+        programs = 1
+    elif part == 0:
+        programs = prod(sizes[:-1]) * -(-sizes[-1] // min(width, power_of_two(sizes[-1])))
+    else:
+        programs = -(-sizes[0] // (part * width if len(sizes) == 1 else part))
+    return (programs,) if programs > 1 or target.shares_tiles else ()
 
 
 def power_of_two(n: int) -> int:

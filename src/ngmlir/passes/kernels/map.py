@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 from ...ir.core import Op
+from ...ops.schedules import Tiles
 from ...support.target import Target
-from .frame import grid_for, tile_width
-from .plan import Kernel, Plan, Tile, plan, widest_item
+from .frame import grid_for
+from .plan import Kernel, Plan, Tile, plan
 
 
-def map_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
+def map_kernel(fusion: Op, target: Target, schedule: Tiles, name: str) -> tuple[Op, Plan]:
     """The kernel of a `map` fusion."""
     planned = plan(fusion)
-    width = tile_width(target, widest_item(planned), len(planned.ops))
-    kernel = Kernel(planned, target, grid_for(target, planned.sizes, width))
+    width, part = schedule.tile, schedule.part
+    kernel = Kernel(planned, target, grid_for(target, planned.sizes, width, part), part=part)
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
     kernel.visit(planned.sizes, width, lambda spans: Tile(kernel, spans).store(outputs))
-    return kernel.finish(name), planned
+    return kernel.finish(name, schedule.threads), planned

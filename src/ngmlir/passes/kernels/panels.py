@@ -9,7 +9,7 @@ whose rows are not contiguous along the columns, or that many rows of the left o
 panels: rows that lie apart crowd a few sets of the cache, and elements of f16 and bf16 are widened once on the way.
 Where several programs read the same columns, a kernel of its own packs them, so that it is done once and can be
 kept; else each program packs, block by block, what it is about to read. No sum depends on how the work was shared.
-How it is cut is chosen in `blocking.py`; as in Goto and van de Geijn, "Anatomy of High-Performance Matrix
+How it is cut, its schedule says; as in Goto and van de Geijn, "Anatomy of High-Performance Matrix
 Multiplication" (2008).
 """
 
@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 
 from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType
+from ...ops.schedules import LEFT_WIDTH, Panels
 from ...support.target import Target
-from .blocking import LEFT_WIDTH, PROGRAM_MULTIPLICATIONS, UNROLL, Blocking
 from .frame import Span
 from .packing import ROWS, Panel, right_side
 from .plan import Kernel, Plan
@@ -34,18 +34,19 @@ class PanelKernel:
         self,
         planned: Plan,
         target: Target,
+        schedule: Panels,
         dot: Op,
         product: Product,
         sides: Sequence[MemRefType],
-        blocks: Blocking,
     ):
-        self.dot, self.product, self.blocks = dot, product, blocks
-        self.row_programs = -(-product.rows // blocks.block_rows)
-        self.column_programs = -(-product.columns // blocks.block_columns)
-        work = product.rows * product.columns * product.depth
-        self.batch_block = max(1, min(product.batch, PROGRAM_MULTIPLICATIONS // max(1, work)))
-        batch_programs = -(-product.batch // self.batch_block)
-        sizes = (batch_programs, self.row_programs, self.column_programs)
+        self.dot, self.product, self.schedule = dot, product, schedule
+        self.block_rows, self.block_columns = schedule.block
+        self.tile_rows, self.tile_columns = schedule.tile
+        sizes = (
+            -(-product.batch // schedule.batch),
+            -(-product.rows // self.block_rows),
+            -(-product.columns // self.block_columns),
+        )
         self.kernel = Kernel(planned, target, [size for size in sizes if size > 1], sides)
         self.b = self.kernel.b
         programs = iter(self.kernel.programs)
@@ -54,15 +55,15 @@ class PanelKernel:
         self.batch: list[Value] = []
 
     def build(self, name: str) -> Op:
-        b, product, blocks = self.b, self.product, self.blocks
-        if blocks.part:
-            panels = -(-blocks.part // blocks.tile_columns)
-            shape = (panels, min(blocks.depth, product.depth), blocks.tile_columns)
+        b, product, schedule = self.b, self.product, self.schedule
+        if schedule.part:
+            panels = schedule.part // self.tile_columns
+            shape = (panels, min(schedule.depth, product.depth), self.tile_columns)
             self.packed = b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
 
         def shares() -> None:
-            self.share(1, product.rows, blocks.block_rows, lambda row, rows: (
-                self.share(2, product.columns, blocks.block_columns, lambda column, columns: (
+            self.share(1, product.rows, self.block_rows, lambda row, rows: (
+                self.share(2, product.columns, self.block_columns, lambda column, columns: (
                     self.block(row, rows, column, columns)))))  # fmt: skip
 
         def element(i: Value, _: object) -> tuple[()]:
@@ -71,8 +72,8 @@ class PanelKernel:
             return ()
 
         if product.batch:
-            start = b.multiply(self.places[0], b.index(self.batch_block))
-            stop = b.minimum(b.add(start, b.index(self.batch_block)), b.index(product.batch))
+            start = b.multiply(self.places[0], b.index(schedule.batch))
+            stop = b.minimum(b.add(start, b.index(schedule.batch)), b.index(product.batch))
             b.loop(start, stop, 1, (), element)
         else:
             shares()
@@ -94,7 +95,7 @@ class PanelKernel:
 
     def block(self, row: Value, rows: int, column: Value, columns: int) -> None:
         """A block of the result: all of the depth at once, or a block of it after the other."""
-        b, depth, step = self.b, self.product.depth, self.blocks.depth
+        b, depth, step = self.b, self.product.depth, self.schedule.depth
         if depth <= step:
 
             def all_of(at: Value, size: int) -> None:
@@ -136,7 +137,7 @@ class PanelKernel:
         self, columns: int, first: Value, depth: int, column: Value, body: Callable[[Value, int], None]
     ) -> None:
         """Runs over the columns of a block, and packs those of each part before: `body(column of the block, columns)`."""
-        b, size = self.b, self.blocks.part
+        b, size = self.b, self.schedule.part
         if not size:
             body(b.index(0), columns)
             return
@@ -150,7 +151,7 @@ class PanelKernel:
 
     def pack(self, first: Value, depth: int, column: Value, columns: int) -> None:
         """Copies a part of the right side into panels, in the order in which it lies."""
-        b, width = self.b, self.blocks.tile_columns
+        b, width = self.b, self.tile_columns
         packing = right_side(self.product, width)
 
         def panels(body: Callable[[Panel, Value], object]) -> tuple[()]:
@@ -174,8 +175,8 @@ class PanelKernel:
 
     def tiles(self, rows: int, columns: int, body: Callable[[Value, int, Value, int], None]) -> None:
         """Runs over the register tiles of a block, panel by panel: `body(row, rows, column, columns)`."""
-        b, width = self.b, self.blocks.tile_columns
-        parts = split(rows, self.blocks.tile_rows)
+        b, width = self.b, self.tile_columns
+        parts = split(rows, self.tile_rows)
 
         def panel(span: Span, _: object) -> tuple[()]:
             column, size = span.start, span.size
@@ -210,7 +211,7 @@ class PanelKernel:
             right = self.right(column, columns, place, first, k.start, k.size)
             return [b.dot_tile(left, right, sums[0])]
 
-        return self.kernel.tiles(depth, UNROLL, [total], step)[0]
+        return self.kernel.tiles(depth, self.schedule.unroll, [total], step)[0]
 
     def finish(self, total: Value, row: Value, rows: int, column: Value, columns: int) -> None:
         """The epilogue."""
@@ -219,7 +220,7 @@ class PanelKernel:
     def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
         """A tile of rows by `size` of the depth."""
         b, first = self.b, len(self.batch)
-        if self.blocks.pack[0]:
+        if "left" in self.schedule.pack:
             width = b.index(LEFT_WIDTH)
             at = [b.floor_divide(k, width), row, b.remainder(k, width)]
             return b.load(
@@ -232,10 +233,10 @@ class PanelKernel:
 
     def right(self, column: Value, columns: int, place: Value, first: Value, k: Value, size: int) -> Value:
         """A tile of `size` of the depth, from `first` + `k` on, by columns."""
-        b, width = self.b, self.blocks.tile_columns
-        if self.blocks.part or self.blocks.pack[1]:
+        b, width = self.b, self.tile_columns
+        if self.schedule.part or "right" in self.schedule.pack:
             type = VectorType((size, columns), self.product.accumulator)
-            if self.blocks.part:
+            if self.schedule.part:
                 return b.load(self.packed, [b.floor_divide(place, b.index(width)), k, b.index(0)], type=type)
             panel = b.floor_divide(column, b.index(width))
             return b.load(self.rhs, [*self.batch, panel, b.add(first, k), b.index(0)], type=type)

@@ -114,13 +114,18 @@ class Kernel(Frame):
     """The kernel of a fusion: a buffer for each input, for each extra input, and for each output."""
 
     def __init__(
-        self, plan: Plan, target: Target, grid: Sequence[int], extra_inputs: Sequence[MemRefType] = ()
+        self,
+        plan: Plan,
+        target: Target,
+        grid: Sequence[int],
+        extra_inputs: Sequence[MemRefType] = (),
+        part: int = 0,
     ):
         self.plan = plan
         self.inputs = [v for v in plan.inputs if v in plan.loops]
         own = [MemRefType(plan.shape(v), element_type(v.type)) for v in self.inputs]
         outputs = [MemRefType(plan.shape(v), element_type(v.type)) for v in plan.outputs]
-        super().__init__(target, grid, [*own, *extra_inputs], outputs, plan.fusion.location)
+        super().__init__(target, grid, [*own, *extra_inputs], outputs, plan.fusion.location, part)
         self.buffers = dict(zip(self.inputs, self.sources, strict=False))
         self.extra = self.sources[len(own) :]
 

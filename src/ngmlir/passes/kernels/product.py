@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, Type, VectorType, element_type, f32, shape_of, with_element
 from ...ops.fields import get_i64s
+from ...support.target import Target
 from .frame import Span
 from .plan import Kernel, Tile
 
@@ -61,6 +62,14 @@ def product_of(dot: Op) -> Product:
         element=element_type(dot.operands[0].type),
         result=element_type(dot.results[0].type),
     )
+
+
+def oriented(product: Product, target: Target) -> tuple[Product, tuple[int, int]]:
+    """A product as it is computed, and which operand each of its sides is. Of one column both results have the same
+    elements in the same order, and vectors know how to do with few rows."""
+    if product.columns == 1 and not target.shares_tiles:
+        return product.turned, (1, 0)
+    return product, (0, 1)
 
 
 def split(total: int, most: int) -> list[tuple[int, int]]:

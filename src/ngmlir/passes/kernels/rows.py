@@ -12,58 +12,52 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from ...ir.core import Op, Value
-from ...ir.types import FloatType, MemRefType, VectorType, element_type, i1
+from ...ir.types import FloatType, MemRefType, VectorType, element_type
+from ...ops.schedules import Rows
 from ...support.target import Target
-from .frame import PROGRAM_ELEMENTS, Span, power_of_two, tile_width
-from .plan import Kernel, Plan, Tile, plan, widest_item
+from .frame import Span, power_of_two
+from .plan import Kernel, Plan, Tile, plan
 from .reduction import Reduction, reductions
 
-#: Registers that a row may fill to be held in one tile on a CPU.
-ROW_REGISTERS = 8
-#: The widest tile that a block of threads holds.
-BLOCK_TILE = 4096
 #: Scratch for the costly values of one row, in bytes.
 SCRATCH_BYTES = 1 << 18
-#: Tiles that one partial sum of a long row takes in.
-PARTIAL_TILES = 64
 
 #: Combines two sets of carried values.
 Join = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 
 
-def rows_kernel(fusion: Op, target: Target, name: str) -> tuple[Op, Plan]:
+def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[Op, Plan]:
     """The kernel of a `rows` fusion."""
     planned = plan(fusion)
     first = reductions(planned.ops)[0]
     kept = len(planned.loops[first.result])
     outer, inner = planned.sizes[:kept], planned.sizes[kept:]
-    rows, columns = prod(outer), prod(inner)
-    if target.execution == "warps":
-        kernel = Kernel(planned, target, (rows,))
-        _Row(kernel, kernel.apart(kernel.programs[0], outer), inner).build()
-        return kernel.finish(name, _threads(target, columns)), planned
-    block = max(1, min(rows, PROGRAM_ELEMENTS // max(1, columns)))
+    rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
-    kernel = Kernel(planned, target, (programs,) if programs > 1 else ())
+    kernel = Kernel(planned, target, (programs,) if programs > 1 or target.shares_tiles else ())
     b = kernel.b
-    if programs == 1:
-        kernel.nest(outer, lambda spans: _Row(kernel, spans, inner).build())
+    if programs == 1 and not target.shares_tiles:
+        kernel.nest(outer, lambda spans: _Row(kernel, schedule, spans, inner).build())
+    elif block == 1:
+        _Row(kernel, schedule, kernel.apart(kernel.programs[0], outer), inner).build()
     else:
         start = b.multiply(kernel.programs[0], b.index(block))
         stop = b.minimum(b.add(start, b.index(block)), b.index(rows))
-        b.loop(start, stop, 1, (), lambda i, _: _Row(kernel, kernel.apart(i, outer), inner).build() or ())
-    return kernel.finish(name), planned
-
-
-def _threads(target: Target, columns: int) -> int:
-    return max(32, min(target.threads, power_of_two(columns)))
+        b.loop(
+            start,
+            stop,
+            1,
+            (),
+            lambda i, _: _Row(kernel, schedule, kernel.apart(i, outer), inner).build() or (),
+        )
+    return kernel.finish(name, schedule.threads), planned
 
 
 class _Row:
     """One row of the kernel."""
 
-    def __init__(self, kernel: Kernel, outer: Sequence[Span], inner: Sequence[int]):
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, schedule: Rows, outer: Sequence[Span], inner: Sequence[int]):
+        self.kernel, self.schedule = kernel, schedule
         self.b = kernel.b
         self.plan = kernel.plan
         self.outer = list(outer)
@@ -72,31 +66,13 @@ class _Row:
         self.scratch: dict[Value, Value] = {}
         self.filled: set[Value] = set()  # whose scratch an earlier phase wrote
 
-    @property
-    def step(self) -> int:
-        """Elements of one tile of a long row."""
-        if self.kernel.masks:
-            return BLOCK_TILE
-        width = tile_width(self.kernel.target, widest_item(self.plan), len(self.plan.ops))
-        # What one element costs is then hardly more than the wait for the sum before.
-        # (Of i1 there are too few mask registers for more.)
-        masks = any(element_type(v.type) is i1 for v in self.plan.loops)
-        long = len(self.plan.ops) <= 3 and self.inner[-1] >= 32 * width and not masks
-        return 2 * width if long else width
-
     def full(self, value: Value) -> bool:
         """Whether a value runs over the reduced loops."""
         return any(l >= len(self.outer) for l in self.plan.loops[value])
 
     def build(self) -> None:
-        width = self.inner[-1]
-        limit = (
-            BLOCK_TILE
-            if self.kernel.masks
-            else ROW_REGISTERS * self.kernel.target.lanes(widest_item(self.plan))
-        )
-        if len(self.inner) == 1 and width <= limit:
-            self.in_one_tile(width)
+        if len(self.inner) == 1 and self.inner[0] <= self.schedule.tile:
+            self.in_one_tile(self.inner[0])
         else:
             self.in_phases()
 
@@ -143,8 +119,8 @@ class _Row:
 
     def keep_costly(self, phases: Sequence[Sequence[Reduction]]) -> None:
         """Gives scratch to full values that are slow to compute and needed in more than one phase."""
-        if self.kernel.masks:
-            return  # a block of threads would have to share it; it computes the value again
+        if not self.schedule.keep:
+            return
         wanted: dict[Value, set[int]] = {}
         roots = [[r.source for r in phase] for phase in phases]
         roots.append([v for v in self.plan.outputs if self.full(v)])
@@ -178,9 +154,9 @@ class _Row:
         With `join`, long rows are walked in blocks that start from `carried` anew and are joined: sums of few
         parts each, whose errors grow far slower than those of one long sum.
         """
-        b, step, size = self.b, self.step, self.inner[-1]
-        block = PARTIAL_TILES * step
-        blocks = size // block if join is not None and not self.kernel.masks else 0
+        b, step, size = self.b, self.schedule.tile, self.inner[-1]
+        block = self.schedule.partial * step
+        blocks = size // block if join is not None and block else 0
 
         def level(spans: list[Span], values: Sequence[Value]) -> Sequence[Value]:
             if len(spans) < len(self.inner) - 1:
@@ -217,7 +193,7 @@ class _Row:
     def reduce(self, phase: Sequence[Reduction]) -> None:
         """Accumulates by lanes over full tiles; each reduction ends as one value of the row."""
         b = self.b
-        step = self.step
+        step = self.schedule.tile
         width = min(step, power_of_two(self.inner[-1])) if self.kernel.masks else min(step, self.inner[-1])
         starts = [b.number(r.start, VectorType((width,), r.accumulator)) for r in phase]
         starts += [b.number(r.start, r.accumulator) for r in phase]  # what shorter tiles gave

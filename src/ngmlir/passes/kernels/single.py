@@ -11,7 +11,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType, element_type, shape_of
 from ...support.target import Target
-from .frame import Frame, Span, grid_for, rows_of_program, tile_width
+from .frame import Frame, Span, grid_for, part_of
 
 Shape = tuple[int, ...]
 
@@ -46,18 +46,18 @@ class SingleFrame(Frame):
         self.result_shapes = tuple(tuple(s) for s in result_shapes or [shape_of(r.type) for r in op.results])
         self.sizes = tuple(sizes)
         item = max(item_bytes(element_type(v.type)) for v in (*op.operands, *op.results))
-        self.width = width or tile_width(target, item, 4)
-        if parallel:
-            grid = grid_for(target, self.sizes, self.width)
-        else:
-            grid = (1,) if target.execution == "warps" else ()
+        self.width = width or (
+            target.threads * max(1, 16 // item) if target.shares_tiles else 4 * target.lanes(item)
+        )
+        part = 0 if target.shares_tiles else part_of(self.sizes, self.width)
+        grid = grid_for(target, self.sizes if parallel else (), self.width, part)
         inputs = [
             MemRefType(s, element_type(o.type)) for s, o in zip(self.operand_shapes, op.operands, strict=True)
         ]
         outputs = [
             MemRefType(s, element_type(r.type)) for s, r in zip(self.result_shapes, op.results, strict=True)
         ]
-        super().__init__(target, grid, inputs, outputs, op.location)
+        super().__init__(target, grid, inputs, outputs, op.location, part)
 
     def done(self) -> Single:
         """The finished kernel; its name is given by whoever adds it to a module."""
@@ -65,13 +65,13 @@ class SingleFrame(Frame):
 
     def each_row(self, body: Callable[[Span], None]) -> None:
         """Runs `body` on this program's steps of the outermost loop; `sizes` tell what they cost."""
-        b, (rows, *inner) = self.b, self.sizes
+        b, rows = self.b, self.sizes[0]
         if self.masks:
             body(Span(self.programs[0]))
         elif not self.programs:
             self.nest((rows,), lambda spans: body(spans[0]))
         else:
-            part = rows_of_program((rows, *inner), self.width)
+            part = self.part * self.width if len(self.sizes) == 1 else self.part
             start = b.multiply(self.programs[0], b.index(part))
             stop = b.minimum(b.add(start, b.index(part)), b.index(rows))
             b.loop(start, stop, 1, (), lambda i, _: body(Span(i)) or ())

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules: how the kernel of a fusion is cut, as the attribute `ng.schedule`.
+
+    %0 = ng.fusion %x, %w {kind = "dot", ng.schedule = {by = "panels", tile = [6, 16], depth = 256 : i64}} ...
+
+Each family of kernels declares its knobs here, with what keeps some of their values from being built: the verifier,
+those who choose and those who try out values all read these declarations. `by` names the family. What an op states is
+obeyed; the pass `schedule` fills in the rest. On an op that is not fused yet a schedule is passed on to its fusion.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from ..ir.attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringAttr, boolean
+from ..ir.core import Op
+from ..ir.types import i1, i64
+from ..support.diagnostics import Diagnostic
+from ..support.spelling import did_you_mean
+
+#: The attribute that holds a schedule.
+SCHEDULE = "ng.schedule"
+
+#: One setting of a knob, and some of them by name (`by` among them).
+Setting: TypeAlias = int | bool | str | tuple[int, ...] | tuple[str, ...]
+Given: TypeAlias = Mapping[str, Setting]
+
+#: Larger tiles are only more code.
+_LARGEST_TILE = 1 << 13
+#: Vector instructions and bits of masks come in powers of two, and warps of this many threads.
+_WARP = 32
+_MOST_THREADS = 1024
+
+
+class Knob(NamedTuple):
+    """One knob: what it turns, how many numbers it takes (0: one, no list), the least of them and their unit; or the
+    words of which it takes any, or `yes` for true and false."""
+
+    name: str
+    doc: str
+    count: int = 0
+    least: int = 1
+    unit: int = 1
+    words: tuple[str, ...] = ()
+    yes: bool = False
+
+    @property
+    def takes(self) -> str:
+        """What it must be, as a person says it."""
+        if self.yes:
+            return "true or false"
+        if self.words:
+            return f"a list of some of {', '.join(self.words)}"
+        whole = f"{self.least} or more" + (f", in steps of {self.unit}" if self.unit > 1 else "")
+        return f"a list of {self.count} numbers, each {whole}" if self.count else f"a number, {whole}"
+
+    def accepts(self, setting: Setting) -> bool:
+        """Whether the knob can be set so, whatever the others say."""
+        if self.yes:
+            return isinstance(setting, bool)
+        if self.words:
+            return isinstance(setting, tuple) and all(word in self.words for word in setting)
+        numbers = setting if isinstance(setting, tuple) else (setting,)
+        if isinstance(setting, tuple) != bool(self.count) or len(numbers) != max(1, self.count):
+            return False
+        return all(
+            isinstance(n, int) and not isinstance(n, bool) and n >= self.least and n % self.unit == 0
+            for n in numbers
+        )
+
+
+def _knob(doc: str, default: Any = dataclasses.MISSING, **details: Any) -> Any:
+    return field(default=default, metadata={"knob": (doc, details)})
+
+
+def _threads() -> Any:
+    return _knob("threads of a block, where a tile is spread over several", 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The base of all families. `kind`: of which fusions they make kernels."""
+
+    by: ClassVar[str]
+    kind: ClassVar[str]
+
+    @classmethod
+    def knobs(cls) -> Mapping[str, Knob]:
+        return _knobs(cls)
+
+    @classmethod
+    def open(cls, given: Given) -> set[str]:
+        """The knobs that are left to choose."""
+        return {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING} - given.keys()
+
+    def conflicts(self) -> Iterator[str]:
+        """Why no kernel can be cut so, though each knob could be set so by itself."""
+        threads = getattr(self, "threads", 1)
+        if threads > 1 and (threads % _WARP or threads > _MOST_THREADS):
+            yield f"a block has {_WARP} to {_MOST_THREADS} threads, in whole warps of {_WARP}, not {threads}"
+        tile = getattr(self, "tile")  # noqa: B009 - each family has one
+        sizes = tile if isinstance(tile, tuple) else (tile,)
+        elements = 1
+        for size in sizes:
+            elements *= size
+            if threads > 1 and size & (size - 1):
+                yield f"a tile that threads share has a power of two of elements, not {size}"
+        if elements > _LARGEST_TILE:
+            yield f"a tile has {_LARGEST_TILE} elements at most, not {elements}"
+
+    def attribute(self) -> DictAttr:
+        """The schedule as text holds it; a knob that stands where it mostly does is left out."""
+        standing = {f.name: f.default for f in dataclasses.fields(self)}
+        settings = {name: getattr(self, name) for name in standing}
+        return to_attribute({"by": self.by, **{n: s for n, s in settings.items() if s != standing[n]}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiles(Schedule):
+    """Elementwise: tiles along the innermost loop."""
+
+    by = "tiles"
+    kind = "map"
+    tile: int = _knob("elements of one tile, along the innermost loop")
+    part: int = _knob(
+        "steps of the outermost loop of one program, tiles of the only one (0: each tile is one)", least=0
+    )
+    threads: int = _threads()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(Schedule):
+    """Reductions over the innermost loops. A row that fits into one tile is held in it; else it is walked in phases."""
+
+    by = "rows"
+    kind = "rows"
+    tile: int = _knob("elements of a row that are computed at once")
+    partial: int = _knob("tiles of one partial sum, so that errors grow less (0: one sum of all)", least=0)
+    rows: int = _knob("rows of one program")
+    keep: bool = _knob("whether what is costly is kept in scratch from phase to phase", yes=True)
+    threads: int = _threads()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns(Schedule):
+    """Reductions over outer loops: neighbouring results side by side."""
+
+    by = "columns"
+    kind = "columns"
+    tile: int = _knob("results that are computed at once")
+    band: int = _knob("rows that are added up before the sums go back to scratch (0: all of them)", least=0)
+    stripe: int = _knob("columns of one program")
+    rows: int = _knob("rows of results of one program")
+    threads: int = _threads()
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        if self.stripe % self.tile:
+            yield f"a stripe of {self.stripe} columns is no whole number of tiles of {self.tile}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panels(Schedule):
+    """A matrix product by register tiles over packed panels."""
+
+    by = "panels"
+    kind = "dot"
+    tile: tuple[int, int] = _knob("rows and columns of the sums that stay in registers", count=2)
+    block: tuple[int, int] = _knob("rows and columns of one program", count=2)
+    depth: int = _knob("steps of the depth before it turns to the next tile")
+    unroll: int = _knob("steps of the depth that are written out")
+    pack: tuple[str, ...] = _knob("sides that kernels of their own pack before", words=("left", "right"))
+    part: int = _knob("columns of the right side that a program packs by itself at once (0: none)", least=0)
+    batch: int = _knob("products of a batch by one program")
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        if self.part and "right" in self.pack:
+            yield "the right side is packed either before or part by part"
+        if self.part % self.tile[1]:
+            yield f"a part of {self.part} columns is no whole number of tiles of {self.tile[1]}"
+        if self.block[1] % (self.part or self.tile[1]):
+            yield f"a block of {self.block[1]} columns is no whole number of {'parts' if self.part else 'tiles'}"
+        if self.depth % self.unroll:
+            yield f"a depth of {self.depth} is no whole number of {self.unroll} steps"
+        if "left" in self.pack and LEFT_WIDTH % self.unroll:
+            yield f"panels of a packed left side are {LEFT_WIDTH} deep: no whole number of {self.unroll} steps"
+
+
+#: Depth of a panel of a packed left side.
+LEFT_WIDTH = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Along(Schedule):
+    """A product of few rows whose sides are both stored along the depth: lanes of sums, joined at the end."""
+
+    by = "along"
+    kind = "dot"
+    tile: tuple[int, int] = _knob(
+        "columns, and elements along the depth, that are multiplied at once", count=2
+    )
+    block: int = _knob("columns of one program")
+    batch: int = _knob("products of a batch by one program")
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        if self.block % self.tile[0]:
+            yield f"a block of {self.block} columns is no whole number of tiles of {self.tile[0]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks(Schedule):
+    """A matrix product by blocks of threads: each computes a tile of the result."""
+
+    by = "blocks"
+    kind = "dot"
+    tile: tuple[int, int] = _knob("rows and columns of the sums that a block of threads holds", count=2)
+    step: int = _knob("depth that is read at once", unit=16)
+    threads: int = _threads()
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        if any(size < 16 for size in self.tile):
+            yield f"a tile of a product has 16 rows and columns at least, not {self.tile[0]} x {self.tile[1]}"
+
+
+#: All families by name.
+FAMILIES: dict[str, type[Schedule]] = {f.by: f for f in (Tiles, Rows, Columns, Panels, Along, Blocks)}
+
+
+@cache
+def _knobs(family: type[Schedule]) -> Mapping[str, Knob]:
+    declared = {f.name: f.metadata["knob"] for f in dataclasses.fields(family)}
+    return {name: Knob(name, doc, **details) for name, (doc, details) in declared.items()}
+
+
+def families(kind: str | None, given: Given) -> list[type[Schedule]]:
+    """The families that make kernels of fusions of a kind (None: of any) and have all knobs that are given."""
+    named = given.get("by")
+    return [
+        family
+        for family in FAMILIES.values()
+        if (kind is None or family.kind == kind)
+        and (named is None or family.by == named)
+        and all(
+            name in family.knobs() and family.knobs()[name].accepts(s)
+            for name, s in given.items()
+            if name != "by"
+        )
+    ]
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+
+def to_attribute(given: Given) -> DictAttr:
+    """Settings as text holds them."""
+    return DictAttr(tuple([(name, _written(setting)) for name, setting in given.items()]))
+
+
+def given_by(op: Op) -> Given:
+    """What the schedule of an op (of one that the verifier passes) says; nothing where it has none."""
+    attribute = op.attributes.get(SCHEDULE)
+    return {name: _read(s) for name, s in attribute.items} if isinstance(attribute, DictAttr) else {}
+
+
+def _written(setting: Setting) -> Attribute:
+    if isinstance(setting, bool):
+        return boolean(setting)
+    if isinstance(setting, int):
+        return IntegerAttr(setting, i64)
+    return StringAttr(setting) if isinstance(setting, str) else ArrayAttr(tuple(map(_written, setting)))
+
+
+def _read(attribute: Attribute) -> Any:
+    match attribute:
+        case IntegerAttr() if attribute.type is i1:
+            return bool(attribute.value)
+        case IntegerAttr() | StringAttr():
+            return attribute.value
+        case ArrayAttr():
+            return tuple([_read(item) for item in attribute.items])
+        case _:
+            return None  # no knob accepts it
+
+
+# -- what is wrong with one --------------------------------------------------------------------------------------------
+
+
+def schedule_complaints(name: str, attributes: Mapping[str, Attribute]) -> Iterator[Diagnostic]:
+    """What keeps the schedule that an op of a name states from being built, whatever the machine."""
+    attribute = attributes[SCHEDULE]
+    if not isinstance(attribute, DictAttr):
+        yield Diagnostic(f"'{SCHEDULE}' must be a dictionary of knobs, not {attribute}")
+        return
+    named = attributes.get("kind") if name == "ng.fusion" else None
+    kind = named.value if isinstance(named, StringAttr) else None
+    for found in complaints({name: _read(setting) for name, setting in attribute.items}, kind):
+        yield dataclasses.replace(found, message=f"has a schedule that cannot be: {found.message}")
+
+
+def complaints(given: Given, kind: str | None = None) -> Iterator[Diagnostic]:
+    """What keeps some settings from being built in a fusion of a kind (None: in any)."""
+    there = families(kind, {})
+    named = given.get("by")
+    if named is not None:
+        there = [family for family in there if family.by == named]
+        if not there:
+            known = [family.by for family in families(kind, {})]
+            of = f" of fusions of kind '{kind}'" if kind else ""
+            hint = did_you_mean(str(named), known, f"choose one of {', '.join(known)}")
+            yield Diagnostic(f"there are no kernels{of} by '{named}'", hint=hint)
+            return
+    found = False
+    for name, setting in given.items():
+        if name == "by":
+            continue
+        knobs = [family.knobs()[name] for family in there if name in family.knobs()]
+        if not knobs:
+            known = sorted({name for family in there for name in family.knobs()})
+            hint = did_you_mean(name, known, f"the knobs: {', '.join(known)}")
+            yield Diagnostic(f"a schedule has no knob '{name}' here", hint=hint)
+            found = True
+        elif not any(knob.accepts(setting) for knob in knobs):
+            takes = " or ".join(dict.fromkeys(knob.takes for knob in knobs))
+            yield Diagnostic(f"knob '{name}' takes {takes}, not {_written_or(setting)}")
+            found = True
+    if found:
+        return
+    fitting = families(kind, given)
+    if not fitting:
+        names = ", ".join(name for name in given if name != "by")
+        yield Diagnostic(f"no family of kernels has all of the knobs {names} set so")
+    elif len(fitting) == 1 and not fitting[0].open(given):
+        whole = fitting[0](**{name: setting for name, setting in given.items() if name != "by"})
+        yield from map(Diagnostic, whole.conflicts())
+
+
+def _written_or(setting: Setting | None) -> str:
+    return "that" if setting is None else _written(setting).text

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schedule of a fusion: what is given, and the best of what is left to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...ir.core import Op
+from ...ops.schedules import Given, Schedule, complaints, families, given_by
+from ...support.diagnostics import Diagnostic, UserError
+from ...support.target import Target
+from ..kernels.plan import Plan, kind, plan
+from ..kernels.product import oriented, product_of
+from .candidate import Candidate, ranked
+from .loops import columns, rows, tiles
+from .products import MOST_ROWS_ALONG, along, blocks, panels, suits_along
+
+#: Predicted cycles of loops that are no further apart are equal: then the shorter code is better.
+_ALIKE = 1.03
+
+_LOOPS: dict[str, Callable[[Plan, Target, Given], Iterable[Candidate[Schedule]]]] = {
+    "map": tiles,
+    "rows": rows,
+    "columns": columns,
+}
+
+
+def candidates(fusion: Op, target: Target) -> list[Candidate[Schedule]]:
+    """All schedules that have what the fusion's own says, the best first. UserError where none can be built."""
+    given, sort = given_by(fusion), kind(fusion)
+    wrong = list(complaints(given, sort))
+    if wrong:
+        raise _refused(fusion, [d.message for d in wrong], wrong[0].hint)
+    found: list[Candidate[Schedule]]
+    if sort == "dot":
+        found = ranked(_products(fusion, target, given), 1.0)
+    else:
+        found = ranked(_LOOPS[sort](plan(fusion), target, given), _ALIKE)
+    if conflicts := _conflicts(found[0].schedule, target):
+        raise _refused(fusion, conflicts)
+    return [c for c in found if not _conflicts(c.schedule, target)]
+
+
+def chosen(fusion: Op, target: Target) -> Schedule:
+    """The schedule by which the kernel of a fusion is built."""
+    given = given_by(fusion)
+    for family in families(kind(fusion), given):
+        if not family.open(given):
+            whole = family(**{name: setting for name, setting in given.items() if name != "by"})
+            if conflicts := _conflicts(whole, target):
+                raise _refused(fusion, conflicts)
+            return whole
+    return candidates(fusion, target)[0].schedule
+
+
+def _products(fusion: Op, target: Target, given: Given) -> Iterable[Candidate[Schedule]]:
+    product, _ = oriented(product_of(next(op for op in fusion.block.ops if op.name == "ng.dot")), target)
+    ways: dict[str, Callable[[], Iterable[Candidate[Schedule]]]] = {
+        "panels": lambda: panels(product, target, given),
+        "along": lambda: along(product, target, given),
+        "blocks": lambda: blocks(product, target, given),
+    }
+    there = ["blocks"] if target.shares_tiles else ["panels"]
+    if not target.shares_tiles and suits_along(product):
+        there.insert(0 if product.rows <= MOST_ROWS_ALONG else 1, "along")
+    fitting = [f.by for f in families("dot", given)]
+    usable = [by for by in there if by in fitting]
+    if not usable:
+        why = f"{target.name} computes this product by {' or '.join(there)}, not by {' or '.join(fitting)}"
+        raise _refused(fusion, [why])
+    return ways[usable[0]]()
+
+
+def _conflicts(schedule: Schedule, target: Target) -> list[str]:
+    found = list(schedule.conflicts())
+    threads = getattr(schedule, "threads", 1)
+    if not target.shares_tiles and threads > 1:
+        found.append(f"a program of {target.name} is run by one thread, not by {threads}")
+    if target.shares_tiles and threads == 1:
+        found.append(f"a program of {target.name} is run by a block of threads, not by one")
+    return found
+
+
+def _refused(fusion: Op, why: Iterable[str], hint: str = "") -> UserError:
+    return UserError(
+        [Diagnostic(f"no kernel can be cut so: {each}", fusion.location, hint=hint) for each in why]
+    )

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How loops over tiles are cut: those of elementwise kernels, of reductions of rows, and of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from ...ops.schedules import Columns, Given, Rows, Tiles
+from ...support.target import Target
+from ..fusion.groups import FREE
+from ..kernels.frame import PROGRAM_ELEMENTS, part_of, power_of_two
+from ..kernels.plan import Plan, widest_item
+from ..kernels.reduction import reductions
+from .candidate import Candidate, fixed, stated
+
+#: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
+TURN = 2.0
+#: Instructions of a transcendental function, and registers that its arithmetic holds.
+MATH_WORK, MATH_LIVE = 20, 4
+#: Registers of one tile that are tried: several have independent work for the core, too many have no place.
+REGISTERS = (4, 2, 1)
+#: Registers that a row may fill to be held in one tile on a CPU.
+ROW_REGISTERS = 8
+#: The widest tile of a row that a block of threads holds.
+BLOCK_TILE = 4096
+#: Tiles that one partial sum of a long row takes in.
+PARTIAL_TILES = 64
+#: Rows of a column kernel that are added up before the sums go back to scratch.
+BAND = 8
+#: Bytes of each row that one program of a column kernel reads at least: whole pages, in order.
+STRIPE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one register of elements of a fusion costs: instructions, loads, stores, and how many registers are live."""
+
+    instructions: int
+    loads: int
+    stores: int
+    live: int
+
+    def cycles(self, target: Target, registers: int) -> float:
+        """Of a tile of so many registers; what finds no register is stored and loaded once more."""
+        spilled = max(0, registers * self.live - target.vector_registers)
+        busy = registers * self.instructions / target.fmas
+        return max(busy, (registers * self.loads + spilled) / target.loads, registers * self.stores + spilled)
+
+
+def work_of(plan: Plan) -> Work:
+    """Counted over all ops of a fusion, in order; what is known before the loop (a constant) costs nothing in it."""
+    computed = [op for op in plan.ops if op.name not in FREE]
+    last = {v: at for at, op in enumerate(plan.ops) for v in op.operands}
+    last |= dict.fromkeys(plan.outputs, len(plan.ops))
+    live = most = 0
+    for at, op in enumerate(plan.ops):
+        if op.name not in FREE:
+            most = max(most, live + 1 + MATH_LIVE * ("math" in op.traits))
+            live += 1
+        live -= sum(last[v] == at for v in {*op.operands} if v in plan.loops)
+        live = max(0, live)
+    instructions = sum(MATH_WORK if "math" in op.traits else 1 for op in computed)
+    return Work(max(1, instructions), len(plan.inputs), len(plan.outputs), max(1, most))
+
+
+def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:
+    """For elementwise kernels."""
+    sizes, item = plan.sizes, widest_item(plan)
+    if target.shares_tiles:
+        width = target.threads * max(1, 16 // item)  # 16 bytes of each thread
+        made = Tiles(
+            tile=fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1),
+            part=fixed(given, "part", 0),
+            threads=fixed(given, "threads", target.threads),
+        )
+        yield Candidate(made, prod(sizes) / target.threads)
+        return
+    work, lanes = work_of(plan), target.lanes(item)
+    for width in stated(given, [registers * lanes for registers in REGISTERS]):
+        part = part_of(sizes, width)
+        made = Tiles(tile=width, part=fixed(given, "part", part))
+        registers = -(-width // lanes)
+        turns = prod(sizes[:-1]) * -(-sizes[-1] // width) if sizes else 1
+        yield Candidate(made, turns * (work.cycles(target, registers) + TURN), registers)
+
+
+def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
+    """For reductions over the innermost loops."""
+    found = reductions(plan.ops)
+    kept = len(plan.loops[found[0].result])
+    inner = plan.sizes[kept:]
+    count, columns = prod(plan.sizes[:kept]), prod(inner)
+    if target.shares_tiles:
+        made = Rows(
+            tile=fixed(given, "tile", min(BLOCK_TILE, power_of_two(inner[-1]))),
+            partial=fixed(given, "partial", 0),
+            rows=fixed(given, "rows", 1),
+            keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
+            threads=fixed(given, "threads", max(32, min(target.threads, power_of_two(columns)))),
+        )
+        yield Candidate(made, count * columns / target.threads)
+        return
+    item = widest_item(plan)
+    work, lanes = work_of(plan), target.lanes(item)
+    part = max(1, min(count, PROGRAM_ELEMENTS // max(1, columns)))
+    whole = [inner[0]] if len(inner) == 1 and inner[0] <= ROW_REGISTERS * lanes else []
+    phases = 1 + len(found)  # about: each is computed from all of the row
+    # A sum has to wait for the one before: more registers than otherwise.
+    widths = [registers * lanes for registers in (2 * REGISTERS[0], *REGISTERS)]
+    for width in stated(given, [*whole, *[w for w in widths if w < columns or not whole]]):
+        made = Rows(
+            tile=width,
+            partial=fixed(given, "partial", PARTIAL_TILES),
+            rows=fixed(given, "rows", part),
+            keep=bool(given.get("keep", True)),
+        )
+        registers = -(-width // lanes)
+        cycles = work.cycles(target, registers)
+        if width >= inner[-1] and len(inner) == 1:
+            yield Candidate(made, count * (cycles + TURN), registers)
+        else:
+            turns = phases * columns // inner[-1] * -(-inner[-1] // width)
+            yield Candidate(made, count * turns * (max(cycles, target.fma_cycles) + TURN), registers)
+
+
+def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
+    """For reductions over outer loops. What fits into the near cache is read one tile of columns after the other; more
+    is read in the order in which it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch."""
+    kept = set(plan.loops[reductions(plan.ops)[0].result])
+    last = len(plan.sizes) - 1
+    outer = [plan.sizes[l] for l in range(last) if l in kept]
+    reduced = [plan.sizes[l] for l in range(last) if l not in kept]
+    count, steps, size = prod(outer), prod(reduced), plan.sizes[-1]
+    if target.shares_tiles:
+        width = fixed(given, "tile", min(power_of_two(size), target.threads))
+        made = Columns(
+            tile=width,
+            band=fixed(given, "band", 0),
+            stripe=fixed(given, "stripe", width),
+            rows=fixed(given, "rows", 1),
+            threads=fixed(given, "threads", max(32, min(width, target.threads))),
+        )
+        yield Candidate(made, count * steps * size / target.threads)
+        return
+    item = widest_item(plan)
+    work, lanes = work_of(plan), target.lanes(item)
+    for width in stated(given, dict.fromkeys(min(size, registers * lanes) for registers in REGISTERS)):
+        far = steps * size * item > target.l1_bytes and size > width and reduced[-1] >= BAND
+        band = fixed(given, "band", BAND if far else 0)
+        stripe = max(PROGRAM_ELEMENTS // steps, STRIPE_BYTES // item if band else 1)
+        stripe = fixed(given, "stripe", -(-min(stripe, size) // width) * width)
+        group = 1 if stripe < size else max(1, min(count, PROGRAM_ELEMENTS // (steps * size)))
+        made = Columns(tile=width, band=band, stripe=stripe, rows=fixed(given, "rows", group))
+        registers = -(-width // lanes)
+        wait = 0 if band else target.fma_cycles
+        turns = count * steps * -(-size // width)
+        yield Candidate(made, turns * (max(work.cycles(target, registers), wait) + TURN), registers)

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How matrix products are cut on a CPU: the register tile, the blocks, and what is packed; and on a GPU, the tile of
+a block of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import gcd
+
+from ...ir.literals import item_bytes
+from ...ops.schedules import Along, Blocks, Given, Panels
+from ...support.target import Target
+from ..kernels.frame import power_of_two
+from ..kernels.product import Product, split
+from .candidate import Candidate, fixed, fixed_pair, fixed_words
+
+#: Steps of the depth loop that are written out.
+UNROLL = 4
+#: Multiplications of one program on a CPU: some tens of microseconds.
+PROGRAM_MULTIPLICATIONS = 1 << 21
+#: The same where the right side is near for every program: shorter, so that small products use all cores.
+NEAR_PROGRAM_MULTIPLICATIONS = 1 << 19
+#: Bytes of a right side that lies in a near cache whatever is done.
+NEAR_BYTES = 1 << 19
+#: Rows that are worth a packed copy of a right side that could be read where it lies near.
+PACK_FROM_ROWS = 96
+#: The same where it lies far away, or holds elements that would be widened for each row.
+PACK_FAR_FROM_ROWS = 12
+#: Columns that are worth a packed copy of a large left side stored depth x rows, or of elements to be widened.
+PACK_FROM_COLUMNS = 32
+#: With so few rows the right side is read in the order in which it lies, a few of its rows at a time.
+FEW_ROWS = 8
+#: Depth of a block whose panels come from a near cache, and of one that is read where it lies far away.
+NEAR_DEPTH, FAR_DEPTH = 512, 64
+#: Bytes of each row of the right side that one program reads at least, where rows are few: memory is what takes time
+#: then, and it wants to be read in long runs.
+RUN_BYTES = 1 << 11
+#: Bytes of sums that wait between blocks of the depth.
+WAITING_BYTES = 1 << 16
+#: With more rows a packed right side costs less than joining lanes.
+MOST_ROWS_ALONG = 8
+#: Elements of the right side that one program reads where lanes are joined.
+PROGRAM_ELEMENTS_ALONG = 1 << 17
+#: A block of threads computes a square tile of this many rows and columns at most, in depth steps of `STEP`.
+BLOCK, STEP = 64, 16
+
+
+# -- register tiles over panels ----------------------------------------------------------------------------------------
+
+
+def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate[Panels]]:
+    """A candidate for each register tile that fits, with the blocks for which the caches hold what is read again."""
+    near = product.depth * product.columns * item_bytes(product.element) <= NEAR_BYTES
+    # Where memory is what takes time, the next rows should come before many columns of these.
+    few = product.rows <= FEW_ROWS
+    widest = max(2, 4 // product.rows) if few and not near else target.vector_registers
+    stated = fixed_pair(given, "tile")
+    for tile in register_tiles(product, target, widest) if stated is None else [stated]:
+        cycles, loads = tile_cost(product, target, tile)
+        batch = max(1, product.batch)
+        yield Candidate(blocked(product, target, tile, given), cycles * batch, loads * batch)
+
+
+def blocked(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
+    """The blocks for a register tile: what one program owns, how deep it goes at once, and which sides are packed."""
+    tile_rows, tile_columns = tile
+    item = item_bytes(product.accumulator)
+    unroll = fixed(given, "unroll", UNROLL)
+    right_bytes = product.depth * product.columns * item_bytes(product.element)
+    near, few = right_bytes <= NEAR_BYTES, product.rows <= FEW_ROWS
+    sides = fixed_words(given, "pack", _packed(product, target, tile_columns, near))
+    pack, part = "right" in sides or bool(given.get("part")), 0
+    if near:
+        depth = fixed(given, "depth", _ceiling(product.depth, unroll))
+        per_row = product.columns * product.depth
+        block_rows = _whole(NEAR_PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
+        columns = product.columns
+    elif pack:
+        depth = fixed(given, "depth", _depth(product.depth, NEAR_DEPTH, unroll))
+        block_rows = _whole(target.l2_bytes // 4 // (depth * item), tile_rows, product.rows)
+        columns = PROGRAM_MULTIPLICATIONS // max(1, block_rows * product.depth)
+    else:
+        depth = fixed(given, "depth", _depth(product.depth, 2 * unroll if few else FAR_DEPTH, unroll))
+        block_rows = product.rows
+        columns = PROGRAM_MULTIPLICATIONS // max(1, block_rows * product.depth)
+        if few:
+            columns = max(-(-product.columns // target.cores), RUN_BYTES // item)
+        else:
+            columns = max(columns, WAITING_BYTES // 4 // (block_rows * item))
+    block = fixed_pair(given, "block")
+    block_rows = block[0] if block else block_rows
+    if pack and not near and block_rows >= product.rows and not few:
+        part = _ceiling(min(target.l2_bytes // 4 // (depth * item), product.columns), tile_columns)
+        columns = max(columns, part)
+    part = fixed(given, "part", 0 if "pack" in given and "right" in sides else part)
+    if part and "pack" not in given:
+        sides = tuple([side for side in sides if side != "right"])  # nobody else reads these columns
+    columns = block[1] if block else _ceiling(min(columns, product.columns), part or tile_columns)
+    work = product.rows * product.columns * product.depth
+    batch = max(1, min(product.batch, PROGRAM_MULTIPLICATIONS // max(1, work)))
+    return Panels(
+        tile=tile,
+        block=(block_rows, columns),
+        depth=depth,
+        unroll=unroll,
+        pack=sides,
+        part=part,
+        batch=fixed(given, "batch", batch),
+    )
+
+
+def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> tuple[str, ...]:
+    """The sides that are read from packed copies."""
+    right_bytes = product.depth * product.columns * item_bytes(product.element)
+    # A single panel lies as it would be packed, and what the nearest cache holds is read fast as it is.
+    apart = product.columns > tile_columns and right_bytes > target.l1_bytes
+    from_rows = PACK_FROM_ROWS if near else PACK_FAR_FROM_ROWS
+    right = not product.rhs_depth_first or (product.rows > from_rows and apart)
+    # A left side stored depth x rows has what a tile reads all over many pages.
+    left_bytes = product.rows * product.depth * item_bytes(product.element)
+    left = product.lhs_depth_first and left_bytes > NEAR_BYTES and product.columns > PACK_FROM_COLUMNS
+    # Converting an element costs more than computing with it, so that it should be done once; and for both sides.
+    enough = product.rows >= PACK_FAR_FROM_ROWS and product.columns >= PACK_FROM_COLUMNS
+    if product.element is not product.accumulator and (enough or right or left):
+        left = right = True
+    return ("left",) * left + ("right",) * right
+
+
+def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tuple[int, int]]:
+    """Rows and columns of all accumulators that fit into the registers, of at most `widest` vectors."""
+    lanes = target.lanes(item_bytes(product.accumulator))
+    columns = -(-product.columns // lanes)  # in vectors
+
+    def fits(rows: int, vectors: int) -> bool:
+        """Beside the accumulators: a row of the right side, unless that is used once, an element of the left, and what
+        register allocation has to have in hand: one in sixteen."""
+        used = rows * vectors + (vectors if rows > 1 else 0) + 1
+        return used + target.vector_registers // 16 <= target.vector_registers
+
+    return [
+        (rows, vectors * lanes)
+        for vectors in range(1, min(widest, columns, target.vector_registers) + 1)
+        for rows in range(1, min(product.rows, target.vector_registers, _rows_beside(product, target)) + 1)
+        if fits(rows, vectors)
+    ]
+
+
+def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[float, float]:
+    """Cycles and loads of one product in register tiles: each step of the depth begins a multiply-add per accumulator,
+    a load per vector and one per row, and no accumulator is added to again before its sum is there."""
+    lanes = target.lanes(item_bytes(product.accumulator))
+    columns, most, wide = -(-product.columns // lanes), tile[0], max(1, tile[1] // lanes)
+
+    def cycles(rows: int, vectors: int) -> float:
+        return max(rows * vectors / target.fmas, (rows + vectors) / target.loads, target.fma_cycles)
+
+    widths = [(columns // wide, wide), (1, columns % wide)]
+    tiles = [(n * m, rows, v) for n, rows in split(product.rows, most) for m, v in widths if m and v]
+    loads = sum(count * (rows + v) for count, rows, v in tiles)
+    return product.depth * sum(count * cycles(rows, v) for count, rows, v in tiles), product.depth * loads
+
+
+def _rows_beside(product: Product, target: Target) -> int:
+    """How many rows of the left side can be read at once before they drive each other out of the near cache: rows whose
+    distance is a multiple of what one way holds share its sets. Two ways are left to the rest."""
+    if product.lhs_depth_first:
+        return target.vector_registers
+    way = target.l1_bytes // target.l1_ways
+    distance = product.depth * item_bytes(product.element)
+    return max(1, target.l1_ways - 2) * (way // gcd(way, distance))
+
+
+def _ceiling(size: int, unit: int) -> int:
+    """At least `size`, in whole units and at least one of them."""
+    return max(1, -(-size // unit)) * unit
+
+
+def _whole(wanted: int, unit: int, size: int) -> int:
+    """About `wanted`, in whole units, at least one of them and not beyond `size`."""
+    return min(size, _ceiling(wanted, unit))
+
+
+def _depth(depth: int, most: int, unit: int) -> int:
+    """Equal blocks of the depth; one that is hardly too deep stays whole."""
+    blocks = 1 if 2 * depth <= 3 * most else -(-depth // most)
+    return _ceiling(-(-depth // blocks), unit)
+
+
+# -- lanes along the depth ---------------------------------------------------------------------------------------------
+
+
+def suits_along(product: Product) -> bool:
+    """Whether both sides are contiguous along the depth."""
+    left = not product.lhs_depth_first or product.rows == 1
+    right = not product.rhs_depth_first or product.columns == 1
+    return left and right and product.depth > 1
+
+
+def along(product: Product, target: Target, given: Given) -> Iterator[Candidate[Along]]:
+    """The tile whose sums take half of the registers: the others hold what is multiplied."""
+    lanes = target.lanes(item_bytes(product.accumulator))
+    sums = target.vector_registers // 2
+    columns = max(1, min(product.columns, 8, sums // product.rows))
+    registers = max(1, min(8, sums // (columns * product.rows)))
+    width = min(registers * lanes, -(-product.depth // lanes) * lanes)
+    columns, width = fixed_pair(given, "tile") or (columns, width)
+    block = max(columns, PROGRAM_ELEMENTS_ALONG // product.depth // columns * columns)
+    batch = max(1, min(product.batch, PROGRAM_ELEMENTS_ALONG // (product.columns * product.depth)))
+    schedule = Along(
+        tile=(columns, width), block=fixed(given, "block", block), batch=fixed(given, "batch", batch)
+    )
+    steps = max(1, product.batch) * -(-product.columns // columns) * -(-product.depth // width)
+    vectors = product.rows * columns * width / lanes
+    yield Candidate(
+        schedule, steps * max(vectors / target.fmas, (product.rows + columns) * width / lanes / target.loads)
+    )
+
+
+# -- blocks of threads -------------------------------------------------------------------------------------------------
+
+
+def blocks(product: Product, target: Target, given: Given) -> Iterator[Candidate[Blocks]]:
+    """One block of threads per tile of the result."""
+    rows = min(BLOCK, max(16, power_of_two(product.rows)))
+    columns = min(BLOCK, max(16, power_of_two(product.columns)))
+    tile = fixed_pair(given, "tile") or (rows, columns)
+    step, threads = fixed(given, "step", STEP), fixed(given, "threads", target.threads)
+    tiles = -(-product.rows // tile[0]) * -(-product.columns // tile[1]) * max(1, product.batch)
+    work = tile[0] * tile[1] * _ceiling(product.depth, step)
+    yield Candidate(Blocks(tile=tile, step=step, threads=threads), tiles * work / threads)
