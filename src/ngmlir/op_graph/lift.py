@@ -22,6 +22,7 @@ from ..ir.types import DYNAMIC
 from ..ir.verifier import check
 from ..ops import func, ng
 from ..ops.builder import Builder, build_op, function
+from ..ops.schedules import SCHEDULE, to_attribute
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug
 from .calls import listed
@@ -250,6 +251,8 @@ class _Lifting:
                 "a length that a slice, a pad or a constant was made for has changed since",
                 op.location,
             )
+        if given := op.metadata.get("schedule"):
+            made = made.rebuilt(attributes={**made.attributes, SCHEDULE: to_attribute(given)})
         self.builder.add_op(made)
         return made.result
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, TypeVar, cast
 
 from ..ir import core
 from ..ir.attributes import AxesAttr
 from ..ir.literals import dtype_of
 from ..ir.types import TensorType, Type
+from ..ops.schedules import Setting, complaints
 from .axes import Axes, Axis
 from .errors import UserError, fail
 from .node import Op
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 #: Slices of storage are views too, though the dialect calls only ops that keep every element so.
 _VIEWS_BESIDES = frozenset({"ng.slice"})
 
+
+T = TypeVar("T", bound="Tensor")
 
 #: What may stand in `x[...]`, for one axis.
 Index = SupportsIndex | slice | EllipsisType
@@ -60,6 +63,20 @@ class Tensor(Op):
     def shape(self) -> Axes:
         """The axes (lengths: `axes.lengths`)."""
         return self.axes
+
+    def scheduled(self: T, **knobs: Setting) -> T:
+        """This tensor, after saying how the kernel that will compute it is to be cut.
+
+        What is given here is obeyed and the rest is chosen: `ng.dot(x, w).scheduled(tile=(6, 16))`. The knobs are those
+        of `ng.schedule` (docs/schedules.md). Raises UserError for one that no kernel has, or a setting that it cannot
+        take; what cannot be built together is refused when the program is compiled. Ops that share a kernel must not
+        contradict each other.
+        """
+        given = {name: cast(Setting, tuple(s)) if isinstance(s, list) else s for name, s in knobs.items()}
+        for wrong in complaints(given):
+            fail(UserError, wrong.message, wrong.hint)
+        self.metadata["schedule"] = {**self.metadata.get("schedule", {}), **given}
+        return self
 
     def shape_dict(self) -> dict[str, int | None]:
         return {axis.name: axis.length for axis in self.axes}

@@ -11,15 +11,15 @@ obeyed; the pass `schedule` fills in the rest. On an op that is not fused yet a 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from ..ir.attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringAttr, boolean
-from ..ir.core import Op
+from ..ir.core import Op, op_name
 from ..ir.types import i1, i64
-from ..support.diagnostics import Diagnostic
+from ..support.diagnostics import Diagnostic, UserError
 from ..support.spelling import did_you_mean
 
 #: The attribute that holds a schedule.
@@ -255,6 +255,32 @@ def families(kind: str | None, given: Given) -> list[type[Schedule]]:
     ]
 
 
+def neighbours(schedule: Schedule) -> Iterator[Schedule]:
+    """Schedules in which one knob is turned one step: a number doubled or halved, a word or `true` the other way."""
+    for name, knob in schedule.knobs().items():
+        setting = getattr(schedule, name)
+        for turned in _turned(knob, setting):
+            if turned != setting and knob.accepts(turned):
+                made = dataclasses.replace(schedule, **{name: turned})
+                if not any(True for _ in made.conflicts()):
+                    yield made
+
+
+def _turned(knob: Knob, setting: Setting) -> Iterator[Setting]:
+    if isinstance(setting, bool):
+        yield not setting
+    elif isinstance(setting, int):
+        yield from (setting * 2, setting // 2)
+    elif knob.words and isinstance(setting, tuple):
+        for word in knob.words:
+            yield tuple([w for w in knob.words if (w in setting) != (w == word)])
+    elif isinstance(setting, tuple):
+        numbers = [n for n in setting if isinstance(n, int)]
+        for at, number in enumerate(numbers):
+            for other in (number * 2, number // 2, number + 1, number - 1):
+                yield tuple([*numbers[:at], other, *numbers[at + 1 :]])
+
+
 # -- text --------------------------------------------------------------------------------------------------------------
 
 
@@ -267,6 +293,34 @@ def given_by(op: Op) -> Given:
     """What the schedule of an op (of one that the verifier passes) says; nothing where it has none."""
     attribute = op.attributes.get(SCHEDULE)
     return {name: _read(s) for name, s in attribute.items} if isinstance(attribute, DictAttr) else {}
+
+
+def merged(ops: Iterable[Op], kind: str) -> Given:
+    """What the schedules of the ops of a fusion of a kind say together; UserError where they contradict each other, or
+    say what no such fusion has."""
+    out: dict[str, Setting] = {}
+    sources: dict[str, Op] = {}
+    for op in ops:
+        for name, setting in given_by(op).items():
+            if out.setdefault(name, setting) != setting:
+                before = Diagnostic(
+                    f"'{op_name(sources[name])}' says {out[name]}", sources[name].location, "note"
+                )
+                message = (
+                    f"'{op_name(op)}' is fused with an op whose schedule says otherwise: {name} = {setting}"
+                )
+                raise UserError(Diagnostic(message, op.location, notes=(before,)))
+            sources.setdefault(name, op)
+    if sources and (wrong := list(complaints(out, kind))):
+        place = next(iter(sources.values()))
+        note = Diagnostic(f"it is fused by kind '{kind}'", place.location, "note")
+        raise UserError(
+            [
+                Diagnostic(f"'{op_name(place)}': {d.message}", place.location, hint=d.hint, notes=(note,))
+                for d in wrong
+            ]
+        )
+    return out
 
 
 def _written(setting: Setting) -> Attribute:

@@ -8,6 +8,7 @@ import heapq
 from ..ir.attributes import Attribute, StringAttr
 from ..ir.core import Block, Module, Op, Region, Value
 from ..ops import ng
+from ..ops.schedules import SCHEDULE, merged, to_attribute
 from ..rewrite.contracts import contract
 from ..support.target import Target
 from .fusion.groups import Group, Groups, reads
@@ -84,11 +85,18 @@ class _Writer:
         inner = dict(given)
         for op in ops:
             known = given if op.name == "ng.dot" else inner
-            new = op.rebuilt([known[v] for v in op.operands])
+            own = (
+                {k: v for k, v in op.attributes.items() if k != SCHEDULE}
+                if SCHEDULE in op.attributes
+                else None
+            )
+            new = op.rebuilt([known[v] for v in op.operands], attributes=own)
             inner.update(zip(op.results, new.results, strict=True))
             body.ops.append(new)
         body.ops.append(ng.YieldOp([inner[v] for v in outputs], (), {}, (), ops[-1].location))
         attributes: dict[str, Attribute] = {"kind": StringAttr(group.kind)}
+        if scheduled := merged(ops, group.kind):
+            attributes[SCHEDULE] = to_attribute(scheduled)
         made = ng.FusionOp(
             [self.mapping.get(v, v) for v in inputs],
             [v.type for v in outputs],

@@ -17,6 +17,7 @@ from .inline import inline
 from .layout import layout
 from .plan_memory import plan_memory
 from .prune import prune
+from .schedule import schedule
 from .shape import shape
 from .to_kernels import to_kernels
 
@@ -34,6 +35,7 @@ PASSES: dict[str, Pass] = {
         dead_code,
         check_target,
         fuse,
+        schedule,
         to_kernels,
         expand_math,
         plan_memory,

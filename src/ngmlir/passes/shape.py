@@ -12,7 +12,9 @@ from ..ir.elements import ElementsAttr
 from ..ir.types import DYNAMIC, FunctionType, TensorType, Type, element_type, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64s
+from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
+from ..rewrite.sweep import hand_on
 from ..support.target import Target
 
 
@@ -79,7 +81,7 @@ class _Shaping:
             outer_views, self.views = self.views, dict(self.views)
             for op in block.ops:
                 self.builder.location = op.location
-                self.op(op)
+                (self.scheduled if SCHEDULE in op.attributes else self.op)(op)
             self.builder, self.views = outer, outer_views
             blocks.append(made)
         return Region(*blocks)
@@ -122,6 +124,14 @@ class _Shaping:
             self.position(op)
         else:
             self.other(op)
+
+    def scheduled(self, op: Op) -> None:
+        """The same, where what becomes of the op inherits its schedule."""
+        out, start = self.builder.block, len(self.builder.block.ops)
+        self.op(op)
+        made = hand_on(out, start, op, [self.base[r] for r in op.results])
+        self.base.update(zip(op.results, made, strict=True))
+        self.views.clear()  # some were of what has an heir now
 
     def set(self, op: Op, *values: Value) -> None:
         for old, new in zip(op.results, values, strict=True):

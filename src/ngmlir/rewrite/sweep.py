@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ..ir.core import Block, Module, Op, Value
 from ..ops.builder import Builder
+from ..ops.schedules import SCHEDULE
 
 #: Looks at an op whose operands are new; gives the values that replace its results, or None to keep it.
 #: New ops are made with the builder and stand before the op.
@@ -47,9 +48,12 @@ def _block(
             op = op.with_blocks(lambda inner: _block(inner, mapping, rule, kinds))
         if kinds is None or op.name in kinds:
             builder.location = op.location
+            before = len(out.ops)
             replaced = rule(op, builder)
             if replaced is not None:
                 changed = True
+                if SCHEDULE in op.attributes:
+                    replaced = hand_on(out, before, op, replaced)
                 for a, b in zip(old.results, replaced, strict=True):
                     mapping[a] = b
                     if not b.name:
@@ -61,3 +65,23 @@ def _block(
                 mapping[a] = b
         add(op)
     return out if changed else block
+
+
+def hand_on(out: Block, start: int, op: Op, replaced: Sequence[Value]) -> Sequence[Value]:
+    """The values that replace an op, after its schedule has gone on to what now stands for it among the ops from `start`
+    on: the last of its kind, else the last one."""
+    made = out.ops[start:]
+    heir = next((new for new in reversed(made) if new.name == op.name), made[-1] if made else None)
+    if heir is None or SCHEDULE in heir.attributes:
+        return replaced
+    given = heir.rebuilt(attributes={**heir.attributes, SCHEDULE: op.attributes[SCHEDULE]})
+    mapping = dict(zip(heir.results, given.results, strict=True))
+    at = out.ops.index(heir)
+    out.ops[at] = given
+    for later in range(at + 1, len(out.ops)):
+        reader = out.ops[later]
+        if any(v in mapping for v in reader.operands):
+            new = reader.rebuilt([mapping.get(v, v) for v in reader.operands])
+            mapping.update(zip(reader.results, new.results, strict=True))
+            out.ops[later] = new
+    return [mapping.get(v, v) for v in replaced]

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +20,7 @@ from ..ops.words import from_text
 from ..passes.registry import PASSES
 from ..rewrite.pipeline import Pipeline, Watch
 from ..rewrite.pipeline_parser import parse_pipeline
+from ..rewrite.remarks import listening
 from ..support.diagnostics import Bug, Diagnostic, NgmlirError, Sources
 from ..support.target import Target
 from ..support.version import version
@@ -113,14 +114,21 @@ class _Job:
         verify = self.options.verify_diagnostics
         wanted = expected.expectations(part.text, self.name, part.line) if verify else []
         result, given = None, tuple[Diagnostic, ...]()
+        remarks: list[Diagnostic] = []
+
+        def tell(remark: Diagnostic) -> None:
+            remarks.append(remark)
+            if not verify:
+                self.own.say(painted(remark.render(sources), self.colour))
+
         try:
-            result = self.transformed(part)
+            result = self.transformed(part, tell)
         except Bug:
             raise
         except NgmlirError as error:
             given = error.diagnostics
         if verify:
-            given = tuple(expected.compare(wanted, given, self.name))
+            given = tuple(expected.compare(wanted, (*remarks, *given), self.name))
         if given:
             self.failed = True
             self.show(given, sources)
@@ -142,7 +150,8 @@ class _Job:
             count = f"{more} more message{'s' if more > 1 else ''}"
             self.own.say(painted(f"note: {count}; --error-limit=0 shows all", self.colour))
 
-    def transformed(self, part: chunks.Chunk) -> str:
+    def transformed(self, part: chunks.Chunk, tell: Callable[[Diagnostic], None]) -> str:
+        """What becomes of one program; `tell` is given the remarks of its passes."""
         options = self.options
         with self.timing.stage("Parser"):
             module = from_text(
@@ -152,6 +161,12 @@ class _Job:
                 first_line=part.line,
                 resources=self.folder,
             )
+        with listening(options.remarks, tell):
+            return self.lowered(module)
+
+    def lowered(self, module: Module) -> str:
+        """The module after the passes, as what is asked for."""
+        options = self.options
         if self.pipeline.steps:
             follow = Follow(self.reproducer, options, self.pipeline)
             watch = [follow, *self.watches]

@@ -15,6 +15,7 @@ from ..decl.neighbour_text import pass_neighbours
 from ..ir.cursor import shortened
 from ..ir.resource_files import ResourceWriter
 from ..rewrite.pipeline import Passes
+from ..rewrite.remarks import TOPICS
 from ..support.diagnostics import SHOWN_ERRORS, UserError
 from ..support.spelling import did_you_mean
 from .shell import Flags, flags
@@ -58,6 +59,7 @@ class Options:
     generic: bool
     locations: bool
     timing: bool
+    remarks: frozenset[str]  # the passes that are to tell of their choices
     dump_pipeline: bool
     print_before: frozenset[str] | None
     print_after: frozenset[str] | None
@@ -111,6 +113,7 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
         generic=found.print_op_generic,
         locations=found.print_locations,
         timing=found.timing,
+        remarks=_topics(found.remark),
         dump_pipeline=found.dump_pass_pipeline,
         print_before=_selected(found.print_ir_before_all, found.print_ir_before, passes),
         print_after=_selected(found.print_ir_after_all, found.print_ir_after, passes),
@@ -202,6 +205,13 @@ def _flags() -> Flags:
     add("--print-ir-before", metavar="PASSES", default="", help="the same before these passes (a,b) only")
     add("--print-ir-after", metavar="PASSES", default="", help="the same after these passes (a,b) only")
     add("--dump-pass-pipeline", action="store_true", help="print the pipeline that runs, to standard error")
+    add(
+        "--remark",
+        action="append",
+        default=[],
+        metavar="PASS",
+        help=f"what a pass chose and why, to standard error: {', '.join(TOPICS)}, or all",
+    )
     add("--timing", action="store_true", help="print where the time went, to standard error")
     add(
         "--color",
@@ -280,6 +290,16 @@ def _normalised(arguments: Sequence[str], known: Sequence[str], passes: Passes) 
             word = f"--pass-pipeline={name}{{{options}}}" if options else f"--pass-pipeline={name}"
         out.append(word)
     return out
+
+
+def _topics(given: Sequence[str]) -> frozenset[str]:
+    """The topics of `--remark=fuse,schedule`, given once or several times."""
+    words = [word for text in given for word in text.replace("|", ",").split(",") if word]
+    for word in words:
+        if word not in (*TOPICS, "all"):
+            hint = did_you_mean(word, TOPICS, f"those that do: {', '.join(TOPICS)}, or all")
+            raise UserError(f"pass '{word}' tells no remarks", hint=hint)
+    return frozenset(TOPICS if "all" in words else words)
 
 
 def _selected(everything: bool, names: str, passes: Passes) -> frozenset[str] | None:

@@ -28,6 +28,21 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
     commands.add_parser(
         "demo", help="train a network on handwritten digits, and show every stage", add_help=False
     )
+    tune = commands.add_parser(
+        "tune", help="time how each kernel of a program can be cut, and keep what is fastest here"
+    )
+    tune.add_argument("file", help="the .ngir file")
+    tune.add_argument("-o", metavar="FILE", default="-", help="where the program with its schedules goes")
+    tune.add_argument(
+        "--target", default="cpu", choices=("cpu", "cuda"), help="where it will run (default: cpu)"
+    )
+    tune.add_argument(
+        "--candidates",
+        type=int,
+        default=6,
+        metavar="N",
+        help="of each kernel, this many that are predicted best",
+    )
     cache = commands.add_parser("cache", help="the cache of compiled code")
     cache.add_argument("action", choices=("show", "clear"), help="show where it is, or remove what is in it")
     if arguments[:1] == ["demo"]:
@@ -38,6 +53,10 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
     match found.command:
         case "env":
             own.write(environment.table())
+        case "tune":
+            from .tune import tune_file  # brings the compiler along
+
+            tune_file(found.file, found.o, found.target, found.candidates, own)
         case "cache":
             own.write(_cache(found.action))
         case _:

@@ -12,11 +12,13 @@ S_co = TypeVar("S_co", bound=Schedule, covariant=True)
 
 
 class Candidate(NamedTuple, Generic[S_co]):
-    """A schedule, the cycles that it is predicted to take on one core (or one block at a time), and what decides between
-    those that take about as many: loads, or the length of the code."""
+    """A schedule, the cycles that it is predicted to take on one core (or one block at a time); the least that any could
+    take, for the core's arithmetic, loads and stores; and what decides between those that take about as many cycles:
+    loads, or the length of the code."""
 
     schedule: S_co
     cycles: float
+    roof: float
     price: float = 0.0
 
 

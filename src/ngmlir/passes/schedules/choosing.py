@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from ...ir.core import Op
 from ...ops.schedules import Given, Schedule, complaints, families, given_by
@@ -36,6 +37,9 @@ def candidates(fusion: Op, target: Target) -> list[Candidate[Schedule]]:
         found = ranked(_products(fusion, target, given), 1.0)
     else:
         found = ranked(_LOOPS[sort](plan(fusion), target, given), _ALIKE)
+    # Whatever was made of what is given, it stands as it is given.
+    stated = {name: setting for name, setting in given.items() if name != "by"}
+    found = [c._replace(schedule=replace(c.schedule, **stated)) for c in found]
     if conflicts := _conflicts(found[0].schedule, target):
         raise _refused(fusion, conflicts)
     return [c for c in found if not _conflicts(c.schedule, target)]
@@ -69,6 +73,11 @@ def _products(fusion: Op, target: Target, given: Given) -> Iterable[Candidate[Sc
         why = f"{target.name} computes this product by {' or '.join(there)}, not by {' or '.join(fitting)}"
         raise _refused(fusion, [why])
     return ways[usable[0]]()
+
+
+def buildable(schedule: Schedule, target: Target) -> bool:
+    """Whether a kernel can be cut so for a target."""
+    return not _conflicts(schedule, target)
 
 
 def _conflicts(schedule: Schedule, target: Target) -> list[str]:

@@ -17,8 +17,8 @@ from .candidate import Candidate, fixed, stated
 
 #: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
 TURN = 2.0
-#: Instructions of a transcendental function, and registers that its arithmetic holds.
-MATH_WORK, MATH_LIVE = 20, 4
+#: Instructions of a transcendental function.
+MATH_WORK = 20
 #: Registers of one tile that are tried: several have independent work for the core, too many have no place.
 REGISTERS = (4, 2, 1)
 #: Registers that a row may fill to be held in one tile on a CPU.
@@ -48,6 +48,10 @@ class Work:
         busy = registers * self.instructions / target.fmas
         return max(busy, (registers * self.loads + spilled) / target.loads, registers * self.stores + spilled)
 
+    def roof(self, target: Target) -> float:
+        """The least cycles for one register of elements."""
+        return max(self.instructions / target.fmas, self.loads / target.loads, self.stores)
+
 
 def work_of(plan: Plan) -> Work:
     """Counted over all ops of a fusion, in order; what is known before the loop (a constant) costs nothing in it."""
@@ -57,8 +61,8 @@ def work_of(plan: Plan) -> Work:
     live = most = 0
     for at, op in enumerate(plan.ops):
         if op.name not in FREE:
-            most = max(most, live + 1 + MATH_LIVE * ("math" in op.traits))
             live += 1
+            most = max(most, live)
         live -= sum(last[v] == at for v in {*op.operands} if v in plan.loops)
         live = max(0, live)
     instructions = sum(MATH_WORK if "math" in op.traits else 1 for op in computed)
@@ -75,7 +79,7 @@ def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]
             part=fixed(given, "part", 0),
             threads=fixed(given, "threads", target.threads),
         )
-        yield Candidate(made, prod(sizes) / target.threads)
+        yield Candidate(made, prod(sizes) / target.threads, prod(sizes) / target.threads)
         return
     work, lanes = work_of(plan), target.lanes(item)
     for width in stated(given, [registers * lanes for registers in REGISTERS]):
@@ -83,7 +87,8 @@ def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]
         made = Tiles(tile=width, part=fixed(given, "part", part))
         registers = -(-width // lanes)
         turns = prod(sizes[:-1]) * -(-sizes[-1] // width) if sizes else 1
-        yield Candidate(made, turns * (work.cycles(target, registers) + TURN), registers)
+        roof = prod(sizes) / lanes * work.roof(target)
+        yield Candidate(made, turns * (work.cycles(target, registers) + TURN), roof, registers)
 
 
 def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
@@ -100,13 +105,14 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
             threads=fixed(given, "threads", max(32, min(target.threads, power_of_two(columns)))),
         )
-        yield Candidate(made, count * columns / target.threads)
+        yield Candidate(made, count * columns / target.threads, count * columns / target.threads)
         return
     item = widest_item(plan)
     work, lanes = work_of(plan), target.lanes(item)
     part = max(1, min(count, PROGRAM_ELEMENTS // max(1, columns)))
     whole = [inner[0]] if len(inner) == 1 and inner[0] <= ROW_REGISTERS * lanes else []
-    phases = 1 + len(found)  # about: each is computed from all of the row
+    # About: each reduction waits for the one before, and what is as long as the row for all of them.
+    phases = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs)
     # A sum has to wait for the one before: more registers than otherwise.
     widths = [registers * lanes for registers in (2 * REGISTERS[0], *REGISTERS)]
     for width in stated(given, [*whole, *[w for w in widths if w < columns or not whole]]):
@@ -117,12 +123,13 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             keep=bool(given.get("keep", True)),
         )
         registers = -(-width // lanes)
-        cycles = work.cycles(target, registers)
+        cycles, roof = work.cycles(target, registers), count * columns / lanes * work.roof(target)
         if width >= inner[-1] and len(inner) == 1:
-            yield Candidate(made, count * (cycles + TURN), registers)
+            yield Candidate(made, count * (cycles + TURN), roof, registers)
         else:
             turns = phases * columns // inner[-1] * -(-inner[-1] // width)
-            yield Candidate(made, count * turns * (max(cycles, target.fma_cycles) + TURN), registers)
+            cycles = count * turns * (max(cycles, target.fma_cycles) + TURN)
+            yield Candidate(made, cycles, roof, registers)
 
 
 def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
@@ -142,7 +149,7 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
             rows=fixed(given, "rows", 1),
             threads=fixed(given, "threads", max(32, min(width, target.threads))),
         )
-        yield Candidate(made, count * steps * size / target.threads)
+        yield Candidate(made, count * steps * size / target.threads, count * steps * size / target.threads)
         return
     item = widest_item(plan)
     work, lanes = work_of(plan), target.lanes(item)
@@ -156,4 +163,5 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         registers = -(-width // lanes)
         wait = 0 if band else target.fma_cycles
         turns = count * steps * -(-size // width)
-        yield Candidate(made, turns * (max(work.cycles(target, registers), wait) + TURN), registers)
+        cycles = turns * (max(work.cycles(target, registers), wait) + TURN)
+        yield Candidate(made, cycles, count * steps * size / lanes * work.roof(target), registers)

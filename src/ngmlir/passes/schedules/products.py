@@ -58,14 +58,17 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
     for tile in register_tiles(product, target, widest) if stated is None else [stated]:
         cycles, loads = tile_cost(product, target, tile)
         batch = max(1, product.batch)
-        yield Candidate(blocked(product, target, tile, given), cycles * batch, loads * batch)
+        made = blocked(product, target, tile, given)
+        yield Candidate(
+            made, cycles * batch, multiplications(product) / _rate(product, target), loads * batch
+        )
 
 
 def blocked(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
     """The blocks for a register tile: what one program owns, how deep it goes at once, and which sides are packed."""
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
-    unroll = fixed(given, "unroll", UNROLL)
+    unroll = fixed(given, "unroll", gcd(UNROLL, fixed(given, "depth", UNROLL)))
     right_bytes = product.depth * product.columns * item_bytes(product.element)
     near, few = right_bytes <= NEAR_BYTES, product.rows <= FEW_ROWS
     sides = fixed_words(given, "pack", _packed(product, target, tile_columns, near))
@@ -170,6 +173,16 @@ def _rows_beside(product: Product, target: Target) -> int:
     return max(1, target.l1_ways - 2) * (way // gcd(way, distance))
 
 
+def multiplications(product: Product) -> int:
+    """Of all elements of the result."""
+    return max(1, product.batch) * product.rows * product.columns * product.depth
+
+
+def _rate(product: Product, target: Target) -> int:
+    """Multiply-adds in one cycle."""
+    return target.fmas * target.lanes(item_bytes(product.accumulator))
+
+
 def _ceiling(size: int, unit: int) -> int:
     """At least `size`, in whole units and at least one of them."""
     return max(1, -(-size // unit)) * unit
@@ -210,10 +223,9 @@ def along(product: Product, target: Target, given: Given) -> Iterator[Candidate[
         tile=(columns, width), block=fixed(given, "block", block), batch=fixed(given, "batch", batch)
     )
     steps = max(1, product.batch) * -(-product.columns // columns) * -(-product.depth // width)
-    vectors = product.rows * columns * width / lanes
-    yield Candidate(
-        schedule, steps * max(vectors / target.fmas, (product.rows + columns) * width / lanes / target.loads)
-    )
+    loads = (product.rows + columns) * width / lanes
+    cycles = steps * max(product.rows * columns * width / lanes / target.fmas, loads / target.loads)
+    yield Candidate(schedule, cycles, multiplications(product) / _rate(product, target))
 
 
 # -- blocks of threads -------------------------------------------------------------------------------------------------
@@ -227,4 +239,5 @@ def blocks(product: Product, target: Target, given: Given) -> Iterator[Candidate
     step, threads = fixed(given, "step", STEP), fixed(given, "threads", target.threads)
     tiles = -(-product.rows // tile[0]) * -(-product.columns // tile[1]) * max(1, product.batch)
     work = tile[0] * tile[1] * _ceiling(product.depth, step)
-    yield Candidate(Blocks(tile=tile, step=step, threads=threads), tiles * work / threads)
+    made = Blocks(tile=tile, step=step, threads=threads)
+    yield Candidate(made, tiles * work / threads, multiplications(product) / threads)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules: how each fusion's kernel is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from ..ir.core import Module, Op, Value, op_name
+from ..ir.structure import structure
+from ..ops.builder import Builder
+from ..ops.schedules import SCHEDULE, Schedule, given_by
+from ..rewrite.contracts import contract
+from ..rewrite.remarks import remark, wanted
+from ..rewrite.sweep import sweep
+from ..support.diagnostics import Diagnostic, UserError
+from ..support.target import Target
+from .schedules.candidate import Candidate
+from .schedules.choosing import candidates, chosen
+
+
+@contract(needs=("plain", "fused"), gives="fused", anchor="function")
+def schedule(module: Module, target: Target) -> Module:
+    """Writes on each fusion how its kernel will be cut: what its `ng.schedule` says is kept, the rest is chosen.
+
+    The families of kernels and their knobs are declared in `ops/schedules.py`. The choice follows from the sizes and
+    from what the target's machine has, so that it is the same each time; `ngmlir tune` measures instead.
+
+    Before:
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = ng.fusion %x {kind = "map", ng.schedule = {tile = 32}} : (tensor<4xf32>) -> tensor<4xf32> {
+          ^bb0(%1: tensor<4xf32>):
+            %2 = ng.negative %1 : tensor<4xf32>
+            ng.yield %2 : tensor<4xf32>
+          }
+          return %0 : tensor<4xf32>
+        }
+    After:
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = ng.fusion %x {kind = "map", ng.schedule = {by = "tiles", tile = 32 : i64, part = 1024 : i64}} : (tensor<4xf32>) -> tensor<4xf32> {
+          ^bb0(%1: tensor<4xf32>):
+            %2 = ng.negative %1 : tensor<4xf32>
+            ng.yield %2 : tensor<4xf32>
+          }
+          func.return %0 : tensor<4xf32>
+        }
+    """
+    if astray := [_astray(op) for op in _alone(module.ops) if SCHEDULE in op.attributes]:
+        raise UserError(astray)
+    known: dict[Hashable, Schedule] = {}
+
+    def write(op: Op, builder: Builder) -> Sequence[Value] | None:
+        key = structure(op)
+        if key not in known:
+            known[key] = chosen(op, target)
+            if wanted("schedule"):
+                _explain(op, target)
+        attribute = known[key].attribute()
+        if op.attributes.get(SCHEDULE) is attribute:
+            return None
+        return builder.add_op(op.rebuilt(attributes={**op.attributes, SCHEDULE: attribute})).results
+
+    return sweep(module, write, frozenset({"ng.fusion"}))
+
+
+def _alone(ops: Sequence[Op]) -> Iterator[Op]:
+    """All ops that are not in a fusion."""
+    for op in ops:
+        if op.name == "ng.fusion":
+            continue
+        yield op
+        for region in op.regions:
+            for block in region.blocks:
+                yield from _alone(block.ops)
+
+
+def _astray(op: Op) -> Diagnostic:
+    return Diagnostic(
+        f"'{op_name(op)}' has a schedule, but it is in no fusion: its kernel has no knobs",
+        op.location,
+        hint=f"take {SCHEDULE} away, or run fuse first",
+    )
+
+
+def _explain(fusion: Op, target: Target) -> None:
+    """Tells what was chosen, and what came next."""
+    best, *others = candidates(fusion, target)
+    stated = sorted(given_by(fusion))
+    told = f"{best.schedule.attribute()}: {_share(best)}"
+    if stated:
+        told += f"; {', '.join(stated)} as stated"
+    if others:
+        told += f"; next best {_difference(others[0].schedule, best.schedule)}: {_share(others[0])}"
+    remark("schedule", f"ng.fusion is cut as {told}", fusion.location)
+
+
+def _share(candidate: Candidate[Schedule]) -> str:
+    return f"{candidate.roof / max(candidate.cycles, candidate.roof):.0%} of the roof"
+
+
+def _difference(schedule: Schedule, best: Schedule) -> str:
+    """The knobs that are set in another way than those of `best`."""
+    before = dict(best.attribute().items)
+    return ", ".join(f"{name} = {s}" for name, s in schedule.attribute().items if before.get(name) is not s)
