@@ -24,6 +24,7 @@ import test_memory_plan
 import test_move_kernels
 import test_pass_errors
 import test_reduction_kernels
+import test_schedule_errors
 import test_stages
 from arms import Watch
 from fuzz import CORPUS
@@ -85,7 +86,7 @@ def unit_tests(watch: Watch) -> None:
     class Lowered(Exception):
         pass
 
-    for tests in (test_stages, test_pass_errors):
+    for tests in (test_stages, test_pass_errors, test_schedule_errors):
         for function in functions_of(tests):
             for chosen in parameters(function):
                 with watch:

@@ -9,52 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_schedule_errors import fused, loops, product, scheduled
 
 import ngmlir as ng
 from ngmlir.compiler import compile_module, emit_text, resolve
-from ngmlir.decl.pipeline_text import named_pipelines
-from ngmlir.ir.core import Module, Op
 from ngmlir.ir.types import shape_of
-from ngmlir.llvm.machine import cpu_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.schedules import FAMILIES, given_by, neighbours
 from ngmlir.ops.words import from_text, to_text
-from ngmlir.passes.registry import PASSES
 from ngmlir.passes.schedules.choosing import buildable, candidates
-from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import UserError
 from ngmlir.tools.umbrella import main as umbrella
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schedules.md"
-
-
-def product(schedule: str = "", m: int = 30, k: int = 70, n: int = 50) -> str:
-    a, b, r = f"tensor<{m}x{k}xf32>", f"tensor<{k}x{n}xf32>", f"tensor<{m}x{n}xf32>"
-    given = f" {{ng.schedule = {{{schedule}}}}}" if schedule else ""
-    return f"""func.func @main(%a: {a}, %b: {b}) -> {r} {{
-  %p = ng.dot %a, %b contract [1] x [0]{given} : ({a}, {b}) -> {r}
-  %q = ng.tanh %p : {r}
-  return %q : {r}
-}}"""
-
-
-def loops(op: str, schedule: str = "", shape: str = "70x130", result: str = "") -> str:
-    x, r = f"tensor<{shape}xf32>", f"tensor<{result or shape}xf32>"
-    given = f" {{ng.schedule = {{{schedule}}}}}" if schedule else ""
-    types = f"({x}) -> {r}" if result else x
-    return f"func.func @main(%x: {x}) -> {r} {{\n  %0 = ng.{op}{given} : {types}\n  return %0 : {r}\n}}"
-
-
-def fused(text: str) -> Module:
-    steps = parse_pipeline(named_pipelines().expanded("canonical, fuse"), PASSES)
-    of = from_text(text)
-    return steps.from_stage_of(of).run(of, cpu_target("x86-64-v3"), verify=True)
-
-
-def scheduled(text: str, target: str = "x86-64-v3") -> list[Op]:
-    """The fusions of a program, cut."""
-    made = parse_pipeline("schedule", PASSES).run(fused(text), resolve(target), verify=True)
-    return [op for op in made.walk() if op.name == "ng.fusion"]
 
 
 def same(text: str, target: str = "cpu") -> None:
@@ -119,78 +86,6 @@ def test_every_machine_has_a_choice_that_it_can_build(name: str, target: str) ->
         assert best.roof > 0 and best.cycles > 0
         assert all(c.cycles * 1.04 >= best.cycles for c in others)
     emit_text(from_text(PROGRAMS[name]), machine, "llvm")
-
-
-@pytest.mark.parametrize(
-    ("schedule", "message", "hint"),
-    [
-        ("til = 4", "a schedule has no knob 'til' here", "did you mean tile?"),
-        ('by = "panel"', "there are no kernels by 'panel'", "did you mean panels?"),
-        ("tile = [4]", "knob 'tile' takes", ""),
-        ("tile = [4, 0]", "not [4, 0]", ""),
-        ("unroll = true", "knob 'unroll' takes a number, 1 or more, not true", ""),
-        ('pack = ["middle"]', "knob 'pack' takes a list of some of left, right", ""),
-        ("depth = dense<1> : tensor<2xi64>", "knob 'depth' takes a number", ""),
-        ("tile = 4, unroll = 2", "no family of kernels has all of the knobs tile, unroll set so", ""),
-        ("threads = 64, tile = 8, part = 0", "", ""),
-    ],
-)
-def test_what_no_kernel_has_is_refused_by_the_verifier(schedule: str, message: str, hint: str) -> None:
-    found = _violations(product(schedule))
-    if not message:
-        assert not found
-        return
-    assert any(message in text for text, _ in found), found
-    assert any(hint in each for _, each in found)
-
-
-def _violations(text: str) -> list[tuple[str, str]]:
-    try:
-        from_text(text)
-    except UserError as error:
-        return [(d.message, d.hint) for d in error.diagnostics]
-    return []
-
-
-@pytest.mark.parametrize(
-    ("text", "target", "message"),
-    [
-        (product("tile = [4, 24], part = 32"), "x86-64-v3", "a part of 32 columns is no whole number of tiles of 24"),
-        (product("tile = [4, 24], block = [30, 50]"), "x86-64-v3", "a block of 50 columns is no whole number of tiles"),
-        (product('by = "along"'), "x86-64-v3", "computes this product by panels, not by along"),
-        (product('by = "blocks"'), "x86-64-v3", "computes this product by panels, not by blocks"),
-        (product("unroll = 2"), "sm_80", "computes this product by blocks, not by panels"),
-        (product("tile = [24, 64]"), "sm_80", "a power of two of elements, not 24"),
-        (loops("exp %x", "threads = 64"), "x86-64-v3", "is run by one thread, not by 64"),
-        (loops("exp %x", "tile = 100000"), "x86-64-v3", "a tile has 8192 elements at most"),
-        (loops("exp %x", "threads = 48"), "sm_80", "in whole warps of 32, not 48"),
-        (loops("exp %x", "keep = false"), "x86-64-v3", "a schedule has no knob 'keep' here"),
-        (loops("sum %x axes [0]", "tile = 16, stripe = 40", result="130"), "x86-64-v3", "no whole number of tiles of 16"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_built_is_refused_at_the_users_line(text: str, target: str, message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        scheduled(text, target)
-    assert any(message in d.message for d in caught.value.diagnostics), caught.value
-    assert caught.value.diagnostics[0].location.line in (2, 3)
-
-
-def test_ops_that_share_a_kernel_must_agree() -> None:
-    text = loops("exp %x", "tile = 8").replace(
-        "return %0", "%1 = ng.negative %0 {ng.schedule = {tile = 16}} : tensor<70x130xf32>\n  return %1"
-    )
-    with pytest.raises(
-        UserError, match="'ng.negative' is fused with an op whose schedule says otherwise: tile = 16"
-    ):
-        fused(text)
-    (fusion,) = scheduled(text.replace("tile = 16", "part = 3"))
-    assert {**given_by(fusion)} == {"by": "tiles", "tile": 8, "part": 3}
-
-
-def test_a_kernel_of_its_own_has_no_knobs() -> None:
-    text = loops("cumulative_sum %x axis 1", "tile = 8")
-    with pytest.raises(UserError, match="has a schedule, but it is in no fusion"):
-        scheduled(text)
 
 
 def test_a_tensor_says_how_it_is_cut() -> None:
