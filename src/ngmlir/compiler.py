@@ -10,12 +10,12 @@ from threading import Lock
 from typing import Literal, Protocol
 
 from .codegen import cpu, nvptx
+from .codegen.objects import objects
 from .codegen.unit import Unit
 from .decl.pipeline_text import named_pipelines
 from .ir.core import Module, Op, Value
 from .ir.printer import to_text
 from .ir.structure import fingerprint
-from .llvm.machine import assemble as assemble_object
 from .llvm.machine import assembly, cpu_target, host_target, nvptx_target, prepare, version
 from .passes.registry import PASSES
 from .rewrite.pipeline import Pipeline, Watch
@@ -98,13 +98,15 @@ def emit(module: Module, target: Target) -> Unit:
     return (nvptx if target.execution == "warps" else cpu).emit(module, target)
 
 
-def assemble(unit: Unit, target: Target, *, apart: bool = False) -> Artifact:
-    """An object file or PTX, with its entries and constants; `apart` as in `llvm.machine`."""
+def assemble(module: Module, target: Target, *, apart: bool = False) -> Artifact:
+    """A lowered module as object files, one per kernel, or as PTX; `apart` as in `llvm.machine`."""
     if target.execution == "warps":
+        unit = emit(module, target)
         ptx = assembly(unit.llvm, target, apart=apart).encode()
         return Artifact("ptx", ptx, unit.entries, target.key, unit.constants, unit.checks)
-    code = assemble_object(unit.llvm, target, apart=apart)
-    return Artifact("object", code, unit.entries, target.key, unit.constants, unit.checks)
+    parts = cpu.parts(module, target)
+    *kernels, code = objects(parts.pieces, target, apart=apart)
+    return Artifact("object", code, parts.entries, target.key, parts.constants, parts.checks, tuple(kernels))
 
 
 def compile_artifact(module: Module, target: Target | str, *, checked: bool | None = None) -> Artifact:
@@ -129,7 +131,7 @@ def compile_artifact(module: Module, target: Target | str, *, checked: bool | No
 
 def _compiled(module: Module, target: Target, checked: bool) -> Artifact:
     prepare(target)
-    return assemble(emit(_lowered(module, target, checked), target), target, apart=_has_kernels(module))
+    return assemble(_lowered(module, target, checked), target, apart=_has_kernels(module))
 
 
 def _named(artifact: Artifact, module: Module) -> Artifact:

@@ -75,10 +75,10 @@ def emulated(of: Module, arrays: Sequence[Array], folder: Path, threads: int = 2
     given = np.array([*header, *entries, *constants], np.int64).tobytes() + bytes(memory.image[:image])
 
     program = folder / "program"
-    (folder / "code.o").write_bytes(artifact.code)
-    for name, code in _objects(entry.symbol).items():
-        (folder / name).write_bytes(code)
-    objects = [folder / name for name in ("code.o", "start.o", "pool.o")]
+    objects: list[Path] = []
+    for number, code in enumerate([artifact.code, *artifact.kernels, *_objects(entry.symbol)]):
+        objects.append(folder / f"{number}.o")
+        objects[-1].write_bytes(code)
     link = [LINKER, "-o", program, "-e", "_start", "--dynamic-linker", LOADER, *objects, LIBRARY]
     subprocess.run(link, check=True, capture_output=True, text=True)
     done = subprocess.run([EMULATOR, "-cpu", "max", program], input=given, capture_output=True, timeout=300)
@@ -114,11 +114,10 @@ class _Memory:
 
 
 @cache
-def _objects(entry: str) -> dict[str, bytes]:
+def _objects(entry: str) -> tuple[bytes, bytes]:
     """The start, which calls `entry`, and the thread pool."""
     target = cpu_target(TARGET)
-    start = assemble(_start(entry), target)
-    return {"start.o": start, "pool.o": assemble(pool_text(target.triple), target)}
+    return assemble(_start(entry), target), assemble(pool_text(target.triple), target)
 
 
 def _start(entry: str) -> str:

@@ -117,9 +117,9 @@ def test_programs_that_differ_in_a_large_constant_share_their_code(tmp_path, mon
     for weights, bias in ((b, c), (c, a)):
         np.testing.assert_allclose(program(weights, bias)(ones)[0], weights + bias, rtol=1e-6)
     assert len(list(tmp_path.iterdir())) == stored
-    # The same constant twice is another program: it may be kept once.
+    # The same constant twice is another program: it may be kept once, and its kernel is not promised two.
     np.testing.assert_allclose(program(a, a)(ones)[0], 2 * a, rtol=1e-6)
-    assert len(list(tmp_path.iterdir())) == stored + 1
+    assert len(list(tmp_path.iterdir())) == stored + 2
     with pytest.raises(ng.UserError, match="argument 'x"):
         program(c, b)(np.ones(3))
 

@@ -10,7 +10,7 @@ to an argument, then the constants, in a checked program what the checks note, t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr, StringAttr
@@ -28,6 +28,30 @@ class Unit:
     """LLVM IR of one module, its entries, and the constants and checks that they share."""
 
     llvm: str
+    entries: tuple[Entry, ...]
+    constants: tuple[Constant, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True)
+class Piece:
+    """LLVM IR that is compiled by itself, written when it is asked for.
+
+    `key` is all that it depends on beside the target, or None where it is of use to this program only; `size` is the
+    number of ops that it comes from.
+    """
+
+    name: str
+    key: str | None
+    text: Callable[[], str]
+    size: int
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A unit in pieces, to be linked together: one for each kernel, and last one for the entries."""
+
+    pieces: tuple[Piece, ...]
     entries: tuple[Entry, ...]
     constants: tuple[Constant, ...] = ()
     checks: tuple[Check, ...] = ()

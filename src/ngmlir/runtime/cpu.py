@@ -37,7 +37,8 @@ class Code:
             raise Bug(f"{artifact.kind} code cannot be loaded by the CPU")
         self.artifact = artifact
         imports = {"ngmlir_parallel": default_pool().address}
-        self.library = Library(artifact.code, [entry.symbol for entry in artifact.entries], imports)
+        symbols = [entry.symbol for entry in artifact.entries]
+        self.library = Library(artifact.code, symbols, imports, artifact.kernels)
         self.constants_in_memory = [in_memory(constant) for constant in artifact.constants]
         self.checks = np.empty(len(artifact.checks), np.int64)
         self.checking = Lock()  # one buffer serves all calls

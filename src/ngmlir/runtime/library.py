@@ -20,8 +20,17 @@ _lock = threading.Lock()
 class Library:
     """Loaded code. The addresses hold as long as the library does; whoever calls them must keep it."""
 
-    def __init__(self, code: bytes, exports: Iterable[str], imports: Mapping[str, int] | None = None):
+    def __init__(
+        self,
+        code: bytes,
+        exports: Iterable[str],
+        imports: Mapping[str, int] | None = None,
+        beside: Iterable[bytes] = (),
+    ):
+        """`imports` are addresses that the code needs by name; `beside` are objects that have the rest of them."""
         builder = llvm.JITLibraryBuilder().add_object_img(code)
+        for other in beside:
+            builder.add_object_img(other)
         for name, address in (imports or {}).items():
             builder.import_symbol(name, address)
         # memcpy and its like, which LLVM calls as it sees fit.

@@ -42,6 +42,7 @@ def header_of(artifact: Artifact, given: Sequence[memoryview]) -> dict[str, Any]
         "kind": artifact.kind,
         "target": artifact.target,
         "code": len(artifact.code),
+        "kernels": [len(code) for code in artifact.kernels],
         "constants": constants,
         "entries": [
             {
@@ -61,18 +62,22 @@ def header_of(artifact: Artifact, given: Sequence[memoryview]) -> dict[str, Any]
 
 
 def bytes_of(artifact: Artifact, header: Mapping[str, Any]) -> bytes:
-    """The code and the stored constants, one after the other."""
+    """The code, that of the kernels and the stored constants, one after the other."""
     described = zip(artifact.constants, header["constants"], strict=True)
-    return artifact.code + b"".join(bytes(c.data) for c, how in described if how[0] == "stored")
+    constants = [bytes(c.data) for c, how in described if how[0] == "stored"]
+    return b"".join([artifact.code, *artifact.kernels, *constants])
 
 
 def artifact_of(found: CacheEntry, given: Sequence[memoryview]) -> Artifact | None:
     """The artifact in a cache entry, with `given` for its large constants; None if the entry is damaged."""
     header, data = found
     try:
-        cut = int(header["code"])
+        at = cut = int(header["code"])
+        kernels: list[bytes] = []
+        for size in header["kernels"]:
+            kernels.append(data[at : at + int(size)])
+            at += int(size)
         constants: list[Constant] = []
-        at = cut
         for how, number, count, alignment in header["constants"]:
             if how == "given":
                 constants.append(Constant(given[int(number)], 1, int(alignment)))
@@ -80,7 +85,9 @@ def artifact_of(found: CacheEntry, given: Sequence[memoryview]) -> Artifact | No
                 constants.append(Constant(data[at : at + int(number)], int(count), int(alignment)))
                 at += int(number)
         entries = tuple(_entry(each) for each in header["entries"])
-        return Artifact(header["kind"], data[:cut], entries, header["target"], tuple(constants))
+        return Artifact(
+            header["kind"], data[:cut], entries, header["target"], tuple(constants), kernels=tuple(kernels)
+        )
     except (KeyError, TypeError, ValueError, IndexError):
         return None
 
