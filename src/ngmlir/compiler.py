@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from .codegen import cpu, nvptx
+from .codegen import cpu
 from .codegen.objects import objects
 from .codegen.unit import Unit
 from .decl.pipeline_text import named_pipelines
@@ -22,10 +22,7 @@ from .rewrite.pipeline import Pipeline, Watch
 from .rewrite.pipeline_parser import parse_pipeline
 from .rewrite.stages import violations
 from .runtime import cpu as cpu_runtime
-from .runtime import gpu as gpu_runtime
 from .runtime.cache import default_cache, key_of
-from .runtime.cuda import CudaDevice
-from .runtime.cuda_sim import CudaSimDevice
 from .runtime.stored import artifact_of, bytes_of, header_of
 from .support.artifact import Artifact, Entry
 from .support.diagnostics import UserError
@@ -33,6 +30,11 @@ from .support.machines import machines
 from .support.signature import Parameter
 from .support.spelling import did_you_mean
 from .support.target import Target
+
+if TYPE_CHECKING:
+    from .runtime.cuda import CudaDevice
+    from .runtime.cuda_sim import CudaSimDevice
+    from .runtime.gpu import GpuExecutable
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
 
@@ -95,7 +97,11 @@ def lower(
 
 def emit(module: Module, target: Target) -> Unit:
     """LLVM text of a lowered module."""
-    return (nvptx if target.execution == "warps" else cpu).emit(module, target)
+    if target.execution == "warps":
+        from .codegen import nvptx  # GPUs, and what simulates them, are loaded when they are asked for
+
+        return nvptx.emit(module, target)
+    return cpu.emit(module, target)
 
 
 def assemble(module: Module, target: Target, *, apart: bool = False) -> Artifact:
@@ -161,7 +167,7 @@ def _renamed(parameters: Sequence[Parameter], values: Sequence[Value], function:
 
 def compile_module(
     module: Module, target: str = "cpu", *, entry: str | None = None, checked: bool | None = None
-) -> cpu_runtime.CpuExecutable | gpu_runtime.GpuExecutable:
+) -> cpu_runtime.CpuExecutable | GpuExecutable:
     """@main of `module` (or its only function, or the one called `entry`), ready to call on `cpu`, `cuda` or
     `cuda-sim`. Its method `entry` gives the others. The module may have been lowered in part or all the way.
 
@@ -177,7 +183,9 @@ def compile_module(
     artifact = compile_artifact(module, target, checked=checked)
     if target == "cpu":
         return cpu_runtime.load(artifact, entry=entry)
-    return gpu_runtime.load(artifact, _device(target), entry=entry)
+    from .runtime import gpu
+
+    return gpu.load(artifact, _device(target), entry=entry)
 
 
 def emit_text(module: Module, target: Target, stage: Stage, *, checked: bool | None = None) -> str:
@@ -216,5 +224,12 @@ def _device(target: str) -> CudaDevice | CudaSimDevice:
     """The GPU of that name, the same one for all programs and threads: buffers go from program to program."""
     with _lock:
         if target not in _devices:
-            _devices[target] = CudaDevice() if target == "cuda" else CudaSimDevice()
+            if target == "cuda":
+                from .runtime.cuda import CudaDevice
+
+                _devices[target] = CudaDevice()
+            else:
+                from .runtime.cuda_sim import CudaSimDevice
+
+                _devices[target] = CudaSimDevice()
         return _devices[target]

@@ -7,6 +7,8 @@ The same table stands in docs/architecture.md; test_docs.py compares the two.
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +71,20 @@ def test_runtime_knows_no_ir() -> None:
         for line, path in imported(ast.parse(file.read_text(encoding="utf-8")), package):
             allowed = path[0] != "ngmlir" or path[1] not in ("ir", "decl", "ops")
             assert allowed, f"{file.relative_to(SOURCE)}:{line}: runtime may not import {path[1]}"
+
+
+def test_the_back_end_of_gpus_is_loaded_when_it_is_asked_for() -> None:
+    code = """
+import sys
+import ngmlir as ng
+from ngmlir.compiler import compile_module
+x = ng.placeholder([ng.make_axis(4, "N")])
+compile_module(ng.lift([ng.tanh(x)], [x]).module)
+parts = ("codegen.nvptx", "runtime.ptx", "runtime.gpu", "runtime.cuda")
+print([name for name in sys.modules if name.removeprefix("ngmlir.").startswith(parts)])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_the_law_sees_a_breach(tmp_path: Path) -> None:

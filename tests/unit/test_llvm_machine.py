@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from ngmlir.llvm.cores import available_cores
 from ngmlir.llvm.machine import (
     assemble,
     assembly,
-    available_cores,
     cpu_target,
     host_target,
     nvptx_target,

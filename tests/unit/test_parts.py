@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ import ngmlir as ng
 from ngmlir.codegen import cpu, objects
 from ngmlir.compiler import compile_artifact, compile_module, lower
 from ngmlir.ir.core import Module
-from ngmlir.llvm.machine import assemble, cpu_target, host_target
+from ngmlir.llvm.machine import cpu_target, host_target
+from ngmlir.llvm.workers import assemble_all
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.cache import default_cache
 from ngmlir.runtime.cpu import load
+from ngmlir.support.target import Target
 
 V3 = cpu_target("x86-64-v3")
 
@@ -39,11 +42,11 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("NGMLIR_CACHE", "1")
     names: list[str] = []
 
-    def counting(text: str, target: object, **options: object) -> bytes:
-        names.extend(re.findall(r"^define void @([\w.]*)\(", text, re.M))
-        return assemble(text, target, **options)  # type: ignore[arg-type]
+    def counting(texts: list[str], target: Target, **options: Any) -> list[bytes]:
+        names.extend(name for text in texts for name in re.findall(r"^define void @([\w.]*)\(", text, re.M))
+        return assemble_all(texts, target, **options)
 
-    monkeypatch.setattr(objects, "assemble", counting)
+    monkeypatch.setattr(objects, "assemble_all", counting)
     return names
 
 

@@ -16,7 +16,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ngmlir.llvm.machine import assemble, assembly, available_cores, cpu_target, host_target
+from ngmlir.llvm.cores import available_cores
+from ngmlir.llvm.machine import assemble, assembly, cpu_target, host_target
 from ngmlir.runtime.library import Library
 from ngmlir.runtime.pool import Pool, default_pool, pool_text, thread_count
 from ngmlir.support.diagnostics import UserError

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..llvm.machine import assemble, version
+from ..llvm.machine import version
+from ..llvm.workers import assemble_all, helpers
 from ..runtime.cache import default_cache, key_of
+from ..support.progress import Progress
 from ..support.target import Target
 from .unit import Piece
 
@@ -14,21 +16,20 @@ from .unit import Piece
 def objects(pieces: Sequence[Piece], target: Target, *, apart: bool = False) -> list[bytes]:
     """The object code of each piece; `apart` as in `llvm.machine`."""
     cache = default_cache()
-    keys = [_cache_key(piece, target) if cache is not None else None for piece in pieces]
-    found: list[bytes] = []
-    for piece, key in zip(pieces, keys, strict=True):
-        entry = cache.read(key) if cache is not None and key is not None else None
-        if entry is not None:
-            found.append(entry.code)
-            continue
-        code = assemble(piece.text(), target, apart=apart)
-        if cache is not None and key is not None:
-            cache.write(key, code, {"kind": "kernel", "name": piece.name, "target": target.key})
-        found.append(code)
-    return found
-
-
-def _cache_key(piece: Piece, target: Target) -> str | None:
-    if piece.key is None:
-        return None
-    return key_of("kernel", piece.name, piece.key, str(target), version())
+    found: dict[int, bytes] = {}
+    keys: dict[int, str] = {}
+    for i, piece in enumerate(pieces):
+        if cache is not None and piece.key is not None:
+            keys[i] = key_of("kernel", piece.name, piece.key, str(target), version())
+            if (entry := cache.read(keys[i])) is not None:
+                found[i] = entry.code
+    new = [i for i in range(len(pieces)) if i not in found]
+    count = helpers(len(new), sum(pieces[i].size for i in new))
+    texts = [pieces[i].text() for i in new]
+    with Progress(len(new), "compiling kernels", after=1.0) as progress:
+        made = assemble_all(texts, target, apart=apart, helpers=count, finished=progress.reach)
+    for i, code in zip(new, made, strict=True):
+        found[i] = code
+        if cache is not None and i in keys:
+            cache.write(keys[i], code, {"kind": "kernel", "name": pieces[i].name, "target": target.key})
+    return [found[i] for i in range(len(pieces))]

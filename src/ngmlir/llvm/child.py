@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLVM in a process of its own, since to some code LLVM objects by ending the process.
+"""LLVM in processes of its own, since to some code LLVM objects by ending the process, and since llvmlite does one thing
+at a time in each.
 
-One child serves all requests of this process, one at a time; it starts with the first (about 0.1 s; `start`
-lets that pass beside other work), and another takes its place when it has died.
+A child serves one request at a time. One starts where no other is free (about 0.1 s; `start` lets that pass beside
+other work), as many as requests come at once, up to the number of cores; one that has died is forgotten.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from threading import RLock
-from typing import IO
+from threading import RLock, Semaphore
+from typing import IO, ClassVar
 
 from . import native
+from .cores import available_cores
 from .native import Form, Optimise, Rejected
 
 #: What LLVM says of a processor or feature that it does not know, before it goes on without.
@@ -28,7 +30,8 @@ _UNKNOWN = re.compile(r"'(.*)' is not a recognized (processor|feature) for this 
 _REASON = re.compile(r"^(?:LLVM ERROR|error|fatal error): .*$", re.M)
 
 _lock = RLock()
-_child: _Child | None = None
+_slots = Semaphore(available_cores())  # one for each request that is answered
+_free: list[_Child] = []
 _registered = False
 
 
@@ -41,47 +44,55 @@ class Died(Exception):
 
 
 def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimise: Optimise) -> bytes | str:
-    """`native.generate` in the child. Raises `Rejected`, `Unknown` or `Died`."""
+    """`native.generate` in a child. Raises `Rejected`, `Unknown` or `Died`."""
+    with _slots:
+        with _lock:
+            child = _free.pop() if _free else _Child()
+        return child.ask((form, text, triple, cpu, features, optimise))
+
+
+def start(count: int = 1) -> None:
+    """Starts children until so many are free, without waiting until they are ready."""
     with _lock:
-        return _running().ask((form, text, triple, cpu, features, optimise))
+        while len(_free) < count:
+            _free.append(_Child())
 
 
-def start() -> None:
-    """Starts the child without waiting until it is ready."""
+def rest() -> None:
+    """Ends the free children but one, since each takes memory."""
     with _lock:
-        _running()
-
-
-def _running() -> _Child:
-    global _child, _registered
-    if not _registered and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_forget)
-        _registered = True
-    if _child is None:
-        _child = _Child()
-        atexit.register(_child.end)
-    return _child
+        while len(_free) > 1:
+            _free.pop().end()
 
 
 def _forget() -> None:
-    """After a fork: the child belongs to the parent, whose other threads may have held the lock."""
-    global _child, _lock
-    if _child is not None:
-        atexit.unregister(_child.end)
-    _child, _lock = None, RLock()
+    """After a fork: the children belong to the parent, whose other threads may have held the lock."""
+    global _lock, _slots
+    for child in _Child.alive:
+        atexit.unregister(child.end)
+    _Child.alive.clear()
+    _free.clear()
+    _lock, _slots = RLock(), Semaphore(available_cores())
 
 
 class _Child:
+    alive: ClassVar[set[_Child]] = set()
+
     def __init__(self) -> None:
+        global _registered
+        if not _registered and hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_forget)
+            _registered = True
         self._errors = tempfile.TemporaryFile()
         # -P: or the modules beside the program would be taken for those of Python that are called alike.
         command = [sys.executable, "-P", str(Path(native.__file__))]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
         )
+        _Child.alive.add(self)
+        atexit.register(self.end)
 
     def ask(self, request: tuple[Form, str, str, str, str, Optimise]) -> bytes | str:
-        global _child
         try:
             before = os.fstat(self._errors.fileno()).st_size
             try:
@@ -98,9 +109,10 @@ class _Child:
                 raise Died(reasons[0] if reasons else str(result))
         except BaseException:
             # An answer may be on its way still.
-            _child = None
             self.end()
             raise
+        with _lock:
+            _free.append(self)
         if answer == "rejected":
             raise Rejected(result)
         return result
@@ -108,6 +120,7 @@ class _Child:
     def end(self) -> None:
         """Ends the process."""
         atexit.unregister(self.end)
+        _Child.alive.discard(self)
         for stream in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
                 self._stream(stream).close()

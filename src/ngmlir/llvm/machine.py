@@ -29,6 +29,7 @@ from ..support.machines import machines
 from ..support.spelling import did_you_mean
 from ..support.target import Target
 from . import child, native
+from .cores import available_cores
 from .native import Form, Optimise
 
 
@@ -56,13 +57,13 @@ def optimised(text: str, target: Target, optimise: Optimise = "cleanup", *, apar
 
 def prepare(target: Target) -> None:
     """Starts what will compile for a target, so that it is ready when the passes are done."""
-    if not _is_host(target) and _can_start_children():
+    if not _is_host(target) and can_start_children():
         child.start()
 
 
 def _generate(form: Form, text: str, target: Target, optimise: Optimise, apart: bool) -> bytes | str:
     """Whatever LLVM objects to is a bug of the code that wrote the text, except a name in the target."""
-    own_process = (_is_host(target) and not apart) or not _can_start_children()
+    own_process = (_is_host(target) and not apart) or not can_start_children()
     generate = native.generate if own_process else child.generate
     try:
         return generate(form, text, target.triple, target.cpu, target.features, optimise)
@@ -79,7 +80,7 @@ def _is_host(target: Target) -> bool:
     return (target.triple, target.cpu, target.features) == (host.triple, host.cpu, host.features)
 
 
-def _can_start_children() -> bool:
+def can_start_children() -> bool:
     """Not where Python is part of another program, which would only start itself once more."""
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
@@ -181,13 +182,6 @@ def nvptx_target(sm: str = "sm_90a") -> Target:
         threads=128,
         shared_bytes=48 * 1024,
     )
-
-
-def available_cores() -> int:
-    """The cores that this process may run on, which in a container are fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cache(level: int) -> tuple[int, int]:

@@ -23,7 +23,8 @@ import ctypes
 import os
 from functools import cache
 
-from ..llvm.machine import available_cores, host_target
+from ..llvm.cores import available_cores
+from ..llvm.machine import host_target
 from ..support.diagnostics import UserError
 from .cache import assembled
 from .library import Library

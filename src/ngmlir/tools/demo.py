@@ -17,8 +17,8 @@ from ..compiler import lower, resolve
 from ..ir.core import Module
 from ..ir.printer import to_text
 from ..passes.plan_memory import planned_bytes
+from ..support.progress import Progress
 from . import digits
-from .progress import Progress
 from .shell import write_output
 from .streams import streams
 

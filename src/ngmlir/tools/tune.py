@@ -28,8 +28,8 @@ from ..passes.registry import PASSES
 from ..passes.schedules.choosing import buildable, candidates
 from ..rewrite.pipeline_parser import parse_pipeline
 from ..rewrite.sweep import sweep
+from ..support.progress import Progress
 from ..support.target import Target
-from .progress import Progress
 from .shell import read_input, write_output
 from .streams import Streams
 

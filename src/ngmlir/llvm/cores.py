@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many cores there are, and how many processes may compile on them."""
+
+from __future__ import annotations
+
+import os
+
+from ..support.diagnostics import UserError
+
+#: Each takes some 100 MB, and more than these seldom have work to do.
+_MOST = 8
+
+
+def available_cores() -> int:
+    """The cores that this process may run on, which in a container are fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def compile_processes() -> int:
+    """How many processes may compile beside this one: NGMLIR_COMPILE_PROCESSES, else one per other core."""
+    own = os.environ.get("NGMLIR_COMPILE_PROCESSES", "").strip()
+    if not own:
+        return min(available_cores() - 1, _MOST)
+    if own.isdigit():
+        return int(own)
+    raise UserError(
+        f"NGMLIR_COMPILE_PROCESSES is '{own}'", hint="set it to a whole number; 0: only this process compiles"
+    )

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many texts to object code, by this process and children beside it where there is enough to do.
+
+A thread for each child takes texts from one queue, the longest first, and so does this one; while children start it
+is ahead of them. What becomes of a text does not depend on who compiles it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import Thread
+
+from ..support.target import Target
+from . import child
+from .cores import compile_processes
+from .machine import assemble, can_start_children
+
+#: Seconds that LLVM takes for what one op of a kernel becomes, or so.
+_PER_OP = 0.0005
+#: Seconds of work from which on children are worth their start.
+_ENOUGH = 0.3
+
+
+def helpers(count: int, ops: int) -> int:
+    """How many children are to help with so many texts of so many ops; they start while the texts are written."""
+    if ops * _PER_OP < _ENOUGH or not can_start_children():
+        return 0
+    wanted = max(0, min(compile_processes(), count - 1))
+    try:
+        child.start(wanted)
+    except OSError:  # there is no room for another process
+        return 0
+    return wanted
+
+
+def assemble_all(
+    texts: Sequence[str],
+    target: Target,
+    *,
+    apart: bool = False,
+    helpers: int = 0,
+    finished: Callable[[int], object] = lambda number: None,
+) -> list[bytes]:
+    """`machine.assemble` of each text, with so many helpers; `finished` is told, in this thread, how many are done.
+
+    Raises what `assemble` raises; what a dead child left undone is done here.
+    """
+    found: list[bytes | None] = [None] * len(texts)
+    queue = deque(sorted(range(len(texts)), key=lambda i: -len(texts[i])))
+
+    def help() -> None:
+        while queue:
+            try:
+                i = queue.popleft()
+            except IndexError:
+                return
+            try:
+                code = child.generate(
+                    "object", texts[i], target.triple, target.cpu, target.features, "cleanup"
+                )
+            except Exception:
+                return  # whatever it is: this process meets it too, and explains it
+            assert isinstance(code, bytes)
+            found[i] = code
+
+    threads = [Thread(target=help, daemon=True) for _ in range(helpers)]
+    for each in threads:
+        each.start()
+    try:
+        while queue:
+            try:
+                i = queue.popleft()
+            except IndexError:
+                break
+            found[i] = assemble(texts[i], target, apart=apart)
+            finished(len(texts) - found.count(None))
+    finally:
+        queue.clear()
+        for each in threads:
+            each.join()
+        child.rest()
+    return [assemble(texts[i], target, apart=apart) if code is None else code for i, code in enumerate(found)]
