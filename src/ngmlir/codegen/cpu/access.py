@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import TypeAlias
 
 from ...ir.core import Value as IRValue
@@ -59,6 +59,8 @@ class Access:
         values = [e.scalar(index) for index in indices]
         self.masked = masked
         self.base = address(e, buffer, values)
+        if len(shape) > 1 and prod(shape[:-1]) > 1:
+            self.base = _anchored(e, self.base)
         known = [e.range_of(index) for index in indices]
         ends = zip(known, buffer.type.shape, strides, strict=True)
         #: Elements from the furthest possible base to the end of the buffer.
@@ -209,6 +211,15 @@ def address(e: Emitter, buffer: Buffer, indices: Sequence[Value]) -> Value:
     if moving is not None:
         pointer = b.getelementptr(element, pointer, moving)
     return b.getelementptr(element, pointer, fixed) if fixed else pointer
+
+
+def _anchored(e: Emitter, pointer: Value) -> Value:
+    """The same address, opaque to LLVM: all rows of a tile are so many bytes from here.
+
+    Else it finds as many uses of the loop's index as there are rows and elements, and weighs ways to count them all
+    together: a fifth of the time that a matrix kernel takes to compile, for code that runs no faster.
+    """
+    return e.b.intrinsic("llvm.strip.invariant.group", pointer.type, pointer, overload=(pointer.type,))
 
 
 def _condition(inside: Inside) -> Value:
