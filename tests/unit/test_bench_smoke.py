@@ -48,6 +48,10 @@ def test_ir_throughput_prints_times() -> None:
     assert "us/op" in run(str(BENCH / "ir_throughput.py"), "--ops=64", "--rounds=1")
 
 
+def test_compile_prints_stages() -> None:
+    assert "per kernel" in run(str(BENCH / "compile.py"), "--only=demo", "--rounds=1")
+
+
 @pytest.mark.slow
 def test_every_op_gives_what_numpy_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cases as such, on other sizes than those that are measured."""
