@@ -19,6 +19,7 @@ from .plan_memory import plan_memory
 from .prune import prune
 from .schedule import schedule
 from .shape import shape
+from .split_reductions import split_reductions
 from .to_kernels import to_kernels
 
 PASSES: dict[str, Pass] = {
@@ -34,6 +35,7 @@ PASSES: dict[str, Pass] = {
         common_subexpressions,
         dead_code,
         check_target,
+        split_reductions,
         fuse,
         schedule,
         to_kernels,

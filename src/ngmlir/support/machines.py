@@ -33,6 +33,18 @@ class Architecture:
     least: frozenset[str]
     vectors: tuple[Vectors, ...]
     capabilities: Mapping[str, frozenset[str]]
+    multiprocessors: Mapping[str, int]
+
+    def multiprocessors_of(self, cpu: str) -> int:
+        """How many a processor has: as the table says, or as it says of the last generation before; 0 where there are none."""
+        known = sorted((_generation(name), count) for name, count in self.multiprocessors.items())
+        before = [count for generation, count in known if generation <= _generation(cpu)]
+        return (before or [count for _, count in known[:1]] or [0])[-1]
+
+
+def _generation(cpu: str) -> int:
+    """The number in `sm_90a`."""
+    return int("0" + "".join(filter(str.isdigit, cpu)))
 
 
 class Machine(NamedTuple):
@@ -113,4 +125,5 @@ def _architecture(name: str, entry: Mapping[str, Any]) -> Architecture:
         frozenset(entry["least"]),
         tuple(Vectors(v["bytes"], v["registers"], frozenset(v["features"])) for v in entry["vectors"]),
         {what: frozenset(needed) for what, needed in entry.get("capabilities", {}).items()},
+        entry.get("multiprocessors", {}),
     )

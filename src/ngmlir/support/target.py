@@ -38,6 +38,7 @@ class Target:
     cores: int = 1
     threads: int = 128  # per block, "warps" only
     shared_bytes: int = 0  # per block, "warps" only
+    multiprocessors: int = 0  # that run blocks of threads, "warps" only; 0: those of the usual model
     alignment: int = 64  # of every buffer in the arena
 
     def __post_init__(self) -> None:
@@ -50,6 +51,8 @@ class Target:
         # The record is complete from here on, though it is frozen.
         object.__setattr__(self, "vector_bytes", self.vector_bytes or most_bytes)
         object.__setattr__(self, "vector_registers", self.vector_registers or there[0].registers)
+        usual = architecture.multiprocessors_of(self.cpu)
+        object.__setattr__(self, "multiprocessors", self.multiprocessors or usual)
         if self.vector_bytes > most_bytes:
             wider = [v.features - self.enabled for v in architecture.vectors if v.bytes == self.vector_bytes]
             hint = "".join(f"they come with {', '.join(sorted(features))}" for features in wider)
@@ -109,7 +112,8 @@ class Target:
     def key(self) -> str:
         """All that decides the generated code, for caches."""
         vectors = f"{self.vector_bytes}x{self.vector_registers}"
-        return f"{self.triple}|{self.cpu}|{self.features}|{vectors}|{self.threads}|{self.cores}"
+        blocks = f"{self.threads}x{self.multiprocessors}"
+        return f"{self.triple}|{self.cpu}|{self.features}|{vectors}|{blocks}|{self.cores}"
 
     def lanes(self, item_bytes: int) -> int:
         """Elements of `item_bytes` bytes in one vector register."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.core import Op, Value
+from ...ir.literals import item_bytes
 from ...ir.types import FloatType, VectorType, element_type, i32, i64, shape_of, with_element
 from ...ops.fields import get_i64s
 from ...support.target import Target
@@ -35,14 +36,16 @@ class _Search:
     def build(self) -> Single:
         shape = (self.before, self.size, self.after)
         space = (self.before, self.after)
-        if self.after == 1 and self.target.execution == "vector":
-            space = (self.before, self.size)
+        if self.target.execution == "vector":
+            space = (self.before, self.size * self.after)  # what one step of the outermost loop costs
         frame = SingleFrame(self.op, self.target, space, [shape], [(self.before, self.after)])
         self.frame, self.b = frame, frame.b
         if self.after == 1:
             frame.each_row(self.row)
-        else:
+        elif frame.masks:
             frame.visit(space, frame.width, lambda spans: self.column(*spans))
+        else:
+            frame.each_row(self.columns)
         return frame.done()
 
     def better(self, new: Value, old: Value) -> Value:
@@ -52,6 +55,10 @@ class _Search:
             return b.greater(new, old) if self.greatest else b.less(new, old)
         behind = b.less_equal(new, old) if self.greatest else b.greater_equal(new, old)
         return b.bitwise_and(b.bitwise_not(behind), b.equal(old, old))
+
+    def columns(self, row: Span) -> None:
+        """All results that stand side by side."""
+        self.frame.tiles(self.after, self.frame.width, (), lambda span, _: self.column(row, span) or ())
 
     def column(self, row: Span, span: Span) -> None:
         """Neighbouring results side by side."""
@@ -82,10 +89,12 @@ class _Search:
     def row(self, row: Span) -> None:
         """Lanes search on their own; then the first position of the best lane value wins."""
         b, frame = self.b, self.frame
-        width = min(
-            frame.width if frame.masks else 2 * frame.width,
-            power_of_two(self.size) if frame.masks else self.size,
-        )
+        if frame.masks:
+            width = min(frame.width, power_of_two(self.size))
+        else:
+            # The best values and their positions stay in half of the registers; the others are for what is compared.
+            item = max(item_bytes(self.element), item_bytes(self.count))
+            width = min(self.target.lanes(item) * (self.target.vector_registers // 4), self.size)
         lanes = VectorType((width,), self.element)
         worst = extreme(self.element, self.greatest)
         # A lane that never finds better stays at the start of the row, where its first element is as bad.

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Splitting: reductions whose results are too few to share among programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ..ir.core import Module, Op, Value
+from ..ir.literals import item_bytes
+from ..ir.types import FloatType, TensorType, Type, element_type, f32, shape_of, with_element
+from ..ops.builder import Builder
+from ..ops.fields import get_i64s
+from ..rewrite.contracts import contract
+from ..rewrite.sweep import sweep_op
+from ..support.target import Target
+from .kernels.product import Product, product_of
+from .kernels.single import merged
+
+#: Programs that keep a CPU busy, however many cores it has: results must not depend on that.
+PROGRAMS = 64
+#: Elements that are worth a program of their own, on a CPU and on a GPU.
+ELEMENTS, BLOCK_ELEMENTS = 1 << 16, 1 << 12
+#: Multiplications of a product that are.
+MULTIPLICATIONS, BLOCK_MULTIPLICATIONS = 1 << 21, 1 << 18
+#: So many parts' work may be left to one program: more kernels cost time too.
+PATIENCE = 8
+#: Elements from which narrow columns are laid side by side.
+FOLD_ELEMENTS = 1 << 12
+#: Bytes of each row that one program of a CPU reads at once.
+STRIPE_BYTES = 4096
+#: Rows and columns of a product that one program computes at least.
+TILE = 64
+#: The depth that is worth adding up the results of a part, on a CPU and on a GPU.
+DEPTH, BLOCK_DEPTH = 512, 128
+
+
+@contract(needs=("named", "plain"), anchor="function")
+def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Module:
+    """Makes two reductions of one with many operands and few results, so that there is work for the whole machine.
+
+    The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. Narrow
+    columns lie side by side, as many as fill the registers (or threads). How many parts there are follows from the
+    shape and from what the target is, never from how many threads there are, so a result has the same bits
+    everywhere. `elements` are those that a part has at least; 0: as the target likes it.
+
+    Before:
+        func.func @main(%x: tensor<1048576xf32>) -> tensor<f32> {
+          %0 = ng.sum %x axes [0] : (tensor<1048576xf32>) -> tensor<f32>
+          return %0 : tensor<f32>
+        }
+    After:
+        func.func @main(%x: tensor<1048576xf32>) -> tensor<f32> {
+          %0 = ng.reshape %x : (tensor<1048576xf32>) -> tensor<16x65536xf32>
+          %1 = ng.sum %0 axes [1] : (tensor<16x65536xf32>) -> tensor<16xf32>
+          %2 = ng.sum %1 axes [0] : (tensor<16xf32>) -> tensor<f32>
+          func.return %2 : tensor<f32>
+        }
+    """
+    return module.with_ops(
+        [
+            sweep_op(op, _Splitting(op, target, elements).rule) if op.name == "func.func" else op
+            for op in module.ops
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What a machine has room for."""
+
+    programs: int  # that keep all of it busy
+    elements: int  # that are worth a program
+    multiplications: int  # the same of a product
+    depth: int  # of a part of a product, at least
+    stripe: int  # columns that one program reduces side by side
+    width: int  # columns that fill its registers or threads, in whole `unit`s
+    unit: int
+    squares: bool  # whether products are made of square tiles, of which one row or column leaves most empty
+
+    @staticmethod
+    def of(target: Target, item: int, elements: int) -> _Room:
+        if target.multiprocessors:
+            threads = target.threads
+            return _Room(
+                2 * target.multiprocessors, elements or BLOCK_ELEMENTS, BLOCK_MULTIPLICATIONS, BLOCK_DEPTH,
+                threads, threads, threads, True,
+            )  # fmt: skip
+        lanes = target.lanes(item)
+        return _Room(
+            PROGRAMS, elements or ELEMENTS, MULTIPLICATIONS, DEPTH,
+            STRIPE_BYTES // item, 4 * lanes, lanes, False,
+        )  # fmt: skip
+
+    def parts(self, size: int, work: int, programs: int) -> int:
+        """Into how many parts a loop of `size` steps is cut, where `programs` share `work` elements as it is."""
+        if work // programs < PATIENCE * self.elements or 2 * programs > self.programs:
+            return 1
+        wanted = min(-(-self.programs // programs), work // programs // self.elements)
+        return divisor(size, wanted, min(4 * wanted, size // 2))
+
+    def fold(self, size: int, columns: int) -> int:
+        """How many rows of narrow columns lie side by side: a divisor of `size` with which they leave the least empty."""
+        if columns >= self.width or size * columns < min(FOLD_ELEMENTS, self.elements):
+            return 1
+
+        def filled(rows: int) -> float:
+            units = -(-rows * columns // self.unit)
+            return rows * columns / (units * self.unit)
+
+        rows = range(-(-self.width // columns), 8 * self.width // columns + 1)
+        return max((r for r in rows if size % r == 0 and r < size), key=filled, default=1)
+
+
+def divisor(size: int, wanted: int, most: int) -> int:
+    """The least divisor of `size` from `wanted` to `most`; if there is none, the greatest below."""
+    above = (d for d in range(wanted, most + 1) if size % d == 0)
+    below = (d for d in range(min(wanted, most), 1, -1) if size % d == 0)
+    return next(above, None) or next(below, 1)
+
+
+class _Splitting:
+    def __init__(self, function: Op, target: Target, elements: int):
+        self.target, self.elements = target, elements
+        together: set[Op] = set() if target.multiprocessors else _read_again(function)
+        #: For each reduction, in the order in which the sweep meets them, whether it stays in one piece.
+        self.whole = iter([op in together for op in function.walk() if "reduction" in op.traits])
+
+    def room(self, value: Value) -> _Room:
+        return _Room.of(self.target, item_bytes(element_type(value.type)), self.elements)
+
+    def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        if "reduction" in op.traits and next(self.whole):
+            return None
+        if not all(_plain(v) for v in (*op.operands, *op.results)):
+            return None
+        if op.name in ("ng.argmax", "ng.argmin"):
+            return self.position(op, b)
+        if op.name == "ng.dot":
+            return self.dot(op, b)
+        if "reduction" not in op.traits:
+            return None
+        name = op.name.removeprefix("ng.")
+        made = self.reduced(b, name, op.operands[0], get_i64s(op, "axes"))
+        return None if made is None else [made]
+
+    # -- sums and the like -------------------------------------------------------------------------------
+
+    def reduced(self, b: Builder, name: str, source: Value, axes: Sequence[int]) -> Value | None:
+        """The reduction in two or three steps; None if it is best made in one."""
+        shape = shape_of(source.type)
+        if not axes:
+            return None
+        room = self.room(source)
+        axis = max(axes, key=lambda d: shape[d])
+        last = len(shape) - 1
+        fold = room.fold(shape[axis], shape[last]) if axis == last - 1 and last not in axes else 1
+        size = shape[axis] // fold
+        side = 1 if last in axes else shape[last] * fold
+        results = prod(s for d, s in enumerate(shape) if d not in axes) * fold
+        parts = room.parts(size, prod(shape), results // side * -(-side // room.stripe))
+        if parts * fold == 1:
+            return None
+        cut = [parts] if parts > 1 else []
+        behind = list(shape[axis + 1 :])
+        behind[-1:] = [behind[-1] * fold] if behind else []
+        reduce = getattr(b, name)
+        value = widened(b, name, source)
+        value = view(b, value, (*shape[:axis], *cut, size // parts, *behind))
+        value = reduce(value, axes=[d + len(cut) if d >= axis else d for d in axes])
+        place = sum(d not in axes for d in range(axis))
+        if cut:
+            value = reduce(value, axes=[place])
+        if fold > 1:
+            value = view(b, value, (*shape_of(value.type)[:-1], fold, shape[-1]))
+            value = reduce(value, axes=[place])
+        return narrowed(b, value, element_type(source.type))
+
+    # -- products ----------------------------------------------------------------------------------------
+
+    def dot(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        """A product of few results and much depth: the parts of the depth are a batch, whose products are summed."""
+        product = _matrices(op)
+        if product is None or product.depth == 1:
+            return None
+        room = self.room(op.operands[0])
+        if room.squares and 1 in (product.rows, product.columns):
+            return [self.lines(op, b, product)]
+        batch, rows, columns, depth = max(1, product.batch), product.rows, product.columns, product.depth
+        if rows == columns == 1 and room.parts(depth, batch * depth, batch) > 1:
+            return [self.lines(op, b, product)]
+        programs = batch * -(-rows // TILE) * -(-columns // TILE)
+        work = batch * rows * columns * depth
+        if product.batch or 2 * programs > room.programs or rows * columns == 1:
+            return None
+        wanted = min(
+            -(-room.programs // programs), work // programs // room.multiplications, depth // room.depth
+        )
+        parts = divisor(depth, wanted, min(2 * wanted, depth // 2)) if wanted >= 4 else 1
+        moves = (not product.lhs_depth_first and rows > 1) or (not product.rhs_depth_first and columns > 1)
+        narrow = product.element is not product.accumulator
+        thin = min(rows, columns) < 2 * room.unit
+        if parts == 1 or ((moves or narrow or thin) and not room.squares):
+            return None
+        lhs = _in_parts(b, op.operands[0], parts, product.lhs_depth_first)
+        rhs = _in_parts(b, op.operands[1], parts, product.rhs_depth_first)
+        element = element_type(op.results[0].type)
+        sums = b.dot(
+            widened(b, "sum", lhs), widened(b, "sum", rhs), lhs_contract=[2 - product.lhs_depth_first],
+            rhs_contract=[2 - product.rhs_depth_first], lhs_batch=[0], rhs_batch=[0],
+        )  # fmt: skip
+        return [narrowed(b, self.sum(b, sums, 0), element)]
+
+    def lines(self, op: Op, b: Builder, product: Product) -> Value:
+        """A product with one row or one column, as sums along the lines of the other side."""
+        lhs, rhs = (widened(b, "sum", side) for side in op.operands)
+        batch = [product.batch] if product.batch else []
+        line = [*batch, product.depth]
+        if product.rows == product.columns == 1:
+            products, depth = b.multiply(view(b, lhs, line), view(b, rhs, line)), len(batch)
+        else:
+            other, one = (lhs, rhs) if product.columns == 1 else (rhs, lhs)
+            first = product.lhs_depth_first if product.columns == 1 else product.rhs_depth_first
+            depth = len(batch) + (not first)
+            spread = b.broadcast(view(b, one, line), type=other.type, dimensions=[*range(len(batch)), depth])
+            products = b.multiply(other, spread)
+        total = narrowed(b, self.sum(b, products, depth), element_type(op.results[0].type))
+        return view(b, total, shape_of(op.results[0].type))
+
+    def sum(self, b: Builder, value: Value, axis: int) -> Value:
+        made = self.reduced(b, "sum", value, [axis])
+        return b.sum(value, axes=[axis]) if made is None else made
+
+    # -- positions ---------------------------------------------------------------------------------------
+
+    def position(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        """Where the best element of each part is, then which part has the best of these."""
+        axes = sorted(get_i64s(op, "axes"))
+        if axes != list(range(axes[0], axes[0] + len(axes))):
+            return None
+        source, result = op.operands[0], element_type(op.results[0].type)
+        before, size, after = merged(shape_of(source.type), axes[0], len(axes))
+        room = self.room(source)
+        parts = room.parts(size, before * size * after, before * -(-after // room.stripe))
+        if parts == 1:
+            return None
+        outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
+        axis, length = len(outer), size // parts
+        search = getattr(b, op.name.removeprefix("ng."))
+
+        def positions(value: Value, shape: Sequence[int], along: int) -> Value:
+            return search(value, type=TensorType(tuple(shape), result), axes=[along])
+
+        cut = view(b, source, (*outer, parts, length, *inner))
+        found = positions(cut, (*outer, parts, *inner), axis + 1)
+        best = b.gather_elements(cut, view(b, found, (*outer, parts, 1, *inner)), axis=axis + 1)
+        part = positions(view(b, best, (*outer, parts, *inner)), (*outer, *inner), axis)
+        within = b.gather_elements(found, view(b, part, (*outer, 1, *inner)), axis=axis)
+        start = b.multiply(part, b.number(length, part.type))
+        return [view(b, b.add(start, view(b, within, shape_of(part.type))), shape_of(op.results[0].type))]
+
+
+def _read_again(function: Op) -> set[Op]:
+    """The reductions whose results go back to as many elements as they come from, as in a softmax. One core does these
+    together while a row is near; in parts they would read memory once more."""
+    found: set[Op] = set()
+    derived: dict[Value, set[Op]] = {}
+    for op in function.walk():
+        sources = {r for o in op.operands for r in derived.get(o, ()) if r not in found}
+        made = sum(_size(r) for r in op.results)
+        back = {r for r in sources if made >= _size(r.operands[0])}
+        found |= back
+        sources -= back
+        if "reduction" in op.traits:
+            sources.add(op)
+        for result in op.results if sources else ():
+            derived[result] = sources
+    return found
+
+
+# ---- values ------------------------------------------------------------------------------------------------
+
+
+def _plain(value: Value) -> bool:
+    """Whether a value has elements, as many as is known, and no axis names."""
+    type = value.type
+    return isinstance(type, TensorType) and type.static and type.size > 0 and type.encoding is None
+
+
+def _size(value: Value) -> int:
+    return value.type.size if isinstance(value.type, TensorType) and value.type.static else 0
+
+
+def _matrices(op: Op) -> Product | None:
+    """The sizes of a product that is one of matrices, or of a batch of them."""
+    batch = get_i64s(op, "lhs_batch"), get_i64s(op, "rhs_batch")
+    rank = 2 + len(batch[0])
+    if batch not in (((), ()), ((0,), (0,))) or any(len(shape_of(o.type)) != rank for o in op.operands):
+        return None
+    return product_of(op)
+
+
+def view(b: Builder, value: Value, shape: Sequence[int]) -> Value:
+    """The value in another shape."""
+    owner = value.owner
+    if isinstance(owner, Op) and owner.name == "ng.reshape":
+        value = owner.operands[0]
+    if shape_of(value.type) == tuple(shape):
+        return value
+    return b.reshape(value, type=TensorType(tuple(shape), element_type(value.type)))
+
+
+def widened(b: Builder, name: str, value: Value) -> Value:
+    """What a reduction takes in: sums and products of f16 and bf16 are f32 until the end."""
+    element = element_type(value.type)
+    if name in ("sum", "product") and isinstance(element, FloatType) and element.width < 32:
+        return b.cast(value, type=with_element(value.type, f32))
+    return value
+
+
+def narrowed(b: Builder, value: Value, element: Type) -> Value:
+    """The value with elements of a type."""
+    if element_type(value.type) is element:
+        return value
+    return b.cast(value, type=with_element(value.type, element))
+
+
+def _in_parts(b: Builder, side: Value, parts: int, depth_first: bool) -> Value:
+    """A matrix as a batch of the parts of its depth."""
+    first, last = shape_of(side.type)
+    if depth_first:
+        return view(b, side, (parts, first // parts, last))
+    cut = view(b, side, (first, parts, last // parts))
+    return cut if first == 1 else b.transpose(cut, permutation=[1, 0, 2])
