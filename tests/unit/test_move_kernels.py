@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that move elements, of every kind of shape, as the CPU carries them out, beside NumPy."""
+"""Ops that move elements, of every kind of shape, as the CPU carries them out, beside NumPy; on the simulated GPU those whose
+blocks share the work in a way of their own."""
 
 from __future__ import annotations
 
@@ -19,12 +20,14 @@ def numbered(shape: tuple[int, ...], kind: str) -> np.ndarray:
     return (np.arange(np.prod(shape)).reshape(shape) % 251 - 100).astype(DTYPES[kind])
 
 
-def moved(body: str, result: str, *arrays: np.ndarray, kinds: tuple[str, ...]) -> np.ndarray:
+def moved(
+    body: str, result: str, *arrays: np.ndarray, kinds: tuple[str, ...], target: str = "cpu"
+) -> np.ndarray:
     names = [
         f"%{'abc'[i]}: {tensor(a.shape, kind)}" for i, (a, kind) in enumerate(zip(arrays, kinds, strict=True))
     ]
     text = f"func.func @main({', '.join(names)}) -> {result} {{\n  %r = {body}\n  return %r : {result}\n}}\n"
-    (got,) = compile_module(from_text(text))(*arrays)
+    (got,) = compile_module(from_text(text), target)(*arrays)
     return np.asarray(got)
 
 
@@ -58,15 +61,17 @@ def test_slice_with_steps(size: int, step: int, kind: str) -> None:
     np.testing.assert_array_equal(moved(body, r, x, kinds=(kind,)), want)
 
 
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
 @pytest.mark.parametrize("kind", ["f32", "i8"])
 @pytest.mark.parametrize(
     "shapes, axis",
     [
         (((3,), (5,)), 0), (((700,), (1,), (40000,)), 0), (((4, 3), (4, 1)), 1), (((900, 3), (900, 1)), 1),
         (((9, 600), (9, 700)), 1), (((2, 3, 4), (2, 5, 4)), 1), (((50, 2, 400), (50, 1, 400)), 1),
+        (((300, 10), (300, 0), (300, 20)), 1),
     ],
 )  # fmt: skip
-def test_concatenate(shapes: tuple[tuple[int, ...], ...], axis: int, kind: str) -> None:
+def test_concatenate(shapes: tuple[tuple[int, ...], ...], axis: int, kind: str, target: str) -> None:
     arrays = [numbered(shape, kind) for shape in shapes]
     want = np.concatenate(arrays, axis)
     names, types = (
@@ -75,13 +80,17 @@ def test_concatenate(shapes: tuple[tuple[int, ...], ...], axis: int, kind: str) 
     )
     r = tensor(want.shape, kind)
     body = f"ng.concatenate {names} axis {axis} : ({types}) -> {r}"
-    np.testing.assert_array_equal(moved(body, r, *arrays, kinds=(kind,) * len(arrays)), want)
+    np.testing.assert_array_equal(moved(body, r, *arrays, kinds=(kind,) * len(arrays), target=target), want)
 
 
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
 @pytest.mark.parametrize("kind", ["f32", "i8", "i64"])
 @pytest.mark.parametrize("combine", ["set", "add", "max", "min"])
-@pytest.mark.parametrize("shape, count", [((40,), 100), ((5,), 1), ((7, 9), 30), ((600, 70), 50)])
-def test_scatter_in_order(shape: tuple[int, ...], count: int, combine: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    "shape, count",
+    [((40,), 100), ((5,), 1), ((7, 9), 30), ((600, 70), 50), ((9000,), 300), ((1500, 600), 40)],
+)
+def test_scatter_in_order(shape: tuple[int, ...], count: int, combine: str, kind: str, target: str) -> None:
     """Indices repeat, count from the end, and lie outside."""
     index = np.random.default_rng(3).integers(-shape[0] - 2, shape[0] + 2, count).astype(np.int32)
     x, u = numbered(shape, kind), numbered((count, *shape[1:]), kind)[::-1].copy()
@@ -92,7 +101,7 @@ def test_scatter_in_order(shape: tuple[int, ...], count: int, combine: str, kind
             want[place] = join(want[place], row)
     a, i, b = tensor(shape, kind), tensor((count,), "i32"), tensor(u.shape, kind)
     body = f'ng.scatter %a[%b], %c axis 0 {{combine = "{combine}"}} : ({a}, {i}, {b}) -> {a}'
-    np.testing.assert_array_equal(moved(body, a, x, index, u, kinds=(kind, "i32", kind)), want)
+    np.testing.assert_array_equal(moved(body, a, x, index, u, kinds=(kind, "i32", kind), target=target), want)
 
 
 @pytest.mark.parametrize("kind", ["f32", "i8", "f16", "f64"])

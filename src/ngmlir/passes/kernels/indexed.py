@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.core import Op, Value
-from ...ir.types import IntegerType, VectorType, element_type, i64, index, shape_of
+from ...ir.literals import item_bytes
+from ...ir.types import DYNAMIC, IntegerType, MemRefType, VectorType, element_type, i64, index, shape_of
 from ...ops.fields import get_i64, get_str
 from ...support.target import Target
-from .frame import Span
+from .frame import Span, power_of_two, tile_width
 from .single import Single, SingleFrame, merged, vector
 
 
@@ -116,92 +119,204 @@ def gather_elements_kernel(op: Op, target: Target) -> Single:
 _COMBINE = {"add": "add", "max": "maximum", "min": "minimum"}
 
 
+#: Elements that are worth a program which looks at all indices for those of its rows: on a CPU, and on a GPU.
+OWNER_ELEMENTS, BLOCK_ELEMENTS = 1 << 16, 1 << 11
+#: Programs that share the rows of a CPU's scatter, at most: each looks at all indices.
+OWNERS = 16
+#: Elements of an update beside which looking at its index costs nothing.
+OWNED_ROW = 64
+
+
 def scatter_kernel(op: Op, target: Target) -> Single:
-    """A copy of the operand, then the updates in order; one program, since indices may repeat."""
-    axis = _axis(op)
-    combine = get_str(op, "combine")
-    before, size, after = merged(shape_of(op.operands[0].type), axis)
-    _, count, _ = merged(shape_of(op.operands[1].type), 0, len(shape_of(op.operands[1].type)))
-    shape = (before, size, after)
-    frame = SingleFrame(op, target, shape, [shape, (count,), (before, count, after)], [shape], parallel=False)
-    b = frame.b
-    element = element_type(op.results[0].type)
-    source, indices, updates = frame.sources
-    (result,) = frame.results
+    """Each program has some rows of the result for itself: it copies them from the operand, then goes through all
+    indices in order and makes those updates that are its own. So repeated indices need no agreement."""
+    return _Scatter(op, target).build()
 
-    def copied(spans: list[Span]) -> None:
-        def move(span: Span, _: object) -> tuple[()]:
-            at = [*(s.start for s in spans), span.start]
-            tile = b.load(source, at, type=vector(span.size, element), masked=span.masked)
-            b.store(tile, result, at, masked=span.masked)
-            return ()
 
-        frame.tiles(after, frame.width, (), move)
+class _Scatter:
+    def __init__(self, op: Op, target: Target):
+        self.op, self.combine = op, get_str(op, "combine")
+        indices = shape_of(op.operands[1].type)
+        self.before, self.size, self.after = merged(shape_of(op.operands[0].type), _axis(op))
+        _, self.count, _ = merged(indices, 0, len(indices))
+        self.element = element_type(op.results[0].type)
+        self.width = tile_width(target, item_bytes(self.element), 4)
+        self.rows = -(-self.size // self._owners(target))
+        if target.multiprocessors and self.after == 1:
+            # Whole tiles of single elements: what is copied reaches into no other owner's.
+            self.tile = min(target.threads, power_of_two(self.rows))
+            self.rows = -(-self.rows // self.tile) * self.tile
+        self.owners = -(-self.size // self.rows)
+        shape = (self.before, self.size, self.after)
+        share = (self.rows + self.count) * self.after
+        vector = target.execution == "vector"
+        space = (self.owners * self.before, share) if vector else (self.owners, self.before, self.after)
+        operands = [shape, (self.count,), (self.before, self.count, self.after)]
+        self.frame = SingleFrame(op, target, space, operands, [shape], width=self.width)
+        self.b = self.frame.b
+        self.source, self.indices, self.updates = self.frame.sources
+        (self.result,) = self.frame.results
 
-    if frame.masks:
-        frame.nest((before, size), copied)
-        b.barrier()
-    else:
-        b.copy(source, result)
-    if after == 1 and frame.masks:
-        _scatter_elements(frame, op, combine, before, size, count)
+    def _owners(self, target: Target) -> int:
+        """How many programs share the rows."""
+        elements = (self.size + self.count) * self.after
+        if target.multiprocessors:
+            tiles = max(1, self.before) * -(-self.after // self.width)
+            wanted = min(-(-2 * target.multiprocessors // tiles), elements // BLOCK_ELEMENTS, self.size)
+            return max(1, wanted)
+        wanted = min(OWNERS // max(1, self.before), elements // OWNER_ELEMENTS, self.size)
+        return wanted if self.after >= OWNED_ROW and wanted > 1 else 1
+
+    def build(self) -> Single:
+        frame = self.frame
+        if frame.masks:
+            frame.visit(frame.sizes, frame.width, lambda spans: self.program(spans[0], spans[1], spans[2]))
+        else:
+
+            def program(span: Span) -> None:
+                owner, row = frame.apart(span.start, (self.owners, self.before))
+                self.program(owner, row, None)
+
+            frame.each_row(program)
         return frame.done()
 
-    def update(spans: list[Span]) -> None:
-        row, number = spans
-        place = _wide(frame, frame.scalar(indices, [number.start]))
-        zero, extent = b.number(0, i64), b.number(size, i64)
-        place = b.select(b.less(place, zero), b.add(place, extent), place)
-        inside = b.bitwise_and(b.greater_equal(place, zero), b.less(place, extent))
+    def program(self, owner: Span, row: Span, span: Span | None) -> None:
+        """One owner's rows; of them, where a block of threads owns but some columns, those of `span`."""
+        b = self.b
+        first = b.multiply(owner.start, b.index(self.rows))
+        stop = b.minimum(b.add(first, b.index(self.rows)), b.index(self.size))
+        self.copy(row, first, stop, span)
+        if self.frame.masks:
+            b.barrier()
+        self.first, self.stop = (b.cast(place, type=i64) for place in (first, stop))
+        if not self.frame.masks:
+            self.updates_between(row, b.index(0), b.index(self.count), span)
+            return
+        width = min(
+            self.frame.width if self.after == 1 else self.frame.target.threads, power_of_two(self.count)
+        )
+        self.frame.tiles(self.count, width, (), lambda part, _: self.some(row, part, span))
 
-        def change() -> None:
-            at = b.cast(place, type=index)
+    def copy(self, row: Span, first: Value, stop: Value, span: Span | None) -> None:
+        """The owner's rows as they were."""
+        b = self.b
 
-            def tile(span: Span, _: object) -> tuple[()]:
-                type = vector(span.size, element) if after > 1 else element
-                new = b.load(updates, [row.start, number.start, span.start], type=type, masked=span.masked)
-                if combine != "set":
-                    old = b.load(result, [row.start, at, span.start], type=type, masked=span.masked)
-                    new = getattr(b, _COMBINE[combine])(old, new)
-                b.store(new, result, [row.start, at, span.start], masked=span.masked)
+        def one(r: Value, _: object) -> tuple[()]:
+            at = [row.start, r, b.index(0)]
+            if span is None:
+                window = MemRefType((self.after,), self.element, (1,), DYNAMIC)
+                ends = (b.subview(buffer, at, type=window) for buffer in (self.source, self.result))
+                b.copy(*ends)
                 return ()
-
-            frame.tiles(after, frame.width, (), tile)
-
-        b.branch(inside, change)
-
-    frame.nest((before, count), update)
-    return frame.done()
-
-
-def _scatter_elements(frame: SingleFrame, op: Op, combine: str, before: int, size: int, count: int) -> None:
-    """Single elements: tile.scatter keeps their order."""
-    b = frame.b
-    element = element_type(op.results[0].type)
-
-    def row(spans: list[Span]) -> None:
-        def change(span: Span, _: object) -> tuple[()]:
-            kind = vector(span.size, element_type(op.operands[1].type))
-            place = _wide(frame, b.load(frame.sources[1], [span.start], type=kind, masked=span.masked))
-            zero, extent = b.number(0, place.type), b.number(size, place.type)
-            place = b.select(b.less(place, zero), b.add(place, extent), place)
-            inside = b.bitwise_and(b.greater_equal(place, zero), b.less(place, extent))
-            if span.masked:
-                position = b.add(
-                    b.iota(type=place.type, dimension=0),
-                    b.broadcast(b.cast(span.start, type=i64), type=place.type, dimensions=()),
-                )
-                inside = b.bitwise_and(inside, b.less(position, b.number(count, place.type)))
-            place = b.minimum(b.maximum(place, zero), b.number(max(size - 1, 0), place.type))
-            new = b.load(
-                frame.sources[2], [spans[0].start, span.start, b.index(0)],
-                type=vector(span.size, element), dims=[1], masked=span.masked,
-            )  # fmt: skip
-            b.scatter_tile(
-                new, inside, frame.results[0], [spans[0].start, place, b.index(0)], combine=combine
-            )
+            at[2] = span.start
+            tile = b.load(self.source, at, type=vector(span.size, self.element), masked=span.masked)
+            b.store(tile, self.result, at, masked=span.masked)
             return ()
 
-        frame.tiles(count, frame.width, (), change)
+        if self.owners == 1 and span is None:
+            whole = MemRefType((self.size, self.after), self.element, (self.after, 1), DYNAMIC)
+            at = [row.start, b.index(0), b.index(0)]
+            b.copy(b.subview(self.source, at, type=whole), b.subview(self.result, at, type=whole))
+        elif self.after == 1:
+            self.copy_column(row, first, stop)
+        else:
+            b.loop(first, stop, 1, (), one)
 
-    frame.nest((before,), row)
+    def copy_column(self, row: Span, first: Value, stop: Value) -> None:
+        """The same where the rows are single elements: a tile of them at once."""
+        b = self.b
+        type = vector(self.tile, self.element)
+
+        def some(start: Value, _: object) -> tuple[()]:
+            at, masked = [row.start, start, b.index(0)], self.size % self.tile != 0
+            b.store(
+                b.load(self.source, at, type=type, dims=[1], masked=masked), self.result, at,
+                dims=[1], masked=masked,
+            )  # fmt: skip
+            return ()
+
+        b.loop(first, stop, self.tile, (), some)
+
+    def some(self, row: Span, part: Span, span: Span | None) -> tuple[()]:
+        """A tile of indices: whether any is the owner's, then one by one."""
+        b = self.b
+        kind = vector(part.size, element_type(self.op.operands[1].type))
+        place = self.place(b.load(self.indices, [part.start], type=kind, masked=part.masked))
+        inside = self.owned(place)
+        if part.masked:
+            here = b.less(self.positions(part.start, part.size), b.number(self.count, place.type))
+            inside = b.bitwise_and(inside, here)
+
+        def change() -> None:
+            if self.after == 1:
+                self.elements(row, part, place, inside)
+                return
+            stop = b.minimum(b.add(part.start, b.index(part.size)), b.index(self.count))
+            self.updates_between(row, part.start, stop, span)
+
+        b.branch(b.any(inside, axes=[0]), change)
+        return ()
+
+    def elements(self, row: Span, part: Span, place: Value, inside: Value) -> None:
+        """Single elements: tile.scatter keeps their order."""
+        b = self.b
+        place = b.minimum(b.maximum(place, b.number(0, place.type)), b.number(self.size - 1, place.type))
+        new = b.load(
+            self.updates, [row.start, part.start, b.index(0)], type=vector(part.size, self.element),
+            dims=[1], masked=part.masked,
+        )  # fmt: skip
+        b.scatter_tile(new, inside, self.result, [row.start, place, b.index(0)], combine=self.combine)
+
+    def updates_between(self, row: Span, start: Value, stop: Value, span: Span | None) -> None:
+        """Whole updates, one after the other."""
+        b, frame = self.b, self.frame
+
+        def one(number: Value, _: object) -> tuple[()]:
+            place = self.place(frame.scalar(self.indices, [number]))
+            at = b.cast(place, type=index)
+
+            def tile(span: Span) -> tuple[()]:
+                type = vector(span.size, self.element) if self.after > 1 else self.element
+                new = b.load(self.updates, [row.start, number, span.start], type=type, masked=span.masked)
+                if self.combine != "set":
+                    old = b.load(self.result, [row.start, at, span.start], type=type, masked=span.masked)
+                    new = getattr(b, _COMBINE[self.combine])(old, new)
+                b.store(new, self.result, [row.start, at, span.start], masked=span.masked)
+                return ()
+
+            def change() -> None:
+                if span is None:
+                    frame.tiles(self.after, frame.width, (), lambda s, _: tile(s))
+                else:
+                    tile(span)
+
+            b.branch(self.owned(place), change)
+            return ()
+
+        b.loop(start, stop, 1, (), one)
+
+    # -- indices -----------------------------------------------------------------------------------------
+
+    def place(self, index: Value) -> Value:
+        """Indices that count from the end as positions; what is out of range stays so."""
+        b = self.b
+        place = _wide(self.frame, index)
+        behind = b.add(place, b.number(self.size, place.type))
+        return b.select(b.less(place, b.number(0, place.type)), behind, place)
+
+    def owned(self, place: Value) -> Value:
+        """Which positions are the owner's."""
+        b = self.b
+        first, stop = (self.wide(v, shape_of(place.type)) for v in (self.first, self.stop))
+        return b.bitwise_and(b.greater_equal(place, first), b.less(place, stop))
+
+    def wide(self, value: Value, size: int | Sequence[int]) -> Value:
+        """A number for each position of a tile, or for a scalar."""
+        shape = (size,) if isinstance(size, int) else tuple(size)
+        return self.b.broadcast(value, type=VectorType(shape, i64), dimensions=()) if shape else value
+
+    def positions(self, start: Value, size: int) -> Value:
+        return self.b.add(
+            self.b.iota(type=VectorType((size,), i64), dimension=0),
+            self.wide(self.b.cast(start, type=i64), size),
+        )

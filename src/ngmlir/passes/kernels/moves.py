@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
+from itertools import accumulate
 from math import prod
 
 from ...ir.attributes import numeric_literal
@@ -13,7 +14,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
 from ...ops.fields import get_i64, get_i64s
 from ...support.target import Target
-from .frame import Span
+from .frame import Span, power_of_two, tile_width
 from .single import Single, SingleFrame
 
 
@@ -213,9 +214,11 @@ def concatenate_kernel(op: Op, target: Target) -> Single:
     before, after = prod(shape[:axis]), prod(shape[axis + 1 :])
     widths = [shape_of(o.type)[axis] * after for o in op.operands]
     whole = (before, sum(widths))
-    frame = SingleFrame(
-        op, target, whole, [(before, w) for w in widths], [whole], parallel=target.execution == "vector"
-    )
+    space = whole
+    if target.multiprocessors:
+        most = tile_width(target, item_bytes(element_type(op.results[0].type)), 4)
+        space = (sum(_blocks(before, width, most) for width in widths), 1)
+    frame = SingleFrame(op, target, space, [(before, w) for w in widths], [whole])
     if frame.masks:
         _one_after_the_other(frame, before, widths)
     else:
@@ -248,28 +251,42 @@ def _side_by_side(frame: SingleFrame, row: Span, widths: Sequence[int]) -> None:
 
 
 def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int]) -> None:
-    """A block of threads copies the operands one by one."""
+    """Each block of threads copies a tile of some rows of one operand."""
     b = frame.b
     element = element_type(frame.results[0].type)
-    at = 0
-    for source, width in zip(frame.sources, widths, strict=True):
+    programs = [0, *accumulate(_blocks(before, width, frame.width) for width in widths)]
 
-        def row(spans: list[Span], source: Value = source, width: int = width, at: int = at) -> None:
-            window = MemRefType((width,), element, (1,), DYNAMIC)
+    def copy(source: Value, width: int, at: int, number: Value) -> None:
+        rows, columns = _tile_of(width, frame.width)
+        row, column = frame.apart(number, (-(-before // rows), -(-width // columns)))
+        starts = [b.multiply(row.start, b.index(rows)), b.multiply(column.start, b.index(columns))]
+        masked = width % columns != 0 or before % rows != 0
+        tile = b.load(source, starts, type=VectorType((rows, columns), element), masked=masked)
+        # A tile may reach beyond this operand's rows, into what another one writes.
+        window = MemRefType((before, width), element, (sum(widths), 1), DYNAMIC)
+        part = b.subview(frame.results[0], [b.index(0), b.index(at)], type=window)
+        b.store(tile, part, starts, masked=masked)
 
-            def move(span: Span, _: object) -> tuple[()]:
-                type = VectorType((span.size,), element)
-                tile = b.load(source, [spans[0].start, span.start], type=type, masked=span.masked)
-                if span.masked:
-                    # The tile reaches beyond this operand's row, into what another one writes.
-                    part = b.subview(frame.results[0], [spans[0].start, b.index(at)], type=window)
-                    b.store(tile, part, [span.start], masked=True)
-                else:
-                    b.store(tile, frame.results[0], [spans[0].start, b.add(span.start, b.index(at))])
-                return ()
+    def choose(operands: Sequence[int]) -> None:
+        number, *others = operands
+        first = b.subtract(frame.programs[0], b.index(programs[number]))
+        here = partial(copy, frame.sources[number], widths[number], sum(widths[:number]), first)
+        if others:
+            after = b.less(frame.programs[0], b.index(programs[number + 1]))
+            b.branch(after, here, lambda: choose(others))
+        else:
+            here()
 
-            frame.tiles(width, frame.width, (), move)
+    choose([i for i, width in enumerate(widths) if width])
 
-        if width:
-            frame.nest((before,), row)
-        at += width
+
+def _tile_of(width: int, most: int) -> tuple[int, int]:
+    """Rows and columns of the tile that a block of threads copies of an operand whose rows have `width` elements."""
+    columns = min(most, power_of_two(width))
+    return most // columns, columns
+
+
+def _blocks(before: int, width: int, most: int) -> int:
+    """How many such tiles there are."""
+    rows, columns = _tile_of(width, most)
+    return -(-before // rows) * -(-width // columns)
