@@ -14,7 +14,8 @@ from ngmlir.ir.verifier import check
 from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
-from ngmlir.passes.split_reductions import divisor, split_reductions
+from ngmlir.passes.split_reductions import split_reductions
+from ngmlir.passes.splitting.room import divisor
 from ngmlir.runtime.buffers import DTYPES
 from ngmlir.support.target import Target
 
@@ -126,6 +127,36 @@ def test_every_product_keeps_its_value(
         )
         arrays = [RANDOM.integers(-2, 3, shape).astype(DTYPES[kind]) for shape in (lhs, rhs)]
         assert_kept(of, arrays, target)
+
+
+@pytest.mark.parametrize("shape", [(64,), (3, 48), (48, 5), (2, 40, 3), (61,), (1, 32, 1)])
+@pytest.mark.parametrize(
+    "options", ["", " {reverse = true}", " {exclusive = true}", " {exclusive = true, reverse = true}"]
+)
+def test_what_runs_along_keeps_its_values(options: str, shape: tuple[int, ...]) -> None:
+    axis = shape.index(max(shape))
+    for name, kind in (
+        ("sum", "f32"),
+        ("sum", "i8"),
+        ("product", "i32"),
+        ("max", "f32"),
+        ("min", "f16"),
+        ("sum", "f16"),
+    ):
+        type = tensor(shape, kind)
+        of = from_text(
+            f"func.func @main(%x: {type}) -> {type} {{\n"
+            f"  %0 = ng.cumulative_{name} %x axis {axis}{options} : {type}\n  return %0 : {type}\n}}"
+        )
+        x = numbers(shape, kind)
+        if name == "sum" and kind != "i8":
+            x = np.where(np.isfinite(x.astype(float)), x, -0.0).astype(x.dtype)
+            x.reshape(-1)[:3] = -0.0
+        made = assert_kept(of, [x], GPU)
+        (ours,), (theirs,) = run(made, x), run(of, x)
+        if kind.startswith("f"):
+            np.testing.assert_array_equal(np.signbit(ours), np.signbit(theirs))
+        assert split_reductions(of, CPU, elements=1) is of
 
 
 def test_parts_divide() -> None:

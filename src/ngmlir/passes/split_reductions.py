@@ -4,36 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
+from ..ir.attributes import numeric_literal
 from ..ir.core import Module, Op, Value
 from ..ir.literals import item_bytes
 from ..ir.types import FloatType, TensorType, Type, element_type, f32, shape_of, with_element
 from ..ops.builder import Builder
-from ..ops.fields import get_i64s
+from ..ops.fields import get_bool, get_i64, get_i64s
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
 from .kernels.product import Product, product_of
+from .kernels.running import COMBINE
 from .kernels.single import merged
-
-#: Programs that keep a CPU busy, however many cores it has: results must not depend on that.
-PROGRAMS = 64
-#: Elements that are worth a program of their own, on a CPU and on a GPU.
-ELEMENTS, BLOCK_ELEMENTS = 1 << 16, 1 << 12
-#: Multiplications of a product that are.
-MULTIPLICATIONS, BLOCK_MULTIPLICATIONS = 1 << 21, 1 << 18
-#: So many parts' work may be left to one program: more kernels cost time too.
-PATIENCE = 8
-#: Elements from which narrow columns are laid side by side.
-FOLD_ELEMENTS = 1 << 12
-#: Bytes of each row that one program of a CPU reads at once.
-STRIPE_BYTES = 4096
-#: Rows and columns of a product that one program computes at least.
-TILE = 64
-#: The depth that is worth adding up the results of a part, on a CPU and on a GPU.
-DEPTH, BLOCK_DEPTH = 512, 128
+from .splitting.room import TILE, Room, divisor
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -66,60 +51,6 @@ def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Mo
     )
 
 
-@dataclass(frozen=True)
-class _Room:
-    """What a machine has room for."""
-
-    programs: int  # that keep all of it busy
-    elements: int  # that are worth a program
-    multiplications: int  # the same of a product
-    depth: int  # of a part of a product, at least
-    stripe: int  # columns that one program reduces side by side
-    width: int  # columns that fill its registers or threads, in whole `unit`s
-    unit: int
-    squares: bool  # whether products are made of square tiles, of which one row or column leaves most empty
-
-    @staticmethod
-    def of(target: Target, item: int, elements: int) -> _Room:
-        if target.multiprocessors:
-            threads = target.threads
-            return _Room(
-                2 * target.multiprocessors, elements or BLOCK_ELEMENTS, BLOCK_MULTIPLICATIONS, BLOCK_DEPTH,
-                threads, threads, threads, True,
-            )  # fmt: skip
-        lanes = target.lanes(item)
-        return _Room(
-            PROGRAMS, elements or ELEMENTS, MULTIPLICATIONS, DEPTH,
-            STRIPE_BYTES // item, 4 * lanes, lanes, False,
-        )  # fmt: skip
-
-    def parts(self, size: int, work: int, programs: int) -> int:
-        """Into how many parts a loop of `size` steps is cut, where `programs` share `work` elements as it is."""
-        if work // programs < PATIENCE * self.elements or 2 * programs > self.programs:
-            return 1
-        wanted = min(-(-self.programs // programs), work // programs // self.elements)
-        return divisor(size, wanted, min(4 * wanted, size // 2))
-
-    def fold(self, size: int, columns: int) -> int:
-        """How many rows of narrow columns lie side by side: a divisor of `size` with which they leave the least empty."""
-        if columns >= self.width or size * columns < min(FOLD_ELEMENTS, self.elements):
-            return 1
-
-        def filled(rows: int) -> float:
-            units = -(-rows * columns // self.unit)
-            return rows * columns / (units * self.unit)
-
-        rows = range(-(-self.width // columns), 8 * self.width // columns + 1)
-        return max((r for r in rows if size % r == 0 and r < size), key=filled, default=1)
-
-
-def divisor(size: int, wanted: int, most: int) -> int:
-    """The least divisor of `size` from `wanted` to `most`; if there is none, the greatest below."""
-    above = (d for d in range(wanted, most + 1) if size % d == 0)
-    below = (d for d in range(min(wanted, most), 1, -1) if size % d == 0)
-    return next(above, None) or next(below, 1)
-
-
 class _Splitting:
     def __init__(self, function: Op, target: Target, elements: int):
         self.target, self.elements = target, elements
@@ -127,8 +58,8 @@ class _Splitting:
         #: For each reduction, in the order in which the sweep meets them, whether it stays in one piece.
         self.whole = iter([op in together for op in function.walk() if "reduction" in op.traits])
 
-    def room(self, value: Value) -> _Room:
-        return _Room.of(self.target, item_bytes(element_type(value.type)), self.elements)
+    def room(self, value: Value) -> Room:
+        return Room.of(self.target, item_bytes(element_type(value.type)), self.elements)
 
     def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
         if "reduction" in op.traits and next(self.whole):
@@ -139,6 +70,8 @@ class _Splitting:
             return self.position(op, b)
         if op.name == "ng.dot":
             return self.dot(op, b)
+        if "cumulative" in op.traits:
+            return self.cumulative(op, b)
         if "reduction" not in op.traits:
             return None
         name = op.name.removeprefix("ng.")
@@ -260,6 +193,34 @@ class _Splitting:
         start = b.multiply(part, b.number(length, part.type))
         return [view(b, b.add(start, view(b, within, shape_of(part.type))), shape_of(op.results[0].type))]
 
+    # -- cumulative ops ----------------------------------------------------------------------------------
+
+    def cumulative(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        """Each part by itself; then what comes before a part joins all of it. Everything is read and written once more
+        than one core would have to, so this is for machines of many."""
+        source, axis = op.operands[0], get_i64(op, "axis")
+        before, size, after = merged(shape_of(source.type), axis)
+        room = self.room(source)
+        parts = room.parts(size, before * size * after, before * -(-after // room.stripe))
+        if parts == 1 or not room.squares:
+            return None
+        name = op.name.rpartition("_")[2]
+        reverse, exclusive = get_bool(op, "reverse"), get_bool(op, "exclusive")
+        outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
+        place = len(outer)
+        cut = view(b, widened(b, name, source), (*outer, parts, size // parts, *inner))
+        along = getattr(b, f"cumulative_{name}")
+        within = along(cut, axis=place + 1, reverse=reverse, exclusive=exclusive)
+        totals = getattr(b, name)(cut, axes=[place + 1])
+        if name == "sum" and isinstance(element_type(cut.type), FloatType):
+            # What is exclusive begins with 0.0, which would make 0.0 of -0.0.
+            earlier = _moved_on(b, along(totals, axis=place, reverse=reverse), place, reverse)
+        else:
+            earlier = along(totals, axis=place, reverse=reverse, exclusive=True)
+        kept = [d for d in range(len(shape_of(cut.type))) if d != place + 1]
+        joined = getattr(b, COMBINE[name])(b.broadcast(earlier, type=cut.type, dimensions=kept), within)
+        return [view(b, narrowed(b, joined, element_type(source.type)), shape_of(source.type))]
+
 
 def _read_again(function: Op) -> set[Op]:
     """The reductions whose results go back to as many elements as they come from, as in a softmax. One core does these
@@ -324,6 +285,18 @@ def narrowed(b: Builder, value: Value, element: Type) -> Value:
     if element_type(value.type) is element:
         return value
     return b.cast(value, type=with_element(value.type, element))
+
+
+def _moved_on(b: Builder, value: Value, axis: int, reverse: bool) -> Value:
+    """The value one place further along an axis (`reverse`: back), with -0.0 in the place that becomes free."""
+    shape = list(shape_of(value.type))
+    ends = [shape[axis] if d == axis else size for d, size in enumerate(shape)]
+    starts, low = [0] * len(shape), [0] * len(shape)
+    high = [0] * len(shape)
+    starts[axis], ends[axis] = (1, shape[axis]) if reverse else (0, shape[axis] - 1)
+    low[axis], high[axis] = (0, 1) if reverse else (1, 0)
+    part = b.slice(value, starts=starts, limits=ends, steps=[1] * len(shape))
+    return b.pad(part, low=low, high=high, value=numeric_literal(-0.0, element_type(value.type)))
 
 
 def _in_parts(b: Builder, side: Value, parts: int, depth_first: bool) -> Value:

@@ -24,7 +24,8 @@ from .frame import Span, power_of_two
 from .reduction import extreme
 from .single import Single, SingleFrame, merged, vector
 
-_COMBINE = {"sum": "add", "product": "multiply", "max": "maximum", "min": "minimum"}
+#: What joins two results, by the last word of the op.
+COMBINE = {"sum": "add", "product": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def _start(kind: str, element: Type) -> Attribute:
@@ -63,7 +64,7 @@ class _Running:
         return self.b.number(0, type) if self.kind == "sum" else self.start(type)
 
     def combine(self, x: Value, y: Value) -> Value:
-        return getattr(self.b, _COMBINE[self.kind])(x, y)
+        return getattr(self.b, COMBINE[self.kind])(x, y)
 
     def widen(self, value: Value) -> Value:
         return (

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much work keeps a machine busy, and into how many parts a loop is cut for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...support.target import Target
+
+#: Programs that keep a CPU busy, however many cores it has: results must not depend on that.
+PROGRAMS = 64
+#: Elements that are worth a program of their own, on a CPU and on a GPU.
+ELEMENTS, BLOCK_ELEMENTS = 1 << 16, 1 << 12
+#: Multiplications of a product that are.
+MULTIPLICATIONS, BLOCK_MULTIPLICATIONS = 1 << 21, 1 << 18
+#: So many parts' work may be left to one program: more kernels cost time too.
+PATIENCE = 8
+#: Elements from which narrow columns are laid side by side.
+FOLD_ELEMENTS = 1 << 12
+#: Bytes of each row that one program of a CPU reads at once.
+STRIPE_BYTES = 4096
+#: Rows and columns of a product that one program computes at least.
+TILE = 64
+#: The depth that is worth adding up the results of a part, on a CPU and on a GPU.
+DEPTH, BLOCK_DEPTH = 512, 128
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a machine has room for."""
+
+    programs: int  # that keep all of it busy
+    elements: int  # that are worth a program
+    multiplications: int  # the same of a product
+    depth: int  # of a part of a product, at least
+    stripe: int  # columns that one program reduces side by side
+    width: int  # columns that fill its registers or threads, in whole `unit`s
+    unit: int
+    squares: bool  # whether products are made of square tiles, of which one row or column leaves most empty
+
+    @staticmethod
+    def of(target: Target, item: int, elements: int) -> Room:
+        if target.multiprocessors:
+            threads = target.threads
+            return Room(
+                2 * target.multiprocessors, elements or BLOCK_ELEMENTS, BLOCK_MULTIPLICATIONS, BLOCK_DEPTH,
+                threads, threads, threads, True,
+            )  # fmt: skip
+        lanes = target.lanes(item)
+        return Room(
+            PROGRAMS, elements or ELEMENTS, MULTIPLICATIONS, DEPTH,
+            STRIPE_BYTES // item, 4 * lanes, lanes, False,
+        )  # fmt: skip
+
+    def parts(self, size: int, work: int, programs: int) -> int:
+        """Into how many parts a loop of `size` steps is cut, where `programs` share `work` elements as it is."""
+        if work // programs < PATIENCE * self.elements or 2 * programs > self.programs:
+            return 1
+        wanted = min(-(-self.programs // programs), work // programs // self.elements)
+        return divisor(size, wanted, min(4 * wanted, size // 2))
+
+    def fold(self, size: int, columns: int) -> int:
+        """How many rows of narrow columns lie side by side: a divisor of `size` with which they leave the least empty."""
+        if columns >= self.width or size * columns < min(FOLD_ELEMENTS, self.elements):
+            return 1
+
+        def filled(rows: int) -> float:
+            units = -(-rows * columns // self.unit)
+            return rows * columns / (units * self.unit)
+
+        rows = range(-(-self.width // columns), 8 * self.width // columns + 1)
+        return max((r for r in rows if size % r == 0 and r < size), key=filled, default=1)
+
+
+def divisor(size: int, wanted: int, most: int) -> int:
+    """The least divisor of `size` from `wanted` to `most`; if there is none, the greatest below."""
+    above = (d for d in range(wanted, most + 1) if size % d == 0)
+    below = (d for d in range(min(wanted, most), 1, -1) if size % d == 0)
+    return next(above, None) or next(below, 1)
