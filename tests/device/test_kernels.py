@@ -47,6 +47,18 @@ ng.sum %a axes [1] | tensor<3x33x10xf16> | tensor<3x10xf16>
 ng.max %a axes [0, 2] | tensor<3x33x10xi64> | tensor<33xi64>
 ng.any %a axes [1] | tensor<3x33xi1> | tensor<3xi1>
 ng.sum %a axes [0] | tensor<1000000xf32> | tensor<f32>
+ng.sum %a axes [0] | tensor<60000x10xf32> | tensor<10xf32>
+ng.max %a axes [1] | tensor<2x300000xf16> | tensor<2xf16>
+ng.argmax %a axes [0] | tensor<600000xf32> | tensor<i32>
+ng.argmin %a axes [0] | tensor<200000x3xi8> | tensor<3xi64>
+ng.cumulative_sum %a axis 0 {reverse = true} | tensor<50000xi32> | tensor<50000xi32>
+ng.cumulative_max %a axis 1 {exclusive = true} | tensor<2x50000xf32> | tensor<2x50000xf32>
+ng.dot %a, %b contract [0] x [0] | tensor<600000xf32> , tensor<600000xf32> | tensor<f32>
+ng.dot %a, %b contract [0] x [0] | tensor<32768x24xf32> , tensor<32768x20xf32> | tensor<24x20xf32>
+ng.dot %a, %b contract [1] x [0] | tensor<20x4096xf32> , tensor<4096x24xf32> | tensor<20x24xf32>
+ng.dot %a, %b contract [1] x [0] | tensor<20x4096xbf16> , tensor<4096xbf16> | tensor<20xbf16>
+ng.broadcast %a dims [1] | tensor<10xf32> | tensor<6001x10xf32>
+ng.scatter %a[%b], %c axis 1 {combine = "add"} | tensor<2x3000x70xf32> , tensor<40xi32> , tensor<2x40x70xf32> | tensor<2x3000x70xf32>
 ng.exp %a | tensor<1000003xf32> | tensor<1000003xf32>
 ng.tanh %a | tensor<77xf64> | tensor<77xf64>
 ng.erf %a | tensor<77xf16> | tensor<77xf16>

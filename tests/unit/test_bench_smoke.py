@@ -52,6 +52,24 @@ def test_compile_prints_stages() -> None:
     assert "per kernel" in run(str(BENCH / "compile.py"), "--only=demo", "--rounds=1")
 
 
+def test_no_gpu_kernel_of_the_op_suite_starves() -> None:
+    """Each has two blocks for each multiprocessor, or little to do in each block."""
+    out = run(str(BENCH / "grids.py"), "--starving")
+    assert "\n0 of " in out, out
+
+
+def test_grids_shows_useful_threads(tmp_path: Path) -> None:
+    file = tmp_path / "bias.ngir"
+    file.write_text(
+        "func.func @main(%x: tensor<65536x10xf32>, %b: tensor<10xf32>) -> tensor<65536x10xf32> {\n"
+        "  %0 = ng.broadcast %b dims [1] : (tensor<10xf32>) -> tensor<65536x10xf32>\n"
+        "  %1 = ng.add %x, %0 : tensor<65536x10xf32>\n  return %1 : tensor<65536x10xf32>\n}"
+    )
+    header, line, _ = run(str(BENCH / "grids.py"), str(file)).splitlines()[1:]
+    found = dict(zip(header.split(), line.split(), strict=True))
+    assert int(found["useful"]) == int(found["threads"]) == 128 and int(found["blocks"]) == 2048
+
+
 @pytest.mark.slow
 def test_every_op_gives_what_numpy_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cases as such, on other sizes than those that are measured."""

@@ -129,7 +129,17 @@ class Tiles(Schedule):
     part: int = _knob(
         "steps of the outermost loop of one program, tiles of the only one (0: each tile is one)", least=0
     )
+    rows: int = _knob("steps of the loop around it that one tile spans, where each tile is a program", 1)
     threads: int = _threads()
+
+    def conflicts(self) -> Iterator[str]:
+        yield from super().conflicts()
+        if self.rows > 1 and self.part:
+            yield f"a tile spans {self.rows} rows only where each tile is a program (part = 0)"
+        if self.rows & (self.rows - 1):
+            yield f"a tile that threads share has a power of two of rows, not {self.rows}"
+        if self.tile * self.rows > _LARGEST_TILE:
+            yield f"a tile has {_LARGEST_TILE} elements at most, not {self.tile * self.rows}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,8 +134,8 @@ class _Splitting:
         moves = (not product.lhs_depth_first and rows > 1) or (not product.rhs_depth_first and columns > 1)
         narrow = product.element is not product.accumulator
         thin = min(rows, columns) < 2 * room.unit
-        if parts == 1 or ((moves or narrow or thin) and not room.squares):
-            return None
+        if parts == 1 or ((moves or narrow or thin) and not room.squares) or (narrow and wanted < 16):
+            return None  # elements of f16 and bf16 are widened before, where they cannot be multiplied as they are
         lhs = _in_parts(b, op.operands[0], parts, product.lhs_depth_first)
         rhs = _in_parts(b, op.operands[1], parts, product.rhs_depth_first)
         element = element_type(op.results[0].type)

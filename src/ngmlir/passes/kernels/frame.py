@@ -152,20 +152,28 @@ class Frame:
             number = b.floor_divide(number, b.index(size))
         return spans
 
-    def visit(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+    def visit(
+        self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None], rows: int = 1
+    ) -> None:
         """Runs `body` on every tile of a space, this program's part of it (`grid_for` says how many programs)."""
         if not sizes:
             body([])
         elif self.part == 0:
-            self._visit_tile(sizes, width, body)
+            self._visit_tile(sizes, width, rows, body)
         else:
             self._visit_part(sizes, width, body)
 
-    def _visit_tile(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+    def _visit_tile(
+        self, sizes: Sequence[int], width: int, rows: int, body: Callable[[list[Span]], None]
+    ) -> None:
         b = self.b
         width = min(width, power_of_two(sizes[-1]))
         tiles = -(-sizes[-1] // width)
-        *outer, last = self.apart(self.programs[0], [*sizes[:-1], tiles])
+        if rows == 1:
+            *outer, last = self.apart(self.programs[0], [*sizes[:-1], tiles])
+        else:
+            *outer, row, last = self.apart(self.programs[0], [*sizes[:-2], -(-sizes[-2] // rows), tiles])
+            outer.append(Span(b.multiply(row.start, b.index(rows)), rows, sizes[-2] % rows != 0))
         body([*outer, Span(b.multiply(last.start, b.index(width)), width, sizes[-1] % width != 0)])
 
     def _visit_part(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
@@ -207,13 +215,16 @@ def part_of(sizes: Sequence[int], width: int) -> int:
     return max(1, min(sizes[0], PROGRAM_TILES * width // max(1, prod(sizes[1:]))))
 
 
-def grid_for(target: Target, sizes: Sequence[int], width: int, part: int) -> tuple[int, ...]:
+def grid_for(
+    target: Target, sizes: Sequence[int], width: int, part: int, rows: int = 1
+) -> tuple[int, ...]:
     """The programs that visit a space: one for each `part` steps of the outermost loop (each so many tiles of the only
-    one), or for each tile if that is 0."""
+    one), or for each tile if that is 0: of `rows` steps of the last loop but one."""
     if not sizes:
         programs = 1
     elif part == 0:
-        programs = prod(sizes[:-1]) * -(-sizes[-1] // min(width, power_of_two(sizes[-1])))
+        programs = -(-sizes[-1] // min(width, power_of_two(sizes[-1])))
+        programs *= prod(sizes[:-1]) if rows == 1 else prod(sizes[:-2]) * -(-sizes[-2] // rows)
     else:
         programs = -(-sizes[0] // (part * width if len(sizes) == 1 else part))
     return (programs,) if programs > 1 or target.shares_tiles else ()

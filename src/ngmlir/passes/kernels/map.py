@@ -14,7 +14,8 @@ def map_kernel(fusion: Op, target: Target, schedule: Tiles, name: str) -> tuple[
     """The kernel of a `map` fusion."""
     planned = plan(fusion)
     width, part = schedule.tile, schedule.part
-    kernel = Kernel(planned, target, grid_for(target, planned.sizes, width, part), part=part)
+    rows = schedule.rows if len(planned.sizes) > 1 else 1
+    kernel = Kernel(planned, target, grid_for(target, planned.sizes, width, part, rows), part=part)
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
-    kernel.visit(planned.sizes, width, lambda spans: Tile(kernel, spans).store(outputs))
+    kernel.visit(planned.sizes, width, lambda spans: Tile(kernel, spans).store(outputs), rows)
     return kernel.finish(name, schedule.threads), planned

@@ -74,9 +74,12 @@ def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]
     sizes, item = plan.sizes, widest_item(plan)
     if target.shares_tiles:
         width = target.threads * max(1, 16 // item)  # 16 bytes of each thread
+        tile = fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1)
+        around = power_of_two(sizes[-2]) if len(sizes) > 1 else 1
         made = Tiles(
-            tile=fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1),
+            tile=tile,
             part=fixed(given, "part", 0),
+            rows=fixed(given, "rows", max(1, min(width // tile, around))),
             threads=fixed(given, "threads", target.threads),
         )
         yield Candidate(made, prod(sizes) / target.threads, prod(sizes) / target.threads)

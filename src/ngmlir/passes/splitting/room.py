@@ -11,8 +11,8 @@ from ...support.target import Target
 PROGRAMS = 64
 #: Elements that are worth a program of their own, on a CPU and on a GPU.
 ELEMENTS, BLOCK_ELEMENTS = 1 << 16, 1 << 12
-#: Multiplications of a product that are.
-MULTIPLICATIONS, BLOCK_MULTIPLICATIONS = 1 << 21, 1 << 18
+#: Multiplications of a product that are on a CPU. A GPU's blocks multiply whole tiles, and only their depth counts.
+MULTIPLICATIONS = 1 << 21
 #: So many parts' work may be left to one program: more kernels cost time too.
 PATIENCE = 8
 #: Elements from which narrow columns are laid side by side.
@@ -43,7 +43,7 @@ class Room:
         if target.multiprocessors:
             threads = target.threads
             return Room(
-                2 * target.multiprocessors, elements or BLOCK_ELEMENTS, BLOCK_MULTIPLICATIONS, BLOCK_DEPTH,
+                2 * target.multiprocessors, elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,
                 threads, threads, threads, True,
             )  # fmt: skip
         lanes = target.lanes(item)
