@@ -36,7 +36,7 @@ class _Search:
     def build(self) -> Single:
         shape = (self.before, self.size, self.after)
         space = (self.before, self.after)
-        if self.target.execution == "vector":
+        if not self.target.shares_tiles:
             space = (self.before, self.size * self.after)  # what one step of the outermost loop costs
         frame = SingleFrame(self.op, self.target, space, [shape], [(self.before, self.after)])
         self.frame, self.b = frame, frame.b

@@ -215,9 +215,7 @@ def part_of(sizes: Sequence[int], width: int) -> int:
     return max(1, min(sizes[0], PROGRAM_TILES * width // max(1, prod(sizes[1:]))))
 
 
-def grid_for(
-    target: Target, sizes: Sequence[int], width: int, part: int, rows: int = 1
-) -> tuple[int, ...]:
+def grid_for(target: Target, sizes: Sequence[int], width: int, part: int, rows: int = 1) -> tuple[int, ...]:
     """The programs that visit a space: one for each `part` steps of the outermost loop (each so many tiles of the only
     one), or for each tile if that is 0: of `rows` steps of the last loop but one."""
     if not sizes:

@@ -10,8 +10,8 @@ from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, IntegerType, MemRefType, VectorType, element_type, i64, index, shape_of
 from ...ops.fields import get_i64, get_str
 from ...support.target import Target
-from .frame import Span, power_of_two, tile_width
-from .single import Single, SingleFrame, merged, vector
+from .frame import Span, power_of_two
+from .single import Single, SingleFrame, merged, tile_width, vector
 
 
 def _axis(op: Op) -> int:
@@ -140,17 +140,18 @@ class _Scatter:
         self.before, self.size, self.after = merged(shape_of(op.operands[0].type), _axis(op))
         _, self.count, _ = merged(indices, 0, len(indices))
         self.element = element_type(op.results[0].type)
-        self.width = tile_width(target, item_bytes(self.element), 4)
+        self.width = tile_width(target, item_bytes(self.element))
         self.rows = -(-self.size // self._owners(target))
-        if target.multiprocessors and self.after == 1:
+        if target.shares_tiles and self.after == 1:
             # Whole tiles of single elements: what is copied reaches into no other owner's.
             self.tile = min(target.threads, power_of_two(self.rows))
             self.rows = -(-self.rows // self.tile) * self.tile
         self.owners = -(-self.size // self.rows)
         shape = (self.before, self.size, self.after)
         share = (self.rows + self.count) * self.after
-        vector = target.execution == "vector"
-        space = (self.owners * self.before, share) if vector else (self.owners, self.before, self.after)
+        space = (self.owners * self.before, share)
+        if target.shares_tiles:
+            space = (self.owners, self.before, self.after)
         operands = [shape, (self.count,), (self.before, self.count, self.after)]
         self.frame = SingleFrame(op, target, space, operands, [shape], width=self.width)
         self.b = self.frame.b

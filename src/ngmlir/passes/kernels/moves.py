@@ -14,8 +14,8 @@ from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
 from ...ops.fields import get_i64, get_i64s
 from ...support.target import Target
-from .frame import Span, power_of_two, tile_width
-from .single import Single, SingleFrame
+from .frame import Span, power_of_two
+from .single import Single, SingleFrame, tile_width
 
 
 def transpose_kernel(op: Op, target: Target) -> Single:
@@ -215,8 +215,8 @@ def concatenate_kernel(op: Op, target: Target) -> Single:
     widths = [shape_of(o.type)[axis] * after for o in op.operands]
     whole = (before, sum(widths))
     space = whole
-    if target.multiprocessors:
-        most = tile_width(target, item_bytes(element_type(op.results[0].type)), 4)
+    if target.shares_tiles:
+        most = tile_width(target, item_bytes(element_type(op.results[0].type)))
         space = (sum(_blocks(before, width, most) for width in widths), 1)
     frame = SingleFrame(op, target, space, [(before, w) for w in widths], [whole])
     if frame.masks:

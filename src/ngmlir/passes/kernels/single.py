@@ -46,9 +46,7 @@ class SingleFrame(Frame):
         self.result_shapes = tuple(tuple(s) for s in result_shapes or [shape_of(r.type) for r in op.results])
         self.sizes = tuple(sizes)
         item = max(item_bytes(element_type(v.type)) for v in (*op.operands, *op.results))
-        self.width = width or (
-            target.threads * max(1, 16 // item) if target.shares_tiles else 4 * target.lanes(item)
-        )
+        self.width = width or tile_width(target, item)
         part = 0 if target.shares_tiles else part_of(self.sizes, self.width)
         grid = grid_for(target, self.sizes if parallel else (), self.width, part)
         inputs = [
@@ -79,6 +77,11 @@ class SingleFrame(Frame):
     def scalar(self, buffer: Value, indices: Sequence[Value]) -> Value:
         """One element of a buffer."""
         return self.b.load(buffer, indices, type=element_type(buffer.type))
+
+
+def tile_width(target: Target, item: int) -> int:
+    """Elements of `item` bytes in one tile: 16 bytes of each thread, or a few registers."""
+    return target.threads * max(1, 16 // item) if target.shares_tiles else 4 * target.lanes(item)
 
 
 def merged(shape: Sequence[int], first: int, count: int = 1) -> tuple[int, int, int]:
