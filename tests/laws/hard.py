@@ -30,6 +30,74 @@ HARD = {
         %9 = ng.reshape %8 : (tensor<3x4xf32>) -> tensor<12xf32>
         %r = ng.add %9, %2 : tensor<12xf32>
         return %r : tensor<12xf32> }""",
+    "neighbours, the far end and every other one, and the whole beside them": """(%x: tensor<10xf32>, %y: tensor<5xf32>) -> (tensor<8xf32>, tensor<10xf32>, tensor<5xf32>) {
+        %e = ng.square %x : tensor<10xf32>
+        %a = ng.slice %e from [0] to [8] step [1] : (tensor<10xf32>) -> tensor<8xf32>
+        %b = ng.slice %e from [2] to [10] step [1] : (tensor<10xf32>) -> tensor<8xf32>
+        %m = ng.maximum %a, %b : tensor<8xf32>
+        %r = ng.slice %x from [9] to [-1] step [-1] : tensor<10xf32>
+        %s = ng.subtract %x, %r : tensor<10xf32>
+        %o = ng.slice %e from [1] to [10] step [2] : (tensor<10xf32>) -> tensor<5xf32>
+        %t = ng.add %o, %y : tensor<5xf32>
+        return %m, %s, %t : tensor<8xf32>, tensor<10xf32>, tensor<5xf32> }""",
+    "a border under sums, a product and its own slice": """(%x: tensor<4x6xf32>, %v: tensor<7x3xf32>, %w: tensor<3x9xf32>) -> (tensor<7x9xf32>, tensor<7xf32>, tensor<9xf32>, tensor<7x7xf32>) {
+        %p = ng.pad %x low [2, 1] high [1, 2] {value = -0.0 : f32} : (tensor<4x6xf32>) -> tensor<7x9xf32>
+        %d = ng.dot %v, %w contract [1] x [0] : (tensor<7x3xf32>, tensor<3x9xf32>) -> tensor<7x9xf32>
+        %a = ng.add %d, %p : tensor<7x9xf32>
+        %r = ng.sum %p axes [1] : (tensor<7x9xf32>) -> tensor<7xf32>
+        %c = ng.max %p axes [0] : (tensor<7x9xf32>) -> tensor<9xf32>
+        %s = ng.slice %p from [0, 1] to [7, 8] step [1, 1] : (tensor<7x9xf32>) -> tensor<7x7xf32>
+        %n = ng.negative %s : tensor<7x7xf32>
+        return %a, %r, %c, %n : tensor<7x9xf32>, tensor<7xf32>, tensor<9xf32>, tensor<7x7xf32> }""",
+    "borders of narrow elements, in long rows and short ones": """(%x: tensor<3x300xi8>, %y: tensor<5x302xi8>, %z: tensor<6x5xi8>) -> (tensor<5x302xi8>, tensor<5xi8>, tensor<6x7xi8>, tensor<302xi8>) {
+        %p = ng.pad %x low [1, 1] high [1, 1] {value = 7 : i8} : (tensor<3x300xi8>) -> tensor<5x302xi8>
+        %a = ng.add %p, %y : tensor<5x302xi8>
+        %m = ng.max %p axes [1] : (tensor<5x302xi8>) -> tensor<5xi8>
+        %r = ng.slice %p from [4, 301] to [-1, -1] step [-1, -1] : tensor<5x302xi8>
+        %s = ng.bitwise_xor %a, %r : tensor<5x302xi8>
+        %q = ng.pad %z low [0, 1] high [0, 1] : (tensor<6x5xi8>) -> tensor<6x7xi8>
+        %n = ng.negative %q : tensor<6x7xi8>
+        %c = ng.min %s axes [0] : (tensor<5x302xi8>) -> tensor<302xi8>
+        return %s, %m, %n, %c : tensor<5x302xi8>, tensor<5xi8>, tensor<6x7xi8>, tensor<302xi8> }""",
+    "a border along one dimension, and what is seen in two shapes and moved in one": """(%x: tensor<6x5xf32>, %y: tensor<24xf32>, %z: tensor<4x6xf32>) -> (tensor<6x7xf32>, tensor<24xf32>, tensor<4xf32>, tensor<2x3xf32>) {
+        %p = ng.pad %x low [0, 1] high [0, 1] : (tensor<6x5xf32>) -> tensor<6x7xf32>
+        %a = ng.exp %p : tensor<6x7xf32>
+        %v = ng.reshape %y : (tensor<24xf32>) -> tensor<4x6xf32>
+        %s = ng.slice %v from [3, 0] to [-1, 6] step [-1, 1] : tensor<4x6xf32>
+        %b = ng.add %s, %v : tensor<4x6xf32>
+        %c = ng.reshape %b : (tensor<4x6xf32>) -> tensor<24xf32>
+        %t = ng.slice %z from [0, 0] to [4, 5] step [1, 1] : (tensor<4x6xf32>) -> tensor<4x5xf32>
+        %u = ng.reshape %t : (tensor<4x5xf32>) -> tensor<2x10xf32>
+        %w = ng.slice %u from [0, 3] to [2, 6] step [1, 1] : (tensor<2x10xf32>) -> tensor<2x3xf32>
+        %d = ng.negative %w : tensor<2x3xf32>
+        %f = ng.exp %t : tensor<4x5xf32>
+        %g = ng.sum %f axes [1] : (tensor<4x5xf32>) -> tensor<4xf32>
+        return %a, %c, %g, %d : tensor<6x7xf32>, tensor<24xf32>, tensor<4xf32>, tensor<2x3xf32> }""",
+    "moves of moves": """(%x: tensor<4x6xf32>, %y: tensor<6x4xf32>, %z: tensor<3x8xf32>) -> (tensor<2x6xf32>, tensor<4x8xf32>, tensor<3x8xf32>, tensor<12xf32>) {
+        %s = ng.slice %x from [1, 0] to [3, 6] step [1, 1] : (tensor<4x6xf32>) -> tensor<2x6xf32>
+        %p = ng.pad %s low [1, 1] high [1, 1] : (tensor<2x6xf32>) -> tensor<4x8xf32>
+        %a = ng.exp %p : tensor<4x8xf32>
+        %b = ng.negative %s : tensor<2x6xf32>
+        %h = ng.reshape %x : (tensor<4x6xf32>) -> tensor<4x2x3xf32>
+        %t = ng.transpose %h perm [1, 0, 2] : (tensor<4x2x3xf32>) -> tensor<2x4x3xf32>
+        %u = ng.reshape %t : (tensor<2x4x3xf32>) -> tensor<3x8xf32>
+        %c = ng.add %u, %z : tensor<3x8xf32>
+        %v = ng.slice %t from [1, 0, 0] to [2, 4, 3] step [1, 1, 1] : (tensor<2x4x3xf32>) -> tensor<1x4x3xf32>
+        %w = ng.reshape %v : (tensor<1x4x3xf32>) -> tensor<12xf32>
+        %d = ng.square %w : tensor<12xf32>
+        return %b, %a, %c, %d : tensor<2x6xf32>, tensor<4x8xf32>, tensor<3x8xf32>, tensor<12xf32> }""",
+    "a slice of rows and of what is repeated, beside a product": """(%a: tensor<6x5xf32>, %w: tensor<5x4xf32>, %c: tensor<9x4xf32>, %l: tensor<30xf32>, %v: tensor<6xf32>) -> (tensor<6x4xf32>, tensor<6x4xf32>, tensor<3x4xf32>) {
+        %y = ng.dot %a, %w contract [1] x [0] : (tensor<6x5xf32>, tensor<5x4xf32>) -> tensor<6x4xf32>
+        %s = ng.slice %c from [2, 0] to [8, 4] step [1, 1] : (tensor<9x4xf32>) -> tensor<6x4xf32>
+        %e = ng.exp %s : tensor<6x4xf32>
+        %x = ng.add %y, %e : tensor<6x4xf32>
+        %k = ng.slice %l from [3] to [27] step [1] : (tensor<30xf32>) -> tensor<24xf32>
+        %m = ng.reshape %k : (tensor<24xf32>) -> tensor<6x4xf32>
+        %z = ng.multiply %x, %m : tensor<6x4xf32>
+        %b = ng.broadcast %v dims [0] : (tensor<6xf32>) -> tensor<6x4xf32>
+        %t = ng.slice %b from [3, 0] to [6, 4] step [1, 1] : (tensor<6x4xf32>) -> tensor<3x4xf32>
+        %n = ng.negative %t : tensor<3x4xf32>
+        return %x, %z, %n : tensor<6x4xf32>, tensor<6x4xf32>, tensor<3x4xf32> }""",
     "a product of one row": """(%a: tensor<1x5xf32>, %w: tensor<5x7xf32>, %b: tensor<7xf32>) -> tensor<1x7xf32> {
         %y = ng.dot %a, %w contract [1] x [0] : (tensor<1x5xf32>, tensor<5x7xf32>) -> tensor<1x7xf32>
         %c = ng.broadcast %b dims [1] : (tensor<7xf32>) -> tensor<1x7xf32>

@@ -56,7 +56,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32> }""", "func.call has no place in a memory plan"),
-    ("to-kernels", fused("%y = ng.slice %a0 from [0] to [2] step [1] : (tensor<4xf32>) -> tensor<2xf32>\nng.yield %y : tensor<2xf32>", "tensor<2xf32>", "tensor<4xf32>"),
+    ("to-kernels", fused("%x = ng.exp %a0 : tensor<4xf32>\n%y = ng.slice %x from [0] to [2] step [1] : (tensor<4xf32>) -> tensor<2xf32>\nng.yield %y : tensor<2xf32>", "tensor<2xf32>", "tensor<4xf32>"),
      "run over loops that do not fit together"),
     ("to-kernels", fused("%y = ng.reshape %a0 : (tensor<6x20xf32>) -> tensor<?xf32>\n%z = ng.reshape %y : (tensor<?xf32>) -> tensor<6x20xf32>\n"
       "%r = ng.sum %z axes [1] : (tensor<6x20xf32>) -> tensor<6xf32>\nng.yield %r : tensor<6xf32>", "tensor<6xf32>", "tensor<6x20xf32>", kind="rows"),

@@ -21,7 +21,9 @@ def fuse(module: Module, target: Target) -> Module:
     Kinds: `map` (elementwise over one space), `rows` (reductions over the innermost loop, perhaps with others,
     and what comes before and after: softmax and normalisations are one kernel), `columns` (reductions over
     outer loops only, with prologue and epilogue), `dot` (a matrix product with its epilogue). An op joins the kernel of an operand
-    when it runs over the same loops and no value would have to leave the kernel and come back.
+    when it runs over the same loops and no value would have to leave the kernel and come back. What only moves a value
+    that is in memory (slice, pad, transpose) is repeated in each kernel that reads it, which then reads through it; but
+    not what would be read against the grain, its neighbours far apart.
 
     Before:
         func.func @main(%x: tensor<8x4xf32>) -> tensor<8xf32> {
@@ -42,22 +44,22 @@ def fuse(module: Module, target: Target) -> Module:
           func.return %0 : tensor<8xf32>
         }
     """
-    return module.with_ops([_nested(op) if op.name == "func.func" else op for op in module.ops])
+    return module.with_ops([_nested(op, target) if op.name == "func.func" else op for op in module.ops])
 
 
-def _nested(op: Op) -> Op:
+def _nested(op: Op, target: Target) -> Op:
     """An op with the blocks of its regions fused."""
     if not op.regions or op.name == "ng.fusion":
         return op
-    return op.with_blocks(lambda block: _Writer(block).block())
+    return op.with_blocks(lambda block: _Writer(block, target).block())
 
 
 class _Writer:
     """Writes a block anew, with a fusion for each of its groups."""
 
-    def __init__(self, block: Block):
-        self.source = block
-        self.groups = Groups(block)
+    def __init__(self, block: Block, target: Target):
+        self.source, self.target = block, target
+        self.groups = Groups(block, target)
         self.used = _read_elsewhere(self.groups)
         self.mapping: dict[Value, Value] = {}
 
@@ -66,7 +68,7 @@ class _Writer:
         for group in _scheduled(self.groups):
             if group.kind == "alone":
                 (op,) = group.ops
-                new = _nested(_renamed(op, self.mapping))
+                new = _nested(_renamed(op, self.mapping), self.target)
                 self.mapping.update(zip(op.results, new.results, strict=True))
                 out.ops.append(new)
             else:

@@ -132,9 +132,6 @@ def _related(space: Space, op: Op, known: Mapping[Value, Atoms]) -> tuple[Atoms,
     if op.name == "ng.broadcast":
         atoms = atoms_of(result)
         return atoms, [tuple([atoms[d] for d in get_i64s(op, "dimensions")])]
-    if op.name == "ng.transpose":
-        source = atoms_of(op.operands[0])
-        return tuple([source[d] for d in get_i64s(op, "permutation")]), [source]
     if "reduction" in traits:
         source = atoms_of(op.operands[0])
         axes = get_i64s(op, "axes")

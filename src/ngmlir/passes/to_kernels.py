@@ -175,9 +175,10 @@ class _Writer:
                     made, planned = map_kernel(op, self.target, schedule, "k")
                 case _:
                     raise Bug(f"no kernel of kind '{sort}' is cut by '{schedule.by}'", op.location)
-        inputs = [(i, planned.shape(v)) for i, v in enumerate(op.block.args) if v in planned.loops]
         results = [TensorType(planned.shape(v), element_type(v.type)) for v in planned.outputs]
-        return _Recipe(self.kernel(made, _name_of(op, sort)), tuple(inputs), tuple(results), tuple(sides))
+        return _Recipe(
+            self.kernel(made, _name_of(op, sort)), tuple(planned.sources), tuple(results), tuple(sides)
+        )
 
     def single(self, op: Op) -> _Recipe:
         made = SINGLES[op.name](op, self.target)
@@ -201,7 +202,7 @@ def _named(kernel: Op, name: str) -> Op:
 def _name_of(fusion: Op, sort: str) -> str:
     """A name that says what the kernel does: its kind and its first few telling ops."""
     words = [op.name.partition(".")[2] for op in fusion.block.ops if op.name not in _SILENT]
-    return "_".join(dict.fromkeys([sort, *words][:4]))
+    return "_".join(list(dict.fromkeys([sort, *words]))[:4])
 
 
 _SILENT = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.yield", "ng.iota", "ng.dot"})

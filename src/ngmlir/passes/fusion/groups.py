@@ -9,6 +9,8 @@ from ...ir.core import Block, Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.types import TensorType, shape_of
 from ...support.diagnostics import Bug
+from ...support.target import Target
+from ..access import MOVES, Access, access_of
 from ..space import Atoms, Space, relate
 
 #: Longer kernels gain nothing and compile slowly.
@@ -21,8 +23,8 @@ class Group:
     """Ops that will be one kernel."""
 
     __slots__ = (
-        "after", "atoms", "before", "dependent", "domain", "kind", "mark", "number", "ops", "rank", "reduced",
-        "successor",
+        "after", "atoms", "before", "behind", "dependent", "domain", "kind", "mark", "number", "ops", "rank",
+        "reduced", "successor",
     )  # fmt: skip
 
     def __init__(self, number: int, kind: str):
@@ -33,6 +35,7 @@ class Group:
         self.domain: Atoms | None = None  # the loops of the whole group; its first op decides them
         self.reduced: frozenset[int] = frozenset()  # resolved atoms, of rows and columns
         self.ops: dict[Op, None] = {}
+        self.behind: set[Op] = set()  # those of `ops` that only moves read: they are on no loop
         self.atoms: dict[Value, Atoms] = {}
         self.rank = 0  # of a dot: how many loops its result has
         self.before = 0  # bit set: the groups that must have run
@@ -43,12 +46,16 @@ class Group:
 class Groups:
     """The groups of one block. `home` names the group of each op that is not repeated where it is read."""
 
-    def __init__(self, block: Block):
+    def __init__(self, block: Block, target: Target):
+        self.target = target
         self.space = Space()
         self.by_number: list[Group | None] = []  # None: taken over by another
         self.home: dict[Op, Group] = {}
         self.order = {op: i for i, op in enumerate(block.ops)}
+        self.moves: dict[Op, Access] = {}  # free moves; each dimension for itself
+        self.parts: set[Op] = set()  # those of them that only maps can read
         for op in block.ops:
+            self.look(op)
             if not self.free(op) and _fusible(op):
                 self.place(op)
             elif not self.free(op):
@@ -60,7 +67,25 @@ class Groups:
         return [group for group in self.by_number if group is not None]
 
     def free(self, op: Op) -> bool:
-        return op.name in FREE and (op.name != "ng.constant" or _splat(op))
+        return op in self.moves or (op.name in FREE and (op.name != "ng.constant" or _splat(op)))
+
+    def look(self, op: Op) -> None:
+        """Finds out whether a move is free: kernels may read what it moves from memory, nearly as it lies."""
+        if op.name not in MOVES or not all(_some(v) for v in (*op.operands, *op.results)):
+            return
+
+        def through(value: Value) -> Op | None:
+            free = self.unplaced(value)
+            return free if free is not None and (free in self.moves or free.name == "ng.reshape") else None
+
+        access = access_of(op, through)
+        if access is None or not access.in_order or self.unplaced(access.source):
+            return
+        if access.in_parts(self.target):
+            if not access.pays_in_parts(self.target):
+                return
+            self.parts.add(op)
+        self.moves[op] = access_of(op, through, whole=True) or access
 
     # -- choosing ----------------------------------------------------------------------------------------
 
@@ -76,6 +101,18 @@ class Groups:
             else:
                 out[value] = None
         return list(out)
+
+    def moved(self, op: Op) -> set[Value]:
+        """The sources of an op's operands that it reads through moves: they come from memory."""
+        out: set[Value] = set()
+        stack = list(op.operands)
+        while stack:
+            free = self.unplaced(stack.pop())
+            if free in self.moves:
+                out.update(self.sources(free.operands))
+            elif free is not None:
+                stack += free.operands
+        return out
 
     def unplaced(self, value: Value) -> Op | None:
         """The free op that makes a value, if it has no group of its own."""
@@ -127,8 +164,8 @@ class Groups:
         self.settle(op, group)
 
     def place_free(self, op: Op) -> None:
-        """A group for an op that is normally repeated by its readers; a reshape stays a view."""
-        if op.name in ("ng.reshape", "ng.constant"):
+        """A group for an op that is normally repeated by its readers; a reshape stays a view, a move a kernel."""
+        if op.name in ("ng.reshape", "ng.constant") or op in self.moves:
             self.alone(op)
         else:
             self.open_group(op)
@@ -184,6 +221,8 @@ class Groups:
             return False
         if any(feeder is not group and feeder.before & group.mark for feeder in feeders):
             return False  # a value would leave the group and come back
+        if any(self.home_of(v) is group for v in self.moved(op)):
+            return False  # all of what is moved must be there before
         if not self.add(op, group):
             return False
         self.home[op] = group
@@ -194,13 +233,14 @@ class Groups:
         """Adds an op with its free operands if the loops agree; leaves no trace if not."""
         mark = self.space.mark()
         before_domain, before_kind, before_reduced = group.domain, group.kind, group.reduced
+        before_behind = set(group.behind)
         added_ops: list[Op] = []
         added_values: list[Value] = []
         before = None if group.domain is None else self.space.resolve(group.domain)
         if self.relate(op, group, added_ops, added_values):
             # While the group's loops stay what they are, so do those of the values that it has.
             same = before is not None and self.space.resolve(group.domain or ()) == before
-            if self.allowed(op, group, added_values if same else list(group.atoms)):
+            if self.allowed(op, group, added_values if same else list(group.atoms)) and self.readable(group):
                 return True
         self.space.undo(mark)
         for value in added_values:
@@ -208,6 +248,7 @@ class Groups:
         for added in added_ops:
             del group.ops[added]
         group.domain, group.kind, group.reduced = before_domain, before_kind, before_reduced
+        group.behind = before_behind
         return False
 
     def relate(self, op: Op, group: Group, ops: list[Op], values: list[Value]) -> bool:
@@ -215,17 +256,41 @@ class Groups:
         pending = [op]
         while pending:
             current = pending.pop()
-            if current in group.ops:
+            if current in group.ops and current not in group.behind:
                 continue
-            related = relate(self.space, current, group.atoms)
+            related = self.related(current, group)
             if related is None:
                 return False
-            group.ops[current] = None
-            ops.append(current)
+            if current in group.behind:
+                group.behind.remove(current)
+            else:
+                group.ops[current] = None
+                ops.append(current)
             group.atoms.update(related)
             values += related
+            if current in self.moves:
+                self.bring(current, group, ops)
+                continue
             pending += [free for v in current.operands if (free := self.unplaced(v)) is not None]
         return True
+
+    def related(self, op: Op, group: Group) -> dict[Value, Atoms] | None:
+        """Atoms for the values of an op that have none yet."""
+        if op not in self.moves:
+            return relate(self.space, op, group.atoms)
+        (result,) = op.results
+        return {} if result in group.atoms else {result: self.space.atoms(shape_of(result.type))}
+
+    def bring(self, move: Op, group: Group, ops: list[Op]) -> None:
+        """Adds what stands between a move and the memory that it reads."""
+        stack = list(move.operands)
+        while stack:
+            free = self.unplaced(stack.pop())
+            if free is not None and free not in group.ops:
+                group.ops[free] = None
+                group.behind.add(free)
+                ops.append(free)
+                stack += free.operands
 
     def allowed(self, op: Op, group: Group, values: Iterable[Value]) -> bool:
         """Whether an op, already labelled, suits the group's kind; may turn a map into rows or columns. `values` are
@@ -261,6 +326,22 @@ class Groups:
             group.dependent.add(op.results[0])
         return good
 
+    def readable(self, group: Group, kind: str | None = None) -> bool:
+        """Whether the kernel of a group (were it of that kind) can read all that is moved for it."""
+        kind = kind or group.kind
+        if kind == "map" or not self.moves:
+            return True
+        moves = [op for op in group.ops if op in self.moves and op not in group.behind]
+        if kind != "dot":
+            return self.parts.isdisjoint(moves)
+        return self.parts.isdisjoint(moves) and all(self.by_tiles(op, group) for op in moves)
+
+    def by_tiles(self, move: Op, group: Group) -> bool:
+        """Whether tiles of several loops can be read through a move: no dimension of the buffer is more than one."""
+        access, atoms = self.moves[move], group.atoms[move.results[0]]
+        runs = [len(self.space.resolve([atoms[d] for d in run])) for run in access.runs]
+        return all(sum(runs[t] for t in place.terms) <= 1 for place in access.places)
+
     def reduces(self, op: Op, group: Group, gone: frozenset[int], after: bool) -> bool:
         """Whether a reduction over the loops `gone` suits the group, which a first one turns into rows or columns."""
         domain = self.space.resolve(group.domain or ())
@@ -279,7 +360,9 @@ class Groups:
             return False
         if len(group.ops) + len(other.ops) > MAX_OPS:
             return False
-        if self.between(group, other) or self.between(other, group) or self.multiplies(group, other):
+        if self.between(group, other) or self.between(other, group):
+            return False
+        if self.needs_whole(group, other) or self.needs_whole(other, group):
             return False
         mark = self.space.mark()
         domain = self.space.resolve(group.domain or ())
@@ -293,6 +376,7 @@ class Groups:
         )
         domain = self.space.resolve(group.domain or ())
         whole = group.kind != "dot" or len(domain) == group.rank
+        good = good and self.readable(group) and self.readable(other, group.kind)
         if both_rows:
             mine, theirs = (frozenset(self.space.resolve(tuple(k.reduced))) for k in (group, other))
             whole = mine == theirs
@@ -304,6 +388,8 @@ class Groups:
 
     def take_over(self, group: Group, other: Group) -> None:
         """What `other` held is held by `group`, and whoever came after the one comes after the other."""
+        hidden = group.behind | other.behind
+        group.behind = {op for op in hidden if all(op in k.behind for k in (group, other) if op in k.ops)}
         group.ops.update(other.ops)
         group.dependent |= other.dependent
         for value, atoms in other.atoms.items():
@@ -326,10 +412,10 @@ class Groups:
         own = (first, last)
         return any(f not in own and f.before & first.mark for op in last.ops for f in self.feeders(op, last))
 
-    def multiplies(self, group: Group, other: Group) -> bool:
-        """Whether `group` is a product of values of `other`, which must be whole before it starts."""
-        sides = self.sources(v for op in group.ops if op.name == "ng.dot" for v in op.operands)
-        return any(isinstance(v.owner, Op) and self.home.get(v.owner) is other for v in sides)
+    def needs_whole(self, group: Group, other: Group) -> bool:
+        """Whether `group` multiplies or moves values of `other`, which must be whole before it starts."""
+        read = [v for op in group.ops if op.name == "ng.dot" or op in self.moves for v in op.operands]
+        return any(self.home_of(v) is other for v in self.sources(read))
 
     def materialise(self, ops: Sequence[Op]) -> None:
         """Free ops whose results are read outside groups get groups (or stay views)."""
@@ -342,7 +428,7 @@ class Groups:
                 free = self.unplaced(pending.pop())
                 if free is not None:
                     self.place_free(free)
-                    if free.name == "ng.reshape":
+                    if free.name == "ng.reshape" or free in self.moves:
                         pending += free.operands
 
 

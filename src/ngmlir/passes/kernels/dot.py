@@ -31,8 +31,8 @@ class DotKernel:
 
 def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> DotKernel:
     """The kernel of a `dot` fusion."""
-    dot = next(op for op in fusion.block.ops if op.name == "ng.dot")
-    planned = plan(fusion, lambda op: op is dot)
+    planned = plan(fusion, lambda op: op.name == "ng.dot")
+    dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, order = oriented(product_of(dot), target)
     types = [MemRefType(shape_of(dot.operands[i].type), product.element) for i in order]
     plain = tuple((i, None) for i in order)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -153,15 +154,23 @@ class Frame:
         return spans
 
     def visit(
-        self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None], rows: int = 1
+        self,
+        sizes: Sequence[int],
+        width: int,
+        body: Callable[[list[Span]], None],
+        rows: int = 1,
+        cuts: Sequence[int] = (),
     ) -> None:
-        """Runs `body` on every tile of a space, this program's part of it (`grid_for` says how many programs)."""
+        """Runs `body` on every tile of a space, this program's part of it (`grid_for` says how many programs).
+
+        On a CPU no tile of a row reaches across one of the `cuts` of the innermost loop.
+        """
         if not sizes:
             body([])
         elif self.part == 0:
             self._visit_tile(sizes, width, rows, body)
         else:
-            self._visit_part(sizes, width, body)
+            self._visit_part(sizes, width, body, cuts)
 
     def _visit_tile(
         self, sizes: Sequence[int], width: int, rows: int, body: Callable[[list[Span]], None]
@@ -176,11 +185,24 @@ class Frame:
             outer.append(Span(b.multiply(row.start, b.index(rows)), rows, sizes[-2] % rows != 0))
         body([*outer, Span(b.multiply(last.start, b.index(width)), width, sizes[-1] % width != 0)])
 
-    def _visit_part(self, sizes: Sequence[int], width: int, body: Callable[[list[Span]], None]) -> None:
+    def _visit_part(
+        self,
+        sizes: Sequence[int],
+        width: int,
+        body: Callable[[list[Span]], None],
+        cuts: Sequence[int],
+    ) -> None:
         b = self.b
 
         def row(outer: list[Span]) -> tuple[()]:
-            self.tiles(sizes[-1], width, (), lambda span, _: body([*outer, span]) or ())
+            for start, end in pairwise([0, *cuts, sizes[-1]]):
+
+                def tile(span: Span, _: object, start: int = start) -> tuple[()]:
+                    at = b.add(span.start, b.index(start)) if start else span.start
+                    body([*outer, span._replace(start=at)])
+                    return ()
+
+                self.tiles(end - start, width, (), tile)
             return ()
 
         if not self.programs:

@@ -17,5 +17,6 @@ def map_kernel(fusion: Op, target: Target, schedule: Tiles, name: str) -> tuple[
     rows = schedule.rows if len(planned.sizes) > 1 else 1
     kernel = Kernel(planned, target, grid_for(target, planned.sizes, width, part, rows), part=part)
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
-    kernel.visit(planned.sizes, width, lambda spans: Tile(kernel, spans).store(outputs), rows)
+    cuts = planned.cuts(target)
+    kernel.visit(planned.sizes, width, lambda spans: Tile(kernel, spans).store(outputs), rows, cuts)
     return kernel.finish(name, schedule.threads), planned

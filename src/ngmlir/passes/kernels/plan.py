@@ -15,18 +15,25 @@ from ...ir.types import FloatType, MemRefType, Type, VectorType, element_type, i
 from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit
 from ...support.target import Target
+from ..access import Access, unmoved
 from ..space import Atoms, Space, label
 from .frame import Frame, Span
+from .reading import read
 
 
 @dataclass
 class Plan:
-    """A fusion as loops: `sizes` of the domain's loops, and for each value the loops that its dimensions are."""
+    """A fusion as loops: `sizes` of the domain's loops, and for each value the loops that its dimensions are.
+
+    Its body holds no op that only moves an operand: an input may be one that is read through one of `accesses`, whose
+    terms are loops.
+    """
 
     fusion: Op
     sizes: tuple[int, ...]
     loops: dict[Value, tuple[int, ...]]
     dimension_loops: dict[Op, tuple[int, ...]]  # of an iota: the loops of the counted dimension
+    accesses: dict[Value, Access]
 
     @property
     def ops(self) -> list[Op]:
@@ -44,12 +51,38 @@ class Plan:
         """The shape of a value with its dimensions merged into loops."""
         return tuple(self.sizes[l] for l in self.loops[value])
 
+    def source(self, value: Value) -> tuple[int, tuple[int, ...]]:
+        """What an input is read from: the number of an operand of the fusion, and the shape in which that is seen."""
+        access = self.accesses.get(value)
+        if access is None:
+            return self.inputs.index(value), self.shape(value)
+        return self.inputs.index(access.source), access.shape
+
+    def cuts(self, target: Target) -> list[int]:
+        """Where the innermost loop passes a border that a tile cannot be read across, as the machine has no masks for
+        its elements: there a loop ends, and another begins."""
+        if not self.sizes:
+            return []
+        found: set[int] = set()
+        for access in self.accesses.values():
+            if access.in_parts(target):
+                found.update(access.borders(len(self.sizes) - 1))
+        return sorted(cut for cut in found if 0 < cut < self.sizes[-1])
+
+    @property
+    def sources(self) -> list[tuple[int, tuple[int, ...]]]:
+        """All that inputs are read from, each once."""
+        return list(dict.fromkeys(self.source(v) for v in self.inputs if v in self.loops))
+
 
 def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
     """Labels all values of a fusion with loops. Ops that `skip` names relate nothing (a product's operands)."""
     space = Space()
     known: dict[Value, Atoms] = {}
+    fusion, accesses = unmoved(fusion, whole=kind(fusion) == "dot")
     body = fusion.block
+    for value in accesses:
+        known[value] = space.atoms(shape_of(value.type))
     for op in body.ops:
         if skip(op):
             known[op.results[0]] = space.atoms(shape_of(op.results[0].type))
@@ -72,17 +105,28 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
         raise Limit(Diagnostic("the values of this fusion have no loops in common", fusion.location))
     # The dimensions of a skipped op stay apart: its kernel tiles each in its own way.
     apart = [(a,) for op in body.ops if skip(op) for a in resolved[op.results[0]]]
+    # So do those of what is read through an access, but for runs.
+    strides = {
+        v: [space.resolve([known[v][d] for d in run]) for run in access.runs]
+        for v, access in accesses.items()
+    }
+    apart += [atoms for own in strides.values() for atoms in own]
     runs = _runs(domain, [*resolved.values(), *counted.values(), *apart])
     if kind(fusion) == "rows":
         first = next(op for op in body.ops if "reduction" in op.traits)
         kept = set(resolved[first.results[0]])
         runs.sort(key=lambda run: run[0] not in kept)  # a row is all that is reduced, wherever it lies
     place = {run[0]: i for i, run in enumerate(runs)}
+    sizes = tuple(space.size(run) for run in runs)
     return Plan(
         fusion,
-        tuple(space.size(run) for run in runs),
+        sizes,
         {v: tuple(place[a] for a in atoms if a in place) for v, atoms in resolved.items()},
         {op: tuple(place[a] for a in atoms if a in place) for op, atoms in counted.items()},
+        {
+            v: access.over([[place[a] for a in atoms if a in place] for atoms in strides[v]], sizes)
+            for v, access in accesses.items()
+        },
     )
 
 
@@ -122,11 +166,13 @@ class Kernel(Frame):
         part: int = 0,
     ):
         self.plan = plan
-        self.inputs = [v for v in plan.inputs if v in plan.loops]
-        own = [MemRefType(plan.shape(v), element_type(v.type)) for v in self.inputs]
+        sources = plan.sources
+        own = [MemRefType(shape, element_type(plan.inputs[number].type)) for number, shape in sources]
         outputs = [MemRefType(plan.shape(v), element_type(v.type)) for v in plan.outputs]
         super().__init__(target, grid, [*own, *extra_inputs], outputs, plan.fusion.location, part)
-        self.buffers = dict(zip(self.inputs, self.sources, strict=False))
+        self.buffers = {
+            v: self.sources[sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops
+        }
         self.extra = self.sources[len(own) :]
 
     def in_place(self) -> list[int]:
@@ -134,19 +180,22 @@ class Kernel(Frame):
 
         Every kernel loads all that it needs of a tile before it stores the tile. So an output may overwrite
         such an input, unless its tiles are stored before others are read: a value of whole rows is read again
-        with each tile of the row.
+        with each tile of the row; nor one that is also read through an access, which needs more than is at the
+        output's place.
         """
         whole = tuple(range(len(self.plan.sizes)))
         outer_only = kind(self.plan.fusion) == "rows"
+        moved = {access.source for access in self.plan.accesses.values()}
+        own = [v for v in self.buffers if v not in moved and v not in self.plan.accesses]
         pairs: list[int] = []
         for o, output in enumerate(self.plan.outputs):
             loops = self.plan.loops[output]
-            for i, value in enumerate(self.inputs):
+            for value in own:
                 same = self.plan.loops[value] == loops and element_type(value.type) is element_type(
                     output.type
                 )
                 if same and (not outer_only or loops == whole):
-                    pairs += [i, len(self.sources) + o]
+                    pairs += [self.sources.index(self.buffers[value]), len(self.sources) + o]
         return pairs
 
 
@@ -241,6 +290,9 @@ class Tile:
         return indices, None if dims == usual else dims, any(self.spans[l].masked for l in tiled)
 
     def load(self, value: Value, buffer: Value) -> Value:
+        access = self.kernel.plan.accesses.get(value)
+        if access is not None:
+            return read(self.kernel, self.spans, self.kernel.plan.sizes, access, self.type(value), buffer)
         indices, dims, masked = self._access(value)
         return self.b.load(buffer, indices, type=self.type(value), dims=dims, masked=masked)
 

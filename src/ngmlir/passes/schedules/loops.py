@@ -66,7 +66,9 @@ def work_of(plan: Plan) -> Work:
         live -= sum(last[v] == at for v in {*op.operands} if v in plan.loops)
         live = max(0, live)
     instructions = sum(MATH_WORK if "math" in op.traits else 1 for op in computed)
-    return Work(max(1, instructions), len(plan.inputs), len(plan.outputs), max(1, most))
+    return Work(
+        max(1, instructions), sum(v in plan.loops for v in plan.inputs), len(plan.outputs), max(1, most)
+    )
 
 
 def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]]:

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accesses: which element of a buffer is read for each element of a result that only moves data.
+
+A chain of slices, pads, transposes and reshapes is one affine map from positions in its result to positions in what it
+begins with. So a kernel can read the one through the other, and nothing has to be moved beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..ir.attributes import Attribute, numeric_literal
+from ..ir.core import Block, Op, Region, Value
+from ..ir.literals import item_bytes
+from ..ir.types import element_type, shape_of
+from ..ops.fields import get_i64s
+from ..support.target import Target
+
+#: Elements of a row for each lane of a register from which it pays to read it in parts, before, between and behind its
+#: borders.
+LONG_ROW = 4
+
+#: Ops that only move data, and whose every result element is an element of the operand or a fixed one.
+MOVES = frozenset({"ng.slice", "ng.pad", "ng.transpose"})
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one dimension of a buffer is read: at `offset` + the sum of position * stride over `terms`."""
+
+    offset: int
+    terms: Mapping[int, int]  # what runs -> stride
+
+    def shifted(self, by: int) -> Place:
+        return Place(self.offset + by, self.terms)
+
+    def times(self, factor: int) -> Place:
+        return Place(self.offset * factor, {t: s * factor for t, s in self.terms.items()})
+
+    def plus(self, other: Place) -> Place:
+        """The sum with a place that runs over other things."""
+        return Place(self.offset + other.offset, {**self.terms, **other.terms})
+
+    def ends(self, sizes: Sequence[int]) -> tuple[int, int]:
+        """The least and the greatest position, where `sizes` tells how long each thing runs."""
+        reach = [s * (sizes[t] - 1) for t, s in self.terms.items()]
+        return self.offset + sum(min(r, 0) for r in reach), self.offset + sum(max(r, 0) for r in reach)
+
+    def divided(self, size: int, sizes: Sequence[int]) -> tuple[Place, Place] | None:
+        """The position as (row, place in it) for rows of `size`; None where these are not affine."""
+        row, offset = divmod(self.offset, size)
+        whole = {t: s // size for t, s in self.terms.items() if s % size == 0}
+        rest = Place(offset, {t: s for t, s in self.terms.items() if s % size})
+        low, high = rest.ends(sizes)
+        return (Place(row, whole), rest) if low >= 0 and high < size else None
+
+
+@dataclass(frozen=True)
+class Access:
+    """A result as it is read from `source`, a buffer seen in `shape`, with a place for each dimension.
+
+    What runs is a `run`: neighbouring dimensions of the result, together `sizes` long. Positions outside the shape give
+    `fill`; it is None where there are none.
+    """
+
+    source: Value
+    shape: tuple[int, ...]
+    places: tuple[Place, ...]
+    runs: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]
+    fill: Attribute | None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the result's innermost run is also the one whose elements lie closest in the buffer."""
+        closest = next((place for place in reversed(self.places) if place.terms), None)
+        return closest is None or len(self.runs) - 1 in closest.terms
+
+    def in_parts(self, target: Target) -> bool:
+        """Whether rows must be read in parts, as the machine has no masks to read such elements across the border."""
+        wide = item_bytes(element_type(self.source.type)) >= 4
+        return self.fill is not None and not (target.can("masks") or (wide and target.can("word_masks")))
+
+    def pays_in_parts(self, target: Target) -> bool:
+        """Whether rows are long enough to be read in parts."""
+        return max(self.sizes[-1:], default=1) >= LONG_ROW * target.lanes(
+            item_bytes(element_type(self.source.type))
+        )
+
+    def borders(self, loop: int) -> set[int]:
+        """The steps of a loop from which on a position along it alone is inside the shape, or no longer."""
+        found: set[int] = set()
+        for place, size in zip(self.places, self.shape, strict=True):
+            if set(place.terms) == {loop}:
+                stride = place.terms[loop]
+                first, end = (0, size) if stride > 0 else (size - 1, -1)
+                found.update(-((place.offset - at) // stride) for at in (first, end))
+        return found
+
+    def over(self, loops: Sequence[Sequence[int]], sizes: Sequence[int]) -> Access:
+        """The access with loops in place of runs: each run is some of them, the last one fastest."""
+        strides: list[dict[int, int]] = []
+        for run in loops:
+            step, own = 1, dict[int, int]()
+            for loop in reversed(run):
+                own[loop] = step
+                step *= sizes[loop]
+            strides.append(own)
+        return replace(
+            self,
+            places=tuple(
+                Place(p.offset, {l: n * s for t, s in p.terms.items() for l, n in strides[t].items()})
+                for p in self.places
+            ),
+        )
+
+
+def access_of(op: Op, through: Callable[[Value], Op | None], whole: bool = False) -> Access | None:
+    """How the result of a move is read from what a chain of moves and reshapes begins with; None where that is not affine.
+
+    `through` gives the op that makes a value if the chain goes on through it. `whole`: each dimension of the result is
+    a run of its own, and of the buffer a place, for kernels whose tiles have several dimensions.
+    """
+    sizes = shape_of(op.results[0].type)
+    places = [Place(0, {d: 1} if size != 1 else {}) for d, size in enumerate(sizes)]
+    current: Op | None = op
+    source, fill = op.results[0], None
+    shape = sizes
+    while current is not None:
+        (source,) = current.operands
+        if fill is not None and current.name != "ng.reshape":
+            return None  # what the border hides of this op's operand would show
+        if fill is None:
+            moved = _before(current, places, sizes)
+            if moved is None:
+                return None
+            places, shape = moved, shape_of(source.type)
+            if current.name == "ng.pad" and _leave(places, shape, sizes):
+                given = current.attributes.get("value")
+                fill = numeric_literal(0, element_type(source.type)) if given is None else given
+        # Behind a border reshapes change nothing: the buffer is seen in the shape that the pad gave it.
+        current = through(source)
+    return _merged(source, shape, places, sizes, fill, whole)
+
+
+def _before(op: Op, places: Sequence[Place], sizes: Sequence[int]) -> list[Place] | None:
+    """Places in the operand of a move or reshape, from those in its result."""
+    match op.name:
+        case "ng.slice":
+            starts, steps = get_i64s(op, "starts"), get_i64s(op, "steps")
+            return [p.times(n).shifted(o) for p, n, o in zip(places, steps, starts, strict=True)]
+        case "ng.pad":
+            return [p.shifted(-low) for p, low in zip(places, get_i64s(op, "low"), strict=True)]
+        case "ng.transpose":
+            order = get_i64s(op, "permutation")
+            return [places[order.index(d)] for d in range(len(order))]
+        case _:
+            return _reshaped(op, places, sizes)
+
+
+def _reshaped(op: Op, places: Sequence[Place], sizes: Sequence[int]) -> list[Place] | None:
+    whole = Place(0, {})
+    for place, size in zip(places, shape_of(op.results[0].type), strict=True):
+        whole = whole.times(size).plus(place)
+    found: list[Place] = []
+    for size in reversed(shape_of(op.operands[0].type)):
+        parts = whole.divided(size, sizes)
+        if parts is None:
+            return None
+        whole, place = parts
+        found.insert(0, place)
+    return found
+
+
+def _leave(places: Sequence[Place], shape: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether some position lies outside a shape."""
+    ends = [place.ends(sizes) for place in places]
+    return any(low < 0 or high >= size for (low, high), size in zip(ends, shape, strict=True))
+
+
+def _merged(
+    source: Value,
+    shape: Sequence[int],
+    places: Sequence[Place],
+    sizes: Sequence[int],
+    fill: Attribute | None,
+    whole: bool,
+) -> Access:
+    """The access in as few dimensions and runs as say the same: rows that are read whole are one with what runs over
+    them, so that kernels have long loops."""
+    runs = {d: [d] for d, size in enumerate(sizes) if size != 1}
+    lengths = list(sizes)
+    kept: list[tuple[int, Place]] = []
+    for size, place in reversed(list(zip(shape, places, strict=True))):
+        if size == 1 and place == Place(0, {}):
+            continue
+        joined = _joined(size, place, *kept[-1], runs, lengths) if kept and not whole else None
+        if joined is None:
+            kept.append((size, place))
+        else:
+            kept[-1] = joined
+    number = {first: i for i, first in enumerate(runs)}
+    return Access(
+        source,
+        tuple(size for size, _ in reversed(kept)),
+        tuple(Place(p.offset, {number[t]: s for t, s in p.terms.items()}) for _, p in reversed(kept)),
+        tuple(tuple(run) for run in runs.values()),
+        tuple(lengths[first] for first in runs),
+        fill,
+    )
+
+
+def _joined(
+    size: int, place: Place, inner: int, row: Place, runs: dict[int, list[int]], lengths: list[int]
+) -> tuple[int, Place] | None:
+    """Two neighbouring dimensions of a buffer as one, if rows are read whole; joins their runs too."""
+    ((run, step),) = row.terms.items() if len(row.terms) == 1 else ((-1, 0),)
+    if step != 1 or row.offset or lengths[run] != inner:
+        return None
+    if not place.terms:
+        return size * inner, Place(place.offset * inner, row.terms)
+    order = list(runs)
+    outer = order[order.index(run) - 1] if run != order[0] else -1
+    if dict(place.terms) != {outer: 1}:
+        return None
+    runs[outer] += runs.pop(run)
+    lengths[outer] *= lengths[run]
+    return size * inner, Place(place.offset * inner, {outer: 1})
+
+
+def unmoved(fusion: Op, whole: bool) -> tuple[Op, dict[Value, Access]]:
+    """The fusion without the ops that only move its arguments: what they gave is more arguments; and how each of these
+    is read from one of the old ones (`whole` as for `access_of`)."""
+    body = fusion.block
+    made = {result: op for op in body.ops for result in op.results}
+
+    def through(value: Value) -> Op | None:
+        op = made.get(value)
+        return op if op is not None and (op.name in MOVES or op.name == "ng.reshape") else None
+
+    found = {op.results[0]: access_of(op, through, whole) for op in body.ops if op.name in MOVES}
+    read = {v: access for v, access in found.items() if access is not None and access.source not in made}
+    if not read:
+        return fusion, {}
+    needed: dict[Op, None] = {}
+    stack = [body.ops[-1]]
+    while stack:
+        op = stack.pop()
+        if op not in needed:
+            needed[op] = None
+            stack += [made[v] for v in op.operands if v in made and v not in read]
+    moved = [v for v in read if any(v in op.operands for op in needed)]
+    old = [*body.args, *moved]
+    block = Block([v.type for v in old], [v.name for v in old])
+    mapping = dict(zip(old, block.args, strict=True))
+    for op in body.ops:
+        if op in needed:
+            new = op.rebuilt([mapping[v] for v in op.operands])
+            mapping.update(zip(op.results, new.results, strict=True))
+            block.ops.append(new)
+    accesses = {mapping[v]: replace(read[v], source=mapping[read[v].source]) for v in moved}
+    return fusion.rebuilt(regions=[Region(block)]), accesses
