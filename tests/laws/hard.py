@@ -61,7 +61,7 @@ HARD = {
         return %s, %m, %n, %c : tensor<5x302xi8>, tensor<5xi8>, tensor<6x7xi8>, tensor<302xi8> }""",
     "a border along one dimension, and what is seen in two shapes and moved in one": """(%x: tensor<6x5xf32>, %y: tensor<24xf32>, %z: tensor<4x6xf32>) -> (tensor<6x7xf32>, tensor<24xf32>, tensor<4xf32>, tensor<2x3xf32>) {
         %p = ng.pad %x low [0, 1] high [0, 1] : (tensor<6x5xf32>) -> tensor<6x7xf32>
-        %a = ng.exp %p : tensor<6x7xf32>
+        %a = ng.sign %p : tensor<6x7xf32>
         %v = ng.reshape %y : (tensor<24xf32>) -> tensor<4x6xf32>
         %s = ng.slice %v from [3, 0] to [-1, 6] step [-1, 1] : tensor<4x6xf32>
         %b = ng.add %s, %v : tensor<4x6xf32>
@@ -70,13 +70,74 @@ HARD = {
         %u = ng.reshape %t : (tensor<4x5xf32>) -> tensor<2x10xf32>
         %w = ng.slice %u from [0, 3] to [2, 6] step [1, 1] : (tensor<2x10xf32>) -> tensor<2x3xf32>
         %d = ng.negative %w : tensor<2x3xf32>
-        %f = ng.exp %t : tensor<4x5xf32>
+        %f = ng.sign %t : tensor<4x5xf32>
         %g = ng.sum %f axes [1] : (tensor<4x5xf32>) -> tensor<4xf32>
         return %a, %c, %g, %d : tensor<6x7xf32>, tensor<24xf32>, tensor<4xf32>, tensor<2x3xf32> }""",
+    "attention of two heads, its sides parts of one product": """(%x: tensor<2x5x8xf32>, %w: tensor<8x24xf32>, %p: tensor<8x7xf32>, %y: tensor<2x5x2x4xf32>) -> (tensor<2x5x7xf32>, tensor<2x5x2x4xf32>) {
+        %a = ng.dot %x, %w contract [2] x [0] : (tensor<2x5x8xf32>, tensor<8x24xf32>) -> tensor<2x5x24xf32>
+        %q = ng.slice %a from [0, 0, 0] to [2, 5, 8] step [1, 1, 1] : (tensor<2x5x24xf32>) -> tensor<2x5x8xf32>
+        %k = ng.slice %a from [0, 0, 8] to [2, 5, 16] step [1, 1, 1] : (tensor<2x5x24xf32>) -> tensor<2x5x8xf32>
+        %v = ng.slice %a from [0, 0, 16] to [2, 5, 24] step [1, 1, 1] : (tensor<2x5x24xf32>) -> tensor<2x5x8xf32>
+        %q4 = ng.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+        %k4 = ng.reshape %k : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+        %v4 = ng.reshape %v : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+        %qt = ng.transpose %q4 perm [0, 2, 1, 3] : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+        %kt = ng.transpose %k4 perm [0, 2, 1, 3] : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+        %vt = ng.transpose %v4 perm [0, 2, 1, 3] : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+        %s = ng.dot %qt, %kt contract [3] x [3] {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>} : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x5xf32>
+        %e = ng.sign %s : tensor<2x2x5x5xf32>
+        %o = ng.dot %e, %vt contract [3] x [2] {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>} : (tensor<2x2x5x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+        %n = ng.negative %o : tensor<2x2x5x4xf32>
+        %ot = ng.transpose %n perm [0, 2, 1, 3] : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+        %z = ng.add %ot, %y : tensor<2x5x2x4xf32>
+        %h = ng.reshape %ot : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+        %r = ng.dot %h, %p contract [2] x [0] : (tensor<2x5x8xf32>, tensor<8x7xf32>) -> tensor<2x5x7xf32>
+        return %r, %z : tensor<2x5x7xf32>, tensor<2x5x2x4xf32> }""",
+    "sides that are parts of matrices, and turned, or no matrix where they lie": """(%x: tensor<7x9xf32>, %y: tensor<6x8xf32>, %z: tensor<4x3x2xf32>, %m: tensor<8xf32>) -> (tensor<5x4xf32>, tensor<4x8xf32>, tensor<6x4xf32>, tensor<4x3x5xf32>, tensor<5x3xf32>) {
+        %a = ng.slice %x from [1, 0] to [6, 6] step [1, 1] : (tensor<7x9xf32>) -> tensor<5x6xf32>
+        %b = ng.slice %y from [0, 3] to [6, 7] step [1, 1] : (tensor<6x8xf32>) -> tensor<6x4xf32>
+        %p = ng.dot %a, %b contract [1] x [0] : (tensor<5x6xf32>, tensor<6x4xf32>) -> tensor<5x4xf32>
+        %c = ng.slice %y from [0, 4] to [6, 8] step [1, 1] : (tensor<6x8xf32>) -> tensor<6x4xf32>
+        %q = ng.dot %c, %y contract [0] x [0] : (tensor<6x4xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+        %t = ng.transpose %z perm [1, 2, 0] : (tensor<4x3x2xf32>) -> tensor<3x2x4xf32>
+        %u = ng.reshape %t : (tensor<3x2x4xf32>) -> tensor<6x4xf32>
+        %v = ng.dot %a, %a contract [0] x [0] : (tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<6x6xf32>
+        %r = ng.dot %v, %u contract [1] x [0] : (tensor<6x6xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+        %d = ng.transpose %z perm [0, 2, 1] : (tensor<4x3x2xf32>) -> tensor<4x2x3xf32>
+        %w = ng.slice %x from [0, 0] to [2, 5] step [1, 1] : (tensor<7x9xf32>) -> tensor<2x5xf32>
+        %f = ng.dot %d, %w contract [1] x [0] : (tensor<4x2x3xf32>, tensor<2x5xf32>) -> tensor<4x3x5xf32>
+        %g = ng.slice %x from [0, 8] to [5, -1] step [1, -3] : (tensor<7x9xf32>) -> tensor<5x3xf32>
+        %h = ng.slice %x from [0, 0] to [6, 6] step [2, 2] : (tensor<7x9xf32>) -> tensor<3x3xf32>
+        %i = ng.dot %g, %h contract [1] x [0] : (tensor<5x3xf32>, tensor<3x3xf32>) -> tensor<5x3xf32>
+        return %p, %q, %r, %f, %i : tensor<5x4xf32>, tensor<4x8xf32>, tensor<6x4xf32>, tensor<4x3x5xf32>, tensor<5x3xf32> }""",
+    "sides of a batch that lies among them, before them and behind them": """(%x: tensor<2x5x3x4xf32>, %y: tensor<2x3x4x6xf32>, %u: tensor<5x4x2xf32>, %v: tensor<2x4x3xf32>, %m: tensor<3x2x4xf32>, %n: tensor<12x5xf32>) -> (tensor<2x3x5x6xf32>, tensor<2x5x3xf32>, tensor<2x5xf32>) {
+        %t = ng.transpose %x perm [0, 2, 1, 3] : (tensor<2x5x3x4xf32>) -> tensor<2x3x5x4xf32>
+        %a = ng.dot %t, %y contract [3] x [2] {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>} : (tensor<2x3x5x4xf32>, tensor<2x3x4x6xf32>) -> tensor<2x3x5x6xf32>
+        %w = ng.transpose %u perm [2, 0, 1] : (tensor<5x4x2xf32>) -> tensor<2x5x4xf32>
+        %b = ng.dot %w, %v contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x5x4xf32>, tensor<2x4x3xf32>) -> tensor<2x5x3xf32>
+        %o = ng.transpose %m perm [1, 0, 2] : (tensor<3x2x4xf32>) -> tensor<2x3x4xf32>
+        %p = ng.reshape %o : (tensor<2x3x4xf32>) -> tensor<2x12xf32>
+        %c = ng.dot %p, %n contract [1] x [0] : (tensor<2x12xf32>, tensor<12x5xf32>) -> tensor<2x5xf32>
+        return %a, %b, %c : tensor<2x3x5x6xf32>, tensor<2x5x3xf32>, tensor<2x5xf32> }""",
+    "products that are moved and cannot be written so": """(%x: tensor<2x6x5xf32>, %w: tensor<2x5x4xf32>, %a: tensor<7x5xf32>, %b: tensor<5x6xf32>) -> (tensor<2x3x2x4xf32>, tensor<4x3x4xf32>, tensor<4x6xf32>, tensor<2x4x6xf32>) {
+        %p = ng.dot %x, %w contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x6x5xf32>, tensor<2x5x4xf32>) -> tensor<2x6x4xf32>
+        %p4 = ng.reshape %p : (tensor<2x6x4xf32>) -> tensor<2x2x3x4xf32>
+        %r = ng.transpose %p4 perm [0, 2, 1, 3] : (tensor<2x2x3x4xf32>) -> tensor<2x3x2x4xf32>
+        %y = ng.negative %x : tensor<2x6x5xf32>
+        %q = ng.dot %y, %w contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x6x5xf32>, tensor<2x5x4xf32>) -> tensor<2x6x4xf32>
+        %q3 = ng.reshape %q : (tensor<2x6x4xf32>) -> tensor<3x4x4xf32>
+        %s = ng.transpose %q3 perm [1, 0, 2] : (tensor<3x4x4xf32>) -> tensor<4x3x4xf32>
+        %d = ng.dot %a, %b contract [1] x [0] : (tensor<7x5xf32>, tensor<5x6xf32>) -> tensor<7x6xf32>
+        %e = ng.slice %d from [1, 0] to [5, 6] step [1, 1] : (tensor<7x6xf32>) -> tensor<4x6xf32>
+        %z = ng.square %x : tensor<2x6x5xf32>
+        %g = ng.dot %z, %w contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x6x5xf32>, tensor<2x5x4xf32>) -> tensor<2x6x4xf32>
+        %h = ng.negative %g : tensor<2x6x4xf32>
+        %i = ng.transpose %h perm [0, 2, 1] : (tensor<2x6x4xf32>) -> tensor<2x4x6xf32>
+        return %r, %s, %e, %i : tensor<2x3x2x4xf32>, tensor<4x3x4xf32>, tensor<4x6xf32>, tensor<2x4x6xf32> }""",
     "moves of moves": """(%x: tensor<4x6xf32>, %y: tensor<6x4xf32>, %z: tensor<3x8xf32>) -> (tensor<2x6xf32>, tensor<4x8xf32>, tensor<3x8xf32>, tensor<12xf32>) {
         %s = ng.slice %x from [1, 0] to [3, 6] step [1, 1] : (tensor<4x6xf32>) -> tensor<2x6xf32>
         %p = ng.pad %s low [1, 1] high [1, 1] : (tensor<2x6xf32>) -> tensor<4x8xf32>
-        %a = ng.exp %p : tensor<4x8xf32>
+        %a = ng.sign %p : tensor<4x8xf32>
         %b = ng.negative %s : tensor<2x6xf32>
         %h = ng.reshape %x : (tensor<4x6xf32>) -> tensor<4x2x3xf32>
         %t = ng.transpose %h perm [1, 0, 2] : (tensor<4x2x3xf32>) -> tensor<2x4x3xf32>
@@ -89,7 +150,7 @@ HARD = {
     "a slice of rows and of what is repeated, beside a product": """(%a: tensor<6x5xf32>, %w: tensor<5x4xf32>, %c: tensor<9x4xf32>, %l: tensor<30xf32>, %v: tensor<6xf32>) -> (tensor<6x4xf32>, tensor<6x4xf32>, tensor<3x4xf32>) {
         %y = ng.dot %a, %w contract [1] x [0] : (tensor<6x5xf32>, tensor<5x4xf32>) -> tensor<6x4xf32>
         %s = ng.slice %c from [2, 0] to [8, 4] step [1, 1] : (tensor<9x4xf32>) -> tensor<6x4xf32>
-        %e = ng.exp %s : tensor<6x4xf32>
+        %e = ng.sign %s : tensor<6x4xf32>
         %x = ng.add %y, %e : tensor<6x4xf32>
         %k = ng.slice %l from [3] to [27] step [1] : (tensor<30xf32>) -> tensor<24xf32>
         %m = ng.reshape %k : (tensor<24xf32>) -> tensor<6x4xf32>

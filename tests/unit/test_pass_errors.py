@@ -58,6 +58,21 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %y : tensor<4xf32> }""", "func.call has no place in a memory plan"),
     ("to-kernels", fused("%x = ng.exp %a0 : tensor<4xf32>\n%y = ng.slice %x from [0] to [2] step [1] : (tensor<4xf32>) -> tensor<2xf32>\nng.yield %y : tensor<2xf32>", "tensor<2xf32>", "tensor<4xf32>"),
      "run over loops that do not fit together"),
+    ("to-kernels", fused("%d = ng.dot %a0, %a1 contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x6x5xf32>, tensor<2x5x4xf32>) -> tensor<2x6x4xf32>\n%q = ng.reshape %d : (tensor<2x6x4xf32>) -> tensor<3x4x4xf32>\n%t = ng.transpose %q perm [1, 0, 2] : (tensor<3x4x4xf32>) -> tensor<4x3x4xf32>\nng.yield %t : tensor<4x3x4xf32>", "tensor<4x3x4xf32>", "tensor<2x6x5xf32>", "tensor<2x5x4xf32>", kind="dot"),
+     "what this fusion moves runs over loops that do not fit"),
+    ("to-kernels", """func.func @main(%a: tensor<4x3xf32>, %w: tensor<3x6xf32>) -> (tensor<2x2x6xf32>, tensor<2x2x6xf32>) {
+  %p, %q = ng.fusion %a, %w {kind = "dot"} : (tensor<4x3xf32>, tensor<3x6xf32>) -> (tensor<2x2x6xf32>, tensor<2x2x6xf32>) {
+  ^bb0(%a: tensor<4x3xf32>, %w: tensor<3x6xf32>):
+    %d = ng.dot %a, %w contract [1] x [0] : (tensor<4x3xf32>, tensor<3x6xf32>) -> tensor<4x6xf32>
+    %e = ng.reshape %d : (tensor<4x6xf32>) -> tensor<24xf32>
+    %f = ng.negative %e : tensor<24xf32>
+    %r = ng.reshape %f : (tensor<24xf32>) -> tensor<2x2x6xf32>
+    %t = ng.transpose %r perm [1, 0, 2] : tensor<2x2x6xf32>
+    %u = ng.transpose %r perm [1, 0, 2] : tensor<2x2x6xf32>
+    ng.yield %t, %u : tensor<2x2x6xf32>, tensor<2x2x6xf32>
+  }
+  return %p, %q : tensor<2x2x6xf32>, tensor<2x2x6xf32>
+}""", "run over loops that do not fit together"),
     ("to-kernels", fused("%y = ng.reshape %a0 : (tensor<6x20xf32>) -> tensor<?xf32>\n%z = ng.reshape %y : (tensor<?xf32>) -> tensor<6x20xf32>\n"
       "%r = ng.sum %z axes [1] : (tensor<6x20xf32>) -> tensor<6xf32>\nng.yield %r : tensor<6xf32>", "tensor<6xf32>", "tensor<6x20xf32>", kind="rows"),
      "run over loops that do not fit together"),

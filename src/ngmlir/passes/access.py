@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.attributes import Attribute, numeric_literal
-from ..ir.core import Block, Op, Region, Value
+from ..ir.core import Op, Value
 from ..ir.literals import item_bytes
 from ..ir.types import element_type, shape_of
 from ..ops.fields import get_i64s
@@ -76,6 +76,24 @@ class Access:
         """Whether the result's innermost run is also the one whose elements lie closest in the buffer."""
         closest = next((place for place in reversed(self.places) if place.terms), None)
         return closest is None or len(self.runs) - 1 in closest.terms
+
+    @property
+    def permutes(self) -> bool:
+        """Whether the result is the whole source, its dimensions in another order, but for the innermost."""
+        whole = all(
+            size == self.sizes[t] and place == Place(0, {t: 1})
+            for size, place in zip(self.shape, self.places, strict=True)
+            for t in place.terms or (-1,)
+        )
+        return whole and self.fill is None and self.in_order
+
+    def inverse(self) -> Access:
+        """Where each element of the source lies in the result, of an access that permutes: its runs are the dimensions of
+        the source."""
+        at = {t: d for d, place in enumerate(self.places) for t in place.terms}
+        places = tuple(Place(0, {at[t]: 1}) for t in range(len(self.sizes)))
+        runs = tuple((d,) for d in range(len(self.shape)))
+        return replace(self, shape=self.sizes, places=places, runs=runs, sizes=self.shape)
 
     def in_parts(self, target: Target) -> bool:
         """Whether rows must be read in parts, as the machine has no masks to read such elements across the border."""
@@ -227,37 +245,3 @@ def _joined(
     runs[outer] += runs.pop(run)
     lengths[outer] *= lengths[run]
     return size * inner, Place(place.offset * inner, {outer: 1})
-
-
-def unmoved(fusion: Op, whole: bool) -> tuple[Op, dict[Value, Access]]:
-    """The fusion without the ops that only move its arguments: what they gave is more arguments; and how each of these
-    is read from one of the old ones (`whole` as for `access_of`)."""
-    body = fusion.block
-    made = {result: op for op in body.ops for result in op.results}
-
-    def through(value: Value) -> Op | None:
-        op = made.get(value)
-        return op if op is not None and (op.name in MOVES or op.name == "ng.reshape") else None
-
-    found = {op.results[0]: access_of(op, through, whole) for op in body.ops if op.name in MOVES}
-    read = {v: access for v, access in found.items() if access is not None and access.source not in made}
-    if not read:
-        return fusion, {}
-    needed: dict[Op, None] = {}
-    stack = [body.ops[-1]]
-    while stack:
-        op = stack.pop()
-        if op not in needed:
-            needed[op] = None
-            stack += [made[v] for v in op.operands if v in made and v not in read]
-    moved = [v for v in read if any(v in op.operands for op in needed)]
-    old = [*body.args, *moved]
-    block = Block([v.type for v in old], [v.name for v in old])
-    mapping = dict(zip(old, block.args, strict=True))
-    for op in body.ops:
-        if op in needed:
-            new = op.rebuilt([mapping[v] for v in op.operands])
-            mapping.update(zip(op.results, new.results, strict=True))
-            block.ops.append(new)
-    accesses = {mapping[v]: replace(read[v], source=mapping[read[v].source]) for v in moved}
-    return fusion.rebuilt(regions=[Region(block)]), accesses

@@ -79,14 +79,19 @@ class _Writer:
         ops = sorted(group.ops, key=self.groups.order.__getitem__)
         inside = {r for op in ops for r in op.results}
         # The sides of a product come from memory, also where the epilogue repeats the op that gives one.
-        taken = [v for op in ops for v in op.operands if op.name == "ng.dot" or v not in inside]
+        taken = [
+            v
+            for op in ops
+            for v in op.operands
+            if v not in inside or (op.name == "ng.dot" and v not in self.groups.sides)
+        ]
         inputs = list(dict.fromkeys(taken))
         outputs = [r for op in ops if self.groups.home.get(op) is group for r in op.results if r in self.used]
         body = Block([v.type for v in inputs], [v.name for v in inputs])
         given: dict[Value, Value] = dict(zip(inputs, body.args, strict=True))
         inner = dict(given)
         for op in ops:
-            known = given if op.name == "ng.dot" else inner
+            known = {**inner, **given} if op.name == "ng.dot" else inner
             own = (
                 {k: v for k, v in op.attributes.items() if k != SCHEDULE}
                 if SCHEDULE in op.attributes

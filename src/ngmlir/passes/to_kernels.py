@@ -67,14 +67,14 @@ def to_kernels(module: Module, target: Target) -> Module:
 class _Recipe:
     """How the kernel of a fusion (or of an op that stands alone) is called: known for all of equal structure.
 
-    `inputs` names operands by number, with the shape in which the kernel takes them; `sides` those of a product,
+    `inputs` names operands by number, with the shape in which the kernel takes them; `sides` those of a product, also
     with the symbol and result of the kernel that packs them, if one does.
     """
 
     symbol: str
     inputs: tuple[tuple[int, Shape], ...]
     results: tuple[TensorType, ...]
-    sides: tuple[tuple[int, str, TensorType | None], ...] = ()
+    sides: tuple[tuple[int, Shape, str, TensorType | None], ...] = ()
 
 
 def _outside_fusions(op: Op) -> Iterator[Op]:
@@ -122,8 +122,8 @@ class _Writer:
 
     def call(self, recipe: _Recipe, op: Op, operands: Sequence[Value], b: Builder) -> Sequence[Value]:
         given = [_as(b, operands[number], shape) for number, shape in recipe.inputs]
-        for number, pack, packed in recipe.sides:
-            side = operands[number]
+        for number, shape, pack, packed in recipe.sides:
+            side = _as(b, operands[number], shape)
             given += [side] if packed is None else b.call([side], types=[packed], callee=pack)
         results = b.call(given, types=recipe.results, callee=recipe.symbol)
         return [_as(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
@@ -152,19 +152,19 @@ class _Writer:
 
     def fusion(self, op: Op) -> _Recipe:
         sort = kind(op)
-        sides: list[tuple[int, str, TensorType | None]] = []
+        sides: list[tuple[int, Shape, str, TensorType | None]] = []
         schedule = chosen(op, self.target)
         if sort == "dot":
             product = dot_kernel(op, self.target, schedule, "k")
             made, planned = product.kernel, product.plan
-            dot = next(o for o in op.block.ops if o.name == "ng.dot")
+            dot = next(o for o in planned.ops if o.name == "ng.dot")
             for number, packing in product.sides:
-                place = op.block.args.index(dot.operands[number])
+                place, shape = planned.side(dot.operands[number])
                 if packing is None:
-                    sides.append((place, "", None))
+                    sides.append((place, shape, "", None))
                 else:
                     symbol = self.kernel(pack_kernel(packing, "k", op.location), "pack")
-                    sides.append((place, symbol, TensorType(packing.shape, packing.element)))
+                    sides.append((place, shape, symbol, TensorType(packing.shape, packing.element)))
         else:
             match schedule:
                 case Rows():
@@ -175,7 +175,7 @@ class _Writer:
                     made, planned = map_kernel(op, self.target, schedule, "k")
                 case _:
                     raise Bug(f"no kernel of kind '{sort}' is cut by '{schedule.by}'", op.location)
-        results = [TensorType(planned.shape(v), element_type(v.type)) for v in planned.outputs]
+        results = [TensorType(planned.result(v), element_type(v.type)) for v in planned.outputs]
         return _Recipe(
             self.kernel(made, _name_of(op, sort)), tuple(planned.sources), tuple(results), tuple(sides)
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...ir.core import Block, Op, Value
+from ...ir.core import Block, Op, Value, count_uses
 from ...ir.elements import ElementsAttr
 from ...ir.types import TensorType, shape_of
 from ...support.diagnostics import Bug
 from ...support.target import Target
 from ..access import MOVES, Access, access_of
+from ..sides import side_of
 from ..space import Atoms, Space, relate
 
 #: Longer kernels gain nothing and compile slowly.
@@ -52,9 +53,14 @@ class Groups:
         self.by_number: list[Group | None] = []  # None: taken over by another
         self.home: dict[Op, Group] = {}
         self.order = {op: i for i, op in enumerate(block.ops)}
+        self.uses = count_uses(block)
         self.moves: dict[Op, Access] = {}  # free moves; each dimension for itself
         self.parts: set[Op] = set()  # those of them that only maps can read
+        self.across: set[Op] = set()  # those against the grain, which only products can read
+        self.sides: set[Value] = set()  # what products read through moves
         for op in block.ops:
+            if self.write_moved(op):
+                continue
             self.look(op)
             if not self.free(op) and _fusible(op):
                 self.place(op)
@@ -73,19 +79,55 @@ class Groups:
         """Finds out whether a move is free: kernels may read what it moves from memory, nearly as it lies."""
         if op.name not in MOVES or not all(_some(v) for v in (*op.operands, *op.results)):
             return
-
-        def through(value: Value) -> Op | None:
-            free = self.unplaced(value)
-            return free if free is not None and (free in self.moves or free.name == "ng.reshape") else None
-
-        access = access_of(op, through)
-        if access is None or not access.in_order or self.unplaced(access.source):
+        access = access_of(op, self.through)
+        if access is None or (self.unplaced(access.source) and access.source.owner not in self.across):
             return
-        if access.in_parts(self.target):
+        if not access.in_order:
+            self.across.add(op)
+        elif access.in_parts(self.target):
             if not access.pays_in_parts(self.target):
                 return
             self.parts.add(op)
-        self.moves[op] = access_of(op, through, whole=True) or access
+        self.moves[op] = access_of(op, self.through, whole=True) or access
+
+    def write_moved(self, op: Op) -> bool:
+        """Lets a product that nobody else reads write its result moved, if a move only permutes it."""
+        if op.name not in MOVES:
+            return False
+        chain = [op]
+        while self.uses[chain[-1].operands[0]] == 1:
+            free = self.unplaced(chain[-1].operands[0])
+            if free is None or free.name != "ng.reshape":
+                break
+            chain.append(free)
+        source = chain[-1].operands[0]
+        group = self.home_of(source)
+        if group is None or group.kind != "dot" or self.uses[source] != 1:
+            return False
+        access = access_of(op, lambda _: None, whole=True)
+        if access is None or not access.permutes or not self.split_batch(group, source, access):
+            return False
+        group.ops.update(dict.fromkeys(chain))
+        group.behind.update(chain)
+        self.home[op] = group
+        return True
+
+    def split_batch(self, group: Group, source: Value, access: Access) -> bool:
+        """Whether a product can run over the loops of a permuted result: only its batch may be several of them."""
+        mark, space = self.space.mark(), self.space
+        dot = next(op for op in group.ops if op.name == "ng.dot").results[0]
+        if space.unify(group.atoms[source], space.atoms(access.shape)):
+            domain, matrix = space.resolve(group.domain or ()), group.atoms[dot][-2:]
+            if all(len(space.resolve([atom])) <= 1 for atom in matrix):
+                group.rank = len(domain)
+                return True
+        space.undo(mark)
+        return False
+
+    def through(self, value: Value) -> Op | None:
+        """The free op that makes a value, if it moves it."""
+        free = self.unplaced(value)
+        return free if free is not None and (free in self.moves or free.name == "ng.reshape") else None
 
     # -- choosing ----------------------------------------------------------------------------------------
 
@@ -127,6 +169,8 @@ class Groups:
 
     def place(self, op: Op) -> None:
         """Puts an op into the group of one of its operands, or into a new one; then merges what now fits."""
+        if op.name != "ng.dot":
+            self.place_across(op)
         feeders = self.feeders(op)
         if op.name != "ng.dot":
             ranked = sorted(
@@ -140,6 +184,16 @@ class Groups:
                     return
         self.open(op)
 
+    def place_across(self, op: Op) -> None:
+        """Groups for the moves against the grain that an op would read."""
+        stack = list(op.operands)
+        while stack:
+            free = self.unplaced(stack.pop())
+            if free in self.across:
+                self.alone(free)
+            elif free is not None:
+                stack += free.operands
+
     def open(self, op: Op) -> None:
         if op.name != "ng.dot":
             self.open_group(op)
@@ -148,6 +202,11 @@ class Groups:
         group.atoms[op.results[0]] = group.domain = self.space.atoms(shape_of(op.results[0].type))
         group.rank = len(self.space.resolve(group.domain))
         group.ops[op] = None
+        for side in op.operands:
+            found = side_of(side, self.through)
+            if found is not None and not self.unplaced(found.source):
+                self.sides.add(side)
+                self.bring(side, group, [])
         self.settle(op, group)
 
     def open_group(self, op: Op) -> None:
@@ -269,7 +328,7 @@ class Groups:
             group.atoms.update(related)
             values += related
             if current in self.moves:
-                self.bring(current, group, ops)
+                self.bring(current.operands[0], group, ops)
                 continue
             pending += [free for v in current.operands if (free := self.unplaced(v)) is not None]
         return True
@@ -281,9 +340,9 @@ class Groups:
         (result,) = op.results
         return {} if result in group.atoms else {result: self.space.atoms(shape_of(result.type))}
 
-    def bring(self, move: Op, group: Group, ops: list[Op]) -> None:
-        """Adds what stands between a move and the memory that it reads."""
-        stack = list(move.operands)
+    def bring(self, value: Value, group: Group, ops: list[Op]) -> None:
+        """Adds what stands between a value that is moved and memory."""
+        stack = [value]
         while stack:
             free = self.unplaced(stack.pop())
             if free is not None and free not in group.ops:
@@ -423,7 +482,7 @@ class Groups:
             group = self.home.get(op)
             if group is None or not (group.kind == "alone" or op.name == "ng.dot"):
                 continue
-            pending = reads(op)
+            pending = [v for v in reads(op) if not (op.name == "ng.dot" and v in self.sides)]
             while pending:
                 free = self.unplaced(pending.pop())
                 if free is not None:

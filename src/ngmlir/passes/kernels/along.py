@@ -14,6 +14,7 @@ from ...ops.schedules import Along
 from ...support.target import Target
 from .plan import Kernel, Plan
 from .product import Product, store_epilogue
+from .reading import Matrix
 
 
 class AlongKernel:
@@ -59,6 +60,8 @@ class AlongKernel:
     def share(self) -> None:
         """This program's columns, a few at a time."""
         b, columns = self.b, self.product.columns
+        self.left = Matrix(b, self.lhs, self.batch, self.product.lhs)
+        self.right = Matrix(b, self.rhs, self.batch, self.product.rhs)
         full = columns // self.columns * self.columns
         start = b.multiply(self.place, b.index(self.block))
         stop = b.minimum(b.add(start, b.index(self.block)), b.index(columns))
@@ -77,8 +80,8 @@ class AlongKernel:
         sums = VectorType(shape, product.accumulator)
 
         def step(k: Value, carried: Sequence[Value]) -> list[Value]:
-            left = self.side(self.lhs, b.index(0), rows, k, product.lhs_depth_first)
-            right = self.side(self.rhs, column, columns, k, product.rhs_depth_first)
+            left = self.side(self.left, b.index(0), rows, k, product.lhs_depth_first)
+            right = self.side(self.right, column, columns, k, product.rhs_depth_first)
             left = b.broadcast(left, type=sums, dimensions=[0, 2])
             right = b.broadcast(right, type=sums, dimensions=[1, 2])
             if isinstance(product.accumulator, FloatType):
@@ -98,13 +101,12 @@ class AlongKernel:
             b.sum(total, axes=[2]),
         )
 
-    def side(self, buffer: Value, across: Value, size: int, k: Value, depth_first: bool) -> Value:
+    def side(self, matrix: Matrix, across: Value, size: int, k: Value, depth_first: bool) -> Value:
         """Rows of one side along the depth; beyond its end they are 0."""
-        b, first, element = self.b, len(self.batch), self.product.element
-        indices = [*self.batch, k, across] if depth_first else [*self.batch, across, k]
-        dims = [first + 1, first] if depth_first else None
+        b, element = self.b, self.product.element
+        place = (k, across) if depth_first else (across, k)
         masked = self.product.depth % self.width != 0
-        tile = b.load(buffer, indices, type=VectorType((size, self.width), element), dims=dims, masked=masked)
+        tile = matrix.load(*place, VectorType((size, self.width), element), depth_first, masked)
         if element is self.product.accumulator:
             return tile
         return b.cast(tile, type=VectorType((size, self.width), self.product.accumulator))

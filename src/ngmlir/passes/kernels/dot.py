@@ -17,6 +17,7 @@ from .packing import Packing, left_side, right_side
 from .panels import PanelKernel
 from .plan import Kernel, Plan, plan
 from .product import Product, oriented, product_of, store_epilogue
+from .reading import Matrix
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> Dot
     """The kernel of a `dot` fusion."""
     planned = plan(fusion, lambda op: op.name == "ng.dot")
     dot = next(op for op in planned.ops if op.name == "ng.dot")
-    product, order = oriented(product_of(dot), target)
-    types = [MemRefType(shape_of(dot.operands[i].type), product.element) for i in order]
+    product, order = oriented(product_of(dot, planned.sides), target)
+    types = [MemRefType(planned.side(dot.operands[i])[1], product.element) for i in order]
     plain = tuple((i, None) for i in order)
     match schedule:
         case Blocks():
@@ -76,19 +77,18 @@ def _for_threads(
     grid_rows, grid_columns = -(-product.rows // rows), -(-product.columns // columns)
     kernel = Kernel(planned, target, (grid_columns, grid_rows, max(1, product.batch)), sides)
     b = kernel.b
-    lhs, rhs = kernel.extra
     batch = [kernel.programs[2]] if product.batch else []
     row = b.multiply(kernel.programs[1], b.index(rows))
     column = b.multiply(kernel.programs[0], b.index(columns))
-    first = len(batch)
+    lhs = Matrix(b, kernel.extra[0], batch, product.lhs)
+    rhs = Matrix(b, kernel.extra[1], batch, product.rhs)
 
-    def side(buffer: Value, across: Value, size: int, k: Value, depth_first: bool, left: bool) -> Value:
-        indices = [*batch, k, across] if depth_first else [*batch, across, k]
+    def side(matrix: Matrix, across: Value, size: int, k: Value, depth_first: bool, left: bool) -> Value:
+        place = (k, across) if depth_first else (across, k)
         shape = (size, depth) if left else (depth, size)
-        swapped = [first + 1, first] if depth_first == left else None
         extent = product.rows if left else product.columns
         masked = extent % size != 0 or product.depth % depth != 0
-        return b.load(buffer, indices, type=VectorType(shape, product.element), dims=swapped, masked=masked)
+        return matrix.load(*place, VectorType(shape, product.element), depth_first == left, masked)
 
     def step(k: Value, values: Sequence[Value]) -> list[Value]:
         left = side(lhs, row, rows, k, product.lhs_depth_first, True)

@@ -46,6 +46,17 @@ def exact_tiles(
     return carried
 
 
+def apart(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
+    """The positions in several loops that one running number stands for, the last loop fastest."""
+    if len(sizes) == 1:
+        return [Span(number)]
+    spans: list[Span] = []
+    for size in reversed(sizes):
+        spans.insert(0, Span(b.remainder(number, b.index(size))))
+        number = b.floor_divide(number, b.index(size))
+    return spans
+
+
 class Frame:
     """A kernel being built: its buffers, then the program indices; and the ways to run over a loop in tiles."""
 
@@ -144,14 +155,7 @@ class Frame:
 
     def apart(self, number: Value, sizes: Sequence[int]) -> list[Span]:
         """The positions in several loops that one running number stands for, the last loop fastest."""
-        b = self.b
-        if len(sizes) == 1:
-            return [Span(number)]
-        spans: list[Span] = []
-        for size in reversed(sizes):
-            spans.insert(0, Span(b.remainder(number, b.index(size))))
-            number = b.floor_divide(number, b.index(size))
-        return spans
+        return apart(self.b, number, sizes)
 
     def visit(
         self,

@@ -14,8 +14,10 @@ from ...ir.types import MemRefType, Type, VectorType, i64, index, with_element
 from ...ops import tile as tile_ops
 from ...ops.builder import Builder, function
 from ...support.diagnostics import Location
+from ..sides import Side
 from .frame import Span, exact_tiles
 from .product import Product
+from .reading import Matrix
 
 #: Rows that are copied at once: a square block is transposed in registers.
 ROWS = 16
@@ -32,6 +34,7 @@ class Packing:
     turned: bool
     stored: Type
     element: Type
+    side: Side | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -48,29 +51,32 @@ def right_side(product: Product, width: int) -> Packing:
     """The right side as the register tiles of a product read it: in the type in which they compute."""
     turned = not product.rhs_depth_first
     sizes = (product.batch, product.depth, product.columns)
-    return Packing(*sizes, width, turned, product.element, product.accumulator)
+    return Packing(*sizes, width, turned, product.element, product.accumulator, product.rhs)
 
 
 def left_side(product: Product, width: int) -> Packing:
     """The same of the left side."""
     sizes = (product.batch, product.rows, product.depth)
-    return Packing(*sizes, width, product.lhs_depth_first, product.element, product.accumulator)
+    turned = product.lhs_depth_first
+    return Packing(*sizes, width, turned, product.element, product.accumulator, product.lhs)
 
 
 def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     """Copies a side into panels, a panel for each program."""
     size = (packing.columns, packing.rows) if packing.turned else (packing.rows, packing.columns)
     batch = (packing.batch,) if packing.batch else ()
-    types = [MemRefType((*batch, *size), packing.stored), packing.type]
+    shape = packing.side.shape if packing.side else (*batch, *size)
+    types = [MemRefType(shape, packing.stored), packing.type]
     grid = (*batch, packing.shape[-3])
     block = Block([*types, *[index] * len(grid)], ["from", "to", *"ij"[: len(grid)]])
     b = Builder(block, location)
     source, target = block.args[:2]
     outer, panel = list(block.args[2:-1]), block.args[-1]
     column = b.multiply(panel, b.index(packing.width))
+    matrix = Matrix(b, source, outer, packing.side)
 
     def copy(width: int) -> None:
-        place = Panel(b, packing, source, outer, target, [*outer, panel], width)
+        place = Panel(b, packing, matrix, target, [*outer, panel], width)
         place.copy(b.index(0), packing.rows, column)
 
     rest = packing.columns % packing.width
@@ -86,7 +92,7 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of `width` columns on its way from `source`, under the indices `outer`, to `target` under `inner`.
+    """One panel of `width` columns on its way from `source` to `target` under the indices `inner`.
 
     The end of a narrower panel is zero: registers that reach into it are computed with, and what the memory held
     before might be denormal, which is slow.
@@ -94,8 +100,7 @@ class Panel:
 
     b: Builder
     packing: Packing
-    source: Value
-    outer: Sequence[Value]
+    source: Matrix
     target: Value
     inner: Sequence[Value]
     width: int
@@ -116,13 +121,13 @@ class Panel:
         return ()
 
     def some(self, first: Value, rows: Span, column: Value, columns: Span) -> tuple[()]:
-        b, outer = self.b, len(self.outer)
+        b = self.b
         type = VectorType((rows.size, columns.size), self.packing.stored)
         row, place = b.add(first, rows.start), b.add(column, columns.start)
         if self.packing.turned:
-            tile = b.load(self.source, [*self.outer, place, row], type=type, dims=[outer + 1, outer])
+            tile = self.source.load(place, row, type, turned=True)
         else:
-            tile = b.load(self.source, [*self.outer, row, place], type=type)
+            tile = self.source.load(row, place, type)
         if self.packing.stored is not self.packing.element:
             tile = b.cast(tile, type=with_element(type, self.packing.element))
         b.store(tile, self.target, [*self.inner, rows.start, columns.start])

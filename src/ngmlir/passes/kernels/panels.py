@@ -25,6 +25,7 @@ from .frame import Span
 from .packing import ROWS, Panel, right_side
 from .plan import Kernel, Plan
 from .product import Product, split, store_epilogue
+from .reading import Matrix
 
 
 class PanelKernel:
@@ -53,6 +54,8 @@ class PanelKernel:
         self.places = [next(programs) if size > 1 else self.b.index(0) for size in sizes]
         self.lhs, self.rhs = self.kernel.extra
         self.batch: list[Value] = []
+        self.left_matrix = Matrix(self.b, self.lhs, (), None)
+        self.right_matrix = Matrix(self.b, self.rhs, (), None)
 
     def build(self, name: str) -> Op:
         b, product, schedule = self.b, self.product, self.schedule
@@ -62,6 +65,8 @@ class PanelKernel:
             self.packed = b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
 
         def shares() -> None:
+            self.left_matrix = Matrix(b, self.lhs, self.batch, product.lhs)
+            self.right_matrix = Matrix(b, self.rhs, self.batch, product.rhs)
             self.share(1, product.rows, self.block_rows, lambda row, rows: (
                 self.share(2, product.columns, self.block_columns, lambda column, columns: (
                     self.block(row, rows, column, columns)))))  # fmt: skip
@@ -159,7 +164,7 @@ class PanelKernel:
 
             def one(span: Span, _: object) -> tuple[()]:
                 number = b.floor_divide(span.start, b.index(width))
-                panel = Panel(b, packing, self.rhs, self.batch, self.packed, [number], span.size)
+                panel = Panel(b, packing, self.right_matrix, self.packed, [number], span.size)
                 body(panel, b.add(column, span.start))
                 return ()
 
@@ -219,7 +224,7 @@ class PanelKernel:
 
     def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
         """A tile of rows by `size` of the depth."""
-        b, first = self.b, len(self.batch)
+        b = self.b
         if "left" in self.schedule.pack:
             width = b.index(LEFT_WIDTH)
             at = [b.floor_divide(k, width), row, b.remainder(k, width)]
@@ -228,8 +233,8 @@ class PanelKernel:
             )
         type = VectorType((rows, size), self.product.element)
         if self.product.lhs_depth_first:
-            return b.load(self.lhs, [*self.batch, k, row], type=type, dims=[first + 1, first])
-        return b.load(self.lhs, [*self.batch, row, k], type=type)
+            return self.left_matrix.load(k, row, type, turned=True)
+        return self.left_matrix.load(row, k, type)
 
     def right(self, column: Value, columns: int, place: Value, first: Value, k: Value, size: int) -> Value:
         """A tile of `size` of the depth, from `first` + `k` on, by columns."""
@@ -241,4 +246,4 @@ class PanelKernel:
             panel = b.floor_divide(column, b.index(width))
             return b.load(self.rhs, [*self.batch, panel, b.add(first, k), b.index(0)], type=type)
         type = VectorType((size, columns), self.product.element)
-        return b.load(self.rhs, [*self.batch, b.add(first, k), column], type=type)
+        return self.right_matrix.load(b.add(first, k), column, type)

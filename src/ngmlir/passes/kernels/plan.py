@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,10 +15,12 @@ from ...ir.types import FloatType, MemRefType, Type, VectorType, element_type, i
 from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit
 from ...support.target import Target
-from ..access import Access, unmoved
+from ..access import Access
+from ..sides import Side
 from ..space import Atoms, Space, label
 from .frame import Frame, Span
-from .reading import read
+from .reading import read, write
+from .unmoved import unmoved
 
 
 @dataclass
@@ -34,6 +36,8 @@ class Plan:
     loops: dict[Value, tuple[int, ...]]
     dimension_loops: dict[Op, tuple[int, ...]]  # of an iota: the loops of the counted dimension
     accesses: dict[Value, Access]
+    sides: Mapping[Value, Side]  # operands of a product that it reads in another way than they are
+    written: dict[Value, Access]  # outputs that are written moved
 
     @property
     def ops(self) -> list[Op]:
@@ -50,6 +54,11 @@ class Plan:
     def shape(self, value: Value) -> tuple[int, ...]:
         """The shape of a value with its dimensions merged into loops."""
         return tuple(self.sizes[l] for l in self.loops[value])
+
+    def result(self, value: Value) -> tuple[int, ...]:
+        """The shape of the buffer to which an output is written."""
+        access = self.written.get(value)
+        return self.shape(value) if access is None else access.shape
 
     def source(self, value: Value) -> tuple[int, tuple[int, ...]]:
         """What an input is read from: the number of an operand of the fusion, and the shape in which that is seen."""
@@ -69,6 +78,13 @@ class Plan:
                 found.update(access.borders(len(self.sizes) - 1))
         return sorted(cut for cut in found if 0 < cut < self.sizes[-1])
 
+    def side(self, value: Value) -> tuple[int, tuple[int, ...]]:
+        """The same of an operand of a product."""
+        side = self.sides.get(value)
+        if side is None:
+            return self.inputs.index(value), shape_of(value.type)
+        return self.inputs.index(side.source), side.shape
+
     @property
     def sources(self) -> list[tuple[int, tuple[int, ...]]]:
         """All that inputs are read from, each once."""
@@ -79,7 +95,8 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
     """Labels all values of a fusion with loops. Ops that `skip` names relate nothing (a product's operands)."""
     space = Space()
     known: dict[Value, Atoms] = {}
-    fusion, accesses = unmoved(fusion, whole=kind(fusion) == "dot")
+    without = unmoved(fusion, whole=kind(fusion) == "dot")
+    fusion, accesses = without.fusion, without.accesses
     body = fusion.block
     for value in accesses:
         known[value] = space.atoms(shape_of(value.type))
@@ -94,6 +111,9 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
         )
     for value in body.ops[-1].operands:  # an argument may be handed through without any op
         known.setdefault(value, space.atoms(shape_of(value.type)))
+    moved = {v: (access.inverse(), space.atoms(access.shape)) for v, access in without.results.items()}
+    if not all(space.unify(known[v], atoms) for v, (_, atoms) in moved.items()):
+        raise Limit(Diagnostic("what this fusion moves runs over loops that do not fit", fusion.location))
     resolved = {v: space.resolve(a) for v, a in known.items()}
     counted: dict[Op, Atoms] = {}
     for op in body.ops:
@@ -110,6 +130,8 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
         v: [space.resolve([known[v][d] for d in run]) for run in access.runs]
         for v, access in accesses.items()
     }
+    for v, (_, atoms) in moved.items():
+        strides[v] = [space.resolve([atom]) for atom in atoms]
     apart += [atoms for own in strides.values() for atoms in own]
     runs = _runs(domain, [*resolved.values(), *counted.values(), *apart])
     if kind(fusion) == "rows":
@@ -118,15 +140,18 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
         runs.sort(key=lambda run: run[0] not in kept)  # a row is all that is reduced, wherever it lies
     place = {run[0]: i for i, run in enumerate(runs)}
     sizes = tuple(space.size(run) for run in runs)
+
+    def over(value: Value, access: Access) -> Access:
+        return access.over([[place[a] for a in atoms if a in place] for atoms in strides[value]], sizes)
+
     return Plan(
         fusion,
         sizes,
         {v: tuple(place[a] for a in atoms if a in place) for v, atoms in resolved.items()},
         {op: tuple(place[a] for a in atoms if a in place) for op, atoms in counted.items()},
-        {
-            v: access.over([[place[a] for a in atoms if a in place] for atoms in strides[v]], sizes)
-            for v, access in accesses.items()
-        },
+        {v: over(v, access) for v, access in accesses.items()},
+        without.sides,
+        {v: over(v, access) for v, (access, _) in moved.items()},
     )
 
 
@@ -168,7 +193,7 @@ class Kernel(Frame):
         self.plan = plan
         sources = plan.sources
         own = [MemRefType(shape, element_type(plan.inputs[number].type)) for number, shape in sources]
-        outputs = [MemRefType(plan.shape(v), element_type(v.type)) for v in plan.outputs]
+        outputs = [MemRefType(plan.result(v), element_type(v.type)) for v in plan.outputs]
         super().__init__(target, grid, [*own, *extra_inputs], outputs, plan.fusion.location, part)
         self.buffers = {
             v: self.sources[sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops
@@ -194,7 +219,7 @@ class Kernel(Frame):
                 same = self.plan.loops[value] == loops and element_type(value.type) is element_type(
                     output.type
                 )
-                if same and (not outer_only or loops == whole):
+                if same and output not in self.plan.written and (not outer_only or loops == whole):
                     pairs += [self.sources.index(self.buffers[value]), len(self.sources) + o]
         return pairs
 
@@ -301,6 +326,10 @@ class Tile:
         for value, _ in outputs:
             self.at(value)
         for value, buffer in outputs:
+            written = self.kernel.plan.written.get(value)
+            if written is not None:
+                write(self.b, self.spans, written, self.at(value), buffer)
+                continue
             indices, dims, masked = self._access(value)
             self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
 

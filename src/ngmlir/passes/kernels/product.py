@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, Type, VectorType, element_type, f32, shape_of, with_element
 from ...ops.fields import get_i64s
 from ...support.target import Target
+from ..sides import Side
 from .frame import Span
 from .plan import Kernel, Tile
 
@@ -26,6 +27,8 @@ class Product:
     rhs_depth_first: bool
     element: Type
     result: Type
+    lhs: Side | None = None  # how they are read, if not as they are
+    rhs: Side | None = None
 
     @property
     def accumulator(self) -> Type:
@@ -42,11 +45,14 @@ class Product:
             columns=self.rows,
             lhs_depth_first=self.rhs_depth_first,
             rhs_depth_first=self.lhs_depth_first,
+            lhs=self.rhs,
+            rhs=self.lhs,
         )
 
 
-def product_of(dot: Op) -> Product:
-    """Reads a product that the shape pass brought to [batch,] matrix form."""
+def product_of(dot: Op, sides: Mapping[Value, Side]) -> Product:
+    """Reads a product that the shape pass brought to [batch,] matrix form; `sides` are read otherwise than they are."""
+    left, right = (sides.get(operand) for operand in dot.operands)
     lhs, rhs = shape_of(dot.operands[0].type), shape_of(dot.operands[1].type)
     batched = len(lhs) == 3
     lhs_contract = get_i64s(dot, "lhs_contract")[0]
@@ -57,10 +63,12 @@ def product_of(dot: Op) -> Product:
         rows=lhs[2 * first + 1 - lhs_contract] if batched else lhs[1 - lhs_contract],
         columns=rhs[2 * first + 1 - rhs_contract] if batched else rhs[1 - rhs_contract],
         depth=lhs[lhs_contract],
-        lhs_depth_first=lhs_contract == first,
-        rhs_depth_first=rhs_contract == first,
+        lhs_depth_first=(lhs_contract == first) != (left is not None and left.turned),
+        rhs_depth_first=(rhs_contract == first) != (right is not None and right.turned),
         element=element_type(dot.operands[0].type),
         result=element_type(dot.results[0].type),
+        lhs=left,
+        rhs=right,
     )
 
 
@@ -93,7 +101,12 @@ def store_epilogue(
     dims = [(Span(v), product.batch) for v in batch]
     dims += [(Span(row, rows, masked[0]), product.rows), (Span(column, columns, masked[1]), product.columns)]
     kept = [(span, size) for span, size in dims if size != 1]  # a dimension of one element is no loop
-    for l, (span, _) in zip(loops, kept, strict=True):
+    placed = [span for span, _ in kept]
+    if len(loops) > len(kept):
+        # Where it is written, the batch is several loops.
+        count = len(loops) - len(kept) + 1
+        placed[:1] = kernel.apart(placed[0].start, [kernel.plan.sizes[l] for l in loops[:count]])
+    for l, span in zip(loops, placed, strict=True):
         spans[l] = span
     shape = tuple(span.size for span, _ in kept if span.size)
     if shape != shape_of(total.type):

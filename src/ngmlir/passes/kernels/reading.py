@@ -10,7 +10,8 @@ from ...ir.core import Value
 from ...ir.types import Type
 from ...ops.builder import Builder
 from ..access import Access, Place
-from .frame import Frame, Span
+from ..sides import Side
+from .frame import Frame, Span, apart
 
 
 def read(
@@ -18,21 +19,15 @@ def read(
 ) -> Value:
     """A tile of `type` at `spans` of the loops of `sizes`, which the access speaks of."""
     b = frame.b
-    indices = [_index(b, place, spans) for place in access.places]
-    # A tile's dimensions are those of its loops that are tiled, in order; each runs along one dimension of the buffer.
-    tiled = sorted((l, d) for d, place in enumerate(access.places) for l in place.terms if spans[l].size)
-    dims = [d for _, d in tiled]
-    steps = [access.places[d].terms[l] for l, d in tiled]
-    usual = dims == list(range(len(indices) - len(dims), len(indices)))
-    masked = any(spans[l].masked for l, _ in tiled)
+    indices, dims, steps, masked = _located(b, spans, access)
 
     def load(masked: bool) -> Value:
         return b.load(
             buffer,
             indices,
             type=type,
-            dims=None if usual else dims,
-            steps=None if set(steps) <= {1} else steps,
+            dims=dims,
+            steps=steps,
             masked=masked,
             pad=access.fill if masked else None,
         )
@@ -56,6 +51,52 @@ def read(
     # Most tiles lie inside the border, and need no mask.
     (tile,) = b.branch(reduce(b.bitwise_and, inside), lambda: [load(False)], lambda: [load(True)])
     return tile
+
+
+def write(b: Builder, spans: Sequence[Span], access: Access, tile: Value, buffer: Value) -> None:
+    """Stores a tile where an access says that its elements lie."""
+    indices, dims, steps, masked = _located(b, spans, access)
+    b.store(tile, buffer, indices, dims=dims, steps=steps, masked=masked)
+
+
+def _located(
+    b: Builder, spans: Sequence[Span], access: Access
+) -> tuple[list[Value], list[int] | None, list[int] | None, bool]:
+    """Indices, `dims` and `steps` of a tile (None where they are the usual ones), and whether it needs a mask."""
+    indices = [_index(b, place, spans) for place in access.places]
+    # A tile's dimensions are those of its loops that are tiled, in order; each runs along one dimension of the buffer.
+    tiled = sorted((l, d) for d, place in enumerate(access.places) for l in place.terms if spans[l].size)
+    dims = [d for _, d in tiled]
+    steps = [access.places[d].terms[l] for l, d in tiled]
+    usual = dims == list(range(len(indices) - len(dims), len(indices)))
+    masked = any(spans[l].masked for l, _ in tiled)
+    return indices, None if usual else dims, None if set(steps) <= {1} else steps, masked
+
+
+class Matrix:
+    """One matrix of a side of a product, as it lies in memory: that of an element of the batch."""
+
+    def __init__(self, b: Builder, buffer: Value, batch: Sequence[Value], side: Side | None):
+        self.b, self.buffer, self.side = b, buffer, side
+        self.before = list(batch)  # indices before the matrix's own
+        if side is not None:
+            parts = list[Span]()
+            for number in batch:
+                parts = apart(b, number, side.batch)
+            self.before = [_index(b, place, parts) for place in side.places]
+
+    def load(
+        self, row: Value, column: Value, type: Type, turned: bool = False, masked: bool = False
+    ) -> Value:
+        """A tile from a row and a column on, as it lies or `turned`: then its rows are the matrix's columns."""
+        if self.side is None:
+            indices, dims = [*self.before, row, column], [len(self.before), len(self.before) + 1]
+        else:
+            indices, dims = list(self.before), [self.side.row, len(self.before) - 1]
+            indices[dims[0]], indices[dims[1]] = row, column
+        usual = not turned and dims[0] == len(indices) - 2
+        dims = dims[::-1] if turned else dims
+        return self.b.load(self.buffer, indices, type=type, dims=None if usual else dims, masked=masked)
 
 
 def _index(b: Builder, place: Place, spans: Sequence[Span]) -> Value:

@@ -58,7 +58,9 @@ def chosen(fusion: Op, target: Target) -> Schedule:
 
 
 def _products(fusion: Op, target: Target, given: Given) -> Iterable[Candidate[Schedule]]:
-    product, _ = oriented(product_of(next(op for op in fusion.block.ops if op.name == "ng.dot")), target)
+    planned = plan(fusion, lambda op: op.name == "ng.dot")
+    dot = next(op for op in planned.ops if op.name == "ng.dot")
+    product, _ = oriented(product_of(dot, planned.sides), target)
     ways: dict[str, Callable[[], Iterable[Candidate[Schedule]]]] = {
         "panels": lambda: panels(product, target, given),
         "along": lambda: along(product, target, given),

@@ -118,7 +118,12 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
     # A single panel lies as it would be packed, and what the nearest cache holds is read fast as it is.
     apart = product.columns > tile_columns and right_bytes > target.l1_bytes
     from_rows = PACK_FROM_ROWS if near else PACK_FAR_FROM_ROWS
-    right = not product.rhs_depth_first or (product.rows > from_rows and apart)
+    # Rows of a matrix that is a part of others may crowd a few sets of the cache.
+    distance = 0 if product.rhs is None else product.rhs.distance * item_bytes(product.element)
+    crowded = distance > 0 and product.depth > target.l1_ways * _places(target, distance)
+    right = not product.rhs_depth_first or (
+        product.rows > (FEW_ROWS if crowded else from_rows) and (apart or crowded)
+    )
     # A left side stored depth x rows has what a tile reads all over many pages.
     left_bytes = product.rows * product.depth * item_bytes(product.element)
     left = product.lhs_depth_first and left_bytes > NEAR_BYTES and product.columns > PACK_FROM_COLUMNS
@@ -168,9 +173,15 @@ def _rows_beside(product: Product, target: Target) -> int:
     distance is a multiple of what one way holds share its sets. Two ways are left to the rest."""
     if product.lhs_depth_first:
         return target.vector_registers
+    elements = product.depth if product.lhs is None else product.lhs.distance
+    distance = elements * item_bytes(product.element)
+    return max(1, target.l1_ways - 2) * _places(target, distance)
+
+
+def _places(target: Target, distance: int) -> int:
+    """How many rows that lie so many bytes apart come to different sets of the near cache."""
     way = target.l1_bytes // target.l1_ways
-    distance = product.depth * item_bytes(product.element)
-    return max(1, target.l1_ways - 2) * (way // gcd(way, distance))
+    return way // gcd(way, distance)
 
 
 def multiplications(product: Product) -> int:

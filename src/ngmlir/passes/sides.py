@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sides of products, read through accesses: what is sliced, split into heads and transposed is a matrix for each
+element of a batch all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..ir.core import Op, Value
+from ..ir.types import shape_of
+from .access import MOVES, Access, Place, access_of
+
+
+@dataclass(frozen=True)
+class Side:
+    """A side of a product as it lies in a buffer of `shape`: matrices whose rows lie along dimension `row` and whose
+    elements along the last one; `turned` if these rows are the columns of the side. The number of the matrix counts
+    over runs of `batch` sizes, over which `places` are summed (`row` and the last have none)."""
+
+    source: Value
+    shape: tuple[int, ...]
+    places: tuple[Place, ...]
+    batch: tuple[int, ...]
+    row: int
+    turned: bool
+
+    @property
+    def distance(self) -> int:
+        """Elements from one row to the next."""
+        distance = 1
+        for size in self.shape[self.row + 1 :]:
+            distance *= size
+        return distance
+
+
+def side_of(value: Value, through: Callable[[Value], Op | None]) -> Side | None:
+    """How a product can read a side that only moves data; None where it is no such, or no matrix without moving it.
+
+    `through` gives the op that makes a value if it may be looked through.
+    """
+    op = through(value)
+    while op is not None and op.name == "ng.reshape":
+        op = through(op.operands[0])
+    access = access_of(op, through) if op is not None and op.name in MOVES else None
+    if access is None or access.fill is not None:
+        return None
+    groups = _grouped(access, shape_of(value.type))
+    if groups is None:
+        return None
+    *batch, first, second = groups
+    if len(first) != 1 or len(second) != 1:
+        return None
+    matrix = (first[0], second[0])
+    dims = _alone(access, matrix)
+    if dims is None:
+        return None
+    homes = [next(i for i, (_, p) in enumerate(dims) if run in p.terms) for run in matrix]
+    if max(homes) != len(dims) - 1:
+        return None
+    runs = [run for group in batch for run in group]
+    number = {run: i for i, run in enumerate(runs)}
+    places = tuple(
+        Place(0, {}) if i in homes else Place(p.offset, {number[t]: s for t, s in p.terms.items()})
+        for i, (_, p) in enumerate(dims)
+    )
+    return Side(
+        access.source,
+        tuple(size for size, _ in dims),
+        places,
+        tuple(access.sizes[run] for run in runs),
+        min(homes),
+        homes[0] > homes[1],
+    )
+
+
+def _grouped(access: Access, shape: tuple[int, ...]) -> list[list[int]] | None:
+    """The runs that each dimension of a shape is made of, if it ends where one of them does."""
+    groups: list[list[int]] = []
+    runs = list(range(len(access.runs)))
+    for size in shape:
+        own: list[int] = []
+        while size > 1 and runs and size % access.sizes[runs[0]] == 0:
+            size //= access.sizes[runs[0]]
+            own.append(runs.pop(0))
+        if size != 1:
+            return None
+        groups.append(own)
+    return groups
+
+
+def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, Place]] | None:
+    """The buffer's dimensions, cut so that each of the runs is a whole one; None if it cannot be."""
+    dims: list[tuple[int, Place]] = []
+    for size, place in zip(access.shape, access.places, strict=True):
+        inner = [run for run in runs if run in place.terms]
+        if not inner:
+            dims.append((size, place))
+            continue
+        length = access.sizes[inner[-1]]
+        parts = place.divided(length, access.sizes) if size % length == 0 else None
+        if parts is None or parts[1] != Place(0, {inner[-1]: 1}) or len(inner) > 1:
+            return None
+        if size != length:
+            dims.append((size // length, parts[0]))
+        dims.append((length, parts[1]))
+    return dims
