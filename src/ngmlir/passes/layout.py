@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layout: transposes that need not be made."""
+"""Layout: transposes and slices that need not be made."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..ir.attributes import AxesAttr, integers
-from ..ir.core import Module, Op, Value, count_uses
+from ..ir.core import Block, Module, Op, Value, count_uses
 from ..ir.elements import ElementsAttr
-from ..ir.types import TensorType, shape_of
+from ..ir.types import TensorType, element_type, shape_of, with_element
 from ..ops.builder import Builder
 from ..ops.fields import get_i64, get_i64s
 from ..rewrite.contracts import contract
@@ -22,7 +22,8 @@ def layout(module: Module, target: Target) -> Module:
 
     A matrix product or a reduction reads either order; what is computed from constants, positions and
     repetitions is computed in the order that is wanted; an elementwise op takes a transpose over when only
-    one of its operands has to be moved for it.
+    one of its operands has to be moved for it. What is computed for a slice alone is computed of slices: of fewer
+    elements, and in the kernel that wants them.
 
     Before:
         func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
@@ -54,7 +55,18 @@ def _function(function: Op) -> Op:
 
 _ROUNDS = 4
 _KINDS = frozenset(
-    {"ng.transpose", "ng.dot", "ng.sum", "ng.product", "ng.max", "ng.min", "ng.any", "ng.all", "ng.mean"}
+    {
+        "ng.transpose",
+        "ng.dot",
+        "ng.sum",
+        "ng.product",
+        "ng.max",
+        "ng.min",
+        "ng.any",
+        "ng.all",
+        "ng.mean",
+        "ng.slice",
+    }
 )
 
 
@@ -81,6 +93,14 @@ def source_of(value: Value) -> Value:
 class _Layout:
     def __init__(self, function: Op):
         self.uses = count_uses(function.regions[0].blocks[0])
+        #: The block of each op: nothing may be moved into a loop.
+        self.block: dict[Op, Block] = {
+            op: block
+            for top in (function, *function.walk())
+            for region in top.regions
+            for block in region.blocks
+            for op in block.ops
+        }
         self.moved: dict[tuple[Value, tuple[int, ...]], Value] = {}
 
     def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
@@ -88,7 +108,49 @@ class _Layout:
             return self.transpose(op, b)
         if op.name == "ng.dot":
             return self.dot(op, b)
+        if op.name == "ng.slice":
+            return self.slice(op, b)
         return self.reduction(op, b)
+
+    # -- slices ------------------------------------------------------------------------------------------
+
+    def slice(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        source = op.operands[0]
+        owner = source.owner
+        if not isinstance(owner, Op) or not (owner.name == "ng.broadcast" or self.only_for(op, source)):
+            return None
+        type = op.results[0].type
+        if not isinstance(type, TensorType) or not type.static:
+            return None
+        return [self.cut(source, op, b)]
+
+    def only_for(self, slice: Op, value: Value) -> bool:
+        """Whether an elementwise op computes a value for a slice, or what is computed for that, and for nothing else."""
+        owner = value.owner
+        return (
+            isinstance(owner, Op)
+            and "elementwise" in owner.traits
+            and self.uses.get(value, 2) == 1
+            and self.block.get(owner) is self.block.get(slice)
+        )
+
+    def cut(self, value: Value, slice: Op, b: Builder, depth: int = 8) -> Value:
+        """A slice of a value, computed of slices where that is all that is wanted of it."""
+        owner = value.owner
+        starts, limits, steps = (get_i64s(slice, name) for name in ("starts", "limits", "steps"))
+        wanted = with_element(slice.results[0].type, element_type(value.type))
+        if isinstance(owner, Op) and owner.name == "ng.broadcast":
+            dims = get_i64s(owner, "dimensions")
+            (source,) = owner.operands
+            if any(starts[d] or steps[d] != 1 or limits[d] != shape_of(value.type)[d] for d in dims):
+                chosen = ([part[d] for d in dims] for part in (starts, limits, steps))
+                source = b.slice(source, **dict(zip(("starts", "limits", "steps"), chosen, strict=True)))
+            return b.broadcast(source, type=wanted, dimensions=dims)
+        if isinstance(owner, Op) and depth and self.only_for(slice, value):
+            new = owner.rebuilt([self.cut(o, slice, b, depth - 1) for o in owner.operands], types=[wanted])
+            b.add_op(new)
+            return new.results[0]
+        return b.slice(value, starts=starts, limits=limits, steps=steps)
 
     # -- transposes --------------------------------------------------------------------------------------
 
