@@ -110,10 +110,10 @@ HARD = {
         %h = ng.slice %x from [0, 0] to [6, 6] step [2, 2] : (tensor<7x9xf32>) -> tensor<3x3xf32>
         %i = ng.dot %g, %h contract [1] x [0] : (tensor<5x3xf32>, tensor<3x3xf32>) -> tensor<5x3xf32>
         return %p, %q, %r, %f, %i : tensor<5x4xf32>, tensor<4x8xf32>, tensor<6x4xf32>, tensor<4x3x5xf32>, tensor<5x3xf32> }""",
-    "sides of a batch that lies among them, before them and behind them": """(%x: tensor<2x5x3x4xf32>, %y: tensor<2x3x4x6xf32>, %u: tensor<5x4x2xf32>, %v: tensor<2x4x3xf32>, %m: tensor<3x2x4xf32>, %n: tensor<12x5xf32>) -> (tensor<2x3x5x6xf32>, tensor<2x5x3xf32>, tensor<2x5xf32>) {
+    "sides of a batch that lies among them, before them and behind them": """(%x: tensor<2x5x3x4xf32>, %y: tensor<2x3x4x6xf32>, %u: tensor<4x5x2xf32>, %v: tensor<2x4x3xf32>, %m: tensor<3x2x4xf32>, %n: tensor<12x5xf32>) -> (tensor<2x3x5x6xf32>, tensor<2x5x3xf32>, tensor<2x5xf32>) {
         %t = ng.transpose %x perm [0, 2, 1, 3] : (tensor<2x5x3x4xf32>) -> tensor<2x3x5x4xf32>
         %a = ng.dot %t, %y contract [3] x [2] {lhs_batch = array<i64: 0, 1>, rhs_batch = array<i64: 0, 1>} : (tensor<2x3x5x4xf32>, tensor<2x3x4x6xf32>) -> tensor<2x3x5x6xf32>
-        %w = ng.transpose %u perm [2, 0, 1] : (tensor<5x4x2xf32>) -> tensor<2x5x4xf32>
+        %w = ng.transpose %u perm [2, 1, 0] : (tensor<4x5x2xf32>) -> tensor<2x5x4xf32>
         %b = ng.dot %w, %v contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x5x4xf32>, tensor<2x4x3xf32>) -> tensor<2x5x3xf32>
         %o = ng.transpose %m perm [1, 0, 2] : (tensor<3x2x4xf32>) -> tensor<2x3x4xf32>
         %p = ng.reshape %o : (tensor<2x3x4xf32>) -> tensor<2x12xf32>
