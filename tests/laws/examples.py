@@ -33,6 +33,8 @@ def wrapped(op: type[Op]) -> str:
     example = definition.example
     if "function" in definition.traits:
         return example
+    if definition.given or definition.states_types:
+        return _given(op, definition.given, example)
     defined = {
         name
         for line in example.split("\n")
@@ -58,16 +60,27 @@ def wrapped(op: type[Op]) -> str:
     helper = ""
     if op is func.CallOp:
         helper = f"func.func private @f({', '.join(free.values())}) -> ({gives})\n"
-    elif op in (tile.CallOp, tile.LaunchOp):
-        helper = "tile.kernel @k(%p: memref<4xf32>, %q: memref<4xf32>) attributes {grid = array<i64>} {\n  tile.return\n}\n"
     if op is func.ReturnOp:
         return f"func.func @main({arguments}) -> ({', '.join(free.values())}) {{\n  {example}\n}}"
     if op is ng.YieldOp:
-        body = f'%r = ng.fusion %x {{kind = "map"}} : (tensor<4xf32>) -> tensor<4xf32> {{\n^bb0(%a: tensor<4xf32>):\n{example}\n}}'
+        body = f"%r = ng.fusion map(%a = %x) -> tensor<4xf32> {{\n{example}\n}}"
         return (
             f"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{body}\n  return %r : tensor<4xf32>\n}}"
         )
     if op is tile.ReturnOp:
-        return f"tile.kernel @k(%p: memref<4xf32>) attributes {{grid = array<i64>}} {{\n  {example}\n}}"
+        return f"tile.kernel @k outs(%p: memref<4xf32>) {{\n  {example}\n}}"
     end = f"return {named} : {gives}" if results else "return"
     return f"{helper}func.func @main({arguments}) -> ({gives}) {{\n{example}\n  {end}\n}}"
+
+
+def _given(op: type[Op], arguments: str, example: str) -> str:
+    """The same where the definition says what the example takes."""
+    helper = ""
+    if op in (tile.CallOp, tile.LaunchOp):
+        helper = "tile.kernel @k ins(%p: memref<4xf32>) outs(%q: memref<4xf32>) {\n  tile.return\n}\n"
+    inside = f"func.func @main({arguments}) {{\n{example}\n  return\n}}"
+    (made,) = [o for o in from_text(helper + inside).lookup("main").block.ops if isinstance(o, op)]
+    names = ", ".join(f"%{r.name}" for r in made.results)
+    types = ", ".join(str(r.type) for r in made.results)
+    end = f"return {names} : {types}" if names else "return"
+    return f"{helper}func.func @main({arguments}) -> ({types}) {{\n{example}\n  {end}\n}}"

@@ -341,10 +341,8 @@ HARD = {
     "arguments that change places": """(%a: tensor<6xf32>, %b: tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>) attributes {ng.tied = array<i64: 0, 0, 1, 1>} {
         return %b, %a : tensor<6xf32> }""",
     "a scan over rows of rows": """(%a: tensor<3x4x5xf32>, %z: tensor<5xf32>) -> (tensor<5xf32>, tensor<3x4x5xf32>) {
-        %l, %r = ng.scan %z, %a {carried = 1 : i64} : (tensor<5xf32>, tensor<3x4x5xf32>) -> (tensor<5xf32>, tensor<3x4x5xf32>) {
-        ^bb0(%s: tensor<5xf32>, %x: tensor<4x5xf32>):
-          %m, %q = ng.scan %s, %x {carried = 1 : i64} : (tensor<5xf32>, tensor<4x5xf32>) -> (tensor<5xf32>, tensor<4x5xf32>) {
-          ^bb0(%u: tensor<5xf32>, %y: tensor<5xf32>):
+        %l, %r = ng.scan iter(%s = %z) over(%x: tensor<4x5xf32> = %a) -> (tensor<5xf32>, tensor<3x4x5xf32>) {
+          %m, %q = ng.scan iter(%u = %s) over(%y: tensor<5xf32> = %x) -> (tensor<5xf32>, tensor<4x5xf32>) {
             %v = ng.add %u, %y : tensor<5xf32>
             ng.yield %v, %v : tensor<5xf32>
           }
@@ -359,12 +357,10 @@ WITH_LOOPS = {
         %3 = ng.constant dense<3> : tensor<i32>
         %b = ng.square %a : tensor<6xf32>
         %m = ng.max %b axes [0] : (tensor<6xf32>) -> tensor<f32>
-        %k, %c, %n = ng.while %0, %b, %m : (tensor<i32>, tensor<6xf32>, tensor<f32>) -> (tensor<i32>, tensor<6xf32>, tensor<f32>) {
-        ^bb0(%i: tensor<i32>, %x: tensor<6xf32>, %y: tensor<f32>):
+        %k, %c, %n = ng.while iter(%i = %0, %x = %b, %y = %m) -> (tensor<i32>, tensor<6xf32>, tensor<f32>) {
           %t = ng.less %i, %3 : (tensor<i32>, tensor<i32>) -> tensor<i1>
           ng.yield %t : tensor<i1>
-        } {
-        ^bb0(%i: tensor<i32>, %x: tensor<6xf32>, %y: tensor<f32>):
+        } do {
           %j = ng.add %i, %1 : tensor<i32>
           %u = ng.negative %x : tensor<6xf32>
           %unused = ng.negative %y : tensor<f32>
@@ -379,20 +375,17 @@ WITH_LOOPS = {
         %1 = ng.constant dense<1> : tensor<i32>
         %2 = ng.constant dense<2> : tensor<i32>
         %z = ng.constant dense<0.0> : tensor<3xf32>
-        %s, %n, %r = ng.scan %z, %e, %a, %c {carried = 2 : i64} : (tensor<3xf32>, tensor<0xf32>, tensor<4x3xf32>, tensor<4xi1>) -> (tensor<3xf32>, tensor<0xf32>, tensor<4x3xf32>) {
-        ^bb0(%t: tensor<3xf32>, %m: tensor<0xf32>, %x: tensor<3xf32>, %f: tensor<i1>):
-          %y = ng.if %f : (tensor<i1>) -> tensor<3xf32> {
+        %s, %n, %r = ng.scan iter(%t = %z, %m = %e) over(%x: tensor<3xf32> = %a, %f: tensor<i1> = %c) -> (tensor<3xf32>, tensor<0xf32>, tensor<4x3xf32>) {
+          %y = ng.if %f -> tensor<3xf32> {
             %v = ng.add %t, %x : tensor<3xf32>
             ng.yield %v : tensor<3xf32>
-          } {
+          } else {
             ng.yield %t : tensor<3xf32>
           }
-          %k, %w = ng.while %0, %y : (tensor<i32>, tensor<3xf32>) -> (tensor<i32>, tensor<3xf32>) {
-          ^bb0(%i: tensor<i32>, %p: tensor<3xf32>):
+          %k, %w = ng.while iter(%i = %0, %p = %y) -> (tensor<i32>, tensor<3xf32>) {
             %b = ng.less %i, %2 : (tensor<i32>, tensor<i32>) -> tensor<i1>
             ng.yield %b : tensor<i1>
-          } {
-          ^bb0(%i: tensor<i32>, %p: tensor<3xf32>):
+          } do {
             %j = ng.add %i, %1 : tensor<i32>
             %q = ng.subtract %p, %x : tensor<3xf32>
             ng.yield %j, %q : tensor<i32>, tensor<3xf32>
@@ -407,10 +400,10 @@ WITH_LOOPS = {
         %y = func.call @choose(%n, %x) : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
         return %y : tensor<4xf32> }
       func.func private @choose(%c: tensor<i1>, %a: tensor<4xf32>) -> tensor<4xf32> {
-        %r = ng.if %c : (tensor<i1>) -> tensor<4xf32> {
+        %r = ng.if %c -> tensor<4xf32> {
           %b = ng.negative %a : tensor<4xf32>
           ng.yield %b : tensor<4xf32>
-        } {
+        } else {
           ng.yield %a : tensor<4xf32>
         }
         return %r : tensor<4xf32> }

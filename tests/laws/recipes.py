@@ -483,9 +483,9 @@ def _scan(m: Maker) -> None:
         for g in given
     ]
     made = m.builder.scan(
-        [*inits, *sequences],
+        inits,
+        sequences,
         types=[*(v.type for v in inits), *stacked],
-        carried=len(inits),
         reverse=m.chance(3),
         regions=[body],
     )

@@ -122,41 +122,35 @@ HARD = {
     + "\n".join(f"%{i} = ng.cumulative_sum %{'a' if i == 0 else i - 1} axis 1 : s" for i in range(9))
     + "\n return %8 : s }",
     "carried values swapped": """(%a: t, %b: t, %s: s) -> (t, t) {
-        %x, %y = ng.scan %a, %b, %s {carried = 2 : i64} : (t, t, s) -> (t, t) {
-        ^bb0(%p: t, %q: t, %r: t):
+        %x, %y = ng.scan iter(%p = %a, %q = %b) over(%r: t = %s) -> (t, t) {
           ng.yield %q, %p : t
         }
         return %x, %y : t }""",
     "carried values in a ring, all stacked": """(%a: t, %b: t, %c: t, %s: s) -> (t, t, t, s, s) {
-        %x, %y, %z, %u, %v = ng.scan %a, %b, %c, %s {carried = 3 : i64} : (t, t, t, s) -> (t, t, t, s, s) {
-        ^bb0(%p: t, %q: t, %w: t, %r: t):
+        %x, %y, %z, %u, %v = ng.scan iter(%p = %a, %q = %b, %w = %c) over(%r: t = %s) -> (t, t, t, s, s) {
           %n = ng.add %p, %r : t
           ng.yield %q, %w, %n, %p, %n : t
         }
         return %x, %y, %z, %u, %v : t, t, t, s, s }""",
     "one init for two carried values": """(%a: t, %s: s) -> (t, t, t) {
-        %x, %y = ng.scan %a, %a, %s {carried = 2 : i64} : (t, t, s) -> (t, t) {
-        ^bb0(%p: t, %q: t, %r: t):
+        %x, %y = ng.scan iter(%p = %a, %q = %a) over(%r: t = %s) -> (t, t) {
           %n = ng.add %p, %r : t
           ng.yield %n, %p : t
         }
         return %x, %y, %a : t }""",
     "a slice is handed on": """(%a: t, %s: s) -> (t, s) {
-        %x, %u = ng.scan %a, %s {carried = 1 : i64, reverse = true} : (t, s) -> (t, s) {
-        ^bb0(%p: t, %r: t):
+        %x, %u = ng.scan iter(%p = %a) over(%r: t = %s) {reverse = true} -> (t, s) {
           ng.yield %r, %p : t
         }
         return %x, %u : t, s }""",
     "a variable goes round": """(%a: t, %s: s) -> (t, s) tied [0, 0] {
-        %x, %u = ng.scan %a, %s {carried = 1 : i64} : (t, s) -> (t, s) {
-        ^bb0(%p: t, %r: t):
+        %x, %u = ng.scan iter(%p = %a) over(%r: t = %s) -> (t, s) {
           %n = ng.multiply %p, %r : t
           ng.yield %n, %a : t
         }
         return %x, %u : t, s }""",
     "a sequence is a variable": """(%a: t, %s: s) -> (t, s) tied [1, 1] {
-        %x, %u = ng.scan %a, %s {carried = 1 : i64} : (t, s) -> (t, s) {
-        ^bb0(%p: t, %r: t):
+        %x, %u = ng.scan iter(%p = %a) over(%r: t = %s) -> (t, s) {
           %n = ng.add %p, %r : t
           ng.yield %n, %p : t
         }
@@ -165,8 +159,7 @@ HARD = {
         %g = ng.negative %f : tensor<30xf32>
         %s = ng.reshape %g : (tensor<30xf32>) -> s
         %z = ng.constant dense<0.0> : t
-        %x, %u = ng.scan %z, %s, %s {carried = 1 : i64} : (t, s, s) -> (t, s) {
-        ^bb0(%p: t, %r: t, %q: t):
+        %x, %u = ng.scan iter(%p = %z) over(%r: t = %s, %q: t = %s) -> (t, s) {
           %n = ng.add %p, %r : t
           %m = ng.multiply %q, %r : t
           ng.yield %n, %m : t
@@ -175,8 +168,7 @@ HARD = {
     "a value from before is read early in every round": """(%a: t, %s: s) -> (s, t) {
         %d = ng.cumulative_sum %a axis 0 : t
         %e = ng.cumulative_sum %d axis 0 : t
-        %u = ng.scan %s {carried = 0 : i64} : (s) -> s {
-        ^bb0(%r: t):
+        %u = ng.scan over(%r: t = %s) -> s {
           %1 = ng.cumulative_max %d axis 0 : t
           %2 = ng.cumulative_sum %1 axis 0 : t
           %3 = ng.cumulative_min %2 axis 0 : t
@@ -185,8 +177,7 @@ HARD = {
         }
         return %u, %e : s, t }""",
     "a stack grows beside the values of the body": """(%s: s) -> s {
-        %u = ng.scan %s {carried = 0 : i64} : (s) -> s {
-        ^bb0(%r: t):
+        %u = ng.scan over(%r: t = %s) -> s {
           %1 = ng.cumulative_max %r axis 0 : t
           %2 = ng.cumulative_sum %1 axis 0 : t
           %3 = ng.cumulative_min %2 axis 0 : t
@@ -195,18 +186,15 @@ HARD = {
         %v = ng.cumulative_sum %u axis 0 : s
         return %v : s }""",
     "no round at all": """(%a: t, %s: tensor<0x6xf32>) -> (t, tensor<0x6xf32>) {
-        %x, %u = ng.scan %a, %s {carried = 1 : i64} : (t, tensor<0x6xf32>) -> (t, tensor<0x6xf32>) {
-        ^bb0(%p: t, %r: t):
+        %x, %u = ng.scan iter(%p = %a) over(%r: t = %s) -> (t, tensor<0x6xf32>) {
           %n = ng.add %p, %r : t
           ng.yield %n, %p : t
         }
         return %x, %u : t, tensor<0x6xf32> }""",
     "loops in loops": """(%a: t, %b: t, %s: tensor<3x5x6xf32>) -> (t, t, tensor<3x5x6xf32>) {
-        %x, %y, %u = ng.scan %a, %b, %s {carried = 2 : i64} : (t, t, tensor<3x5x6xf32>) -> (t, t, tensor<3x5x6xf32>) {
-        ^bb0(%p: t, %q: t, %r: s):
+        %x, %y, %u = ng.scan iter(%p = %a, %q = %b) over(%r: s = %s) -> (t, t, tensor<3x5x6xf32>) {
           %h = ng.add %p, %b : t
-          %i, %j, %v = ng.scan %h, %q, %r {carried = 2 : i64} : (t, t, s) -> (t, t, s) {
-          ^bb0(%k: t, %l: t, %m: t):
+          %i, %j, %v = ng.scan iter(%k = %h, %l = %q) over(%m: t = %r) -> (t, t, s) {
             %n = ng.add %k, %m : t
             %o = ng.subtract %h, %l : t
             ng.yield %l, %n, %o : t
@@ -220,12 +208,10 @@ HARD = {
         %1 = ng.constant dense<1> : tensor<i32>
         %3 = ng.constant dense<3> : tensor<i32>
         %d = ng.negative %b : t
-        %i, %x, %y = ng.while %0, %a, %d : (tensor<i32>, t, t) -> (tensor<i32>, t, t) {
-        ^bb0(%k: tensor<i32>, %p: t, %q: t):
+        %i, %x, %y = ng.while iter(%k = %0, %p = %a, %q = %d) -> (tensor<i32>, t, t) {
           %c = ng.less %k, %3 : (tensor<i32>, tensor<i32>) -> tensor<i1>
           ng.yield %c : tensor<i1>
-        } {
-        ^bb0(%k: tensor<i32>, %p: t, %q: t):
+        } do {
           %n = ng.add %k, %1 : tensor<i32>
           %m = ng.add %q, %d : t
           ng.yield %n, %m, %p : tensor<i32>, t, t
@@ -233,15 +219,13 @@ HARD = {
         return %x, %y : t }""",
     "a value from before is asked for in every round": """(%a: t, %b: t) -> t {
         %d = ng.cumulative_sum %b axis 0 : t
-        %x, %z = ng.while %a, %b : (t, t) -> (t, t) {
-        ^bb0(%p: t, %q: t):
+        %x, %z = ng.while iter(%p = %a, %q = %b) -> (t, t) {
           %1 = ng.max %d axes [0] : (t) -> tensor<f32>
           %2 = ng.min %p axes [0] : (t) -> tensor<f32>
           %3 = ng.absolute %1 : tensor<f32>
           %c = ng.less %2, %3 : (tensor<f32>, tensor<f32>) -> tensor<i1>
           ng.yield %c : tensor<i1>
-        } {
-        ^bb0(%p: t, %q: t):
+        } do {
           %1 = ng.constant dense<1.0> : t
           %2 = ng.add %p, %1 : t
           %3 = ng.cumulative_max %2 axis 0 : t
@@ -251,11 +235,9 @@ HARD = {
         return %x : t }""",
     "while asks for what it carries": """(%a: t) -> t {
         %c = ng.constant dense<true> : tensor<i1>
-        %x, %y = ng.while %c, %a : (tensor<i1>, t) -> (tensor<i1>, t) {
-        ^bb0(%k: tensor<i1>, %p: t):
+        %x, %y = ng.while iter(%k = %c, %p = %a) -> (tensor<i1>, t) {
           ng.yield %k : tensor<i1>
-        } {
-        ^bb0(%k: tensor<i1>, %p: t):
+        } do {
           %n = ng.bitwise_not %k : tensor<i1>
           %q = ng.negative %p : t
           ng.yield %n, %q : tensor<i1>, t
@@ -263,21 +245,20 @@ HARD = {
         return %y : t }""",
     "either branch gives what it finds": """(%c: tensor<i1>, %a: t, %b: t) -> (t, t, t) tied [2, 2] {
         %d = ng.add %a, %b : t
-        %x, %y, %z = ng.if %c : (tensor<i1>) -> (t, t, t) {
+        %x, %y, %z = ng.if %c -> (t, t, t) {
           ng.yield %a, %a, %d : t
-        } {
+        } else {
           %e = ng.add %d, %d : t
           ng.yield %e, %d, %b : t
         }
         return %x, %y, %z : t }""",
     "a branch in a loop": """(%a: t, %s: s, %c: tensor<5xi1>) -> (t, s) {
-        %x, %u = ng.scan %a, %s, %c {carried = 1 : i64} : (t, s, tensor<5xi1>) -> (t, s) {
-        ^bb0(%p: t, %r: t, %f: tensor<i1>):
+        %x, %u = ng.scan iter(%p = %a) over(%r: t = %s, %f: tensor<i1> = %c) -> (t, s) {
           %n = ng.add %p, %r : t
-          %o = ng.if %f : (tensor<i1>) -> t {
+          %o = ng.if %f -> t {
             %m = ng.multiply %n, %p : t
             ng.yield %m : t
-          } {
+          } else {
             ng.yield %p : t
           }
           ng.yield %o, %n : t
@@ -341,14 +322,14 @@ def test_arena_is_no_larger_than_needed(name: str, bytes: int) -> None:
 def test_a_chain_of_maps_needs_no_memory() -> None:
     """Each overwrites its input, and the last writes where the result is wanted."""
     kernel = """
-      tile.kernel @k(%a: memref<16xf32>, %b: memref<16xf32>) attributes {in_place = array<i64: 0, 1>, grid = array<i64>} {
+      tile.kernel @k ins(%a: memref<16xf32>) outs(%b: memref<16xf32>) in_place(%a -> %b) {
         %0 = ng.constant 0 : index
-        %1 = tile.load %a[%0] : (memref<16xf32>, index) -> vector<16xf32>
+        %1 = tile.load %a[%0] : memref<16xf32>, vector<16xf32>
         %2 = ng.add %1, %1 : vector<16xf32>
-        tile.store %2, %b[%0] : (vector<16xf32>, memref<16xf32>, index) -> ()
+        tile.store %2, %b[%0] : vector<16xf32>, memref<16xf32>
         tile.return
       }"""
-    lines = [f"%{i + 1} = tile.call @k(%{i}) : (tensor<16xf32>) -> tensor<16xf32>" for i in range(9)]
+    lines = [f"%{i + 1} = tile.call @k ins(%{i}) -> tensor<16xf32>" for i in range(9)]
     text = (
         "func.func @main(%0: tensor<16xf32>) -> tensor<16xf32> {\n"
         + "\n".join(lines)

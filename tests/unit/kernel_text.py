@@ -32,22 +32,22 @@ def planned(
     inputs: Mapping[str, str], outputs: Mapping[str, str], body: str, grid: Sequence[int] = (1,)
 ) -> str:
     """A module with one kernel: `inputs` and `outputs` are memref types by name; `%cN` is the index N."""
-    buffers = {**inputs, **outputs}
-    indices = [f"%p{d}: index" for d in range(len(grid))]
-    arguments = ", ".join([f"%{name}: {type}" for name, type in buffers.items()] + indices)
+    read, written = (
+        ", ".join(f"%{name}: {type}" for name, type in each.items()) for each in (inputs, outputs)
+    )
+    programs = ", ".join(f"%p{d} < {size}" for d, size in enumerate(grid))
     numbers = sorted({int(n) for n in re.findall(r"%c(\d+)\b", body)})
     constants = "\n".join(f"  %c{n} = ng.constant {n} : index" for n in numbers)
-    names = ", ".join(f"%{name}" for name in buffers)
-    types = ", ".join(buffers.values())
-    outer = ", ".join(f"%{name}: {type}" for name, type in buffers.items())
+    given, made = (", ".join(f"%{name}" for name in each) for each in (inputs, outputs))
+    outer = ", ".join(filter(None, (read, written)))
     return f"""
-tile.kernel @k({arguments}) attributes {{grid = array<i64: {", ".join(map(str, grid))}>, outputs = {len(outputs)} : i64}} {{
+tile.kernel @k ins({read}) outs({written}) grid({programs}) {{
 {constants}
 {body}
   tile.return
 }}
 func.func @main({outer}, %arena: memref<0xi8>) attributes {{ng.arguments = {len(inputs)} : i64, ng.results = {len(outputs)} : i64}} {{
-  tile.launch @k({names}) : ({types}) -> ()
+  tile.launch @k ins({given}) outs({made})
   func.return
 }}
 """

@@ -20,13 +20,13 @@ from ngmlir.support.diagnostics import UserError
 HUGE = 1 << 62
 #: Name -> the lines of a kernel that touch %y at %i (an index) or at %n (an i64), and the positions where all is well.
 ACCESSES = {
-    "load": ("%v = tile.load %y[%i] : (memref<8xf32>, index) -> f32", range(0, 8)),
+    "load": ("%v = tile.load %y[%i] : memref<8xf32>, f32", range(0, 8)),
     "load of a tile": (
-        "%t = tile.load %y[%i] : (memref<8xf32>, index) -> vector<5xf32>\n%v = ng.sum %t axes [0] : (vector<5xf32>) -> f32",
+        "%t = tile.load %y[%i] : memref<8xf32>, vector<5xf32>\n%v = ng.sum %t axes [0] : (vector<5xf32>) -> f32",
         range(0, 4),
     ),
     "load with steps": (
-        "%t = tile.load %y[%i] {steps = array<i64: 3>} : (memref<8xf32>, index) -> vector<2xf32>\n"
+        "%t = tile.load %y[%i] {steps = array<i64: 3>} : memref<8xf32>, vector<2xf32>\n"
         "%v = ng.sum %t axes [0] : (vector<2xf32>) -> f32",
         range(0, 5),
     ),
@@ -36,30 +36,30 @@ ACCESSES = {
     ),
     "store of a tile": (
         "%v = ng.constant 1.0 : f32\n%t = ng.broadcast %v dims [] : (f32) -> vector<4xf32>\n"
-        "tile.store %t, %z[%i] : (vector<4xf32>, memref<8xf32>, index) -> ()",
+        "tile.store %t, %z[%i] : vector<4xf32>, memref<8xf32>",
         range(0, 5),
     ),
     "gather": (
         "%k = ng.broadcast %n dims [] : (i64) -> vector<4xi64>\n"
-        "%t = tile.gather %y[%k] : (memref<8xf32>, vector<4xi64>) -> vector<4xf32>\n"
+        "%t = tile.gather %y[%k] : memref<8xf32>, vector<4xf32>\n"
         "%v = ng.sum %t axes [0] : (vector<4xf32>) -> f32",
         range(0, 8),
     ),
     "gather at one place": (
-        "%t = tile.gather %y[%i] : (memref<8xf32>, index) -> vector<4xf32>\n%v = ng.sum %t axes [0] : (vector<4xf32>) -> f32",
+        "%t = tile.gather %y[%i] : memref<8xf32>, vector<4xf32>\n%v = ng.sum %t axes [0] : (vector<4xf32>) -> f32",
         range(0, 8),
     ),
     "scatter": (
         "%v = ng.constant 1.0 : f32\n%t = ng.broadcast %v dims [] : (f32) -> vector<4xf32>\n"
         "%m = ng.constant dense<[true, false, true, false]> : vector<4xi1>\n"
         "%k = ng.broadcast %n dims [] : (i64) -> vector<4xi64>\n"
-        "tile.scatter %t, %m, %z[%k] : (vector<4xf32>, vector<4xi1>, memref<8xf32>, vector<4xi64>) -> ()",
+        "tile.scatter %t, %m, %z[%k] : vector<4xf32>, memref<8xf32>",
         range(0, 8),
     ),
     "subview": (
-        "%w = tile.subview %y[%i] : (memref<8xf32>, index) -> memref<4xf32, strided<[1], offset: ?>>\n"
+        "%w = tile.subview %y[%i] : memref<8xf32>, memref<4xf32, strided<[1], offset: ?>>\n"
         "%c3 = ng.constant 3 : index\n"
-        "%v = tile.load %w[%c3] : (memref<4xf32, strided<[1], offset: ?>>, index) -> f32",
+        "%v = tile.load %w[%c3] : memref<4xf32, strided<[1], offset: ?>>, f32",
         range(0, 5),
     ),
 }
@@ -70,15 +70,14 @@ def program(lines: str) -> Module:
         f"""\
 func.func @main(%x: memref<i64>, %y: memref<8xf32>, %z: memref<8xf32>, %r: memref<f32>, %arena: memref<0xi8>)
     attributes {{ng.arguments = 2 : i64, ng.results = 2 : i64}} {{
-  tile.launch @k(%x, %y, %z, %r) : (memref<i64>, memref<8xf32>, memref<8xf32>, memref<f32>) -> ()
+  tile.launch @k ins(%x, %y) outs(%z, %r)
   func.return
 }}
-tile.kernel @k(%x: memref<i64>, %y: memref<8xf32>, %z: memref<8xf32>, %r: memref<f32>)
-    attributes {{grid = array<i64>, outputs = 2 : i64}} {{
-  %n = tile.load %x[] : (memref<i64>) -> i64
+tile.kernel @k ins(%x: memref<i64>, %y: memref<8xf32>) outs(%z: memref<8xf32>, %r: memref<f32>) {{
+  %n = tile.load %x[] : memref<i64>, i64
   %i = ng.cast %n : (i64) -> index
   {lines}
-  tile.store %v, %r[] : (f32, memref<f32>) -> ()
+  tile.store %v, %r[] : f32, memref<f32>
   tile.return
 }}""",
         file="mine.ngir",
@@ -108,7 +107,7 @@ def test_only_what_leaves_its_buffer_is_refused(name: str, device: str) -> None:
 def test_indices_of_any_type(type: str) -> None:
     of = program(
         f"%s = ng.cast %n : (i64) -> {type}\n%k = ng.broadcast %s dims [] : ({type}) -> vector<4x{type}>\n"
-        f"%t = tile.gather %y[%k] : (memref<8xf32>, vector<4x{type}>) -> vector<4xf32>\n"
+        f"%t = tile.gather %y[%k] : memref<8xf32>, vector<4xf32>\n"
         "%v = ng.sum %t axes [0] : (vector<4xf32>) -> f32"
     )
     call = compile_module(of, "cpu", checked=True)
@@ -125,9 +124,9 @@ def test_indices_of_any_type(type: str) -> None:
 
 def test_a_loop_that_would_not_end() -> None:
     of = program(
-        "%c0 = ng.constant 0 : index\n%c9 = ng.constant 9 : index\n%f = ng.constant 1.0 : f32\n"
-        "%v = tile.for %c0 to %c9 step %i iter(%f) : (index, index, index, f32) -> f32 {\n"
-        "^bb0(%p: index, %c: f32):\n  %d = ng.add %c, %f : f32\n  ng.yield %d : f32\n}"
+        "%f = ng.constant 1.0 : f32\n"
+        "%v = tile.for %p = 0 to 9 step %i iter(%c = %f) -> f32 {\n"
+        "  %d = ng.add %c, %f : f32\n  ng.yield %d : f32\n}"
     )
     call = compile_module(of, "cpu", checked=True)
     y = np.zeros(8, np.float32)

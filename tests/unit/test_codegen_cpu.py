@@ -60,14 +60,11 @@ def elementwise(op: str, source: str, result: str, operands: int, condition: boo
     inputs = {f"x{i}": f"memref<{SIZE}x{source}>" for i in range(operands)}
     if condition:
         inputs = {"c": f"memref<{SIZE}xi1>", **inputs}
-    lines = [
-        f"%{n}v = tile.load %{n}[%c0] : ({t}, index) -> {t.replace('memref', 'vector')}"
-        for n, t in inputs.items()
-    ]
+    lines = [f"%{n}v = tile.load %{n}[%c0] : {t}, {t.replace('memref', 'vector')}" for n, t in inputs.items()]
     names = ", ".join(f"%{n}v" for n in inputs)
     types = ", ".join(t.replace("memref", "vector") for t in inputs.values())
     lines.append(f"%r = {op} {names} : ({types}) -> {b}")
-    lines.append(f"tile.store %r, %o[%c0] : ({b}, memref<{SIZE}x{result}>, index) -> ()")
+    lines.append(f"tile.store %r, %o[%c0] : {b}, memref<{SIZE}x{result}>")
     assert a in types
     return planned(inputs, {"o": f"memref<{SIZE}x{result}>"}, "\n".join(lines))
 
@@ -150,14 +147,13 @@ def test_conversions_of_every_half(bits: bool) -> None:
     for dtype, kind in (("f16", np.float16), ("bf16", ml_dtypes.bfloat16)):
         x = np.arange(65536, dtype=np.uint16).view(kind)
         body = f"""
-          tile.for %c0 to %c65536 step %c64 iter() : (index, index, index) -> () {{
-          ^bb0(%i: index):
-            %v = tile.load %x[%i] : (memref<65536x{dtype}>, index) -> vector<64x{dtype}>
+          tile.for %i = %c0 to %c65536 step %c64 {{
+            %v = tile.load %x[%i] : memref<65536x{dtype}>, vector<64x{dtype}>
             %w = ng.cast %v : (vector<64x{dtype}>) -> vector<64xf32>
-            tile.store %w, %o[%i] : (vector<64xf32>, memref<65536xf32>, index) -> ()
-            %u = tile.load %y[%i] : (memref<65536xf32>, index) -> vector<64xf32>
+            tile.store %w, %o[%i] : vector<64xf32>, memref<65536xf32>
+            %u = tile.load %y[%i] : memref<65536xf32>, vector<64xf32>
             %s = ng.cast %u : (vector<64xf32>) -> vector<64x{dtype}>
-            tile.store %s, %q[%i] : (vector<64x{dtype}>, memref<65536x{dtype}>, index) -> ()
+            tile.store %s, %q[%i] : vector<64x{dtype}>, memref<65536x{dtype}>
             ng.yield
           }}"""
         text = planned(
@@ -193,12 +189,11 @@ def test_loops_with_a_masked_tail(size: int, dtype: str) -> None:
     op = "bitwise_xor" if dtype == "i1" else "add"
     body = f"""
       %n = ng.constant {size} : index
-      tile.for %c0 to %n step %c32 iter() : (index, index, index) -> () {{
-      ^bb0(%i: index):
-        %v = tile.load %x[%i] {{masked}} : (memref<{size}x{dtype}>, index) -> vector<32x{dtype}>
-        %w = tile.load %y[%i] {{masked}} : (memref<{size}x{dtype}>, index) -> vector<32x{dtype}>
+      tile.for %i = %c0 to %n step %c32 {{
+        %v = tile.load %x[%i] {{masked}} : memref<{size}x{dtype}>, vector<32x{dtype}>
+        %w = tile.load %y[%i] {{masked}} : memref<{size}x{dtype}>, vector<32x{dtype}>
         %r = ng.{op} %v, %w : vector<32x{dtype}>
-        tile.store %r, %o[%i] {{masked}} : (vector<32x{dtype}>, memref<{size}x{dtype}>, index) -> ()
+        tile.store %r, %o[%i] {{masked}} : vector<32x{dtype}>, memref<{size}x{dtype}>
         ng.yield
       }}"""
     type = f"memref<{size}x{dtype}>"
@@ -215,9 +210,9 @@ def test_grids_of_masked_blocks(shape: tuple[int, int], vector_bytes: int) -> No
     body = f"""
       %i = ng.multiply %p0, %c4 : index
       %j = ng.multiply %p1, %c24 : index
-      %v = tile.load %x[%i, %j] {{masked, pad = 7.0 : f32}} : ({type}, index, index) -> vector<4x24xf32>
+      %v = tile.load %x[%i, %j] {{masked, pad = 7.0 : f32}} : {type}, vector<4x24xf32>
       %r = ng.square %v : vector<4x24xf32>
-      tile.store %r, %o[%i, %j] {{masked}} : (vector<4x24xf32>, {type}, index, index) -> ()"""
+      tile.store %r, %o[%i, %j] {{masked}} : vector<4x24xf32>, {type}"""
     grid = (-(-rows // 4), -(-columns // 24))
     target = host_with_vectors(vector_bytes)
     agree(planned({"x": type}, {"o": type}, body, grid), np.random.rand(*shape).astype("f"), target=target)
@@ -228,15 +223,15 @@ def test_grids_of_masked_blocks(shape: tuple[int, int], vector_bytes: int) -> No
 def test_windows_that_begin_or_end_outside(start: int, vector_bytes: int) -> None:
     """The index is read from memory, so that nothing is known of it; what lies outside is the padding."""
     body = """
-      %at = tile.load %n[] : (memref<i64>) -> i64
+      %at = tile.load %n[] : memref<i64>, i64
       %i = ng.cast %at : (i64) -> index
       %j = ng.add %i, %c1 : index
-      %v = tile.load %x[%i, %j] {masked, pad = -5 : i32} : (memref<41x43xi32>, index, index) -> vector<3x37xi32>
-      tile.store %v, %o[%c0, %c0] : (vector<3x37xi32>, memref<3x37xi32>, index, index) -> ()
-      %w = tile.load %x[%c0, %c0] : (memref<41x43xi32>, index, index) -> vector<3x37xi32>
-      %all = tile.load %x[%c0, %c0] : (memref<41x43xi32>, index, index) -> vector<41x43xi32>
-      tile.store %all, %q[%c0, %c0] : (vector<41x43xi32>, memref<41x43xi32>, index, index) -> ()
-      tile.store %w, %q[%i, %j] {masked} : (vector<3x37xi32>, memref<41x43xi32>, index, index) -> ()"""
+      %v = tile.load %x[%i, %j] {masked, pad = -5 : i32} : memref<41x43xi32>, vector<3x37xi32>
+      tile.store %v, %o[%c0, %c0] : vector<3x37xi32>, memref<3x37xi32>
+      %w = tile.load %x[%c0, %c0] : memref<41x43xi32>, vector<3x37xi32>
+      %all = tile.load %x[%c0, %c0] : memref<41x43xi32>, vector<41x43xi32>
+      tile.store %all, %q[%c0, %c0] : vector<41x43xi32>, memref<41x43xi32>
+      tile.store %w, %q[%i, %j] {masked} : vector<3x37xi32>, memref<41x43xi32>"""
     text = planned(
         {"x": "memref<41x43xi32>", "n": "memref<i64>"},
         {"o": "memref<3x37xi32>", "q": "memref<41x43xi32>"},
@@ -248,13 +243,13 @@ def test_windows_that_begin_or_end_outside(start: int, vector_bytes: int) -> Non
 
 def test_scalars_and_empty_grids() -> None:
     body = """
-      %v = tile.load %x[] : (memref<f32>) -> f32
+      %v = tile.load %x[] : memref<f32>, f32
       %w = ng.add %v, %v : f32
-      tile.store %w, %o[] : (f32, memref<f32>) -> ()"""
+      tile.store %w, %o[] : f32, memref<f32>"""
     agree(planned({"x": "memref<f32>"}, {"o": "memref<f32>"}, body), np.float32(2.5))
     body = """
-      %v = tile.load %x[%p0] : (memref<0xf32>, index) -> f32
-      tile.store %v, %o[%p0] : (f32, memref<0xf32>, index) -> ()"""
+      %v = tile.load %x[%p0] : memref<0xf32>, f32
+      tile.store %v, %o[%p0] : f32, memref<0xf32>"""
     agree(planned({"x": "memref<0xf32>"}, {"o": "memref<0xf32>"}, body, (0,)), np.empty(0, np.float32))
 
 

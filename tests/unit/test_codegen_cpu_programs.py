@@ -63,10 +63,9 @@ def matmul(
     if packed:
         pack = f"""
       %panel = tile.alloc : memref<{k}x{nr}x{dtype}, 3>
-      tile.for %c0 to %k step %c1 iter() : (index, index, index) -> () {{
-      ^bb0(%q: index):
-        %v = tile.load %w[{rhs}] {{{turn_rhs}masked}} : (memref<{w}x{dtype}>, index, index) -> vector<1x{nr}x{dtype}>
-        tile.store %v, %panel[%q, %c0] : (vector<1x{nr}x{dtype}>, memref<{k}x{nr}x{dtype}, 3>, index, index) -> ()
+      tile.for %q = %c0 to %k {{
+        %v = tile.load %w[{rhs}] {{{turn_rhs}masked}} : memref<{w}x{dtype}>, vector<1x{nr}x{dtype}>
+        tile.store %v, %panel[%q, %c0] : vector<1x{nr}x{dtype}>, memref<{k}x{nr}x{dtype}, 3>
         ng.yield
       }}"""
         weights = f"%panel[%q, %c0] {{masked}} : (memref<{k}x{nr}x{dtype}, 3>, index, index)"
@@ -77,20 +76,18 @@ def matmul(
       %k = ng.constant {k} : index
       %j = ng.multiply %p0, %c{nr} : index
       {pack}
-      tile.for %c0 to %m step %c{mr} iter() : (index, index, index) -> () {{
-      ^bb0(%i: index):
-        %sum = tile.for %c0 to %k step %c{ku} iter(%zero) : (index, index, index, {acc}) -> {acc} {{
-        ^bb0(%q: index, %s: {acc}):
-          %a = tile.load %x[{lhs}] {{{turn_lhs}masked}} : (memref<{x}x{dtype}>, index, index) -> vector<{mr}x{ku}x{dtype}>
+      tile.for %i = %c0 to %m step %c{mr} {{
+        %sum = tile.for %q = %c0 to %k step %c{ku} iter(%s = %zero) -> {acc} {{
+          %a = tile.load %x[{lhs}] {{{turn_lhs}masked}} : memref<{x}x{dtype}>, vector<{mr}x{ku}x{dtype}>
           %b = tile.load {weights} -> vector<{ku}x{nr}x{dtype}>
-          %t = tile.dot %a, %b, %s : (vector<{mr}x{ku}x{dtype}>, vector<{ku}x{nr}x{dtype}>, {acc}) -> {acc}
+          %t = tile.dot %a, %b, %s : {acc}
           ng.yield %t : {acc}
         }}
-        %bias = tile.load %y[%j] {{masked}} : (memref<{n}x{total}>, index) -> vector<{nr}x{total}>
+        %bias = tile.load %y[%j] {{masked}} : memref<{n}x{total}>, vector<{nr}x{total}>
         %rows = ng.broadcast %bias dims [1] : (vector<{nr}x{total}>) -> {acc}
         %moved = ng.add %sum, %rows : {acc}
         %r = ng.maximum %moved, %zero : {acc}
-        tile.store %r, %o[%i, %j] {{masked}} : ({acc}, memref<{m}x{n}x{total}>, index, index) -> ()
+        tile.store %r, %o[%i, %j] {{masked}} : {acc}, memref<{m}x{n}x{total}>
         ng.yield
       }}"""
     inputs = {"x": f"memref<{x}x{dtype}>", "w": f"memref<{w}x{dtype}>", "y": f"memref<{n}x{total}>"}
@@ -159,15 +156,15 @@ def test_dot_rounds_as_it_says() -> None:
 def test_a_store_between_load_and_dot_is_seen_in_order() -> None:
     body = """
       %zero = ng.constant dense<0.0> : vector<2x16xf32>
-      %a = tile.load %x[%c0, %c0] : (memref<2x4xf32>, index, index) -> vector<2x4xf32>
+      %a = tile.load %x[%c0, %c0] : memref<2x4xf32>, vector<2x4xf32>
       %s = tile.alloc : memref<4x16xf32, 3>
-      %w0 = tile.load %w[%c0, %c0] : (memref<4x16xf32>, index, index) -> vector<4x16xf32>
-      tile.store %w0, %s[%c0, %c0] : (vector<4x16xf32>, memref<4x16xf32, 3>, index, index) -> ()
-      %b = tile.load %s[%c0, %c0] : (memref<4x16xf32, 3>, index, index) -> vector<4x16xf32>
+      %w0 = tile.load %w[%c0, %c0] : memref<4x16xf32>, vector<4x16xf32>
+      tile.store %w0, %s[%c0, %c0] : vector<4x16xf32>, memref<4x16xf32, 3>
+      %b = tile.load %s[%c0, %c0] : memref<4x16xf32, 3>, vector<4x16xf32>
       %w1 = ng.negative %w0 : vector<4x16xf32>
-      tile.store %w1, %s[%c0, %c0] : (vector<4x16xf32>, memref<4x16xf32, 3>, index, index) -> ()
-      %t = tile.dot %a, %b, %zero : (vector<2x4xf32>, vector<4x16xf32>, vector<2x16xf32>) -> vector<2x16xf32>
-      tile.store %t, %o[%c0, %c0] : (vector<2x16xf32>, memref<2x16xf32>, index, index) -> ()"""
+      tile.store %w1, %s[%c0, %c0] : vector<4x16xf32>, memref<4x16xf32, 3>
+      %t = tile.dot %a, %b, %zero : vector<2x16xf32>
+      tile.store %t, %o[%c0, %c0] : vector<2x16xf32>, memref<2x16xf32>"""
     text = planned({"x": "memref<2x4xf32>", "w": "memref<4x16xf32>"}, {"o": "memref<2x16xf32>"}, body)
     agree(text, numbers((2, 4)), numbers((4, 16)), tolerance=1e-5)
 
@@ -177,23 +174,20 @@ def test_convolution() -> None:
     body = """
       %zero = ng.constant dense<0.0> : vector<5x16xf32>
       %up = ng.subtract %p0, %c1 : index
-      tile.for %c0 to %c13 step %c5 iter() : (index, index, index) -> () {
-      ^bb0(%column: index):
-        %sum = tile.for %c0 to %c3 step %c1 iter(%zero) : (index, index, index, vector<5x16xf32>) -> vector<5x16xf32> {
-        ^bb0(%ky: index, %s0: vector<5x16xf32>):
+      tile.for %column = %c0 to %c13 step %c5 {
+        %sum = tile.for %ky = %c0 to %c3 iter(%s0 = %zero) -> vector<5x16xf32> {
           %y = ng.add %up, %ky : index
-          %inner = tile.for %c0 to %c3 step %c1 iter(%s0) : (index, index, index, vector<5x16xf32>) -> vector<5x16xf32> {
-          ^bb0(%kx: index, %s1: vector<5x16xf32>):
+          %inner = tile.for %kx = %c0 to %c3 iter(%s1 = %s0) -> vector<5x16xf32> {
             %right = ng.add %column, %kx : index
             %left = ng.subtract %right, %c1 : index
-            %a = tile.load %x[%y, %left, %c0] {masked} : (memref<11x13x3xf32>, index, index, index) -> vector<5x3xf32>
-            %b = tile.load %w[%ky, %kx, %c0, %c0] : (memref<3x3x3x16xf32>, index, index, index, index) -> vector<3x16xf32>
-            %t = tile.dot %a, %b, %s1 : (vector<5x3xf32>, vector<3x16xf32>, vector<5x16xf32>) -> vector<5x16xf32>
+            %a = tile.load %x[%y, %left, %c0] {masked} : memref<11x13x3xf32>, vector<5x3xf32>
+            %b = tile.load %w[%ky, %kx, %c0, %c0] : memref<3x3x3x16xf32>, vector<3x16xf32>
+            %t = tile.dot %a, %b, %s1 : vector<5x16xf32>
             ng.yield %t : vector<5x16xf32>
           }
           ng.yield %inner : vector<5x16xf32>
         }
-        tile.store %sum, %o[%p0, %column, %c0] {masked} : (vector<5x16xf32>, memref<11x13x16xf32>, index, index, index) -> ()
+        tile.store %sum, %o[%p0, %column, %c0] {masked} : vector<5x16xf32>, memref<11x13x16xf32>
         ng.yield
       }"""
     text = planned(
@@ -210,19 +204,17 @@ def test_row_normalisation(columns: int) -> None:
       %n = ng.constant {columns} : index
       %low = ng.constant dense<0xFF800000> : vector<32xf32>
       %low_pad = ng.constant 0xFF800000 : f32
-      %m = tile.for %c0 to %n step %c32 iter(%low) : (index, index, index, vector<32xf32>) -> vector<32xf32> {{
-      ^bb0(%j: index, %best: vector<32xf32>):
-        %v = tile.load %x[%p0, %j] {{masked, pad = 0xFF800000 : f32}} : ({row}, index, index) -> vector<32xf32>
+      %m = tile.for %j = %c0 to %n step %c32 iter(%best = %low) -> vector<32xf32> {{
+        %v = tile.load %x[%p0, %j] {{masked, pad = 0xFF800000 : f32}} : {row}, vector<32xf32>
         %next = ng.maximum %best, %v : vector<32xf32>
         ng.yield %next : vector<32xf32>
       }}
       %top = ng.max %m axes [0] : (vector<32xf32>) -> f32
       %tops = ng.broadcast %top dims [] : (f32) -> vector<32xf32>
-      tile.for %c0 to %n step %c32 iter() : (index, index, index) -> () {{
-      ^bb0(%j: index):
-        %v = tile.load %x[%p0, %j] {{masked}} : ({row}, index, index) -> vector<32xf32>
+      tile.for %j = %c0 to %n step %c32 {{
+        %v = tile.load %x[%p0, %j] {{masked}} : {row}, vector<32xf32>
         %d = ng.subtract %v, %tops : vector<32xf32>
-        tile.store %d, %o[%p0, %j] {{masked}} : (vector<32xf32>, {row}, index, index) -> ()
+        tile.store %d, %o[%p0, %j] {{masked}} : vector<32xf32>, {row}
         ng.yield
       }}"""
     agree(planned({"x": row}, {"o": row}, body, (9,)), numbers((9, columns)))
@@ -238,93 +230,86 @@ def test_loops_with_any_bounds(bounds: tuple[int, int, int], known: bool) -> Non
     fetch = "\n".join(
         f"%{name} = ng.constant {value} : index"
         if known
-        else f"%{name}i = tile.load %n[%c{place}] : (memref<3xi64>, index) -> i64\n%{name} = ng.cast %{name}i : (i64) -> index"
+        else f"%{name}i = tile.load %n[%c{place}] : memref<3xi64>, i64\n%{name} = ng.cast %{name}i : (i64) -> index"
         for place, (name, value) in enumerate(zip(("lower", "upper", "step"), bounds, strict=True))
     )
     body = f"""
       {fetch}
       %start = ng.constant 100 : i64
-      %r = tile.for %lower to %upper step %step iter(%start) : (index, index, index, i64) -> i64 {{
-      ^bb0(%i: index, %s: i64):
+      %r = tile.for %i = %lower to %upper step %step iter(%s = %start) -> i64 {{
         %d = ng.add %s, %s : i64
         %j = ng.cast %i : (index) -> i64
         %t = ng.add %d, %j : i64
         ng.yield %t : i64
       }}
-      tile.store %r, %o[] : (i64, memref<i64>) -> ()"""
+      tile.store %r, %o[] : i64, memref<i64>"""
     agree(planned({"n": "memref<3xi64>"}, {"o": "memref<i64>"}, body), np.array([lower, upper, step]))
 
 
 @pytest.mark.parametrize("value", [-3.0, 5.0])
 def test_branches_and_while(value: float) -> None:
     body = """
-      %x0 = tile.load %x[] : (memref<f32>) -> f32
+      %x0 = tile.load %x[] : memref<f32>, f32
       %zero = ng.constant 0.0 : f32
       %limit = ng.constant 100.0 : f32
       %positive = ng.greater %x0, %zero : (f32, f32) -> i1
       %v = ng.broadcast %x0 dims [] : (f32) -> vector<20xf32>
-      %r = ng.if %positive : (i1) -> vector<20xf32> {
-        %last = ng.while %v : (vector<20xf32>) -> vector<20xf32> {
-        ^bb0(%c: vector<20xf32>):
+      %r = ng.if %positive -> vector<20xf32> {
+        %last = ng.while iter(%c = %v) -> vector<20xf32> {
           %first = ng.max %c axes [0] : (vector<20xf32>) -> f32
           %more = ng.less %first, %limit : (f32, f32) -> i1
           ng.yield %more : i1
-        } {
-        ^bb0(%c: vector<20xf32>):
+        } do {
           %d = ng.add %c, %c : vector<20xf32>
           ng.yield %d : vector<20xf32>
         }
         ng.yield %last : vector<20xf32>
-      } {
+      } else {
         %minus = ng.negative %v : vector<20xf32>
         ng.yield %minus : vector<20xf32>
       }
-      tile.store %r, %o[%c0] : (vector<20xf32>, memref<20xf32>, index) -> ()"""
+      tile.store %r, %o[%c0] : vector<20xf32>, memref<20xf32>"""
     agree(planned({"x": "memref<f32>"}, {"o": "memref<20xf32>"}, body), np.float32(value))
 
 
 # Whole programs
 
 PROGRAM = """
-tile.kernel @double(%x: memref<4x10xf32>, %y: memref<4x10xf32>, %p0: index, %p1: index) attributes {grid = array<i64: 4, 2>} {
+tile.kernel @double ins(%x: memref<4x10xf32>) outs(%y: memref<4x10xf32>) grid(%p0 < 4, %p1 < 2) {
   %c5 = ng.constant 5 : index
   %j = ng.multiply %p1, %c5 : index
-  %v = tile.load %x[%p0, %j] : (memref<4x10xf32>, index, index) -> vector<5xf32>
+  %v = tile.load %x[%p0, %j] : memref<4x10xf32>, vector<5xf32>
   %w = ng.add %v, %v : vector<5xf32>
-  tile.store %w, %y[%p0, %j] : (vector<5xf32>, memref<4x10xf32>, index, index) -> ()
+  tile.store %w, %y[%p0, %j] : vector<5xf32>, memref<4x10xf32>
   tile.return
 }
-tile.kernel @join(%x: memref<4x10xf32>, %y: memref<4x10xf32>, %z: memref<4x10xf32>) attributes {grid = array<i64>} {
+tile.kernel @join ins(%x: memref<4x10xf32>, %y: memref<4x10xf32>) outs(%z: memref<4x10xf32>) {
   %c0 = ng.constant 0 : index
-  %a = tile.load %x[%c0, %c0] : (memref<4x10xf32>, index, index) -> vector<4x10xf32>
-  %b = tile.load %y[%c0, %c0] : (memref<4x10xf32>, index, index) -> vector<4x10xf32>
+  %a = tile.load %x[%c0, %c0] : memref<4x10xf32>, vector<4x10xf32>
+  %b = tile.load %y[%c0, %c0] : memref<4x10xf32>, vector<4x10xf32>
   %c = ng.subtract %a, %b : vector<4x10xf32>
-  tile.store %c, %z[%c0, %c0] : (vector<4x10xf32>, memref<4x10xf32>, index, index) -> ()
+  tile.store %c, %z[%c0, %c0] : vector<4x10xf32>, memref<4x10xf32>
   tile.return
 }
 func.func @main(%state: memref<4x10xf32>, %flag: memref<i1>, %out: memref<4x10xf32>, %k: memref<4x10xf32>, %arena: memref<512xi8>)
     attributes {ng.arguments = 2 : i64, ng.results = 2 : i64, ng.tied = array<i64: 0, 0>, ng.constants = [CONSTANT]} {
-  %c0 = ng.constant 0 : index
-  %c1 = ng.constant 1 : index
-  %c3 = ng.constant 3 : index
-  %t = tile.view %arena at 0 : (memref<512xi8>) -> memref<4x10xf32>
-  %u = tile.view %arena at 256 : (memref<512xi8>) -> memref<4x10xf32>
-  tile.launch @double(%state, %t) : (memref<4x10xf32>, memref<4x10xf32>) -> ()
-  tile.for %c0 to %c3 step %c1 iter() : (index, index, index) -> () {
-  ^bb0(%i: index):
-    tile.launch @double(%t, %t) : (memref<4x10xf32>, memref<4x10xf32>) -> ()
+  %t = tile.view %arena at 0 : memref<4x10xf32>
+  %u = tile.view %arena at 256 : memref<4x10xf32>
+  tile.launch @double ins(%state) outs(%t)
+  tile.for %i = 0 to 3 {
+    tile.launch @double ins(%t) outs(%t)
     ng.yield
   }
-  %f = tile.load %flag[] : (memref<i1>) -> i1
-  ng.if %f : (i1) -> () {
-    tile.launch @join(%t, %k, %u) : (memref<4x10xf32>, memref<4x10xf32>, memref<4x10xf32>) -> ()
+  %f = tile.load %flag[] : memref<i1>, i1
+  ng.if %f {
+    tile.launch @join ins(%t, %k) outs(%u)
     ng.yield
-  } {
-    tile.copy %k, %u : (memref<4x10xf32>, memref<4x10xf32>) -> ()
+  } else {
+    tile.copy %k, %u : memref<4x10xf32>, memref<4x10xf32>
     ng.yield
   }
-  tile.launch @join(%u, %state, %out) : (memref<4x10xf32>, memref<4x10xf32>, memref<4x10xf32>) -> ()
-  tile.copy %u, %state : (memref<4x10xf32>, memref<4x10xf32>) -> ()
+  tile.launch @join ins(%u, %state) outs(%out)
+  tile.copy %u, %state : memref<4x10xf32>, memref<4x10xf32>
   func.return
 }
 """
@@ -357,10 +342,10 @@ def test_a_view_of_an_argument_is_that_argument() -> None:
     text = f"""{kernel}
       func.func @main(%x: memref<4x4xf32>, %out: memref<16xf32>, %arena: memref<64xi8>)
           attributes {{ng.arguments = 1 : i64, ng.results = 1 : i64}} {{
-        %flat = tile.view %x at 0 : (memref<4x4xf32>) -> memref<16xf32>
-        %temporary = tile.view %arena at 0 : (memref<64xi8>) -> memref<16xf32>
-        tile.launch @k(%flat, %temporary) : (memref<16xf32>, memref<16xf32>) -> ()
-        tile.launch @k(%temporary, %out) : (memref<16xf32>, memref<16xf32>) -> ()
+        %flat = tile.view %x at 0 : memref<16xf32>
+        %temporary = tile.view %arena at 0 : memref<16xf32>
+        tile.launch @k ins(%flat) outs(%temporary)
+        tile.launch @k ins(%temporary) outs(%out)
         return
       }}"""
     llvm = cpu.emit(from_text(text), host_target()).llvm
@@ -378,9 +363,9 @@ def test_the_signature_names_what_goes_in_and_out() -> None:
 
 def test_unknown_sizes_are_refused() -> None:
     body = """
-      %s = tile.subview %x[%c0] : (memref<8xf32>, index) -> memref<?xf32>
-      %v = tile.load %s[%c0] : (memref<?xf32>, index) -> f32
-      tile.store %v, %o[] : (f32, memref<f32>) -> ()"""
+      %s = tile.subview %x[%c0] : memref<8xf32>, memref<?xf32>
+      %v = tile.load %s[%c0] : memref<?xf32>, f32
+      tile.store %v, %o[] : f32, memref<f32>"""
     with pytest.raises(Limit, match="not known while compiling"):
         cpu.emit(from_text(planned({"x": "memref<8xf32>"}, {"o": "memref<f32>"}, body)), host_target())
 
@@ -389,7 +374,7 @@ def test_unknown_sizes_are_refused() -> None:
 
 MIX = """
   %i = ng.multiply %p0, %c32 : index
-  %h = tile.load %x[%i] {masked} : (memref<100xDTYPE>, index) -> vector<32xDTYPE>
+  %h = tile.load %x[%i] {masked} : memref<100xDTYPE>, vector<32xDTYPE>
   %v = ng.cast %h : (vector<32xDTYPE>) -> vector<32xf32>
   %w = ng.sqrt %v : vector<32xf32>
   %f = ng.floor %w : vector<32xf32>
@@ -400,7 +385,7 @@ MIX = """
   %n1 = ng.floor_divide %n, %n : vector<32xi32>
   %n2 = ng.cast %n1 : (vector<32xi32>) -> vector<32xDTYPE>
   %s = ng.add %n2, %h : vector<32xDTYPE>
-  tile.store %s, %o[%i] {masked} : (vector<32xDTYPE>, memref<100xDTYPE>, index) -> ()"""
+  tile.store %s, %o[%i] {masked} : vector<32xDTYPE>, memref<100xDTYPE>"""
 
 
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "riscv64"])
@@ -426,10 +411,8 @@ def launch_matmul(dtype: str) -> str:
         f"memref<70x{SUMS[dtype]}>",
         f"memref<13x70x{SUMS[dtype]}>",
     ]
-    views = "\n".join(
-        f"%v{i} = tile.view %arena at {8192 * i} : (memref<65536xi8>) -> {t}" for i, t in enumerate(types)
-    )
-    return f"{views}\n  tile.launch @m(%v0, %v1, %v2, %v3) : ({', '.join(types)}) -> ()\n  "
+    views = "\n".join(f"%v{i} = tile.view %arena at {8192 * i} : {t}" for i, t in enumerate(types))
+    return f"{views}\n  tile.launch @m ins(%v0, %v1, %v2) outs(%v3)\n  "
 
 
 def called(text: str) -> set[str]:
@@ -453,7 +436,7 @@ def test_the_matrix_kernel_spills_nothing(name: str, block: tuple[int, int, int]
 
 def test_code_of_kernels_that_a_person_wrote_is_generated_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NGMLIR_CACHE", "0")
-    body = "%v = tile.load %x[] : (memref<f32>) -> f32\n tile.store %v, %o[] : (f32, memref<f32>) -> ()"
+    body = "%v = tile.load %x[] : memref<f32>, f32\n tile.store %v, %o[] : f32, memref<f32>"
     kernel = planned({"x": "memref<f32>"}, {"o": "memref<f32>"}, body)
     graph = "func.func @main(%x: tensor<f32>) -> tensor<f32> { %r = ng.negative %x : tensor<f32> return %r : tensor<f32> }"
     for text, apart in ((kernel, True), (graph, False)):

@@ -75,23 +75,23 @@ def kept(buffers: int, size: int, grid: tuple[int, ...] = (1,)) -> str:
             "%start = ng.multiply %p0, %columns : index",
             "%number = ng.add %start, %p1 : index",
         ]
-    lines += [f"%v0 = tile.load %x[{number}, %c0] : ({memref}, index, index) -> {row}"]
+    lines += [f"%v0 = tile.load %x[{number}, %c0] : {memref}, {row}"]
     for i in range(buffers):
         lines += [
             f"%b{i} = tile.alloc : {buffer}",
-            f"tile.store %v{i}, %b{i}[%c0] : ({row}, {buffer}, index) -> ()",
+            f"tile.store %v{i}, %b{i}[%c0] : {row}, {buffer}",
             f"%v{i + 1} = ng.add %v{i}, %v0 : {row}",
-            f"tile.store %v{i + 1}, %b{i}[%end] : ({row}, {buffer}, index) -> ()",
+            f"tile.store %v{i + 1}, %b{i}[%end] : {row}, {buffer}",
         ]
     lines += [f"%s0 = ng.negative %v0 : {row}"]
     for i in range(buffers):
         lines += [
-            f"%q{i} = tile.load %b{i}[%c0] : ({buffer}, index) -> {row}",
-            f"%r{i} = tile.load %b{i}[%end] : ({buffer}, index) -> {row}",
+            f"%q{i} = tile.load %b{i}[%c0] : {buffer}, {row}",
+            f"%r{i} = tile.load %b{i}[%end] : {buffer}, {row}",
             f"%t{i} = ng.multiply %s{i}, %q{i} : {row}",
             f"%s{i + 1} = ng.subtract %t{i}, %r{i} : {row}",
         ]
-    lines += [f"tile.store %s{buffers}, %o[{number}, %c0] : ({row}, {memref}, index, index) -> ()"]
+    lines += [f"tile.store %s{buffers}, %o[{number}, %c0] : {row}, {memref}"]
     return planned({"x": memref}, {"o": memref}, "\n".join(lines), grid)
 
 
@@ -136,10 +136,10 @@ def test_what_one_op_keeps_beside_the_registers_is_limited() -> None:
     def scatter(count: int) -> str:
         value, places = f"vector<{count}xf32>", f"vector<{count}xi64>"
         body = f"""
-      %v = tile.load %x[%c0] : (memref<{count}xf32>, index) -> {value}
-      %i = tile.load %n[%c0] : (memref<{count}xi64>, index) -> {places}
+      %v = tile.load %x[%c0] : memref<{count}xf32>, {value}
+      %i = tile.load %n[%c0] : memref<{count}xi64>, {places}
       %m = ng.equal %v, %v : ({value}, {value}) -> vector<{count}xi1>
-      tile.scatter %v, %m, %o[%i] : ({value}, vector<{count}xi1>, memref<{count}xf32>, {places}) -> ()"""
+      tile.scatter %v, %m, %o[%i] : {value}, memref<{count}xf32>"""
         return planned(
             {"x": f"memref<{count}xf32>", "n": f"memref<{count}xi64>"}, {"o": f"memref<{count}xf32>"}, body
         )

@@ -29,8 +29,8 @@ def tile(shape: tuple[int, ...], dtype: str = "f32") -> str:
     return f"vector<{''.join(f'{d}x' for d in shape)}{dtype}>" if shape else dtype
 
 
-def at_zero(name: str, type: str, rank: int) -> str:
-    return f"%{name}[{', '.join(['%c0'] * rank)}] : ({type}{', index' * rank})"
+def at_zero(name: str, rank: int) -> str:
+    return f"%{name}[{', '.join(['%c0'] * rank)}]"
 
 
 def through(
@@ -40,11 +40,11 @@ def through(
     a, b = memref(old, dtype), memref(new, result or dtype)
     u, w = tile(old, dtype), tile(new, result or dtype)
     ops = [ops] if isinstance(ops, str) else ops
-    lines = [f"%v = tile.load {at_zero('x', a, len(old))} -> {u}"]
+    lines = [f"%v = tile.load {at_zero('x', len(old))} : {a}, {u}"]
     for i, op in enumerate(ops):
         types = w if "cumulative" in op else f"({u}) -> {w}"
         lines.append(f"%r{i} = {op} : {types}")
-        lines.append(f"tile.store %r{i}, {at_zero(f'o{i}', b, len(new)).replace('(', f'({w}, ')} -> ()")
+        lines.append(f"tile.store %r{i}, {at_zero(f'o{i}', len(new))} : {w}, {b}")
     return planned({"x": a}, {f"o{i}": b for i in range(len(ops))}, "\n".join(lines))
 
 
@@ -130,11 +130,11 @@ def test_slice() -> None:
 def test_constants_and_iota() -> None:
     body = """
       %a = ng.constant dense<[[1.0, -0.0, 3.0], [4.0, 0x7FC00000, 6.0]]> : vector<2x3xf32>
-      tile.store %a, %o[%c0, %c0] : (vector<2x3xf32>, memref<2x3xf32>, index, index) -> ()
+      tile.store %a, %o[%c0, %c0] : vector<2x3xf32>, memref<2x3xf32>
       %b = ng.iota {dimension = 1 : i64} : vector<3x21xi16>
-      tile.store %b, %q[%c0, %c0] : (vector<3x21xi16>, memref<3x21xi16>, index, index) -> ()
+      tile.store %b, %q[%c0, %c0] : vector<3x21xi16>, memref<3x21xi16>
       %c = ng.iota {dimension = 0 : i64} : vector<3x21xbf16>
-      tile.store %c, %r[%c0, %c0] : (vector<3x21xbf16>, memref<3x21xbf16>, index, index) -> ()"""
+      tile.store %c, %r[%c0, %c0] : vector<3x21xbf16>, memref<3x21xbf16>"""
     outputs = {"o": memref((2, 3)), "q": memref((3, 21), "i16"), "r": memref((3, 21), "bf16")}
     agree(planned({}, outputs, body))
 
@@ -228,35 +228,34 @@ def test_strided_loads_and_stores(dims: str, steps: str, dtype: str, size: int) 
     masked = f"{words}, masked" if words else "masked"
     attributes = f"{{{words}}}" if words else ""
     body = f"""
-      %v = tile.load %x[%c22, %c23] {attributes} : ({a}, index, index) -> {tile((5, 20), dtype)}
-      tile.store %v, {at_zero("o", b, 2).replace("(", f"({tile((5, 20), dtype)}, ")} -> ()
-      %w = tile.load %x[%c60, %c62] {{{masked}}} : ({a}, index, index) -> {tile((5, 20), dtype)}
-      tile.store %w, {at_zero("q", b, 2).replace("(", f"({tile((5, 20), dtype)}, ")} -> ()"""
+      %v = tile.load %x[%c22, %c23] {attributes} : {a}, {tile((5, 20), dtype)}
+      tile.store %v, {at_zero("o", 2)} : {tile((5, 20), dtype)}, {b}
+      %w = tile.load %x[%c60, %c62] {{{masked}}} : {a}, {tile((5, 20), dtype)}
+      tile.store %w, {at_zero("q", 2)} : {tile((5, 20), dtype)}, {b}"""
     outputs = {"o": b, "q": b}
     if "0>" not in steps:
         body += f"""
       %zero = ng.constant {"false" if dtype == "i1" else "0.0" if dtype[0] == "f" else "0"} : {dtype}
       %row = ng.broadcast %zero dims [] : ({dtype}) -> {tile((70,), dtype)}
-      tile.for %c0 to %c70 step %c1 iter() : (index, index, index) -> () {{
-      ^bb0(%i: index):
-        tile.store %row, %r[%i, %c0] : ({tile((70,), dtype)}, {a}, index, index) -> ()
+      tile.for %i = %c0 to %c70 {{
+        tile.store %row, %r[%i, %c0] : {tile((70,), dtype)}, {a}
         ng.yield
       }}
-      tile.store %v, %r[%c60, %c62] {{{masked}}} : ({tile((5, 20), dtype)}, {a}, index, index) -> ()"""
+      tile.store %v, %r[%c60, %c62] {{{masked}}} : {tile((5, 20), dtype)}, {a}"""
         outputs["r"] = a
     agree(planned({"x": a}, outputs, body), numbers((70, 70), dtype), target=host_with_vectors(size))
 
 
 def test_layouts_with_strides() -> None:
     body = """
-      %s = tile.subview %x[%c3, %c1, %c5] : (memref<6x8x64xf32>, index, index, index) -> memref<4x32xf32, strided<[64, 1], offset: ?>>
-      %v = tile.load %s[%c1, %c2] : (memref<4x32xf32, strided<[64, 1], offset: ?>>, index, index) -> vector<2x20xf32>
-      tile.store %v, %o[%c0, %c0] : (vector<2x20xf32>, memref<2x20xf32>, index, index) -> ()
+      %s = tile.subview %x[%c3, %c1, %c5] : memref<6x8x64xf32>, memref<4x32xf32, strided<[64, 1], offset: ?>>
+      %v = tile.load %s[%c1, %c2] : memref<4x32xf32, strided<[64, 1], offset: ?>>, vector<2x20xf32>
+      tile.store %v, %o[%c0, %c0] : vector<2x20xf32>, memref<2x20xf32>
       %m = tile.alloc : memref<2x20xf32, 3>
-      tile.store %v, %m[%c0, %c0] : (vector<2x20xf32>, memref<2x20xf32, 3>, index, index) -> ()
-      %t = tile.load %m[%c0, %c0] {dims = array<i64: 1, 0>} : (memref<2x20xf32, 3>, index, index) -> vector<20x2xf32>
-      tile.store %t, %q[%c0, %c0] : (vector<20x2xf32>, memref<20x2xf32>, index, index) -> ()
-      tile.copy %s, %r : (memref<4x32xf32, strided<[64, 1], offset: ?>>, memref<4x32xf32>) -> ()"""
+      tile.store %v, %m[%c0, %c0] : vector<2x20xf32>, memref<2x20xf32, 3>
+      %t = tile.load %m[%c0, %c0] {dims = array<i64: 1, 0>} : memref<2x20xf32, 3>, vector<20x2xf32>
+      tile.store %t, %q[%c0, %c0] : vector<20x2xf32>, memref<20x2xf32>
+      tile.copy %s, %r : memref<4x32xf32, strided<[64, 1], offset: ?>>, memref<4x32xf32>"""
     outputs = {"o": memref((2, 20)), "q": memref((20, 2)), "r": memref((4, 32))}
     agree(planned({"x": memref((6, 8, 64))}, outputs, body), numbers((6, 8, 64)))
 
@@ -267,9 +266,9 @@ def test_layouts_with_strides() -> None:
 def test_gather(count: int, dtype: str, size: int) -> None:
     a, t = memref((8, 50), dtype), tile((count,), dtype)
     body = f"""
-      %i = tile.load %n[%c0] : (memref<{count}xi32>, index) -> vector<{count}xi32>
-      %v = tile.gather %x[%c3, %i] : ({a}, index, vector<{count}xi32>) -> {t}
-      tile.store %v, %o[%c0] : ({t}, {memref((count,), dtype)}, index) -> ()"""
+      %i = tile.load %n[%c0] : memref<{count}xi32>, vector<{count}xi32>
+      %v = tile.gather %x[%c3, %i] : {a}, {t}
+      tile.store %v, %o[%c0] : {t}, {memref((count,), dtype)}"""
     index = np.random.default_rng(1).integers(0, 50, count).astype(np.int32)
     text = planned({"x": a, "n": f"memref<{count}xi32>"}, {"o": memref((count,), dtype)}, body)
     agree(text, numbers((8, 50), dtype), index, target=host_with_vectors(size))
@@ -281,12 +280,12 @@ def test_scatter(combine: str, dtype: str) -> None:
     """Positions repeat, so the order shows."""
     t = tile((3, 21), dtype)
     body = f"""
-      %start = tile.load %x[%c0] : (memref<40x{dtype}>, index) -> vector<40x{dtype}>
-      tile.store %start, %o[%c0] : (vector<40x{dtype}>, memref<40x{dtype}>, index) -> ()
-      %i = tile.load %n[%c0, %c0] : (memref<3x21xi64>, index, index) -> vector<3x21xi64>
-      %m = tile.load %w[%c0, %c0] : (memref<3x21xi1>, index, index) -> vector<3x21xi1>
-      %v = tile.load %y[%c0, %c0] : ({memref((3, 21), dtype)}, index, index) -> {t}
-      tile.scatter %v, %m, %o[%i] {{combine = "{combine}"}} : ({t}, vector<3x21xi1>, memref<40x{dtype}>, vector<3x21xi64>) -> ()"""
+      %start = tile.load %x[%c0] : memref<40x{dtype}>, vector<40x{dtype}>
+      tile.store %start, %o[%c0] : vector<40x{dtype}>, memref<40x{dtype}>
+      %i = tile.load %n[%c0, %c0] : memref<3x21xi64>, vector<3x21xi64>
+      %m = tile.load %w[%c0, %c0] : memref<3x21xi1>, vector<3x21xi1>
+      %v = tile.load %y[%c0, %c0] : {memref((3, 21), dtype)}, {t}
+      tile.scatter %v, %m, %o[%i] {{combine = "{combine}"}} : {t}, memref<40x{dtype}>"""
     inputs = {
         "x": memref((40,), dtype),
         "y": memref((3, 21), dtype),

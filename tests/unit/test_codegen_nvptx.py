@@ -78,11 +78,11 @@ def test_elementwise_in_one_dimension(size: int) -> None:
     buffer = f"memref<{size}xf32>"
     body = f"""
   %at = ng.multiply %p0, %c256 : index
-  %x = tile.load %a[%at] {{masked}} : ({buffer}, index) -> vector<256xf32>
-  %y = tile.load %b[%at] {{masked}} : ({buffer}, index) -> vector<256xf32>
+  %x = tile.load %a[%at] {{masked}} : {buffer}, vector<256xf32>
+  %y = tile.load %b[%at] {{masked}} : {buffer}, vector<256xf32>
   %s = ng.add %x, %y : vector<256xf32>
   %m = ng.multiply %s, %x : vector<256xf32>
-  tile.store %m, %out[%at] {{masked}} : (vector<256xf32>, {buffer}, index) -> ()"""
+  tile.store %m, %out[%at] {{masked}} : vector<256xf32>, {buffer}"""
     text = planned({"a": buffer, "b": buffer}, {"out": buffer}, body, [blocks])
     agree(text, numbers(size), numbers(size, seed=1))
 
@@ -90,9 +90,9 @@ def test_elementwise_in_one_dimension(size: int) -> None:
 def test_aligned_accesses_are_16_bytes_wide_and_unmasked() -> None:
     body = """
   %at = ng.multiply %p0, %c512 : index
-  %x = tile.load %a[%at] {masked} : (memref<4096xf32>, index) -> vector<512xf32>
+  %x = tile.load %a[%at] {masked} : memref<4096xf32>, vector<512xf32>
   %s = ng.add %x, %x : vector<512xf32>
-  tile.store %s, %out[%at] {masked} : (vector<512xf32>, memref<4096xf32>, index) -> ()"""
+  tile.store %s, %out[%at] {masked} : vector<512xf32>, memref<4096xf32>"""
     ptx, _ = ptx_of(planned({"a": "memref<4096xf32>"}, {"out": "memref<4096xf32>"}, body, [8]))
     assert "ld.global.nc.v4" in ptx and "st.global.v4" in ptx
     assert "@%p" not in ptx and "ld.global.nc.b32" not in ptx
@@ -100,12 +100,12 @@ def test_aligned_accesses_are_16_bytes_wide_and_unmasked() -> None:
 
 def test_dimensions_of_one_element_do_not_narrow_accesses() -> None:
     body = """
-  %x = tile.load %a[%c0, %p0, %c0] : (memref<512x3x1xf32>, index, index, index) -> vector<1x1xf32>
-  %y = tile.load %b[%p0, %c0, %c0] : (memref<3x512x1xf32>, index, index, index) -> vector<512x1xf32>
+  %x = tile.load %a[%c0, %p0, %c0] : memref<512x3x1xf32>, vector<1x1xf32>
+  %y = tile.load %b[%p0, %c0, %c0] : memref<3x512x1xf32>, vector<512x1xf32>
   %z = ng.reshape %x : (vector<1x1xf32>) -> f32
   %w = ng.broadcast %z dims [] : (f32) -> vector<512x1xf32>
   %s = ng.add %y, %w : vector<512x1xf32>
-  tile.store %s, %out[%p0, %c0, %c0] : (vector<512x1xf32>, memref<3x512x1xf32>, index, index, index) -> ()"""
+  tile.store %s, %out[%p0, %c0, %c0] : vector<512x1xf32>, memref<3x512x1xf32>"""
     inputs = {"a": "memref<512x3x1xf32>", "b": "memref<3x512x1xf32>"}
     text = planned(inputs, {"out": "memref<3x512x1xf32>"}, body, [3])
     agree(text, numbers(512, 3, 1), numbers(3, 512, 1, seed=1))
@@ -119,16 +119,16 @@ def test_elementwise_with_broadcast_loads(rows: int, columns: int) -> None:
     body = f"""
   %i = ng.multiply %p0, %c8 : index
   %j = ng.multiply %p1, %c64 : index
-  %x = tile.load %a[%i, %j] {{masked}} : ({matrix}, index, index) -> vector<8x64xf32>
-  %row = tile.load %b[%j] {{masked}} : (memref<{columns}xf32>, index) -> vector<64xf32>
-  %column = tile.load %c[%i] {{masked}} : (memref<{rows}xf32>, index) -> vector<8xf32>
+  %x = tile.load %a[%i, %j] {{masked}} : {matrix}, vector<8x64xf32>
+  %row = tile.load %b[%j] {{masked}} : memref<{columns}xf32>, vector<64xf32>
+  %column = tile.load %c[%i] {{masked}} : memref<{rows}xf32>, vector<8xf32>
   %r = ng.broadcast %row dims [1] : (vector<64xf32>) -> vector<8x64xf32>
   %k = ng.broadcast %column dims [0] : (vector<8xf32>) -> vector<8x64xf32>
   %one = ng.constant dense<1.5> : vector<8x64xf32>
   %s = ng.add %x, %r : vector<8x64xf32>
   %t = ng.multiply %s, %k : vector<8x64xf32>
   %u = ng.maximum %t, %one : vector<8x64xf32>
-  tile.store %u, %out[%i, %j] {{masked}} : (vector<8x64xf32>, {matrix}, index, index) -> ()"""
+  tile.store %u, %out[%i, %j] {{masked}} : vector<8x64xf32>, {matrix}"""
     inputs = {"a": matrix, "b": f"memref<{columns}xf32>", "c": f"memref<{rows}xf32>"}
     text = planned(inputs, {"out": matrix}, body, [-(-rows // 8), -(-columns // 64)])
     agree(text, numbers(rows, columns), numbers(columns, seed=1), numbers(rows, seed=2))
@@ -177,13 +177,11 @@ def all_pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
 
 def elementwise_kernel(dtype: str, ops: Sequence[str], result: str | None = None) -> str:
     result = result or dtype
-    lines = [f"  %x = tile.load %a[%c0] : (memref<256x{dtype}>, index) -> vector<256x{dtype}>"]
-    lines += [f"  %y = tile.load %b[%c0] : (memref<256x{dtype}>, index) -> vector<256x{dtype}>"]
+    lines = [f"  %x = tile.load %a[%c0] : memref<256x{dtype}>, vector<256x{dtype}>"]
+    lines += [f"  %y = tile.load %b[%c0] : memref<256x{dtype}>, vector<256x{dtype}>"]
     for i, op in enumerate(ops):
         lines += [f"  %r{i} = {op}"]
-        lines += [
-            f"  tile.store %r{i}, %out{i}[%c0] : (vector<256x{result}>, memref<256x{result}>, index) -> ()"
-        ]
+        lines += [f"  tile.store %r{i}, %out{i}[%c0] : vector<256x{result}>, memref<256x{result}>"]
     outputs = {f"out{i}": f"memref<256x{result}>" for i in range(len(ops))}
     return planned({"a": f"memref<256x{dtype}>", "b": f"memref<256x{dtype}>"}, outputs, "\n".join(lines))
 
@@ -244,10 +242,10 @@ def test_comparisons(dtype: str) -> None:
 @pytest.mark.parametrize("source", ["i1", *FLOAT_NAMES, "i8", "i32", "i64", "ui8", "ui32", "ui64"])
 def test_casts(source: str) -> None:
     targets = ["i1", "f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "ui8", "ui32", "ui64"]
-    lines = [f"  %x = tile.load %a[%c0] : (memref<256x{source}>, index) -> vector<256x{source}>"]
+    lines = [f"  %x = tile.load %a[%c0] : memref<256x{source}>, vector<256x{source}>"]
     for t in targets:
         lines += [f"  %r{t} = ng.cast %x : (vector<256x{source}>) -> vector<256x{t}>"]
-        lines += [f"  tile.store %r{t}, %out{t}[%c0] : (vector<256x{t}>, memref<256x{t}>, index) -> ()"]
+        lines += [f"  tile.store %r{t}, %out{t}[%c0] : vector<256x{t}>, memref<256x{t}>"]
     outputs = {f"out{t}": f"memref<256x{t}>" for t in targets}
     x = numbers(256, dtype=DTYPES[source]) if source not in FLOAT_NAMES else numbers(256, dtype="f4") * 30
     x = x.astype(DTYPES[source])
@@ -295,7 +293,7 @@ def test_softmax_of_rows_in_one_pass(columns: int) -> None:
     width = 1 << max(0, columns - 1).bit_length()
     rows, kind, row = 5, f"vector<{width}xf32>", f"memref<5x{columns}xf32>"
     body = f"""
-  %x = tile.load %a[%p0, %c0] {{masked, pad = 0xFF800000 : f32}} : ({row}, index, index) -> {kind}
+  %x = tile.load %a[%p0, %c0] {{masked, pad = 0xFF800000 : f32}} : {row}, {kind}
   %m = ng.max %x axes [0] : ({kind}) -> f32
   %mm = ng.broadcast %m dims [] : (f32) -> {kind}
   %d = ng.subtract %x, %mm : {kind}
@@ -306,7 +304,7 @@ def test_softmax_of_rows_in_one_pass(columns: int) -> None:
   %s = ng.sum %q axes [0] : ({kind}) -> f32
   %ss = ng.broadcast %s dims [] : (f32) -> {kind}
   %y = ng.divide %q, %ss : {kind}
-  tile.store %y, %out[%p0, %c0] {{masked}} : ({kind}, {row}, index, index) -> ()"""
+  tile.store %y, %out[%p0, %c0] {{masked}} : {kind}, {row}"""
     agree(planned({"a": row}, {"out": row}, body, [rows]), numbers(rows, columns), rtol=3e-6)
 
 
@@ -314,13 +312,11 @@ def test_softmax_of_rows_in_one_pass(columns: int) -> None:
 @pytest.mark.parametrize("axis", [0, 1])
 def test_reductions_along_either_dimension(shape: tuple[int, int], axis: int) -> None:
     kind, kept = f"vector<{shape[0]}x{shape[1]}xf32>", shape[1 - axis]
-    lines = [f"  %x = tile.load %a[%c0, %c0] : (memref<{shape[0]}x{shape[1]}xf32>, index, index) -> {kind}"]
+    lines = [f"  %x = tile.load %a[%c0, %c0] : memref<{shape[0]}x{shape[1]}xf32>, {kind}"]
     outputs = {}
     for name in ("sum", "product", "max", "min", "mean"):
         lines += [f"  %{name} = ng.{name} %x axes [{axis}] : ({kind}) -> vector<{kept}xf32>"]
-        lines += [
-            f"  tile.store %{name}, %o{name}[%c0] : (vector<{kept}xf32>, memref<{kept}xf32>, index) -> ()"
-        ]
+        lines += [f"  tile.store %{name}, %o{name}[%c0] : vector<{kept}xf32>, memref<{kept}xf32>"]
         outputs[f"o{name}"] = f"memref<{kept}xf32>"
     text = planned({"a": f"memref<{shape[0]}x{shape[1]}xf32>"}, outputs, "\n".join(lines))
     agree(text, numbers(*shape), rtol=1e-5, atol=1e-5)
@@ -328,10 +324,10 @@ def test_reductions_along_either_dimension(shape: tuple[int, int], axis: int) ->
 
 @pytest.mark.parametrize("dtype", [*FLOAT_NAMES, "i8", "i32", "ui64"])
 def test_reductions_to_one_value_of_every_type(dtype: str) -> None:
-    lines = [f"  %x = tile.load %a[%c0] : (memref<300x{dtype}>, index) -> vector<300x{dtype}>"]
+    lines = [f"  %x = tile.load %a[%c0] : memref<300x{dtype}>, vector<300x{dtype}>"]
     for name in ("sum", "max", "min"):
         lines += [f"  %{name} = ng.{name} %x axes [0] : (vector<300x{dtype}>) -> {dtype}"]
-        lines += [f"  tile.store %{name}, %o{name}[] : ({dtype}, memref<{dtype}>) -> ()"]
+        lines += [f"  tile.store %{name}, %o{name}[] : {dtype}, memref<{dtype}>"]
     outputs = {f"o{name}": f"memref<{dtype}>" for name in ("sum", "max", "min")}
     tolerance = {"f16": 2e-2, "bf16": 1e-1, "f32": 1e-5, "f64": 1e-12}.get(dtype, 0.0)
     text = planned({"a": f"memref<300x{dtype}>"}, outputs, "\n".join(lines))
@@ -340,11 +336,11 @@ def test_reductions_to_one_value_of_every_type(dtype: str) -> None:
 
 def test_any_and_all() -> None:
     body = """
-  %x = tile.load %a[%c0, %c0] : (memref<9x200xi1>, index, index) -> vector<9x200xi1>
+  %x = tile.load %a[%c0, %c0] : memref<9x200xi1>, vector<9x200xi1>
   %any = ng.any %x axes [1] : (vector<9x200xi1>) -> vector<9xi1>
   %all = ng.all %x axes [1] : (vector<9x200xi1>) -> vector<9xi1>
-  tile.store %any, %o0[%c0] : (vector<9xi1>, memref<9xi1>, index) -> ()
-  tile.store %all, %o1[%c0] : (vector<9xi1>, memref<9xi1>, index) -> ()"""
+  tile.store %any, %o0[%c0] : vector<9xi1>, memref<9xi1>
+  tile.store %all, %o1[%c0] : vector<9xi1>, memref<9xi1>"""
     x = numbers(9, 200, dtype=bool)
     x[0], x[1], x[2, 199] = True, False, True
     agree(planned({"a": "memref<9x200xi1>"}, {"o0": "memref<9xi1>", "o1": "memref<9xi1>"}, body), x)
@@ -360,12 +356,9 @@ def test_cumulative_ops(name: str, reverse: bool, exclusive: bool) -> None:
     for i, (shape, axis) in enumerate([((300,), 0), ((5, 70), 1), ((40, 6), 0), ((1024,), 0)]):
         sizes = "x".join(map(str, shape))
         at = ", ".join(["%c0"] * len(shape))
-        types = ", ".join(["index"] * len(shape))
-        lines += [f"  %x{i} = tile.load %a{i}[{at}] : (memref<{sizes}xi32>, {types}) -> vector<{sizes}xi32>"]
+        lines += [f"  %x{i} = tile.load %a{i}[{at}] : memref<{sizes}xi32>, vector<{sizes}xi32>"]
         lines += [f"  %y{i} = ng.cumulative_{name} %x{i} axis {axis} {flags} : vector<{sizes}xi32>"]
-        lines += [
-            f"  tile.store %y{i}, %o{i}[{at}] : (vector<{sizes}xi32>, memref<{sizes}xi32>, {types}) -> ()"
-        ]
+        lines += [f"  tile.store %y{i}, %o{i}[{at}] : vector<{sizes}xi32>, memref<{sizes}xi32>"]
         inputs[f"a{i}"] = outputs[f"o{i}"] = f"memref<{sizes}xi32>"
         arrays.append(numbers(*shape, dtype=np.int32, seed=i))
     agree(planned(inputs, outputs, "\n".join(lines)), *arrays)
@@ -381,11 +374,11 @@ def test_transpose(rows: int, columns: int, dtype: str) -> None:
     body = f"""
   %i = ng.multiply %p0, %c32 : index
   %j = ng.multiply %p1, %c32 : index
-  %x = tile.load %a[%i, %j] {{masked}} : ({source}, index, index) -> vector<32x32x{dtype}>
+  %x = tile.load %a[%i, %j] {{masked}} : {source}, vector<32x32x{dtype}>
   %t = ng.transpose %x perm [1, 0] : vector<32x32x{dtype}>
-  tile.store %t, %o0[%j, %i] {{masked}} : (vector<32x32x{dtype}>, {target}, index, index) -> ()
-  %u = tile.load %a[%i, %j] {{dims = array<i64: 1, 0>, masked}} : ({source}, index, index) -> vector<32x32x{dtype}>
-  tile.store %u, %o1[%j, %i] {{masked}} : (vector<32x32x{dtype}>, {target}, index, index) -> ()"""
+  tile.store %t, %o0[%j, %i] {{masked}} : vector<32x32x{dtype}>, {target}
+  %u = tile.load %a[%i, %j] {{dims = array<i64: 1, 0>, masked}} : {source}, vector<32x32x{dtype}>
+  tile.store %u, %o1[%j, %i] {{masked}} : vector<32x32x{dtype}>, {target}"""
     grid = [-(-rows // 32), -(-columns // 32)]
     text = planned({"a": source}, {"o0": target, "o1": target}, body, grid)
     agree(text, numbers(rows, columns, dtype=DTYPES[dtype]))
@@ -395,26 +388,26 @@ def test_steps_and_negative_positions() -> None:
     body = """
   %m = ng.constant -3 : index
   %at = ng.add %p0, %m : index
-  %x = tile.load %a[%at, %m] {masked, pad = 9.0 : f32, steps = array<i64: 2, 3>} : (memref<11x40xf32>, index, index) -> vector<4x16xf32>
+  %x = tile.load %a[%at, %m] {masked, pad = 9.0 : f32, steps = array<i64: 2, 3>} : memref<11x40xf32>, vector<4x16xf32>
   %i = ng.multiply %p0, %c4 : index
-  tile.store %x, %out[%i, %c0] : (vector<4x16xf32>, memref<32x16xf32>, index, index) -> ()"""
+  tile.store %x, %out[%i, %c0] : vector<4x16xf32>, memref<32x16xf32>"""
     agree(planned({"a": "memref<11x40xf32>"}, {"out": "memref<32x16xf32>"}, body, [8]), numbers(11, 40))
 
 
 def test_reshapes_slices_and_tables() -> None:
     body = """
-  %x = tile.load %a[%c0, %c0] : (memref<8x32xf32>, index, index) -> vector<8x32xf32>
+  %x = tile.load %a[%c0, %c0] : memref<8x32xf32>, vector<8x32xf32>
   %y = ng.reshape %x : (vector<8x32xf32>) -> vector<4x64xf32>
-  tile.store %y, %o0[%c0, %c0] : (vector<4x64xf32>, memref<4x64xf32>, index, index) -> ()
-  %z = tile.load %b[%c0, %c0] : (memref<6x35xf32>, index, index) -> vector<6x35xf32>
+  tile.store %y, %o0[%c0, %c0] : vector<4x64xf32>, memref<4x64xf32>
+  %z = tile.load %b[%c0, %c0] : memref<6x35xf32>, vector<6x35xf32>
   %w = ng.reshape %z : (vector<6x35xf32>) -> vector<10x21xf32>
-  tile.store %w, %o1[%c0, %c0] : (vector<10x21xf32>, memref<10x21xf32>, index, index) -> ()
+  tile.store %w, %o1[%c0, %c0] : vector<10x21xf32>, memref<10x21xf32>
   %s = ng.slice %z from [1, 30] to [6, -1] step [2, -2] : (vector<6x35xf32>) -> vector<3x16xf32>
-  tile.store %s, %o2[%c0, %c0] : (vector<3x16xf32>, memref<3x16xf32>, index, index) -> ()
+  tile.store %s, %o2[%c0, %c0] : vector<3x16xf32>, memref<3x16xf32>
   %t = ng.constant dense<[1.0, -2.5, 3.0]> : vector<3xf32>
   %n = ng.iota {dimension = 0 : i64} : vector<3xf32>
   %p = ng.multiply %t, %n : vector<3xf32>
-  tile.store %p, %o3[%c0] : (vector<3xf32>, memref<3xf32>, index) -> ()"""
+  tile.store %p, %o3[%c0] : vector<3xf32>, memref<3xf32>"""
     outputs = {
         "o0": "memref<4x64xf32>",
         "o1": "memref<10x21xf32>",
@@ -430,12 +423,12 @@ def test_reshapes_slices_and_tables() -> None:
 
 def test_slices_of_wide_and_narrow_elements_from_one_position() -> None:
     body = """
-  %x = tile.load %a[%c0] : (memref<64xf32>, index) -> vector<64xf32>
-  %y = tile.load %b[%c0] : (memref<64xi8>, index) -> vector<64xi8>
+  %x = tile.load %a[%c0] : memref<64xf32>, vector<64xf32>
+  %y = tile.load %b[%c0] : memref<64xi8>, vector<64xi8>
   %s = ng.slice %x from [7] to [39] step [1] : (vector<64xf32>) -> vector<32xf32>
   %t = ng.slice %y from [7] to [39] step [1] : (vector<64xi8>) -> vector<32xi8>
-  tile.store %s, %o0[%c0] : (vector<32xf32>, memref<32xf32>, index) -> ()
-  tile.store %t, %o1[%c0] : (vector<32xi8>, memref<32xi8>, index) -> ()"""
+  tile.store %s, %o0[%c0] : vector<32xf32>, memref<32xf32>
+  tile.store %t, %o1[%c0] : vector<32xi8>, memref<32xi8>"""
     inputs = {"a": "memref<64xf32>", "b": "memref<64xi8>"}
     text = planned(inputs, {"o0": "memref<32xf32>", "o1": "memref<32xi8>"}, body)
     agree(text, numbers(64), numbers(64, dtype=np.int8))
@@ -456,18 +449,17 @@ def product(
   %i = ng.multiply %p0, %c64 : index
   %j = ng.multiply %p1, %c64 : index
   %start = ng.constant dense<{"0" if wide[0] == "i" else "0.0"}> : vector<64x64x{wide}>
-  %acc = tile.for %c0 to %c{depth} step %c{step} iter(%start) : (index, index, index, vector<64x64x{wide}>) -> vector<64x64x{wide}> {{
-  ^bb0(%k: index, %sum: vector<64x64x{wide}>):
-    %l = tile.load %a{at[form[0]]("%i", "%k")} {{{swap if form[0] == "T" else ""}masked}} : ({left}, index, index) -> vector<64x{step}x{dtype}>
-    %r = tile.load %b{at[form[1]]("%k", "%j")} {{{swap if form[1] == "T" else ""}masked}} : ({right}, index, index) -> vector<{step}x64x{dtype}>
-    %next = tile.dot %l, %r, %sum : (vector<64x{step}x{dtype}>, vector<{step}x64x{dtype}>, vector<64x64x{wide}>) -> vector<64x64x{wide}>
+  %acc = tile.for %k = %c0 to %c{depth} step %c{step} iter(%sum = %start) -> vector<64x64x{wide}> {{
+    %l = tile.load %a{at[form[0]]("%i", "%k")} {{{swap if form[0] == "T" else ""}masked}} : {left}, vector<64x{step}x{dtype}>
+    %r = tile.load %b{at[form[1]]("%k", "%j")} {{{swap if form[1] == "T" else ""}masked}} : {right}, vector<{step}x64x{dtype}>
+    %next = tile.dot %l, %r, %sum : vector<64x64x{wide}>
     ng.yield %next : vector<64x64x{wide}>
   }}
-  %bias = tile.load %c[%j] {{masked}} : (memref<{columns}x{wide}>, index) -> vector<64x{wide}>
+  %bias = tile.load %c[%j] {{masked}} : memref<{columns}x{wide}>, vector<64x{wide}>
   %bb = ng.broadcast %bias dims [1] : (vector<64x{wide}>) -> vector<64x64x{wide}>
   %s = ng.add %acc, %bb : vector<64x64x{wide}>
   %y = ng.maximum %s, %start : vector<64x64x{wide}>
-  tile.store %y, %out[%i, %j] {{masked}} : (vector<64x64x{wide}>, memref<{rows}x{columns}x{wide}>, index, index) -> ()"""
+  tile.store %y, %out[%i, %j] {{masked}} : vector<64x64x{wide}>, memref<{rows}x{columns}x{wide}>"""
     inputs = {"a": left, "b": right, "c": f"memref<{columns}x{wide}>"}
     return planned(
         inputs, {"out": f"memref<{rows}x{columns}x{wide}>"}, body, [-(-rows // 64), -(-columns // 64)]
@@ -527,18 +519,18 @@ def test_products_by_matrix_instructions(form: str, dtype: str) -> None:
 
 def test_two_products_in_a_row() -> None:
     body = """
-  %x = tile.load %a[%c0, %c0] : (memref<32x16xbf16>, index, index) -> vector<32x16xbf16>
-  %y = tile.load %b[%c0, %c0] : (memref<16x32xbf16>, index, index) -> vector<16x32xbf16>
+  %x = tile.load %a[%c0, %c0] : memref<32x16xbf16>, vector<32x16xbf16>
+  %y = tile.load %b[%c0, %c0] : memref<16x32xbf16>, vector<16x32xbf16>
   %z = ng.constant dense<0.0> : vector<32x32xf32>
-  %s = tile.dot %x, %y, %z : (vector<32x16xbf16>, vector<16x32xbf16>, vector<32x32xf32>) -> vector<32x32xf32>
+  %s = tile.dot %x, %y, %z : vector<32x32xf32>
   %m = ng.max %s axes [1] : (vector<32x32xf32>) -> vector<32xf32>
   %mm = ng.broadcast %m dims [0] : (vector<32xf32>) -> vector<32x32xf32>
   %d = ng.subtract %s, %mm : vector<32x32xf32>
   %p = ng.cast %d : (vector<32x32xf32>) -> vector<32x32xbf16>
-  %v = tile.load %c[%c0, %c0] : (memref<32x16xbf16>, index, index) -> vector<32x16xbf16>
+  %v = tile.load %c[%c0, %c0] : memref<32x16xbf16>, vector<32x16xbf16>
   %w = ng.constant dense<0.0> : vector<32x16xf32>
-  %o = tile.dot %p, %v, %w : (vector<32x32xbf16>, vector<32x16xbf16>, vector<32x16xf32>) -> vector<32x16xf32>
-  tile.store %o, %out[%c0, %c0] : (vector<32x16xf32>, memref<32x16xf32>, index, index) -> ()"""
+  %o = tile.dot %p, %v, %w : vector<32x16xf32>
+  tile.store %o, %out[%c0, %c0] : vector<32x16xf32>, memref<32x16xf32>"""
     inputs = {"a": "memref<32x16xbf16>", "b": "memref<16x32xbf16>", "c": "memref<32x16xbf16>"}
     text = planned(inputs, {"out": "memref<32x16xf32>"}, body)
     arrays = [
@@ -556,11 +548,11 @@ def test_two_products_in_a_row() -> None:
 def test_gather(kind: str) -> None:
     body = f"""
   %at = ng.multiply %p0, %c64 : index
-  %i = tile.load %b[%at] {{masked}} : (memref<100x{kind}>, index) -> vector<64x{kind}>
+  %i = tile.load %b[%at] {{masked}} : memref<100x{kind}>, vector<64x{kind}>
   %j = ng.iota {{dimension = 1 : i64}} : vector<64x16xi32>
   %ii = ng.broadcast %i dims [0] : (vector<64x{kind}>) -> vector<64x16x{kind}>
-  %x = tile.gather %a[%ii, %j] : (memref<40x16xf32>, vector<64x16x{kind}>, vector<64x16xi32>) -> vector<64x16xf32>
-  tile.store %x, %out[%at, %c0] {{masked}} : (vector<64x16xf32>, memref<100x16xf32>, index, index) -> ()"""
+  %x = tile.gather %a[%ii, %j] : memref<40x16xf32>, vector<64x16xf32>
+  tile.store %x, %out[%at, %c0] {{masked}} : vector<64x16xf32>, memref<100x16xf32>"""
     text = planned(
         {"a": "memref<40x16xf32>", "b": f"memref<100x{kind}>"}, {"out": "memref<100x16xf32>"}, body, [2]
     )
@@ -574,14 +566,14 @@ def test_scatter(combine: str, dtype: str) -> None:
     """Positions repeat, within a thread and across threads and warps: the order of the elements counts."""
     kind = f"vector<600x{dtype}>"
     body = f"""
-  %z = tile.load %a[%c0] : (memref<50x{dtype}>, index) -> vector<50x{dtype}>
-  tile.store %z, %out[%c0] : (vector<50x{dtype}>, memref<50x{dtype}>, index) -> ()
+  %z = tile.load %a[%c0] : memref<50x{dtype}>, vector<50x{dtype}>
+  tile.store %z, %out[%c0] : vector<50x{dtype}>, memref<50x{dtype}>
   tile.barrier
-  %i = tile.load %b[%c0] : (memref<600xi32>, index) -> vector<600xi32>
-  %x = tile.load %c[%c0] : (memref<600x{dtype}>, index) -> {kind}
+  %i = tile.load %b[%c0] : memref<600xi32>, vector<600xi32>
+  %x = tile.load %c[%c0] : memref<600x{dtype}>, {kind}
   %l = ng.constant dense<50> : vector<600xi32>
   %m = ng.less %i, %l : (vector<600xi32>, vector<600xi32>) -> vector<600xi1>
-  tile.scatter %x, %m, %out[%i] {{combine = "{combine}"}} : ({kind}, vector<600xi1>, memref<50x{dtype}>, vector<600xi32>) -> ()"""
+  tile.scatter %x, %m, %out[%i] {{combine = "{combine}"}} : {kind}, memref<50x{dtype}>"""
     inputs = {"a": f"memref<50x{dtype}>", "b": "memref<600xi32>", "c": f"memref<600x{dtype}>"}
     text = planned(inputs, {"out": f"memref<50x{dtype}>"}, body)
     arrays = [
@@ -596,8 +588,8 @@ def test_scatter(combine: str, dtype: str) -> None:
 @pytest.mark.parametrize("columns", [64, 37])
 def test_shared_buffers(operation: str, columns: int) -> None:
     copy = {
-        "copy": "tile.copy %w, %s : ({window}, {shared}) -> ()\n  tile.barrier",
-        "copy_async": "%t = tile.copy_async %w, %s : ({window}, {shared}) -> !tile.token\n  tile.wait %t : (!tile.token) -> ()",
+        "copy": "tile.copy %w, %s : {window}, {shared}\n  tile.barrier",
+        "copy_async": "%t = tile.copy_async %w, %s : {window}, {shared}\n  tile.wait %t : (!tile.token) -> ()",
     }[operation]
     window, shared = (
         f"memref<8x{columns}xf32, strided<[{columns}, 1], offset: ?>>",
@@ -606,10 +598,10 @@ def test_shared_buffers(operation: str, columns: int) -> None:
     body = f"""
   %s = tile.alloc : {shared}
   %i = ng.multiply %p0, %c8 : index
-  %w = tile.subview %a[%i, %c0] : (memref<16x{columns}xf32>, index, index) -> {window}
+  %w = tile.subview %a[%i, %c0] : memref<16x{columns}xf32>, {window}
   {copy.format(window=window, shared=shared)}
-  %x = tile.load %s[%c0, %c0] {{dims = array<i64: 1, 0>}} : ({shared}, index, index) -> vector<{columns}x8xf32>
-  tile.store %x, %out[%p0, %c0, %c0] : (vector<{columns}x8xf32>, memref<2x{columns}x8xf32>, index, index, index) -> ()"""
+  %x = tile.load %s[%c0, %c0] {{dims = array<i64: 1, 0>}} : {shared}, vector<{columns}x8xf32>
+  tile.store %x, %out[%p0, %c0, %c0] : vector<{columns}x8xf32>, memref<2x{columns}x8xf32>"""
     text = planned({"a": f"memref<16x{columns}xf32>"}, {"out": f"memref<2x{columns}x8xf32>"}, body, [2])
     agree(text, numbers(16, columns))
     assert ("cp.async.cg" in ptx_of(text)[0]) == (operation == "copy_async" and columns == 64)
@@ -619,9 +611,8 @@ def test_loops_carry_scalars_and_tiles() -> None:
     body = """
   %z = ng.constant dense<0.0> : vector<128xf32>
   %low = ng.constant 0xFF800000 : f32
-  %sum, %top = tile.for %c0 to %c1000 step %c128 iter(%z, %low) : (index, index, index, vector<128xf32>, f32) -> (vector<128xf32>, f32) {
-  ^bb0(%k: index, %s: vector<128xf32>, %t: f32):
-    %x = tile.load %a[%p0, %k] {masked} : (memref<3x1000xf32>, index, index) -> vector<128xf32>
+  %sum, %top = tile.for %k = %c0 to %c1000 step %c128 iter(%s = %z, %t = %low) -> (vector<128xf32>, f32) {
+    %x = tile.load %a[%p0, %k] {masked} : memref<3x1000xf32>, vector<128xf32>
     %n = ng.add %s, %x : vector<128xf32>
     %m = ng.max %x axes [0] : (vector<128xf32>) -> f32
     %u = ng.maximum %t, %m : f32
@@ -629,14 +620,14 @@ def test_loops_carry_scalars_and_tiles() -> None:
   }
   %total = ng.sum %sum axes [0] : (vector<128xf32>) -> f32
   %first = ng.equal %p0, %c0 : (index, index) -> i1
-  %r = ng.if %first : (i1) -> f32 {
+  %r = ng.if %first -> f32 {
     %d = ng.subtract %total, %top : f32
     ng.yield %d : f32
-  } {
+  } else {
     ng.yield %total : f32
   }
-  tile.store %r, %o0[%p0] : (f32, memref<3xf32>, index) -> ()
-  tile.store %top, %o1[%p0] : (f32, memref<3xf32>, index) -> ()"""
+  tile.store %r, %o0[%p0] : f32, memref<3xf32>
+  tile.store %top, %o1[%p0] : f32, memref<3xf32>"""
     text = planned({"a": "memref<3x1000xf32>"}, {"o0": "memref<3xf32>", "o1": "memref<3xf32>"}, body, [3])
     agree(text, numbers(3, 1000), rtol=1e-4, atol=1e-4)
 
@@ -644,10 +635,9 @@ def test_loops_carry_scalars_and_tiles() -> None:
 @pytest.mark.parametrize("step", ["%c0", "%n"])
 def test_a_loop_whose_step_is_not_known_to_be_positive_is_a_limit(step: str) -> None:
     body = f"""
-  %n = tile.load %a[] : (memref<index>) -> index
-  tile.for %c0 to %c8 step {step} iter() : (index, index, index) -> () {{
-  ^bb0(%i: index):
-    tile.store %i, %out[%i] : (index, memref<8xindex>, index) -> ()
+  %n = tile.load %a[] : memref<index>, index
+  tile.for %i = %c0 to %c8 step {step} {{
+    tile.store %i, %out[%i] : index, memref<8xindex>
     ng.yield
   }}"""
     with pytest.raises(Limit, match="the step of a loop must be a positive constant"):
@@ -656,16 +646,15 @@ def test_a_loop_whose_step_is_not_known_to_be_positive_is_a_limit(step: str) -> 
 
 def test_loops_of_unknown_length() -> None:
     body = """
-  %n = tile.load %b[%p0] : (memref<4xi64>, index) -> i64
+  %n = tile.load %b[%p0] : memref<4xi64>, i64
   %stop = ng.cast %n : (i64) -> index
   %z = ng.constant dense<0.0> : vector<64xf32>
-  %sum = tile.for %c0 to %stop step %c1 iter(%z) : (index, index, index, vector<64xf32>) -> vector<64xf32> {
-  ^bb0(%k: index, %s: vector<64xf32>):
-    %x = tile.load %a[%k, %c0] : (memref<9x64xf32>, index, index) -> vector<64xf32>
+  %sum = tile.for %k = %c0 to %stop iter(%s = %z) -> vector<64xf32> {
+    %x = tile.load %a[%k, %c0] : memref<9x64xf32>, vector<64xf32>
     %t = ng.add %s, %x : vector<64xf32>
     ng.yield %t : vector<64xf32>
   }
-  tile.store %sum, %out[%p0, %c0] : (vector<64xf32>, memref<4x64xf32>, index, index) -> ()"""
+  tile.store %sum, %out[%p0, %c0] : vector<64xf32>, memref<4x64xf32>"""
     text = planned({"a": "memref<9x64xf32>", "b": "memref<4xi64>"}, {"out": "memref<4x64xf32>"}, body, [4])
     agree(text, numbers(9, 64), np.array([0, 1, 9, 4], "i8"))
 
@@ -678,11 +667,12 @@ def test_grids(grid: list[int]) -> None:
     for d in range(len(grid)):
         lines += [f"  %m{d} = ng.multiply %t{d}, %c10 : index", f"  %t{d + 1} = ng.add %m{d}, %p{d} : index"]
     lines += [f"  %v = ng.cast %t{len(grid)} : (index) -> i64"]
-    at, types = ", ".join(f"%p{d}" for d in range(len(grid))), ", ".join(["index"] * len(grid))
-    lines += [f"  tile.store %v, %out[{at}] : (i64, {kind}{', ' if grid else ''}{types}) -> ()"]
-    text = planned({}, {"out": kind}, "\n".join(lines), grid).replace(
-        "outputs = 1", "threads = 32 : i64, outputs = 1"
-    )
+    at = ", ".join(f"%p{d}" for d in range(len(grid)))
+    lines += [f"  tile.store %v, %out[{at}] : i64, {kind}"]
+    text = planned({}, {"out": kind}, "\n".join(lines), grid)
+    programs = f"grid({', '.join(f'%p{d} < {size}' for d, size in enumerate(grid))})"
+    assert programs in text
+    text = text.replace(programs, f"{programs} threads(32)")
     (got,) = simulated(text, [])
     expected = np.full(grid, 7)
     for d in range(len(grid)):
@@ -693,12 +683,12 @@ def test_grids(grid: list[int]) -> None:
 # ---- entry functions
 
 ADD = """
-tile.kernel @add(%x: memref<64xf32>, %y: memref<64xf32>, %z: memref<64xf32>) attributes {grid = array<i64>, threads = 64 : i64} {
+tile.kernel @add ins(%x: memref<64xf32>, %y: memref<64xf32>) outs(%z: memref<64xf32>) threads(64) {
   %c0 = ng.constant 0 : index
-  %a = tile.load %x[%c0] : (memref<64xf32>, index) -> vector<64xf32>
-  %b = tile.load %y[%c0] : (memref<64xf32>, index) -> vector<64xf32>
+  %a = tile.load %x[%c0] : memref<64xf32>, vector<64xf32>
+  %b = tile.load %y[%c0] : memref<64xf32>, vector<64xf32>
   %c = ng.add %a, %b : vector<64xf32>
-  tile.store %c, %z[%c0] : (vector<64xf32>, memref<64xf32>, index) -> ()
+  tile.store %c, %z[%c0] : vector<64xf32>, memref<64xf32>
   tile.return
 }
 """
@@ -710,10 +700,10 @@ def test_constants_arena_and_tied_results() -> None:
         + """
 func.func @main(%state: memref<64xf32>, %x: memref<64xf32>, %out: memref<64xf32>, %k: memref<64xf32>, %arena: memref<512xi8>)
     attributes {ng.arguments = 2 : i64, ng.results = 2 : i64, ng.tied = array<i64: 0, 0>, ng.constants = [dense<2.0> : tensor<64xf32>]} {
-  %t = tile.view %arena at 256 : (memref<512xi8>) -> memref<64xf32>
-  tile.launch @add(%x, %k, %t) : (memref<64xf32>, memref<64xf32>, memref<64xf32>) -> ()
-  tile.launch @add(%state, %t, %state) : (memref<64xf32>, memref<64xf32>, memref<64xf32>) -> ()
-  tile.launch @add(%t, %state, %out) : (memref<64xf32>, memref<64xf32>, memref<64xf32>) -> ()
+  %t = tile.view %arena at 256 : memref<64xf32>
+  tile.launch @add ins(%x, %k) outs(%t)
+  tile.launch @add ins(%state, %t) outs(%state)
+  tile.launch @add ins(%t, %state) outs(%out)
   func.return
 }
 """
@@ -731,19 +721,19 @@ func.func @main(%state: memref<64xf32>, %x: memref<64xf32>, %out: memref<64xf32>
 
 def test_kernels_in_place_read_before_they_write() -> None:
     text = """
-tile.kernel @turn(%x: memref<64x64xf32>, %y: memref<64x64xf32>) attributes {grid = array<i64>} {
+tile.kernel @turn ins(%x: memref<64x64xf32>) outs(%y: memref<64x64xf32>) {
   %c0 = ng.constant 0 : index
-  %a = tile.load %x[%c0, %c0] : (memref<64x64xf32>, index, index) -> vector<64x64xf32>
+  %a = tile.load %x[%c0, %c0] : memref<64x64xf32>, vector<64x64xf32>
   %m = ng.max %a axes [1] : (vector<64x64xf32>) -> vector<64xf32>
-  %b = tile.load %x[%c0, %c0] {dims = array<i64: 1, 0>} : (memref<64x64xf32>, index, index) -> vector<64x64xf32>
+  %b = tile.load %x[%c0, %c0] {dims = array<i64: 1, 0>} : memref<64x64xf32>, vector<64x64xf32>
   %mm = ng.broadcast %m dims [0] : (vector<64xf32>) -> vector<64x64xf32>
   %d = ng.subtract %b, %mm : vector<64x64xf32>
-  tile.store %d, %y[%c0, %c0] : (vector<64x64xf32>, memref<64x64xf32>, index, index) -> ()
+  tile.store %d, %y[%c0, %c0] : vector<64x64xf32>, memref<64x64xf32>
   tile.return
 }
 func.func @main(%x: memref<64x64xf32>, %arena: memref<0xi8>)
     attributes {ng.arguments = 1 : i64, ng.results = 1 : i64, ng.tied = array<i64: 0, 0>} {
-  tile.launch @turn(%x, %x) : (memref<64x64xf32>, memref<64x64xf32>) -> ()
+  tile.launch @turn ins(%x) outs(%x)
   func.return
 }
 """
@@ -754,7 +744,7 @@ func.func @main(%x: memref<64x64xf32>, %arena: memref<0xi8>)
 
 
 def test_an_empty_grid_launches_nothing() -> None:
-    body = "  %x = ng.constant 1.0 : f32\n  tile.store %x, %out[%p0] : (f32, memref<0xf32>, index) -> ()"
+    body = "  %x = ng.constant 1.0 : f32\n  tile.store %x, %out[%p0] : f32, memref<0xf32>"
     (got,) = simulated(planned({}, {"out": "memref<0xf32>"}, body, [0]), [])
     assert got.shape == (0,)
 
@@ -766,22 +756,19 @@ def test_copies_and_loops_between_kernels() -> None:
 func.func @main(%x: memref<5x3xf32>, %s: memref<3xf32>, %all: memref<5x3xf32>, %last: memref<3xf32>, %arena: memref<64xi8>)
     attributes {ng.arguments = 2 : i64, ng.results = 2 : i64} {
   %c0 = ng.constant 0 : index
-  %c1 = ng.constant 1 : index
   %c4 = ng.constant 4 : index
-  %c5 = ng.constant 5 : index
-  %t = tile.view %arena at 16 : (memref<64xi8>) -> memref<3xf32>
-  tile.copy %s, %t : (memref<3xf32>, memref<3xf32>) -> ()
-  tile.for %c0 to %c5 step %c1 iter() : (index, index, index) -> () {
-  ^bb0(%i: index):
+  %t = tile.view %arena at 16 : memref<3xf32>
+  tile.copy %s, %t : memref<3xf32>, memref<3xf32>
+  tile.for %i = 0 to 5 {
     %back = ng.subtract %c4, %i : index
-    %w = tile.subview %x[%back, %c0] : (memref<5x3xf32>, index, index) -> memref<3xf32, strided<[1], offset: ?>>
-    %wx = tile.view %w at 0 : (memref<3xf32, strided<[1], offset: ?>>) -> memref<3xf32>
-    tile.launch @add(%wx, %t, %t) : (memref<3xf32>, memref<3xf32>, memref<3xf32>) -> ()
-    %o = tile.subview %all[%back, %c0] : (memref<5x3xf32>, index, index) -> memref<3xf32, strided<[1], offset: ?>>
-    tile.copy %t, %o : (memref<3xf32>, memref<3xf32, strided<[1], offset: ?>>) -> ()
+    %w = tile.subview %x[%back, %c0] : memref<5x3xf32>, memref<3xf32, strided<[1], offset: ?>>
+    %wx = tile.view %w at 0 : memref<3xf32>
+    tile.launch @add ins(%wx, %t) outs(%t)
+    %o = tile.subview %all[%back, %c0] : memref<5x3xf32>, memref<3xf32, strided<[1], offset: ?>>
+    tile.copy %t, %o : memref<3xf32>, memref<3xf32, strided<[1], offset: ?>>
     ng.yield
   }
-  tile.copy %t, %last : (memref<3xf32>, memref<3xf32>) -> ()
+  tile.copy %t, %last : memref<3xf32>, memref<3xf32>
   func.return
 }
 """
@@ -801,7 +788,7 @@ def test_symbols_that_ptx_cannot_spell() -> None:
     text = planned(
         {},
         {"out": "memref<1xf32>"},
-        "  %x = ng.constant 1.5 : f32\n  tile.store %x, %out[%c0] : (f32, memref<1xf32>, index) -> ()",
+        "  %x = ng.constant 1.5 : f32\n  tile.store %x, %out[%c0] : f32, memref<1xf32>",
     )
     (got,) = simulated(text.replace("@k", '@"a.b-c"'), [])
     assert got == [1.5]
@@ -810,7 +797,7 @@ def test_symbols_that_ptx_cannot_spell() -> None:
 def test_control_flow_between_kernels_is_a_limit() -> None:
     text = """
 func.func @main(%x: memref<i1>, %arena: memref<0xi8>) attributes {ng.arguments = 1 : i64, ng.results = 0 : i64} {
-  %c = tile.load %x[] : (memref<i1>) -> i1
+  %c = tile.load %x[] : memref<i1>, i1
   func.return
 }
 """
@@ -828,10 +815,10 @@ def test_threads_are_a_power_of_two() -> None:
     with pytest.raises(UserError, match="asks for 48 threads"):
         emit(
             from_text(
-                ADD.replace("threads = 64", "threads = 48")
+                ADD.replace("threads(64)", "threads(48)")
                 + """
 func.func @main(%x: memref<64xf32>, %out: memref<64xf32>, %arena: memref<0xi8>) attributes {ng.arguments = 1 : i64, ng.results = 1 : i64} {
-  tile.launch @add(%x, %x, %out) : (memref<64xf32>, memref<64xf32>, memref<64xf32>) -> ()
+  tile.launch @add ins(%x, %x) outs(%out)
   func.return
 }
 """

@@ -47,18 +47,18 @@ def ring(stages: int, columns: int, rounds: int, *, each: str = "tile.wait %s0 :
 
     def start(name: str, row: str, place: str) -> str:
         return f"""
-  %from{name} = tile.subview %a[{row}, %c0] : (memref<{rounds}x{columns}xf32>, index, index) -> {window}
-  %to{name} = tile.subview %ring[{place}, %c0] : (memref<{stages}x{columns}xf32, 3>, index, index) -> {slot}
-  %t{name} = tile.copy_async %from{name}, %to{name} : ({window}, {slot}) -> {TOKEN}"""
+  %from{name} = tile.subview %a[{row}, %c0] : memref<{rounds}x{columns}xf32>, {window}
+  %to{name} = tile.subview %ring[{place}, %c0] : memref<{stages}x{columns}xf32, 3>, {slot}
+  %t{name} = tile.copy_async %from{name}, %to{name} : {window}, {slot}"""
 
     def add(place: str, total: str, more: str) -> str:
         return f"""
-  %x{more} = tile.load %ring[{place}, %c0] : (memref<{stages}x{columns}xf32, 3>, index, index) -> vector<{columns}xf32>
+  %x{more} = tile.load %ring[{place}, %c0] : memref<{stages}x{columns}xf32, 3>, vector<{columns}xf32>
   %{more} = ng.add {total}, %x{more} : vector<{columns}xf32>"""
 
     prologue = "".join(start(str(i), f"%c{i}", f"%c{i}") for i in range(ahead))
-    tokens = [f"%t{i}" for i in range(ahead)]
     carried = [f"%s{i}" for i in range(ahead)]
+    tokens = [f"{s} = %t{i}" for i, s in enumerate(carried)]
     types = ", ".join(["index", f"vector<{columns}xf32>", *[TOKEN] * ahead])
     results = [f"%e{i}" for i in range(ahead)]
     tail = ""
@@ -70,8 +70,7 @@ def ring(stages: int, columns: int, rounds: int, *, each: str = "tile.wait %s0 :
     body = f"""
   %zero = ng.constant dense<0.0> : vector<{columns}xf32>
   %ring = tile.alloc : memref<{stages}x{columns}xf32, 3>{prologue}
-  %at, %sum, {", ".join(results)} = tile.for %c0 to %c{rounds - ahead} step %c1 iter(%c0, %zero, {", ".join(tokens)}) : (index, index, index, {types}) -> ({types}) {{
-  ^bb0(%k: index, %now: index, %acc: vector<{columns}xf32>, {", ".join(f"{s}: {TOKEN}" for s in carried)}):
+  %at, %sum, {", ".join(results)} = tile.for %k = 0 to {rounds - ahead} iter(%now = %c0, %acc = %zero, {", ".join(tokens)}) -> ({types}) {{
     %row = ng.add %k, %c{ahead} : index
     %free = ng.remainder %row, %c{stages} : index{start("n", "%row", "%free")}
     {each}{add("%now", "%acc", "more")}
@@ -80,7 +79,7 @@ def ring(stages: int, columns: int, rounds: int, *, each: str = "tile.wait %s0 :
     tile.barrier
     ng.yield %next, %more, {", ".join([*carried[1:], "%tn"])} : {types}
   }}{tail}
-  tile.store {total}, %r[%c0] : (vector<{columns}xf32>, memref<{columns}xf32>, index) -> ()"""
+  tile.store {total}, %r[%c0] : vector<{columns}xf32>, memref<{columns}xf32>"""
     return planned({"a": f"memref<{rounds}x{columns}xf32>"}, {"r": f"memref<{columns}xf32>"}, body)
 
 
@@ -140,17 +139,15 @@ class Programs:
     def copy(self) -> str:
         name, source = self.name(), self.random.choice(["%a", "%a", "%slow"])
         type = "memref<4xf32>" if source == "%a" else "memref<3xf32>"
-        self.lines.append(f"{name} = tile.copy_async {source}, {source} : ({type}, {type}) -> {TOKEN}")
+        self.lines.append(f"{name} = tile.copy_async {source}, {source} : {type}, {type}")
         return name
 
     def loop(self, known: list[str], some: list[str], depth: int) -> list[str]:
         types = ", ".join([TOKEN] * len(some))
         results, arguments = [self.name() for _ in some], [self.name() for _ in some]
-        bounds = "(index, index, index, " + types + ") -> (" + types + ")"
-        self.lines.append(
-            f"{', '.join(results)} = tile.for %c0 to %c3 step %c1 iter({', '.join(some)}) : {bounds} {{"
-        )
-        self.lines.append(f"^bb0({self.name()}: index, {', '.join(f'{a}: {TOKEN}' for a in arguments)}):")
+        carried = ", ".join(f"{a} = {s}" for a, s in zip(arguments, some, strict=True))
+        head = f"tile.for {self.name()} = 0 to 3 iter({carried})"
+        self.lines.append(f"{', '.join(results)} = {head} -> ({types}) {{")
         inner = self.block(known + arguments, depth - 1)
         self.end(inner, len(some))
         self.lines.append("}")
@@ -158,9 +155,9 @@ class Programs:
 
     def branch(self, known: list[str], count: int, depth: int) -> list[str]:
         results, types = [self.name() for _ in range(count)], ", ".join([TOKEN] * count)
-        self.lines.append(f"{', '.join(results)} = ng.if %true : (i1) -> ({types}) {{")
+        self.lines.append(f"{', '.join(results)} = ng.if %true -> ({types}) {{")
         self.end(self.block(known, depth - 1), count)
-        self.lines.append("} {")
+        self.lines.append("} else {")
         self.end(self.block(known, depth - 1), count)
         self.lines.append("}")
         return results

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from test_codegen_nvptx import agree, numbers
 
 from ngmlir.ir.types import MemRefType, Type, VectorType, i32, shape_of
-from ngmlir.ir.types import index as index_type
 from ngmlir.ops.words import from_text
 
 SIZES = st.sampled_from([1, 2, 3, 4, 7, 8, 16, 33])
@@ -42,8 +41,7 @@ class Program:
         self.inputs[name] = str(buffer)
         at = ", ".join(["%c0"] * len(shape))
         attributes = f" {{dims = array<i64: {', '.join(map(str, dims))}>}}" if swapped else ""
-        types = ", ".join(map(str, [buffer, *[index_type] * len(shape)]))
-        self.value(f"tile.load %{name}[{at}]{attributes} : ({types}) -> {tile(shape)}", shape)
+        self.value(f"tile.load %{name}[{at}]{attributes} : {buffer}, {tile(shape)}", shape)
 
     def store_all(self) -> None:
         for name, shape in self.values:
@@ -51,24 +49,24 @@ class Program:
             out = f"out{len(self.outputs)}"
             self.outputs[out] = str(buffer)
             at = ", ".join(["%c0"] * len(shape))
-            types = ", ".join(map(str, [tile(shape), buffer, *[index_type] * len(shape)]))
-            self.lines.append(f"  tile.store {name}, %{out}[{at}] : ({types}) -> ()")
+            self.lines.append(f"  tile.store {name}, %{out}[{at}] : {tile(shape)}, {buffer}")
 
     def text(self, threads: int) -> str:
         buffers = {**self.inputs, **self.outputs}
-        names = ", ".join(f"%{name}" for name in buffers)
         arguments = ", ".join(f"%{name}: {type}" for name, type in buffers.items())
-        attributes = f"{{grid = array<i64>, outputs = {len(self.outputs)} : i64, threads = {threads} : i64}}"
+        read = ", ".join(f"%{name}: {type}" for name, type in self.inputs.items())
+        written = ", ".join(f"%{name}: {type}" for name, type in self.outputs.items())
+        given, made = (", ".join(f"%{name}" for name in names) for names in (self.inputs, self.outputs))
         return "\n".join(
             [
-                f"tile.kernel @k({arguments}) attributes {attributes} {{",
+                f"tile.kernel @k ins({read}) outs({written}) threads({threads}) {{",
                 "  %c0 = ng.constant 0 : index",
                 *self.lines,
                 "  tile.return",
                 "}",
                 f"func.func @main({arguments}, %arena: memref<0xi8>) attributes "
                 f"{{ng.arguments = {len(self.inputs)} : i64, ng.results = {len(self.outputs)} : i64}} {{",
-                f"  tile.launch @k({names}) : ({', '.join(buffers.values())}) -> ()",
+                f"  tile.launch @k ins({given}) outs({made})",
                 "  func.return",
                 "}",
             ]

@@ -228,7 +228,7 @@ def test_depths(depth: int) -> None:
     tail = "ng.yield %x : tensor<4xf32>"
     nested = "ng.yield %x : tensor<4xf32>"
     for i in range(depth):
-        nested = f"%r{i} = ng.if %c : (tensor<i1>) -> tensor<4xf32> {{\n{nested}\n}} {{\n{tail}\n}}\nng.yield %r{i} : tensor<4xf32>"
+        nested = f"%r{i} = ng.if %c -> tensor<4xf32> {{\n{nested}\n}} else {{\n{tail}\n}}\nng.yield %r{i} : tensor<4xf32>"
     body = nested.removesuffix(f"ng.yield %r{depth - 1} : tensor<4xf32>")
     text = f"func.func @main(%x: tensor<4xf32>, %c: tensor<i1>) -> tensor<4xf32> {{\n{body}return %r{depth - 1} : tensor<4xf32>\n}}"
     assert failures(iter([(depth, text)]), *PIPELINES) == []

@@ -61,7 +61,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "calls of nothing": lambda: within(each(lambda i: "call @g() : () -> ()")),
     "many terminators": lambda: within(each(lambda i: "return")),
     "one name in many regions": lambda: within(
-        each(lambda i: "ng.if %c : (i1) -> () {\n %k = ng.constant 1 : i8\n ng.yield\n} {\n ng.yield\n}", N // 2)
+        each(lambda i: "ng.if %c {\n %k = ng.constant 1 : i8\n ng.yield\n} else {\n ng.yield\n}", N // 2)
     ),
     "a chain of blocks": lambda: (
         '"m.g"() ({\n'
@@ -141,7 +141,9 @@ def test_names_are_made_unique_in_linear_time() -> None:
 
 def test_names_are_free_again_behind_their_region() -> None:
     branch = "{\n    %k = ng.constant 1 : i8\n    %k_0 = ng.constant 1 : i8\n    ng.yield\n  }"
-    text = f"func.func @f(%c: i1) {{\n  ng.if %c : (i1) -> () {branch} {branch}\n  %k = ng.constant 2 : i8\n  return\n}}"
+    text = (
+        f"func.func @f(%c: i1) {{\n  ng.if %c {branch} else {branch}\n  %k = ng.constant 2 : i8\n  return\n}}"
+    )
     printed = to_text(from_text(text))
     assert printed.count("%k = ") == 3 and printed.count("%k_0 = ") == 2
     assert to_text(from_text(printed)) == printed

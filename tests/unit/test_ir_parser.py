@@ -121,7 +121,7 @@ def test_long_lines_are_shown_in_part() -> None:
         "func.func @f(%x: " + "(" * 3000 + ") -> ()" * 3000 + ") {return}",
         "%c = ng.constant dense<" + "[" * 3000 + "1" + "]" * 3000 + "> : tensor<1xi32>",
         "%c = ng.constant 1 : i32 loc(" + 'callsite("a" at ' * 3000,
-        "func.func @f(%c: i1) {\n" + "ng.if %c : (i1) -> () {" * 3000,
+        "func.func @f(%c: i1) {\n" + "ng.if %c {" * 3000,
         "func.func @f(%c: i1) {\n" + '"ng.if"(%c) ({' * 3000,
     ],
     ids=["modules", "arrays", "dictionaries", "types", "constants", "locations", "regions", "generic"],
@@ -200,9 +200,9 @@ def test_short_and_generic_spellings_mix() -> None:
       func.func private @g(tensor<4xf32>) -> tensor<4xf32>
       func.func @f(%x: tensor<4xf32> {ng.role = "input"}) -> (tensor<4xf32> {ng.role = "output"}) attributes {x.u} {
         %0 = "ng.exp"(%x) {x.extra = 3 : i8} : (tensor<4xf32>) -> tensor<4xf32>
-        %1:2 = ng.if %c : (i1) -> (tensor<4xf32>, tensor<4xf32>) {
+        %1:2 = ng.if %c -> (tensor<4xf32>, tensor<4xf32>) {
           ng.yield %0, %x : tensor<4xf32>, tensor<4xf32>
-        } {
+        } else {
           ng.yield %x, %0 : tensor<4xf32>
         }
         %r = call @g(%1#1) : (tensor<4xf32>) -> tensor<4xf32>

@@ -31,7 +31,7 @@ BAD = (
     ('"ng.scatter"(%x, %y, %y) {axis = 0 : i64, combine = "mul"} : (tensor<4x3xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x3xf32>', "2:1", "operand 'indices' must be a tensor of integers, not tensor<4xf32>"),
     ('"ng.if"(%c) ({\n  ng.yield\n}) : (tensor<i1>) -> ()', "2:1", "'ng.if' takes 2 regions, not 1"),
     ('"ng.exp"(%y) ({\n  ng.yield\n}) : (tensor<4xf32>) -> tensor<4xf32>', "2:1", "'ng.exp' takes no regions"),
-    ("ng.if %c : (tensor<i1>) -> () {\n  %e = ng.exp %y : tensor<4xf32>\n} {\n  ng.yield\n}", "3:3", "a block of 'ng.if' does not end with a terminator"),
+    ("ng.if %c {\n  %e = ng.exp %y : tensor<4xf32>\n} else {\n  ng.yield\n}", "3:3", "a block of 'ng.if' does not end with a terminator"),
     ('"func.return"() : () -> ()\n  %e = ng.exp %y : tensor<4xf32>', "2:1", "'func.return' ends its block but is not the last op in it"),
     # types
     ("%e = ng.bitwise_not %x : tensor<4x3xf32>", "2:1", "'ng.bitwise_not' operand 'input' must be a tensor, vector or scalar of integers or i1, not tensor<4x3xf32>"),
@@ -44,13 +44,13 @@ BAD = (
     # symbols
     ("func.call @missing() : () -> ()", "2:1", "'func.call' calls @missing, which is not defined in this module"),
     ("%e = func.call @g(%y) : (tensor<4xf32>) -> tensor<4xf32>", "2:1", "calls @g as (tensor<4xf32>) -> tensor<4xf32>, but it is (tensor<4xf32>) -> f32"),
-    ("%e = tile.call @k(%y) : (tensor<4xf32>) -> tensor<5xf32>", "2:1", "gives @k the buffers (tensor<4xf32>, tensor<5xf32>), but it takes (memref<4xf32>, memref<4xf32>)"),
+    ("%e = tile.call @k ins(%y) -> tensor<5xf32>", "2:1", "gives @k the buffers (tensor<4xf32>, tensor<5xf32>), but it takes (memref<4xf32>, memref<4xf32>)"),
     # yields
-    ("%e = ng.if %c : (tensor<i1>) -> tensor<4xf32> {\n  ng.yield %y : tensor<4xf32>\n} {\n  ng.yield %c : tensor<i1>\n}", "2:1", "the else region yields (tensor<i1>), but (tensor<4xf32>) is needed"),
+    ("%e = ng.if %c -> tensor<4xf32> {\n  ng.yield %y : tensor<4xf32>\n} else {\n  ng.yield %c : tensor<i1>\n}", "2:1", "the else region yields (tensor<i1>), but (tensor<4xf32>) is needed"),
 )  # fmt: skip
 REST = """
 func.func private @g(tensor<4xf32>) -> f32
-tile.kernel @k(%a: memref<4xf32>, %b: memref<4xf32>, %i: index) attributes {grid = array<i64: 1>} {
+tile.kernel @k ins(%a: memref<4xf32>) outs(%b: memref<4xf32>) grid(%i < 1) {
   tile.return
 }"""
 
@@ -95,7 +95,7 @@ def test_functions_say_what_they_take_and_give() -> None:
 
 
 def test_isolated_ops_see_nothing_around_them() -> None:
-    text = 'func.func @f(%x: f32) {\n  %r = ng.fusion %x {kind = "map"} : (f32) -> f32 {\n  ^bb0(%a: f32):\n    ng.yield %x : f32\n  }\n  return\n}'
+    text = "func.func @f(%x: f32) {\n  %r = ng.fusion map(%a = %x) -> f32 {\n      ng.yield %x : f32\n  }\n  return\n}"
     with pytest.raises(UserError, match="value %x is not defined"):
         from_text(text)
     outer = Block([f32])

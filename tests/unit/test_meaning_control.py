@@ -13,11 +13,11 @@ from ngmlir.support.diagnostics import Limit, UserError
 
 BRANCH = """
 func.func @main(%c: tensor<i1>, %x: tensor<3xf32>) -> (tensor<3xf32>, tensor<i32>) {
-  %r, %n = ng.if %c : (tensor<i1>) -> (tensor<3xf32>, tensor<i32>) {
+  %r, %n = ng.if %c -> (tensor<3xf32>, tensor<i32>) {
     %d = ng.add %x, %x : tensor<3xf32>
     %one = ng.constant dense<1> : tensor<i32>
     ng.yield %d, %one : tensor<3xf32>, tensor<i32>
-  } {
+  } else {
     %zero = ng.constant dense<0> : tensor<i32>
     ng.yield %x, %zero : tensor<3xf32>, tensor<i32>
   }
@@ -30,12 +30,10 @@ func.func @main(%start: tensor<i64>) -> (tensor<i64>, tensor<i64>) {
   %one = ng.constant dense<1> : tensor<i64>
   %two = ng.constant dense<2> : tensor<i64>
   %three = ng.constant dense<3> : tensor<i64>
-  %n, %steps = ng.while %start, %zero : (tensor<i64>, tensor<i64>) -> (tensor<i64>, tensor<i64>) {
-  ^bb0(%x: tensor<i64>, %s: tensor<i64>):
+  %n, %steps = ng.while iter(%x = %start, %s = %zero) -> (tensor<i64>, tensor<i64>) {
     %again = ng.greater %x, %one : (tensor<i64>, tensor<i64>) -> tensor<i1>
     ng.yield %again : tensor<i1>
-  } {
-  ^bb0(%x: tensor<i64>, %s: tensor<i64>):
+  } do {
     %rest = ng.remainder %x, %two : tensor<i64>
     %even = ng.equal %rest, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
     %half = ng.floor_divide %x, %two : tensor<i64>
@@ -53,8 +51,7 @@ func.func @main(%start: tensor<i64>) -> (tensor<i64>, tensor<i64>) {
 def scan_text(length: int, reverse: str) -> str:
     return f"""
 func.func @main(%h: tensor<2xf32>, %xs: tensor<{length}x2xf32>, %k: tensor<2xf32>) -> (tensor<2xf32>, tensor<{length}x2xf32>, tensor<{length}xf32>) {{
-  %s, %ys, %zs = ng.scan %h, %xs {{carried = 1 : i64, reverse = {reverse}}} : (tensor<2xf32>, tensor<{length}x2xf32>) -> (tensor<2xf32>, tensor<{length}x2xf32>, tensor<{length}xf32>) {{
-  ^bb0(%a: tensor<2xf32>, %x: tensor<2xf32>):
+  %s, %ys, %zs = ng.scan iter(%a = %h) over(%x: tensor<2xf32> = %xs) {{reverse = {reverse}}} -> (tensor<2xf32>, tensor<{length}x2xf32>, tensor<{length}xf32>) {{
     %m = ng.multiply %a, %k : tensor<2xf32>
     %n = ng.add %m, %x : tensor<2xf32>
     %t = ng.sum %n axes [0] : (tensor<2xf32>) -> tensor<f32>
@@ -109,8 +106,7 @@ def test_calls_see_only_their_arguments() -> None:
     func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
       %a = func.call @twice(%x) : (tensor<2xf32>) -> tensor<2xf32>
       %b = func.call @twice(%a) : (tensor<2xf32>) -> tensor<2xf32>
-      %r = ng.fusion %b, %x {kind = "map"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> {
-      ^bb0(%p: tensor<2xf32>, %q: tensor<2xf32>):
+      %r = ng.fusion map(%p = %b, %q = %x) -> tensor<2xf32> {
         %s = ng.subtract %p, %q : tensor<2xf32>
         ng.yield %s : tensor<2xf32>
       }

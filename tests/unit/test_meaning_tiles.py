@@ -39,8 +39,8 @@ def test_masked_windows_over_the_edges(dtype: np.dtype) -> None:
         f"""
   %a = ng.multiply %i, %c2 : index
   %b = ng.multiply %j, %c4 : index
-  %v = tile.load %x[%a, %b] {{masked}} : (memref<5x7x{t}>, index, index) -> vector<2x4x{t}>
-  tile.store %v, %y[%a, %b] {{masked}} : (vector<2x4x{t}>, memref<5x7x{t}>, index, index) -> ()""",
+  %v = tile.load %x[%a, %b] {{masked}} : memref<5x7x{t}>, vector<2x4x{t}>
+  tile.store %v, %y[%a, %b] {{masked}} : vector<2x4x{t}>, memref<5x7x{t}>""",
         "3, 2",
     )
     x = sample(dtype, (5, 7))
@@ -53,8 +53,8 @@ def test_what_is_outside_reads_as_the_padding() -> None:
         "%x: memref<3x4xf32>, %y: memref<4x6xf32>",
         """
   %m = ng.constant -1 : index
-  %v = tile.load %x[%m, %m] {masked, pad = 2.5 : f32} : (memref<3x4xf32>, index, index) -> vector<4x6xf32>
-  tile.store %v, %y[%c0, %c0] : (vector<4x6xf32>, memref<4x6xf32>, index, index) -> ()""",
+  %v = tile.load %x[%m, %m] {masked, pad = 2.5 : f32} : memref<3x4xf32>, vector<4x6xf32>
+  tile.store %v, %y[%c0, %c0] : vector<4x6xf32>, memref<4x6xf32>""",
     )
     x = sample(np.dtype(np.float32), (3, 4))
     wanted = np.full((4, 6), 2.5, np.float32)
@@ -66,9 +66,9 @@ def test_dims_and_steps() -> None:
     module = kernel(
         "%x: memref<6x5x7xf32>, %y: memref<3x2xf32>, %z: memref<2x9x3xf32>",
         """
-  %v = tile.load %x[%c1, %c4, %c2] {dims = array<i64: 2, 0>, steps = array<i64: 2, 3>} : (memref<6x5x7xf32>, index, index, index) -> vector<3x2xf32>
-  tile.store %v, %y[%c0, %c0] : (vector<3x2xf32>, memref<3x2xf32>, index, index) -> ()
-  tile.store %v, %z[%c0, %c8, %c0] {dims = array<i64: 2, 0>} : (vector<3x2xf32>, memref<2x9x3xf32>, index, index, index) -> ()""",
+  %v = tile.load %x[%c1, %c4, %c2] {dims = array<i64: 2, 0>, steps = array<i64: 2, 3>} : memref<6x5x7xf32>, vector<3x2xf32>
+  tile.store %v, %y[%c0, %c0] : vector<3x2xf32>, memref<3x2xf32>
+  tile.store %v, %z[%c0, %c8, %c0] {dims = array<i64: 2, 0>} : vector<3x2xf32>, memref<2x9x3xf32>""",
         outputs=2,
     )
     x = sample(np.dtype(np.float32), (6, 5, 7))
@@ -83,14 +83,14 @@ def test_scalars_and_points() -> None:
     module = kernel(
         "%x: memref<4xf32>, %p: memref<f32>, %y: memref<f32>, %z: memref<4xf32>",
         """
-  %a = tile.load %x[%c3] : (memref<4xf32>, index) -> f32
-  %b = tile.load %p[] : (memref<f32>) -> f32
+  %a = tile.load %x[%c3] : memref<4xf32>, f32
+  %b = tile.load %p[] : memref<f32>, f32
   %s = ng.multiply %a, %b : f32
-  tile.store %s, %y[] : (f32, memref<f32>) -> ()
-  %v = tile.load %x[%c0] : (memref<4xf32>, index) -> vector<4xf32>
+  tile.store %s, %y[] : f32, memref<f32>
+  %v = tile.load %x[%c0] : memref<4xf32>, vector<4xf32>
   %w = ng.broadcast %s dims [] : (f32) -> vector<4xf32>
   %u = ng.add %v, %w : vector<4xf32>
-  tile.store %u, %z[%c0] : (vector<4xf32>, memref<4xf32>, index) -> ()""",
+  tile.store %u, %z[%c0] : vector<4xf32>, memref<4xf32>""",
         outputs=2,
     )
     x, p = np.arange(4, dtype=np.float32), np.array(2.5, np.float32)
@@ -106,7 +106,7 @@ def test_an_access_outside_is_an_error_with_a_place(access: str) -> None:
         f"""
   %m = ng.constant -1 : index
   %v = {access} : (memref<3x4xf32>, index, index) -> vector<2x2xf32>
-  tile.store %v, %y[%c0, %c0] : (vector<2x2xf32>, memref<2x2xf32>, index, index) -> ()""",
+  tile.store %v, %y[%c0, %c0] : vector<2x2xf32>, memref<2x2xf32>""",
         "1",
         verify=False,
     )
@@ -119,8 +119,8 @@ def test_an_access_outside_is_an_error_with_a_place(access: str) -> None:
 
 def test_stores_outside_or_into_inputs_are_errors() -> None:
     body = """
-  %v = tile.load %x[%c0] : (memref<4xf32>, index) -> vector<3xf32>
-  tile.store %v, %{}[%c2] : (vector<3xf32>, memref<4xf32>, index) -> ()"""
+  %v = tile.load %x[%c0] : memref<4xf32>, vector<3xf32>
+  tile.store %v, %{}[%c2] : vector<3xf32>, memref<4xf32>"""
     with pytest.raises(UserError, match="tile.store reaches index 4"):
         run(
             kernel("%x: memref<4xf32>, %y: memref<4xf32>", body.format("y"), verify=False),
@@ -139,9 +139,9 @@ def test_gather() -> None:
     module = kernel(
         "%x: memref<5x7xf32>, %i: memref<6xi32>, %y: memref<6xf32>",
         """
-  %at = tile.load %i[%c0] : (memref<6xi32>, index) -> vector<6xi32>
-  %v = tile.gather %x[%c3, %at] : (memref<5x7xf32>, index, vector<6xi32>) -> vector<6xf32>
-  tile.store %v, %y[%c0] : (vector<6xf32>, memref<6xf32>, index) -> ()""",
+  %at = tile.load %i[%c0] : memref<6xi32>, vector<6xi32>
+  %v = tile.gather %x[%c3, %at] : memref<5x7xf32>, vector<6xf32>
+  tile.store %v, %y[%c0] : vector<6xf32>, memref<6xf32>""",
     )
     x, i = sample(np.dtype(np.float32), (5, 7)), np.array([0, 6, 3, 3, 1, 5], np.int32)
     assert same(run(module, x, i, entry="k")[0], x[3, i])
@@ -158,11 +158,11 @@ def test_scatter(dtype: np.dtype, combine: str) -> None:
         f"%v: memref<6x{t}>, %m: memref<6xi1>, %i: memref<6xi32>, %y: memref<4x{t}>",
         f"""
   %z = ng.constant dense<{zero}> : vector<4x{t}>
-  tile.store %z, %y[%c0] : (vector<4x{t}>, memref<4x{t}>, index) -> ()
-  %at = tile.load %i[%c0] : (memref<6xi32>, index) -> vector<6xi32>
-  %mask = tile.load %m[%c0] : (memref<6xi1>, index) -> vector<6xi1>
-  %new = tile.load %v[%c0] : (memref<6x{t}>, index) -> vector<6x{t}>
-  tile.scatter %new, %mask, %y[%at] {{combine = "{combine}"}} : (vector<6x{t}>, vector<6xi1>, memref<4x{t}>, vector<6xi32>) -> ()""",
+  tile.store %z, %y[%c0] : vector<4x{t}>, memref<4x{t}>
+  %at = tile.load %i[%c0] : memref<6xi32>, vector<6xi32>
+  %mask = tile.load %m[%c0] : memref<6xi1>, vector<6xi1>
+  %new = tile.load %v[%c0] : memref<6x{t}>, vector<6x{t}>
+  tile.scatter %new, %mask, %y[%at] {{combine = "{combine}"}} : vector<6x{t}>, memref<4x{t}>""",
     )
     v = sample(dtype, (6,))
     mask, at = np.array([1, 1, 0, 1, 1, 1], bool), np.array([1, 3, 99, 1, 0, 3], np.int32)
@@ -180,12 +180,12 @@ def test_scratch_is_poison_and_windows_share_memory() -> None:
         "%x: memref<2x4xf32>, %y: memref<2x4xf32>, %z: memref<4xf32>",
         """
   %s = tile.alloc : memref<2x2x4xf32, 3>
-  %w = tile.subview %s[%c1, %c0, %c0] : (memref<2x2x4xf32, 3>, index, index, index) -> memref<2x4xf32, strided<[4, 1], offset: ?>, 3>
-  tile.copy %x, %w : (memref<2x4xf32>, memref<2x4xf32, strided<[4, 1], offset: ?>, 3>) -> ()
-  %v = tile.load %s[%c1, %c0, %c0] {dims = array<i64: 1, 2>} : (memref<2x2x4xf32, 3>, index, index, index) -> vector<2x4xf32>
-  tile.store %v, %y[%c0, %c0] : (vector<2x4xf32>, memref<2x4xf32>, index, index) -> ()
-  %u = tile.load %s[%c0, %c1, %c0] : (memref<2x2x4xf32, 3>, index, index, index) -> vector<4xf32>
-  tile.store %u, %z[%c0] : (vector<4xf32>, memref<4xf32>, index) -> ()""",
+  %w = tile.subview %s[%c1, %c0, %c0] : memref<2x2x4xf32, 3>, memref<2x4xf32, strided<[4, 1], offset: ?>, 3>
+  tile.copy %x, %w : memref<2x4xf32>, memref<2x4xf32, strided<[4, 1], offset: ?>, 3>
+  %v = tile.load %s[%c1, %c0, %c0] {dims = array<i64: 1, 2>} : memref<2x2x4xf32, 3>, vector<2x4xf32>
+  tile.store %v, %y[%c0, %c0] : vector<2x4xf32>, memref<2x4xf32>
+  %u = tile.load %s[%c0, %c1, %c0] : memref<2x2x4xf32, 3>, vector<4xf32>
+  tile.store %u, %z[%c0] : vector<4xf32>, memref<4xf32>""",
         outputs=2,
     )
     x = sample(np.dtype(np.float32), (2, 4))
@@ -199,8 +199,8 @@ def test_a_window_must_fit() -> None:
         "%x: memref<5xf32>, %y: memref<3xf32>, %i: index",
         """
   %a = ng.multiply %i, %c3 : index
-  %w = tile.subview %x[%a] : (memref<5xf32>, index) -> memref<3xf32, strided<[1], offset: ?>>
-  tile.copy %w, %y : (memref<3xf32, strided<[1], offset: ?>>, memref<3xf32>) -> ()""",
+  %w = tile.subview %x[%a] : memref<5xf32>, memref<3xf32, strided<[1], offset: ?>>
+  tile.copy %w, %y : memref<3xf32, strided<[1], offset: ?>>, memref<3xf32>""",
         "2",
         verify=False,
     )
@@ -214,12 +214,12 @@ def copying(wait: str) -> Any:
         f"""
   %s = tile.alloc : memref<4xf32, 3>
   %z = ng.constant dense<1.0> : vector<4xf32>
-  tile.store %z, %s[%c0] : (vector<4xf32>, memref<4xf32, 3>, index) -> ()
-  %t = tile.copy_async %x, %s : (memref<4xf32>, memref<4xf32, 3>) -> !tile.token
+  tile.store %z, %s[%c0] : vector<4xf32>, memref<4xf32, 3>
+  %t = tile.copy_async %x, %s : memref<4xf32>, memref<4xf32, 3>
   {wait}
   tile.barrier
-  %v = tile.load %s[%c0] : (memref<4xf32, 3>, index) -> vector<4xf32>
-  tile.store %v, %y[%c0] : (vector<4xf32>, memref<4xf32>, index) -> ()""",
+  %v = tile.load %s[%c0] : memref<4xf32, 3>, vector<4xf32>
+  tile.store %v, %y[%c0] : vector<4xf32>, memref<4xf32>""",
     )
 
 
@@ -237,11 +237,11 @@ def test_tile_product(narrow: str, wide: str) -> None:
     module = kernel(
         f"%a: memref<3x5x{narrow}>, %b: memref<5x4x{narrow}>, %c: memref<3x4x{wide}>, %y: memref<3x4x{wide}>",
         f"""
-  %p = tile.load %a[%c0, %c0] : (memref<3x5x{narrow}>, index, index) -> vector<3x5x{narrow}>
-  %q = tile.load %b[%c0, %c0] : (memref<5x4x{narrow}>, index, index) -> vector<5x4x{narrow}>
-  %r = tile.load %c[%c0, %c0] : (memref<3x4x{wide}>, index, index) -> vector<3x4x{wide}>
-  %s = tile.dot %p, %q, %r : (vector<3x5x{narrow}>, vector<5x4x{narrow}>, vector<3x4x{wide}>) -> vector<3x4x{wide}>
-  tile.store %s, %y[%c0, %c0] : (vector<3x4x{wide}>, memref<3x4x{wide}>, index, index) -> ()""",
+  %p = tile.load %a[%c0, %c0] : memref<3x5x{narrow}>, vector<3x5x{narrow}>
+  %q = tile.load %b[%c0, %c0] : memref<5x4x{narrow}>, vector<5x4x{narrow}>
+  %r = tile.load %c[%c0, %c0] : memref<3x4x{wide}>, vector<3x4x{wide}>
+  %s = tile.dot %p, %q, %r : vector<3x4x{wide}>
+  tile.store %s, %y[%c0, %c0] : vector<3x4x{wide}>, memref<3x4x{wide}>""",
     )
     dtypes = {"f32": "f4", "f64": "f8", "f16": "f2", "bf16": BF16, "i8": "i1", "i32": "i4"}
     narrow_type, wide_type = np.dtype(dtypes[narrow]), np.dtype(dtypes[wide])
@@ -265,12 +265,11 @@ def loop(body: str, upper: str = "%c5", step: str = "%c2") -> Any:
         "%y: memref<i64>",
         f"""
   %zero = ng.constant 0 : i64
-  %r = tile.for %c1 to {upper} step {step} iter(%zero) : (index, index, index, i64) -> i64 {{
-  ^bb0(%i: index, %s: i64):
+  %r = tile.for %i = %c1 to {upper} step {step} iter(%s = %zero) -> i64 {{
     {body}
     ng.yield %n : i64
   }}
-  tile.store %r, %y[] : (i64, memref<i64>) -> ()""",
+  tile.store %r, %y[] : i64, memref<i64>""",
     )
 
 
@@ -289,12 +288,12 @@ def test_branches_in_kernels_store() -> None:
         """
   %two = ng.less %i, %c2 : (index, index) -> i1
   %w = ng.cast %i : (index) -> i64
-  ng.if %two : (i1) -> () {
-    tile.store %w, %y[%i] : (i64, memref<4xi64>, index) -> ()
+  ng.if %two {
+    tile.store %w, %y[%i] : i64, memref<4xi64>
     ng.yield
-  } {
+  } else {
     %m = ng.negative %w : i64
-    tile.store %m, %y[%i] : (i64, memref<4xi64>, index) -> ()
+    tile.store %m, %y[%i] : i64, memref<4xi64>
     ng.yield
   }""",
         "4",
@@ -305,18 +304,18 @@ def test_branches_in_kernels_store() -> None:
 PLANNED = """
 func.func @main(%x: memref<4xf32>, %state: memref<4xf32>, %out: memref<4xf32>, %c: memref<4xf32>, %arena: memref<64xi8>) attributes {
     ng.arguments = 2 : i64, ng.results = 2 : i64, ng.tied = array<i64: 1, 1>, ng.constants = [dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>]} {
-  %t = tile.view %arena at 16 : (memref<64xi8>) -> memref<4xf32>
-  tile.launch @add(%x, %c, %t) : memref<4xf32>
-  tile.launch @add(%t, %state, %out) : memref<4xf32>
-  tile.copy %t, %state : memref<4xf32>
+  %t = tile.view %arena at 16 : memref<4xf32>
+  tile.launch @add ins(%x, %c) outs(%t)
+  tile.launch @add ins(%t, %state) outs(%out)
+  tile.copy %t, %state : memref<4xf32>, memref<4xf32>
   func.return
 }
-tile.kernel @add(%a: memref<4xf32>, %b: memref<4xf32>, %y: memref<4xf32>) attributes {grid = array<i64>} {
+tile.kernel @add ins(%a: memref<4xf32>, %b: memref<4xf32>) outs(%y: memref<4xf32>) {
   %c0 = ng.constant 0 : index
-  %v = tile.load %a[%c0] : (memref<4xf32>, index) -> vector<4xf32>
-  %w = tile.load %b[%c0] : (memref<4xf32>, index) -> vector<4xf32>
+  %v = tile.load %a[%c0] : memref<4xf32>, vector<4xf32>
+  %w = tile.load %b[%c0] : memref<4xf32>, vector<4xf32>
   %s = ng.add %v, %w : vector<4xf32>
-  tile.store %s, %y[%c0] : (vector<4xf32>, memref<4xf32>, index) -> ()
+  tile.store %s, %y[%c0] : vector<4xf32>, memref<4xf32>
   tile.return
 }
 """
@@ -337,14 +336,14 @@ def test_arenas_have_an_end_and_hold_nothing_at_first() -> None:
             np.ones(4, np.float32),
             np.ones(4, np.float32),
         )
-    early = PLANNED.replace("tile.launch @add(%x, %c, %t) : memref<4xf32>\n", "")
+    early = PLANNED.replace("tile.launch @add ins(%x, %c) outs(%t)\n", "")
     assert np.isnan(run(from_text(early), np.ones(4, np.float32), np.ones(4, np.float32))[0]).all()
 
 
 def test_views_of_views() -> None:
     text = PLANNED.replace(
-        "%t = tile.view %arena at 16 : (memref<64xi8>) -> memref<4xf32>",
-        "%p = tile.view %arena at 0 : (memref<64xi8>) -> memref<2x8xf32>\n  %t = tile.view %p at 48 : (memref<2x8xf32>) -> memref<4xf32>",
+        "%t = tile.view %arena at 16 : memref<4xf32>",
+        "%p = tile.view %arena at 0 : memref<2x8xf32>\n  %t = tile.view %p at 48 : memref<4xf32>",
     )
     assert run(from_text(text), np.ones(4, np.float32), np.zeros(4, np.float32))[0].tolist() == [2, 3, 4, 5]
 
@@ -359,9 +358,9 @@ def test_vectors_mean_what_tensors_mean() -> None:
     tiles = kernel(
         "%x: memref<3x30xf16>, %y: memref<3xf16>",
         f"""
-  %v = tile.load %x[%c0, %c0] : (memref<3x30xf16>, index, index) -> vector<3x30xf16>
+  %v = tile.load %x[%c0, %c0] : memref<3x30xf16>, vector<3x30xf16>
   {ops.format("vector<3x30xf16>", "vector<3xf16>")}
-  tile.store %t, %y[%c0] : (vector<3xf16>, memref<3xf16>, index) -> ()""",
+  tile.store %t, %y[%c0] : vector<3xf16>, memref<3xf16>""",
     )
     x = np.resize(special(np.dtype(np.float16)), (3, 30))
     assert same(run(tiles, x, entry="k")[0], run(from_text(tensor), x)[0])

@@ -29,10 +29,9 @@ def passed(pipeline: str, text: str) -> Module:
 def fused(body: str, result: str, *arguments: str, kind: str = "map") -> str:
     names = [f"%a{i}" for i in range(len(arguments))]
     given = ", ".join(f"{n}: {t}" for n, t in zip(names, arguments, strict=True))
-    outer, types = ", ".join(names), ", ".join(arguments)
+    outer = ", ".join(names)
     return f"""func.func @main({given}) -> {result} {{
-  %r = ng.fusion {outer} {{kind = "{kind}"}} : ({types}) -> {result} {{
-  ^bb0({given}):
+  %r = ng.fusion {kind}({outer}) -> {result} {{
     {body}
   }}
   return %r : {result}
@@ -122,9 +121,9 @@ def test_functions_of_scalars_keep_their_shape() -> None:
 
 def test_what_needs_no_checks_of_bounds() -> None:
     check_bounds = PASSES["check-bounds"]
-    checked = check_bounds(accessing("%v = tile.load %y[%i] : (memref<8xf32>, index) -> f32"), TARGET)
+    checked = check_bounds(accessing("%v = tile.load %y[%i] : memref<8xf32>, f32"), TARGET)
     assert check_bounds(checked, TARGET) is checked
-    known = accessing("%c = ng.constant 7 : index\n%v = tile.load %y[%c] : (memref<8xf32>, index) -> f32")
+    known = accessing("%c = ng.constant 7 : index\n%v = tile.load %y[%c] : memref<8xf32>, f32")
     assert check_bounds(known, TARGET) is known
 
 
@@ -132,10 +131,10 @@ def test_bounds_of_one_place_and_of_no_place() -> None:
     scattered = accessing(
         "%v = ng.constant 1.0 : f32\n%t = ng.broadcast %v dims [] : (f32) -> vector<4xf32>\n"
         "%m = ng.constant dense<[true, false, true, false]> : vector<4xi1>\n"
-        "tile.scatter %t, %m, %z[%i] : (vector<4xf32>, vector<4xi1>, memref<8xf32>, index) -> ()"
+        "tile.scatter %t, %m, %z[%i] : vector<4xf32>, memref<8xf32>"
     )
     assert "touches element" in to_text(PASSES["check-bounds"](scattered, TARGET))
-    nothing = "%e = tile.alloc : memref<0xf32, 3>\n%v = tile.gather %e[%i] : (memref<0xf32, 3>, index) -> f32"
+    nothing = "%e = tile.alloc : memref<0xf32, 3>\n%v = tile.gather %e[%i] : memref<0xf32, 3>, f32"
     with pytest.raises(NgmlirError, match="touches element 0 of dimension 0 of %e"):
         PASSES["check-bounds"](accessing(nothing), TARGET)
 

@@ -31,7 +31,7 @@ def one(element: str) -> str:
         "func.func @main(%x: T) -> T {\n  return %x : T\n}",
         "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = ng.constant 1 : T\n"
         "  %1 = ng.select %2, %0, %0 : (i1, T, T) -> T\n  %2 = ng.constant true : i1\n  return %x : tensor<2xf32>\n}",
-        "func.func @main(%x: tensor<i1>) -> T {\n  %r = ng.if %x : (tensor<i1>) -> T {\n    %k = ng.constant 1 : T\n"
+        "func.func @main(%x: tensor<i1>) -> T {\n  %r = ng.if %x -> T {\n    %k = ng.constant 1 : T\n"
         "    ng.yield %k : T\n  } {\n    %k = ng.constant 1 : T\n    ng.yield %k : T\n  }\n  return %r : T\n}",
         "func.func private @f(%x: T) -> T {\n  return %x : T\n}\nfunc.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
         "  %k = ng.constant 1 : T\n  %1 = func.call @f(%k) : (T) -> T\n  return %x : tensor<2xf32>\n}",

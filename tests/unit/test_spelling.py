@@ -31,7 +31,7 @@ def program() -> Module:
 
 MISSPELLED = {
     "function": (lambda: from_text(TEXT.replace("return %x", "%y = func.call @bakward(%x) : (tensor<2xf32>) -> tensor<2xf32>\n  return %y", 1)), "@backward"),
-    "kernel": (lambda: from_text("tile.kernel @copy() attributes {grid = array<i64>} {\n  tile.return\n}\nfunc.func @f() {\n  tile.launch @coppy() : () -> ()\n  return\n}"), "@copy"),
+    "kernel": (lambda: from_text("tile.kernel @copy() attributes {grid = array<i64>} {\n  tile.return\n}\nfunc.func @f() {\n  tile.launch @coppy ins() outs()\n  return\n}"), "@copy"),
     "value": (lambda: from_text("func.func @f(%alpha: f32) {\n  return %alpa : f32\n}"), "%alpha"),
     "block": (lambda: from_text('func.func @f() {\n  "my.jump"()[^neXt] : () -> ()\n^next:\n  return\n}', unregistered=True), "^next"),
     "attribute": (lambda: from_text("func.func @f(%x: tensor<2xf32>) -> tensor<f32> {\n  %0 = ng.sum %x axes [0] {axess = 1 : i64} : (tensor<2xf32>) -> tensor<f32>\n  return %0 : tensor<f32>\n}"), "axes"),

@@ -33,7 +33,7 @@ BUFFERS = "(%x: memref<4xf32>, %r: memref<4xf32>, %arena: memref<0xi8>)"
 
 #: stage | a function | what is wrong with it.
 WRONG: list[tuple[Stage, str, str]] = [
-    ("named", f"@main{TENSOR} {{ %0 = ng.fusion %x {{kind = \"map\"}} : (tensor<4xf32>) -> tensor<4xf32> {{ ^bb0(%a: tensor<4xf32>): ng.yield %a : tensor<4xf32> }} return %0 : tensor<4xf32> }}", "'ng.fusion' stands before ops are fused"),
+    ("named", f"@main{TENSOR} {{ %0 = ng.fusion map(%a = %x) -> tensor<4xf32> {{ ng.yield %a : tensor<4xf32> }} return %0 : tensor<4xf32> }}", "'ng.fusion' stands before ops are fused"),
     ("named", "@main(%x: memref<4xf32>) { return }", "'func.func' works on memory before memory is planned"),
     ("plain", "@main(%x: tensor<4xf32, #ng.axes<N>>) { return }", "'func.func' has axis names: tensor<4xf32, #ng.axes<N>>"),
     ("fused", f"@main{TENSOR} attributes {{{PLANNED}}} {RETURN}", "the memory of @main is planned"),

@@ -60,10 +60,10 @@ def test_nesting_is_structure() -> None:
     def text(inside: str, outside: str) -> str:
         return f"""
         func.func @main(%c: tensor<i1>, %x: tensor<f32>) -> tensor<f32> {{
-          %r = ng.if %c : (tensor<i1>) -> tensor<f32> {{
+          %r = ng.if %c -> tensor<f32> {{
             {inside}
             ng.yield %x : tensor<f32>
-          }} {{
+          }} else {{
             ng.yield %x : tensor<f32>
           }}
           {outside}

@@ -161,71 +161,77 @@ def test_every_rule_is_used_and_documented_by_use() -> None:
 
 
 SCAN = """func.func @f(%h: tensor<3xf32>, %xs: tensor<5x3xf32>, %ys: tensor<4x3xf32>, %p: tensor<f32>) {{
-  {0} {{
+  {0} ({{
   ^bb0(%a: tensor<3xf32>, %x: tensor<3xf32>):
-    ng.yield {1} : tensor<3xf32>
-  }}
+    ng.yield {2} : tensor<3xf32>
+  }}) {1}
   return
 }}"""
 
 
 @pytest.mark.parametrize(
-    ("head", "yields", "what"),
+    ("head", "tail", "yields", "what"),
     [
         (
-            "%s = ng.scan %h {carried = 1 : i64} : (tensor<3xf32>) -> tensor<3xf32>",
+            '%s = "ng.scan"(%h)',
+            "{carried = 1 : i64} : (tensor<3xf32>) -> tensor<3xf32>",
             "%a",
             "a scan needs a sequence to run over",
         ),
         (
-            "%s = ng.scan %h, %xs {carried = 3 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> tensor<3xf32>",
+            '%s = "ng.scan"(%h, %xs)',
+            "{carried = 3 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> tensor<3xf32>",
             "%a",
-            "3 carried values of 2 inputs",
+            "takes 2 operands with carried = 3 : i64, not 2",
         ),
         (
-            "%s = ng.scan %h, %xs, %ys {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>, tensor<4x3xf32>) -> tensor<3xf32>",
-            "%a",
-            "must agree in their first dimension",
-        ),
-        (
-            "%s = ng.scan %h, %p {carried = 1 : i64} : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>",
+            '%s = "ng.scan"(%h, %xs, %ys)',
+            "{carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>, tensor<4x3xf32>) -> tensor<3xf32>",
             "%a",
             "must agree in their first dimension",
         ),
         (
-            "%s, %t = ng.scan %h, %xs {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> (tensor<3xf32>, tensor<3xf32>)",
+            '%s = "ng.scan"(%h, %p)',
+            "{carried = 1 : i64} : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>",
+            "%a",
+            "must agree in their first dimension",
+        ),
+        (
+            '%s, %t = "ng.scan"(%h, %xs)',
+            "{carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> (tensor<3xf32>, tensor<3xf32>)",
             "%a, %x",
             "but (tensor<3xf32>, tensor<3xf32>) is stated",
         ),
         (
-            "%s = ng.scan %xs, %xs {carried = 1 : i64} : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>",
+            '%s = "ng.scan"(%xs, %xs)',
+            "{carried = 1 : i64} : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>",
             "%a",
             "the body takes (tensor<3xf32>, tensor<3xf32>), but",
         ),
     ],
 )
-def test_scans(head: str, yields: str, what: str) -> None:
+def test_scans(head: str, tail: str, yields: str, what: str) -> None:
     with pytest.raises(UserError, match=re.escape(what)):
-        from_text(SCAN.format(head, yields))
+        from_text(SCAN.format(head, tail, yields))
 
 
 def test_other_regions() -> None:
     loop = "func.func @f(%x: f32, %i: i32) {{\n  {0}\n  return\n}}"
     for body, what in (
         (
-            "%r = ng.while %x : (f32) -> f32 {\n^bb0(%a: f32):\n  ng.yield %a : f32\n} {\n^bb0(%a: f32):\n  ng.yield %a : f32\n}",
+            "%r = ng.while iter(%a = %x) -> f32 {\n  ng.yield %a : f32\n} do {\n  ng.yield %a : f32\n}",
             "the condition must yield one i1",
         ),
         (
-            "%r = ng.while %x : (f32) -> f32 {\n^bb0(%a: i32):\n  ng.yield %a : i32\n} {\n^bb0(%a: f32):\n  ng.yield %a : f32\n}",
+            '%r = "ng.while"(%x) ({\n^bb0(%a: i32):\n  ng.yield %a : i32\n}, {\n^bb0(%a: f32):\n  ng.yield %a : f32\n}) : (f32) -> f32',
             "the condition takes (i32), but (f32) is needed",
         ),
         (
-            '%r = ng.fusion %x {kind = "m"} : (f32) -> f32 {\n^bb0(%a: i32):\n  ng.yield %a : i32\n}',
+            '%r = "ng.fusion"(%x) ({\n^bb0(%a: i32):\n  ng.yield %a : i32\n}) {kind = "m"} : (f32) -> f32',
             "the body takes (i32), but (f32) is needed",
         ),
         (
-            "ng.if %x : (f32) -> () {\n  ng.yield\n} {\n  ng.yield\n}",
+            "ng.if %x {\n  ng.yield\n} else {\n  ng.yield\n}",
             "operand 'condition' must be a tensor, vector or scalar of i1, not f32",
         ),
     ):

@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 
 from ..ir.definition import COMPUTED_FLOATS, CONTAINERS, ELEMENTS, EVERYWHERE, Constraint, Domain
+from ..ir.forms import named, read_form
 from ..support.diagnostics import Location, UserError
 
 KINDS = ("i64", "i64s", "bool", "bools", "str", "symbol", "type", "unit", "axes", "number", "literal", "any")
@@ -18,7 +19,7 @@ _HEAD = re.compile(
 )
 #: What may begin a line of an op.
 WORDS = (
-    "where", "attr", "region", "form", "traits", "rule", "domain", "error", "at", "function", "doc", "example",
+    "where", "attr", "region", "form", "traits", "rule", "domain", "error", "at", "function", "doc", "given", "example",
 )  # fmt: skip
 _ATTRIBUTE = re.compile(
     r"(?P<name>\w+):\s*(?P<kind>enum\([^)]*\)|\w+)(?P<optional>\?)?\s*(?:=\s*(?P<default>.+))?$"
@@ -33,6 +34,9 @@ class OperandText:
     variable: str = ""
     variadic: bool = False
     domain: Domain = EVERYWHERE
+    static: bool = False
+    default: int | None = None
+    counted: str = ""
 
 
 @dataclass
@@ -63,6 +67,7 @@ class OpText:
     )
     function: str = ""
     doc: str = ""
+    given: str = ""
     example: str = ""
 
 
@@ -150,11 +155,16 @@ def _operand(text: str, where: Location, what: str) -> OperandText:
     name, colon, constraint = (p.strip() for p in text.partition(":"))
     if not colon:
         raise UserError(f"expected '{what} name: constraint', found '{text}'", where)
-    variadic = constraint.endswith("...")
-    constraint = constraint.removesuffix("...").strip()
-    if re.fullmatch(r"[A-Z]\w*", constraint):
-        return OperandText(name, Constraint("any"), constraint, variadic)
-    return OperandText(name, _constraint(constraint, where), "", variadic)
+    constraint, variadic, counted = constraint.partition("...")
+    constraint, static, default = constraint.partition(" or i64")
+    if re.fullmatch(r"[A-Z]\w*", constraint.strip()):
+        made = OperandText(name, Constraint("any"), constraint.strip(), bool(variadic))
+    else:
+        made = OperandText(name, _constraint(constraint.strip(), where), "", bool(variadic))
+    made.counted, made.static = counted.strip(), bool(static)
+    if default.strip():
+        made.default = int(_number(default.strip().removeprefix("="), where))
+    return made
 
 
 def _constraint(text: str, where: Location) -> Constraint:
@@ -196,6 +206,8 @@ def _line(op: OpText, text: str, where: Location, variables: dict[str, Constrain
             op.function = rest
         case "doc":
             op.doc = rest
+        case "given":
+            op.given = rest
         case "example":
             op.example = rest
         case _:
@@ -298,7 +310,26 @@ def _finish(op: OpText) -> None:
     if not op.form:
         for operand in op.operands:
             op.form += [",", f"${operand.name}"] if op.form else [f"${operand.name}"]
-    known = {o.name for o in op.operands} | {a.name for a in op.attributes}
-    for part in op.form:
-        if part.startswith("$") and part[1:] not in known:
-            raise UserError(f"the form names {part}, which is neither operand nor attribute", op.location)
+    op.attributes += [AttributeText(o.name, "i64", optional=True) for o in op.operands if o.static]
+    attributes, operands = {a.name for a in op.attributes}, {o.name for o in op.operands}
+    for operand in op.operands:
+        if operand.counted and operand.counted not in attributes:
+            raise UserError(f"no attribute {operand.counted} counts '{operand.name}'", op.location)
+    if sum(o.variadic and not o.counted for o in op.operands) > 1:
+        raise UserError(
+            f"op {op.name} has several variadic operands that nothing counts",
+            op.location,
+            hint="inits: any...carried, with 'attr carried: i64'",
+        )
+    try:
+        parts = named(read_form(op.form))
+    except ValueError as error:
+        raise UserError(str(error), op.location) from None
+    typed = operands | {r.name for r in op.results}
+    known = {"value": operands | attributes, "types": typed}
+    for part in parts:
+        if part.kind in known and part.text not in known[part.kind]:
+            what = "neither operand nor attribute" if part.kind == "value" else "neither operand nor result"
+            raise UserError(f"the form names ${part.text}, which is {what}", op.location)
+        if part.kind == "arguments" and part.start and part.start not in operands:
+            raise UserError(f"the form names ${part.start}, which is no operand", op.location)

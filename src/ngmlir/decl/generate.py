@@ -84,8 +84,12 @@ def _constraint(item: OperandText) -> str:
 
 def _operand(item: OperandText) -> str:
     extra = f', "{item.variable}"' if item.variable else (', ""' if item.variadic else "")
-    domain = f", domain=Domain{tuple(item.domain)!r}" if item.domain != EVERYWHERE else ""
-    return f'Operand("{item.name}", {_constraint(item)}{extra}{", True" if item.variadic else ""}{domain})'
+    extra += ", True" if item.variadic else ""
+    extra += f", domain=Domain{tuple(item.domain)!r}" if item.domain != EVERYWHERE else ""
+    extra += ", static=True" if item.static else ""
+    extra += f", default={item.default}" if item.default is not None else ""
+    extra += f', counted="{item.counted}"' if item.counted else ""
+    return f'Operand("{item.name}", {_constraint(item)}{extra})'
 
 
 def _points(op: OpText) -> str:
@@ -123,6 +127,7 @@ def _class(op: OpText) -> list[str]:
         lines += [f"        points={_points(op)},"]
     lines += [
         f"        doc={op.doc!r},",
+        *([f"        given={op.given!r},"] if op.given else []),
         f"        example={op.example!r},",
         "    )",
     ]
@@ -132,16 +137,24 @@ def _class(op: OpText) -> list[str]:
 
 def _accessors(op: OpText) -> list[str]:
     lines: list[str] = []
+    fixed = not any(o.static or o.counted for o in op.operands)
     variadic = next((i for i, o in enumerate(op.operands) if o.variadic), None)
     for i, operand in enumerate(op.operands):
-        type, where = "Value", str(i)
-        if operand.variadic:
+        type, where = "tuple[Value, ...]" if operand.variadic else "Value", str(i)
+        if operand.static:
+            type = "int | Value"
+        elif operand.variadic:
             after = len(op.operands) - 1 - i
-            type, where = "tuple[Value, ...]", f"{i}:{-after}" if after else f"{i}:"
+            where = f"{i}:{-after}" if after else f"{i}:"
         elif variadic is not None and i > variadic:
             where = str(i - len(op.operands))
-        lines += _property(python_name(operand.name), type, f"self.operands[{where}]")
+        get = "static" if operand.static else "group"
+        value = f"self.operands[{where}]" if fixed else f'fields.{get}(self, "{operand.name}")'
+        lines += _property(python_name(operand.name), type, value)
+    static = {o.name for o in op.operands if o.static}
     for item in op.attributes:
+        if item.name in static:
+            continue
         type = _python_type(item.kind, _GETTERS)
         if item.optional:
             type += " | None"
@@ -171,10 +184,18 @@ def _verbs(dialect: DialectText, ops: list[OpText]) -> list[str]:
 
 def _verb(op: OpText) -> list[str]:
     cls = class_name(op.name)
-    required = [a for a in op.attributes if a.default is None and not a.optional]
-    rest = [a for a in op.attributes if a not in required]
+    static, counts = (
+        {o.name for o in op.operands if o.static},
+        {o.counted: o for o in op.operands if o.counted},
+    )
+    told = [a for a in op.attributes if a.name not in static and a.name not in counts]
+    required = [a for a in told if a.default is None and not a.optional]
+    rest = [a for a in told if a not in required]
     single = len(op.results) == 1 and not op.results[0].variadic
-    parameters = [f"{python_name(o.name)}: {'Sequence[V]' if o.variadic else 'V'}" for o in op.operands]
+    parameters = [
+        f"{python_name(o.name)}: {'Sequence[V]' if o.variadic else 'V | int' if o.static else 'V'}"
+        for o in op.operands
+    ]
     keywords = [f"{python_name(a.name)}: {_python_type(a.kind, _PYTHON)}" for a in required]
     keywords += [f"{python_name(a.name)}: {_python_type(a.kind, _PYTHON)} | None = None" for a in rest]
     free = _free_result(op)
@@ -186,10 +207,18 @@ def _verb(op: OpText) -> list[str]:
         keywords.append("regions: Sequence[Region]")
     head = ", ".join(["self", *parameters, *(["*", *keywords] if keywords else [])])
     operands = ", ".join(
-        f"*{python_name(o.name)}" if o.variadic else python_name(o.name) for o in op.operands
+        f"*{python_name(o.name)}"
+        if o.variadic
+        else f"*fields.unknown({python_name(o.name)})"
+        if o.static
+        else python_name(o.name)
+        for o in op.operands
     )
     operands = f"[{operands}]"
-    attributes = "{" + ", ".join(f'"{a.name}": {python_name(a.name)}' for a in op.attributes) + "}"
+    values = {a.name: python_name(a.name) for a in told}
+    values |= {name: f"len({python_name(o.name)})" for name, o in counts.items()}
+    values |= {o.name: f"fields.known({python_name(o.name)})" for o in op.operands if o.static}
+    attributes = "{" + ", ".join(f'"{a.name}": {values[a.name]}' for a in op.attributes) + "}"
     call = f"{cls}, {operands}, {attributes}"
     if free == "one":
         call += ", types=[type]"

@@ -351,6 +351,8 @@ class AttributeParser(TypeParser):
                     f"expected one of {kind[5:-1].replace('|', ', ')}, found '{token.text}'", token.start
                 )
             return StringAttr(token.text)
+        if kind == "str" and self.kind == "bare":
+            return StringAttr(self.take("bare").text)
         return self.attribute()
 
     def integer_list(self) -> list[int]:

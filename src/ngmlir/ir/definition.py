@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..support.diagnostics import Diagnostic
+from .attributes import Attribute, IntegerAttr
+from .forms import Part, named, read_form
 from .types import (
     FloatType,
     IndexType,
@@ -23,10 +25,9 @@ from .types import (
     VectorType,
     element_type,
     i1,
+    index,
+    token,
 )
-
-if TYPE_CHECKING:
-    from .attributes import Attribute
 
 
 class Typing(NamedTuple):
@@ -150,17 +151,33 @@ class Domain(NamedTuple):
 
 
 EVERYWHERE = Domain()
+_NONE: Mapping[str, Attribute] = {}
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand or result: `variable` names a type shared with the others that carry the same name."""
+    """An operand or result: `variable` names a type shared with the others that carry the same name.
+
+    A `static` operand may be a number that is known: then the op has an attribute of that name in its place; the form
+    may leave it out where it is `default`. Of an op with several variadic operands all but one are `counted`: the
+    attribute of that name says how many there are.
+    """
 
     name: str
     constraint: Constraint
     variable: str = ""
     variadic: bool = False
     domain: Domain = EVERYWHERE
+    static: bool = False
+    default: int | None = None
+    counted: str = ""
+
+    @property
+    def only_type(self) -> Type | None:
+        """The type, where the constraint allows no other."""
+        if self.constraint.text == "scalar(index)":
+            return index
+        return token if self.constraint.element == "token" else None
 
 
 @dataclass(frozen=True)
@@ -197,6 +214,7 @@ class OpDefinition:
     errors: tuple[tuple[str, float], ...] = ()  # by element type: the largest in units in the last place
     points: tuple[tuple[tuple[float, ...], float], ...] = ()  # operands and the result that they must give
     doc: str = ""
+    given: str = ""  # the values that the example takes, with their types, where it does not show them
     example: str = ""
 
     @property
@@ -209,25 +227,61 @@ class OpDefinition:
         names = [f"${o.name}" for o in self.operands]
         return [p for p in self.form if p != ","] == names
 
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The form, read."""
+        return read_form(self.form)
+
+    @cached_property
+    def states_types(self) -> bool:
+        """Whether the form says which types it shows (and so has its dictionary where it wants), or leaves them to the
+        clause that shows all."""
+        return any(part.kind == "dictionary" for part in self.parts)
+
+    @cached_property
+    def shown(self) -> frozenset[str]:
+        """The attributes that the form shows by other means than the dictionary."""
+        counts = {o.counted for o in self.operands if o.counted}
+        return frozenset({part.text for part in named(self.parts) if part.kind == "value"} | counts)
+
+    @cached_property
+    def arguments(self) -> tuple[Part, ...]:
+        """The parts of the form that name the arguments of the regions, in order."""
+        return tuple(part for part in named(self.parts) if part.kind == "arguments")
+
+    @cached_property
+    def _simple(self) -> bool:
+        return not any(o.static or o.counted for o in self.operands)
+
+    def operand(self, name: str) -> Operand | None:
+        return next((o for o in self.operands if o.name == name), None)
+
     def attribute_field(self, name: str) -> AttributeField | None:
         for item in self.attributes:
             if item.name == name:
                 return item
         return None
 
-    def operand_groups(self, count: int) -> list[tuple[Operand, int, int]] | None:
+    def operand_groups(
+        self, count: int, attributes: Mapping[str, Attribute] = _NONE
+    ) -> list[tuple[Operand, int, int]] | None:
         """Each operand with the range [start, stop) of actual operands it takes; None if `count` does not fit.
 
-        At most one operand of an op is variadic, so the count decides.
+        One variadic operand takes what the others leave; how many others take is in the attributes, if it is not one.
         """
-        spare = count - sum(not o.variadic for o in self.operands)
-        variadic = any(o.variadic for o in self.operands)
-        if spare < 0 or (spare and not variadic):
+        if self._simple:
+            widths = [int(not o.variadic) for o in self.operands]
+        else:
+            widths = [_width(o, attributes) for o in self.operands]
+        spare = count - sum(widths)
+        free = next((i for i, o in enumerate(self.operands) if o.variadic and not o.counted), None)
+        if spare < 0 or min(widths, default=0) < 0 or (spare and free is None):
             return None
+        if free is not None:
+            widths[free] = spare
         groups: list[tuple[Operand, int, int]] = []
         at = 0
-        for operand in self.operands:
-            width = spare if operand.variadic else 1
+        for operand, width in zip(self.operands, widths, strict=True):
             groups.append((operand, at, at + width))
             at += width
         return groups
@@ -245,3 +299,13 @@ class OpDefinition:
         }
         out = [bound[r.variable] for r in self.results if r.variable in bound]
         return out if len(out) == len(self.results) else typing.results
+
+
+def _width(operand: Operand, attributes: Mapping[str, Attribute]) -> int:
+    """How many operands it takes, but for a variadic one that takes the rest."""
+    if operand.static:
+        return int(operand.name not in attributes)
+    if not operand.variadic:
+        return 1
+    count = attributes.get(operand.counted) if operand.counted else None
+    return count.value if isinstance(count, IntegerAttr) else 0

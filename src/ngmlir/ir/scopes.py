@@ -129,13 +129,17 @@ class Scopes:
 
     def early(self, name: str, start: int, type: Type) -> Value:
         """What stands for a value until its definition comes."""
-        if any(name in scope.lost for scope in self.enclosing()):
+        if self.is_lost(name):
             return Value(type, None, 0, name[1:])
         values = self.later[-1].values
         if name not in values:
             values[name] = (Value(type, None, 0, name[1:]), start)
         self.used_early = True
         return values[name][0]
+
+    def is_lost(self, name: str) -> bool:
+        """Whether text that could not be read may define it."""
+        return any(name in scope.lost for scope in self.enclosing())
 
     def made(self, op: Op) -> None:
         """Tells that `op` holds the values that were asked for last."""

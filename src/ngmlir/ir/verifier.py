@@ -247,6 +247,7 @@ class _Verifier:
             self.buffers(
                 op, name, [*inputs, *results], [t for t in function.inputs if isinstance(t, MemRefType)]
             )
+            self.written(op, name, target)
         elif (inputs, results) != (function.inputs, function.results):
             self.say(op, f"calls @{name} as {FunctionType(inputs, results)}, but it is {function}")
 
@@ -256,6 +257,13 @@ class _Verifier:
             (shape_of(t), element_type(t)) for t in wanted
         ]:
             self.say(op, f"gives @{name} the buffers ({_list(given)}), but it takes ({_list(wanted)})")
+
+    def written(self, op: Op, name: str, kernel: Op) -> None:
+        """A kernel writes as many buffers as its call says."""
+        given, wanted = op.attributes.get("outputs", len(op.results)), kernel.attributes.get("outputs")
+        counts = [n.value if isinstance(n, IntegerAttr) else n for n in (given, wanted)]
+        if counts[0] != counts[1] and isinstance(counts[1], int):
+            self.say(op, f"has @{name} write {counts[0]} of the buffers, but it writes {counts[1]}")
 
 
 def _looks_outside(op: Op) -> bool:
@@ -354,9 +362,11 @@ def _signature_violations(op: Op, definition: OpDefinition) -> list[str]:
         bad.append(f"takes {len(definition.regions)} regions, not {len(op.regions)}")
     if not definition.regions and op.regions:
         bad.append("takes no regions")
-    groups = definition.operand_groups(len(types))
+    groups = definition.operand_groups(len(types), op.attributes)
     if groups is None:
-        return [*bad, f"takes {len(definition.operands)} operands, not {len(types)}"]
+        counted = [f"{o.counted} = {op.attributes.get(o.counted)}" for o in definition.operands if o.counted]
+        told = f" with {', '.join(counted)}" if counted else ""
+        return [*bad, f"takes {len(definition.operands)} operands{told}, not {len(types)}"]
     bound: dict[str, Type] = {}
     for operand, start, stop in groups:
         for type in types[start:stop]:

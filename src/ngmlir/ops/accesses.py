@@ -17,7 +17,7 @@ from ..ir.core import Block, Module, Op, Value
 from ..ir.literals import item_bytes
 from ..ir.types import DYNAMIC, IndexType, MemRefType, shape_of
 from ..support.diagnostics import Diagnostic, UserError
-from .fields import find_i64s, find_unit, get_i64, get_i64s
+from .fields import find_i64s, find_unit, get_i64, get_i64s, static
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,10 @@ class Positions:
         self._bounds[value] = least, most
         self._sums[value] = _Sum(0, {value: 1})
 
-    def extremes(self, value: Value) -> tuple[int, int] | None:
+    def extremes(self, value: int | Value) -> tuple[int, int] | None:
         """The smallest and the largest value of an index; None where they are not known."""
+        if isinstance(value, int):
+            return value, value
         known = self._sums.get(value)
         if known is None:
             return None
@@ -149,7 +151,9 @@ class Positions:
             least, most = least + min(ends), most + max(ends)
         return least, most
 
-    def _constant(self, value: Value) -> int | None:
+    def _constant(self, value: int | Value) -> int | None:
+        if isinstance(value, int):
+            return value
         known = self._sums.get(value)
         return known.constant if known is not None and not any(known.factors.values()) else None
 
@@ -202,7 +206,7 @@ class Positions:
                 return None
 
     def _loop(self, op: Op) -> None:
-        lower, upper, step = (self._constant(v) for v in op.operands[:3])
+        lower, upper, step = (self._constant(static(op, name)) for name in ("lower", "upper", "step"))
         if lower is None or upper is None or step is None or step <= 0 or lower >= upper:
             return  # it may not run
         self._position(op.block.args[0], lower, lower + (upper - lower - 1) // step * step)

@@ -16,6 +16,7 @@ from ..ir.types import FunctionType, Type, element_type, index
 from ..support.diagnostics import UNKNOWN, Diagnostic, Location, UserError
 from . import func, ng, tile
 from .fields import attributes_of
+from .positions import folded, known
 
 Branch = Callable[[], Sequence[Value] | None]
 
@@ -67,6 +68,8 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
     def __init__(self, block: Block, location: Location = UNKNOWN):
         self.block = block
         self.location = location
+        #: The constant positions that may be used in a block: what stands in it or around it already.
+        self.numbers: dict[Block, dict[int, Value]] = {}
 
     def build(
         self,
@@ -77,6 +80,9 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         types: Sequence[Type] | None = None,
         regions: Sequence[Region] = (),
     ) -> Sequence[Value]:
+        known = folded(op, operands)
+        if known is not None:
+            return [self.index(known) if isinstance(known, int) else known]
         made = build_op(op, operands, attributes, types=types, regions=regions, location=self.location)
         self.block.ops.append(made)
         return made.results
@@ -108,8 +114,11 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         return self.constant(type=type, value=filled(literal, type))
 
     def index(self, value: int) -> Value:
-        """A constant position."""
-        return self.number(value, index)
+        """A constant position: the one that stands already, if there is one."""
+        numbers = self.numbers.setdefault(self.block, {})
+        if value not in numbers:
+            numbers[value] = self.number(value, index)
+        return numbers[value]
 
     def end(self, op: type[Op], *values: Value) -> None:
         """Ends the block with a terminator: `ng.YieldOp`, `func.ReturnOp`, `tile.ReturnOp`."""
@@ -120,6 +129,7 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         """A new region of one block; ops built inside the `with` go there."""
         block = Block(types, names)
         outer, self.block = self.block, block
+        self.numbers[block] = dict(self.numbers.get(outer, {}))
         try:
             yield Region(block), block.args
         finally:
@@ -132,11 +142,15 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         step: int | Value,
         carried: Sequence[Value],
         body: Callable[[Value, Sequence[Value]], Sequence[Value]],
+        *,
+        name: str = "i",
     ) -> Sequence[Value]:
-        """`tile.for`; `body(index, carried values)` builds the body and gives the next carried values."""
-        low, high, stride = (self.index(b) if isinstance(b, int) else b for b in (lower, upper, step))
-        with self.region(index, *[c.type for c in carried]) as (region, (position, *values)):
+        """`tile.for`; `body(index, carried values)` builds the body and gives the next carried values. `name` says what
+        the index runs over."""
+        names = [name, *[c.name for c in carried]]
+        with self.region(index, *[c.type for c in carried], names=names) as (region, (position, *values)):
             self.end(ng.YieldOp, *body(position, values))
+        low, high, stride = (_number_or_value(b) for b in (lower, upper, step))
         return self.for_(low, high, stride, carried, types=[c.type for c in carried], regions=[region])
 
     def branch(self, condition: Value, then: Branch, otherwise: Branch = lambda: ()) -> Sequence[Value]:
@@ -147,6 +161,11 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         with self.region() as (second, _):
             self.end(ng.YieldOp, *(otherwise() or ()))
         return self.if_(condition, types=[v.type for v in values], regions=[first, second])
+
+
+def _number_or_value(bound: int | Value) -> int | Value:
+    number = known(bound) if isinstance(bound, Value) else bound
+    return bound if number is None else number
 
 
 def function(

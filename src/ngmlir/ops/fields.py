@@ -20,7 +20,7 @@ from ..ir.attributes import (
     boolean,
     integers,
 )
-from ..ir.core import Op, Region
+from ..ir.core import Op, Region, Value
 from ..ir.types import Type, i1, i64
 
 V = TypeVar("V")
@@ -156,6 +156,31 @@ def find_number(op: Attributed, name: str) -> Attribute | None:
 
 def find_unit(op: Attributed, name: str) -> bool:
     return name in op.attributes
+
+
+# Of operands of an op whose attributes say which ones it has.
+
+
+def group(op: Op, name: str) -> tuple[Value, ...]:
+    """The operands of a variadic one."""
+    groups = (op.definition.operand_groups(len(op.operands), op.attributes) if op.definition else None) or ()
+    return next((op.operands[start:stop] for o, start, stop in groups if o.name == name), ())
+
+
+def static(op: Op, name: str) -> int | Value:
+    """An operand that may be a number instead."""
+    known = op.attributes.get(name)
+    return known.value if isinstance(known, IntegerAttr) else group(op, name)[0]
+
+
+def known(value: object) -> int | None:
+    """What of an operand that may be a number is an attribute."""
+    return value if isinstance(value, int) else None
+
+
+def unknown(value: V | int) -> tuple[V, ...]:
+    """What of it is an operand."""
+    return () if isinstance(value, int) else (value,)
 
 
 def array_items(attribute: Attribute) -> tuple[Attribute, ...]:

@@ -2886,9 +2886,10 @@ class IfOp(Op):
         regions=('then', 'else'),
         traits=frozenset(['control', 'stated']),
         rule=rules.if_else,
-        form=('$condition',),
+        form=('$condition', 'attr-dict', '{', '->', 'type($results)', '}'),
         doc='What the first region yields if the condition is true, else what the second yields; only one is computed.',
-        example='%r = ng.if %c : (tensor<i1>) -> tensor<4xf32> {\n  ng.yield %a : tensor<4xf32>\n} {\n  ng.yield %b : tensor<4xf32>\n}',
+        given='%c: tensor<i1>, %a: tensor<4xf32>, %b: tensor<4xf32>',
+        example='%r = ng.if %c -> tensor<4xf32> {\n  ng.yield %a : tensor<4xf32>\n} else {\n  ng.yield %b : tensor<4xf32>\n}',
     )
 
     @property
@@ -2905,7 +2906,7 @@ class IfOp(Op):
 
 
 class WhileOp(Op):
-    """Repeats the body on its own results while the condition, computed from them, is true."""
+    """Repeats the second region on its own results while the condition, computed from them, is true."""
 
     __slots__ = ()
     name = "ng.while"
@@ -2917,12 +2918,13 @@ class WhileOp(Op):
         results=(
             Operand("results", Constraint("any", "any", ""), "", True),
         ),
-        regions=('condition', 'body'),
+        regions=('condition', 'do'),
         traits=frozenset(['control', 'stated']),
         rule=rules.while_loop,
-        form=('$inits',),
-        doc='Repeats the body on its own results while the condition, computed from them, is true.',
-        example='%r = ng.while %a : (tensor<f32>) -> tensor<f32> {\n^bb0(%x: tensor<f32>):\n  %c = ng.less %x, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n  ng.yield %c : tensor<i1>\n} {\n^bb0(%x: tensor<f32>):\n  %y = ng.add %x, %x : tensor<f32>\n  ng.yield %y : tensor<f32>\n}',
+        form=('{', 'iter', '(', '%carried=$inits', ')', '}', 'attr-dict', '{', '->', 'type($results)', '}'),
+        doc='Repeats the second region on its own results while the condition, computed from them, is true.',
+        given='%a: tensor<f32>, %b: tensor<f32>',
+        example='%r = ng.while iter(%x = %a) -> tensor<f32> {\n  %c = ng.less %x, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n  ng.yield %c : tensor<i1>\n} do {\n  %y = ng.add %x, %x : tensor<f32>\n  ng.yield %y : tensor<f32>\n}',
     )
 
     @property
@@ -2934,19 +2936,20 @@ class WhileOp(Op):
         return self.regions[0]
 
     @property
-    def body(self) -> Region:
+    def do(self) -> Region:
         return self.regions[1]
 
 
 class ScanOp(Op):
-    """Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place."""
+    """Runs the body once per slice along dimension 0 of `slices`; `inits` are the first `carried` values, which it hands on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place."""
 
     __slots__ = ()
     name = "ng.scan"
     definition = OpDefinition(
         name,
         operands=(
-            Operand("inputs", Constraint("any", "any", ""), "", True),
+            Operand("inits", Constraint("any", "any", ""), "", True, counted="carried"),
+            Operand("slices", Constraint("any", "any", ""), "", True),
         ),
         results=(
             Operand("results", Constraint("any", "any", ""), "", True),
@@ -2958,14 +2961,19 @@ class ScanOp(Op):
         regions=('body',),
         traits=frozenset(['control', 'stated']),
         rule=rules.scan,
-        form=('$inputs',),
-        doc='Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place.',
-        example='%s, %ys = ng.scan %a, %b {carried = 1 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> (tensor<3xf32>, tensor<5x3xf32>) {\n^bb0(%h: tensor<3xf32>, %x: tensor<3xf32>):\n  %n = ng.add %h, %x : tensor<3xf32>\n  ng.yield %n, %n : tensor<3xf32>, tensor<3xf32>\n}',
+        form=('{', 'iter', '(', '%carried=$inits', ')', '}', 'over', '(', '%slice:=$slices', ')', 'attr-dict', '{', '->', 'type($results)', '}'),
+        doc='Runs the body once per slice along dimension 0 of `slices`; `inits` are the first `carried` values, which it hands on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place.',
+        given='%a: tensor<3xf32>, %b: tensor<5x3xf32>',
+        example='%s, %ys = ng.scan iter(%h = %a) over(%x: tensor<3xf32> = %b) -> (tensor<3xf32>, tensor<5x3xf32>) {\n  %n = ng.add %h, %x : tensor<3xf32>\n  ng.yield %n, %n : tensor<3xf32>, tensor<3xf32>\n}',
     )
 
     @property
-    def inputs(self) -> tuple[Value, ...]:
-        return self.operands[0:]
+    def inits(self) -> tuple[Value, ...]:
+        return fields.group(self, "inits")
+
+    @property
+    def slices(self) -> tuple[Value, ...]:
+        return fields.group(self, "slices")
 
     @property
     def carried(self) -> int:
@@ -3021,9 +3029,10 @@ class FusionOp(Op):
         regions=('body',),
         traits=frozenset(['isolated', 'stated']),
         rule=rules.fusion,
-        form=('$inputs',),
+        form=('$kind', '(', '%inputs=$inputs', ')', 'attr-dict', '{', '->', 'type($results)', '}'),
         doc='Ops that become one kernel. `kind` names the plan of the kernel.',
-        example='%r = ng.fusion %a, %b {kind = "map"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {\n^bb0(%x: tensor<4xf32>, %y: tensor<4xf32>):\n  %s = ng.add %x, %y : tensor<4xf32>\n  ng.yield %s : tensor<4xf32>\n}',
+        given='%a: tensor<4xf32>, %b: tensor<4xf32>',
+        example='%r = ng.fusion map(%x = %a, %y = %b) -> tensor<4xf32> {\n  %s = ng.add %x, %y : tensor<4xf32>\n  ng.yield %s : tensor<4xf32>\n}',
     )
 
     @property
@@ -3537,12 +3546,12 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(IfOp, [condition], {}, types=types, regions=regions)
 
     def while_(self, inits: Sequence[V], *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
-        """Repeats the body on its own results while the condition, computed from them, is true."""
+        """Repeats the second region on its own results while the condition, computed from them, is true."""
         return self.build(WhileOp, [*inits], {}, types=types, regions=regions)
 
-    def scan(self, inputs: Sequence[V], *, types: Sequence[Type], carried: int, reverse: bool | None = None, regions: Sequence[Region]) -> Sequence[V]:
-        """Runs the body once per slice along dimension 0 of the inputs after the first `carried`, which are handed on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place."""
-        return self.build(ScanOp, [*inputs], {"carried": carried, "reverse": reverse}, types=types, regions=regions)
+    def scan(self, inits: Sequence[V], slices: Sequence[V], *, types: Sequence[Type], reverse: bool | None = None, regions: Sequence[Region]) -> Sequence[V]:
+        """Runs the body once per slice along dimension 0 of `slices`; `inits` are the first `carried` values, which it hands on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place."""
+        return self.build(ScanOp, [*inits, *slices], {"carried": len(inits), "reverse": reverse}, types=types, regions=regions)
 
     def fusion(self, inputs: Sequence[V], *, types: Sequence[Type], kind: str, regions: Sequence[Region]) -> Sequence[V]:
         """Ops that become one kernel. `kind` names the plan of the kernel."""

@@ -34,7 +34,7 @@ from ..ir.types import (
     with_element,
 )
 from ..support.diagnostics import UserError
-from .fields import find_i64s, get_i64, get_i64s
+from .fields import find_i64, find_i64s, get_i64, get_i64s
 from .schedules import SCHEDULE, schedule_complaints
 
 Types = Sequence[Type]
@@ -491,8 +491,10 @@ def fusion(t: Typing) -> Types:
 
 
 def for_loop(t: Typing) -> Types:
-    carried = t.operands[3:]
+    bounds = ("lower", "upper", "step")
+    carried = t.operands[sum(name not in t.attributes for name in bounds) :]
     ((arguments, yields),) = t.regions
+    _require(find_i64(t, "step") is None or get_i64(t, "step") > 0, "goes on by 0 or less, and would not end")
     _fits("the body takes", arguments, [index, *carried])
     _fits("the body yields", yields, carried)
     return carried

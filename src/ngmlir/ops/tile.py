@@ -36,9 +36,9 @@ class KernelOp(Op):
         regions=('body',),
         traits=frozenset(['function', 'isolated', 'symbol']),
         rule=rules.kernel,
-        form=(),
+        form=('ins', 'outs', 'grid', 'in_place', 'threads'),
         doc='A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension. `in_place` lists pairs (input, output) that may be one buffer.',
-        example='tile.kernel @double(%x: memref<128xf32>, %y: memref<128xf32>, %i: index) attributes {grid = array<i64: 2>} {\n  %c64 = ng.constant 64 : index\n  %at = ng.multiply %i, %c64 : index\n  %v = tile.load %x[%at] : (memref<128xf32>, index) -> vector<64xf32>\n  %w = ng.add %v, %v : vector<64xf32>\n  tile.store %w, %y[%at] : (vector<64xf32>, memref<128xf32>, index) -> ()\n  tile.return\n}',
+        example='tile.kernel @double ins(%x: memref<128xf32>) outs(%y: memref<128xf32>) grid(%i < 2) in_place(%x -> %y) {\n  %c64 = ng.constant 64 : index\n  %at = ng.multiply %i, %c64 : index\n  %v = tile.load %x[%at] : memref<128xf32>, vector<64xf32>\n  %w = ng.add %v, %v : vector<64xf32>\n  tile.store %w, %y[%at] : vector<64xf32>, memref<128xf32>\n  tile.return\n}',
     )
 
     @property
@@ -103,9 +103,10 @@ class CallOp(Op):
             AttributeField("callee", "symbol", None, False),
         ),
         traits=frozenset(['pure', 'stated']),
-        form=('$callee', '(', '$inputs', ')'),
+        form=('$callee', 'ins', '(', '$inputs', ')', 'attr-dict', '->', 'type($results)'),
         doc='Runs a kernel on values: the inputs are its read buffers, the results its written ones.',
-        example='%r = tile.call @k(%a) : (tensor<4xf32>) -> tensor<4xf32>',
+        given='%a: tensor<4xf32>',
+        example='%r = tile.call @k ins(%a) -> tensor<4xf32>',
     )
 
     @property
@@ -118,32 +119,43 @@ class CallOp(Op):
 
 
 class LaunchOp(Op):
-    """Runs a kernel on buffers. Made by the memory plan."""
+    """Runs a kernel on buffers: it reads the sources and writes the targets. Made by the memory plan."""
 
     __slots__ = ()
     name = "tile.launch"
     definition = OpDefinition(
         name,
         operands=(
-            Operand("buffers", Constraint("memref(element)", "memref", "element"), "", True),
+            Operand("sources", Constraint("memref(element)", "memref", "element"), "", True),
+            Operand("targets", Constraint("memref(element)", "memref", "element"), "", True, counted="outputs"),
         ),
         results=(),
         attributes=(
             AttributeField("callee", "symbol", None, False),
+            AttributeField("outputs", "i64", fields.default("i64", '1'), False),
         ),
         traits=frozenset([]),
-        form=('$callee', '(', '$buffers', ')'),
-        doc='Runs a kernel on buffers. Made by the memory plan.',
-        example='tile.launch @k(%a, %b) : memref<4xf32>',
+        form=('$callee', 'ins', '(', '$sources', ')', 'outs', '(', '$targets', ')', 'attr-dict'),
+        doc='Runs a kernel on buffers: it reads the sources and writes the targets. Made by the memory plan.',
+        given='%a: memref<4xf32>, %b: memref<4xf32>',
+        example='tile.launch @k ins(%a) outs(%b)',
     )
 
     @property
-    def buffers(self) -> tuple[Value, ...]:
-        return self.operands[0:]
+    def sources(self) -> tuple[Value, ...]:
+        return fields.group(self, "sources")
+
+    @property
+    def targets(self) -> tuple[Value, ...]:
+        return fields.group(self, "targets")
 
     @property
     def callee(self) -> str:
         return fields.get_symbol(self, "callee")
+
+    @property
+    def outputs(self) -> int:
+        return fields.get_i64(self, "outputs")
 
 
 class ViewOp(Op):
@@ -163,9 +175,10 @@ class ViewOp(Op):
             AttributeField("offset", "i64", None, False),
         ),
         traits=frozenset(['pure', 'stated']),
-        form=('$arena', 'at', '$offset'),
+        form=('$arena', 'at', '$offset', 'attr-dict', ':', 'type($result)'),
         doc='Another buffer over the same bytes: `offset` bytes from the start of a contiguous one, of any shape and element type. Made by the memory plan.',
-        example='%b = tile.view %a at 256 : (memref<1024xi8>) -> memref<4xf32>',
+        given='%a: memref<1024xi8>',
+        example='%b = tile.view %a at 256 : memref<4xf32>',
     )
 
     @property
@@ -211,9 +224,10 @@ class SubviewOp(Op):
         ),
         traits=frozenset(['pure', 'stated']),
         rule=rules.subview,
-        form=('$buffer', '[', '$indices', ']'),
+        form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)', ',', 'type($result)'),
         doc='A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed.',
-        example='%s = tile.subview %a[%i, %j] : (memref<8x64xf32>, index, index) -> memref<64xf32, strided<[1], offset: ?>>',
+        given='%a: memref<8x64xf32>, %i: index, %j: index',
+        example='%s = tile.subview %a[%i, %j] : memref<8x64xf32>, memref<64xf32, strided<[1], offset: ?>>',
     )
 
     @property
@@ -247,9 +261,10 @@ class LoadOp(Op):
         ),
         traits=frozenset(['stated']),
         rule=rules.load,
-        form=('$buffer', '[', '$indices', ']'),
+        form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)', ',', 'type($result)'),
         doc='A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` names the buffer dimension of each tile dimension (default: the last ones), `steps` the distance between neighbours (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); without, there must be none.',
-        example='%v = tile.load %a[%i, %j] {masked} : (memref<8x100xf32>, index, index) -> vector<4x64xf32>',
+        given='%a: memref<8x100xf32>, %i: index, %j: index',
+        example='%v = tile.load %a[%i, %j] {masked} : memref<8x100xf32>, vector<4x64xf32>',
     )
 
     @property
@@ -297,9 +312,10 @@ class StoreOp(Op):
         ),
         traits=frozenset([]),
         rule=rules.store,
-        form=('$value', ',', '$buffer', '[', '$indices', ']'),
+        form=('$value', ',', '$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($value)', ',', 'type($buffer)'),
         doc='Writes a tile into a buffer, placed as by load. With `masked`, elements outside the buffer are dropped.',
-        example='tile.store %v, %a[%i, %j] {masked} : (vector<4x64xf32>, memref<8x100xf32>, index, index) -> ()',
+        given='%v: vector<4x64xf32>, %a: memref<8x100xf32>, %i: index, %j: index',
+        example='tile.store %v, %a[%i, %j] {masked} : vector<4x64xf32>, memref<8x100xf32>',
     )
 
     @property
@@ -343,9 +359,10 @@ class GatherOp(Op):
         ),
         traits=frozenset(['stated']),
         rule=rules.gather_tile,
-        form=('$buffer', '[', '$indices', ']'),
+        form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)', ',', 'type($result)'),
         doc='One element per position of the index tiles (scalars count for every position). Every index must lie inside the buffer.',
-        example='%v = tile.gather %a[%i, %j] : (memref<8x100xf32>, index, vector<64xi32>) -> vector<64xf32>',
+        given='%a: memref<8x100xf32>, %i: index, %j: vector<64xi32>',
+        example='%v = tile.gather %a[%i, %j] : memref<8x100xf32>, vector<64xf32>',
     )
 
     @property
@@ -376,9 +393,10 @@ class ScatterOp(Op):
         ),
         traits=frozenset([]),
         rule=rules.scatter_tile,
-        form=('$value', ',', '$mask', ',', '$buffer', '[', '$indices', ']'),
+        form=('$value', ',', '$mask', ',', '$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($value)', ',', 'type($buffer)'),
         doc='Combines one element per position where the mask is true, in row order of the tile.',
-        example='tile.scatter %v, %m, %a[%i] : (vector<64xf32>, vector<64xi1>, memref<100xf32>, vector<64xi32>) -> ()',
+        given='%v: vector<64xf32>, %m: vector<64xi1>, %a: memref<100xf32>, %i: vector<64xi32>',
+        example='tile.scatter %v, %m, %a[%i] : vector<64xf32>, memref<100xf32>',
     )
 
     @property
@@ -419,9 +437,10 @@ class DotOp(Op):
         ),
         traits=frozenset(['pure']),
         rule=rules.dot_tile,
-        form=('$lhs', ',', '$rhs', ',', '$accumulator'),
+        form=('$lhs', ',', '$rhs', ',', '$accumulator', 'attr-dict', ':', 'type($result)'),
         doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without).",
-        example='%c = tile.dot %a, %b, %acc : (vector<6x4xf32>, vector<4x64xf32>, vector<6x64xf32>) -> vector<6x64xf32>',
+        given='%a: vector<6x4xf32>, %b: vector<4x64xf32>, %acc: vector<6x64xf32>',
+        example='%c = tile.dot %a, %b, %acc : vector<6x64xf32>',
     )
 
     @property
@@ -445,37 +464,43 @@ class ForOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("lower", Constraint("scalar(index)", "scalar", "index")),
-            Operand("upper", Constraint("scalar(index)", "scalar", "index")),
-            Operand("step", Constraint("scalar(index)", "scalar", "index")),
+            Operand("lower", Constraint("scalar(index)", "scalar", "index"), static=True),
+            Operand("upper", Constraint("scalar(index)", "scalar", "index"), static=True),
+            Operand("step", Constraint("scalar(index)", "scalar", "index"), static=True, default=1),
             Operand("inits", Constraint("any", "any", ""), "", True),
         ),
         results=(
             Operand("results", Constraint("any", "any", ""), "", True),
         ),
+        attributes=(
+            AttributeField("lower", "i64", None, True),
+            AttributeField("upper", "i64", None, True),
+            AttributeField("step", "i64", None, True),
+        ),
         regions=('body',),
         traits=frozenset(['control', 'stated']),
         rule=rules.for_loop,
-        form=('$lower', 'to', '$upper', 'step', '$step', 'iter', '(', '$inits', ')'),
+        form=('%position', '=', '$lower', 'to', '$upper', '{', 'step', '$step', '}', '{', 'iter', '(', '%carried=$inits', ')', '}', 'attr-dict', '{', '->', 'type($results)', '}'),
         doc='Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew.',
-        example='%r = tile.for %a to %b step %c iter(%init) : (index, index, index, vector<64xf32>) -> vector<64xf32> {\n^bb0(%i: index, %acc: vector<64xf32>):\n  %n = ng.add %acc, %acc : vector<64xf32>\n  ng.yield %n : vector<64xf32>\n}',
+        given='%n: index, %init: vector<64xf32>',
+        example='%r = tile.for %i = 0 to %n step 4 iter(%acc = %init) -> vector<64xf32> {\n  %next = ng.add %acc, %acc : vector<64xf32>\n  ng.yield %next : vector<64xf32>\n}',
     )
 
     @property
-    def lower(self) -> Value:
-        return self.operands[0]
+    def lower(self) -> int | Value:
+        return fields.static(self, "lower")
 
     @property
-    def upper(self) -> Value:
-        return self.operands[1]
+    def upper(self) -> int | Value:
+        return fields.static(self, "upper")
 
     @property
-    def step(self) -> Value:
-        return self.operands[2]
+    def step(self) -> int | Value:
+        return fields.static(self, "step")
 
     @property
     def inits(self) -> tuple[Value, ...]:
-        return self.operands[3:]
+        return fields.group(self, "inits")
 
     @property
     def body(self) -> Region:
@@ -496,9 +521,10 @@ class CopyOp(Op):
         results=(),
         traits=frozenset([]),
         rule=rules.copy,
-        form=('$source', ',', '$target'),
+        form=('$source', ',', '$target', 'attr-dict', ':', 'type($source)', ',', 'type($target)'),
         doc='Copies all elements; shapes and element types agree, strides may differ.',
-        example='tile.copy %a, %b : memref<4xf32>',
+        given='%a: memref<4xf32>, %b: memref<4xf32>',
+        example='tile.copy %a, %b : memref<4xf32>, memref<4xf32>',
     )
 
     @property
@@ -526,9 +552,10 @@ class CopyAsyncOp(Op):
         ),
         traits=frozenset(['stated']),
         rule=rules.copy_async,
-        form=('$source', ',', '$target'),
+        form=('$source', ',', '$target', 'attr-dict', ':', 'type($source)', ',', 'type($target)'),
         doc='Starts a copy; the target must not be read, nor the source written, before the token is waited for.',
-        example='%t = tile.copy_async %a, %b : (memref<4xf32>, memref<4xf32, 3>) -> !tile.token',
+        given='%a: memref<4xf32>, %b: memref<4xf32, 3>',
+        example='%t = tile.copy_async %a, %b : memref<4xf32>, memref<4xf32, 3>',
     )
 
     @property
@@ -607,9 +634,9 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         """Runs a kernel on values: the inputs are its read buffers, the results its written ones."""
         return self.build(CallOp, [*inputs], {"callee": callee}, types=types)
 
-    def launch(self, buffers: Sequence[V], *, callee: str) -> Sequence[V]:
-        """Runs a kernel on buffers. Made by the memory plan."""
-        return self.build(LaunchOp, [*buffers], {"callee": callee})
+    def launch(self, sources: Sequence[V], targets: Sequence[V], *, callee: str) -> Sequence[V]:
+        """Runs a kernel on buffers: it reads the sources and writes the targets. Made by the memory plan."""
+        return self.build(LaunchOp, [*sources, *targets], {"callee": callee, "outputs": len(targets)})
 
     def view(self, arena: V, *, type: Type, offset: int) -> V:
         """Another buffer over the same bytes: `offset` bytes from the start of a contiguous one, of any shape and element type. Made by the memory plan."""
@@ -643,9 +670,9 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without)."""
         return self.build(DotOp, [lhs, rhs, accumulator], {})[0]
 
-    def for_(self, lower: V, upper: V, step: V, inits: Sequence[V], *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
+    def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
         """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew."""
-        return self.build(ForOp, [lower, upper, step, *inits], {}, types=types, regions=regions)
+        return self.build(ForOp, [*fields.unknown(lower), *fields.unknown(upper), *fields.unknown(step), *inits], {"lower": fields.known(lower), "upper": fields.known(upper), "step": fields.known(step)}, types=types, regions=regions)
 
     def copy(self, source: V, target: V) -> Sequence[V]:
         """Copies all elements; shapes and element types agree, strides may differ."""

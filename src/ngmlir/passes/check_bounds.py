@@ -34,26 +34,26 @@ def check_bounds(module: Module, target: Target) -> Module:
 
     Before:
         func.func @main(%x: memref<4xi32>, %y: memref<8xf32>, %0: memref<f32>, %arena: memref<0xi8>) attributes {ng.arguments = 2 : i64, ng.results = 1 : i64} {
-          tile.launch @k(%x, %y, %0) : (memref<4xi32>, memref<8xf32>, memref<f32>) -> ()
+          tile.launch @k ins(%x, %y) outs(%0)
           func.return
         }
-        tile.kernel @k(%x: memref<4xi32>, %y: memref<8xf32>, %out: memref<f32>) attributes {grid = array<i64>} {
+        tile.kernel @k ins(%x: memref<4xi32>, %y: memref<8xf32>) outs(%out: memref<f32>) {
           %c0 = ng.constant 0 : index
-          %n = tile.load %x[%c0] : (memref<4xi32>, index) -> i32
+          %n = tile.load %x[%c0] : memref<4xi32>, i32
           %at = ng.cast %n : (i32) -> index
-          %v = tile.load %y[%at] : (memref<8xf32>, index) -> f32
-          tile.store %v, %out[] : (f32, memref<f32>) -> ()
+          %v = tile.load %y[%at] : memref<8xf32>, f32
+          tile.store %v, %out[] : f32, memref<f32>
           tile.return
         }
     After:
         func.func @main(%x: memref<4xi32>, %y: memref<8xf32>, %0: memref<f32>, %outside: memref<1xi64>, %arena: memref<0xi8>) attributes {ng.arguments = 2 : i64, ng.results = 1 : i64, ng.checks = 1 : i64} {
-          tile.launch @k(%x, %y, %0, %outside) : (memref<4xi32>, memref<8xf32>, memref<f32>, memref<1xi64>) -> ()
+          tile.launch @k ins(%x, %y) outs(%0, %outside)
           func.return
         }
-        tile.kernel @k(%x: memref<4xi32>, %y: memref<8xf32>, %out: memref<f32>, %outside: memref<1xi64>) attributes {grid = array<i64>, outputs = 2 : i64} {
+        tile.kernel @k ins(%x: memref<4xi32>, %y: memref<8xf32>) outs(%out: memref<f32>, %outside: memref<1xi64>) {
           ...
-          %v = tile.load %y[%at] {masked} : (memref<8xf32>, index) -> f32
-          tile.store %v, %out[] : (f32, memref<f32>) -> ()
+          %v = tile.load %y[%at] {masked} : memref<8xf32>, f32
+          tile.store %v, %out[] : f32, memref<f32>
           tile.return
         }
     """
@@ -96,7 +96,7 @@ def _checks(functions: Iterable[Op]) -> dict[Op, list[_Check]]:
                 for reach in reaches(op)
                 if reach.size != DYNAMIC and not positions.inside(reach)
             ]
-            if isinstance(op, tile.ForOp) and (positions.extremes(op.operands[2]) or (0, 0))[0] < 1:
+            if isinstance(op, tile.ForOp) and (positions.extremes(op.step) or (0, 0))[0] < 1:
                 checks.append(_Check(next(numbers), ("'tile.for' steps by", "and would not end")))
             if checks:
                 found[op] = checks
@@ -132,9 +132,12 @@ class _Writer:
         for op in block.ops:
             self.builder.location = op.location
             operands = [self.values.get(v, v) for v in op.operands]
+            attributes = op.attributes
             if isinstance(op, tile.LaunchOp) and callee(op) in self.noting:
                 operands.append(self.outside)
-            made = op.rebuilt(operands, [Region(*map(self.inner, r.blocks)) for r in op.regions])
+                attributes = {**attributes, "outputs": IntegerAttr(op.outputs + 1, i64)}
+            regions = [Region(*map(self.inner, r.blocks)) for r in op.regions]
+            made = op.rebuilt(operands, regions, attributes=attributes)
             for check in self.checks.get(op, []):
                 made = self.checked(op, made, check)
             self.builder.add_op(made)
@@ -154,9 +157,12 @@ class _Writer:
         """Writes the check; gives the op as it touches nothing outside."""
         b = self.builder
         if check.reach is None:
-            step = made.operands[2]
+            assert isinstance(made, tile.ForOp) and isinstance(
+                made.step, Value
+            )  # a number is held by the verifier
+            step, at = made.step, len(made.operands) - len(made.inits) - 1
             self.note(b.less(step, b.index(1)), step, check)
-            return _with_operand(made, 2, b.maximum(step, b.index(1)))
+            return _with_operand(made, at, b.maximum(step, b.index(1)))
         reach = check.reach
         at = len(op.operands) - len(shape_of(buffer_of(op).type)) + reach.dimension
         given = made.operands[at]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..ir.core import Block, Module, Op, Value, callee
 from ..support.target import Target
 
@@ -22,14 +24,18 @@ def dead_code(module: Module, target: Target) -> Module:
           func.return %0 : tensor<4xf32>
         }
     """
-    dead: set[Op] = set()
-    for op in module.ops:
-        _find(op, set(), dead)
-    ops = [_without(op, dead, {}) for op in module.ops]
+    ops = [without_dead(op) for op in module.ops]
     called = {callee(inner) for op in ops for inner in op.walk()}
     has_calls = any(op.name == "func.func" for op in ops)
     kept = [op for op in ops if op.name != "tile.kernel" or op.symbol in called or not has_calls]
     return module.with_ops(kept)
+
+
+def without_dead(op: Op, kinds: Collection[str] = ()) -> Op:
+    """A function or kernel without its pure ops (of these kinds, if any are named) whose results nobody uses."""
+    dead: set[Op] = set()
+    _find(op, set(), dead)
+    return _without(op, {each for each in dead if each.name in kinds} if kinds else dead, {})
 
 
 def _find(op: Op, live: set[Value], dead: set[Op]) -> None:

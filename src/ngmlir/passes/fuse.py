@@ -34,8 +34,7 @@ def fuse(module: Module, target: Target) -> Module:
         }
     After:
         func.func @main(%x: tensor<8x4xf32>) -> tensor<8xf32> {
-          %0 = ng.fusion %x {kind = "rows"} : (tensor<8x4xf32>) -> tensor<8xf32> {
-          ^bb0(%1: tensor<8x4xf32>):
+          %0 = ng.fusion rows(%1 = %x) -> tensor<8xf32> {
             %2 = ng.exp %1 : tensor<8x4xf32>
             %3 = ng.sum %2 axes [1] : (tensor<8x4xf32>) -> tensor<8xf32>
             %4 = ng.log %3 : tensor<8xf32>

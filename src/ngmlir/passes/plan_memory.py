@@ -29,23 +29,23 @@ def plan_memory(module: Module, target: Target) -> Module:
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = tile.call @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
-          %1 = tile.call @k(%0) : (tensor<4xf32>) -> tensor<4xf32>
+          %0 = tile.call @k ins(%x) -> tensor<4xf32>
+          %1 = tile.call @k ins(%0) -> tensor<4xf32>
           return %1 : tensor<4xf32>
         }
-        tile.kernel @k(%a: memref<4xf32>, %b: memref<4xf32>) attributes {grid = array<i64>} {
-          tile.copy %a, %b : (memref<4xf32>, memref<4xf32>) -> ()
+        tile.kernel @k ins(%a: memref<4xf32>) outs(%b: memref<4xf32>) {
+          tile.copy %a, %b : memref<4xf32>, memref<4xf32>
           tile.return
         }
     After:
         func.func @main(%x: memref<4xf32>, %0: memref<4xf32>, %arena: memref<64xi8>) attributes {ng.arguments = 1 : i64, ng.results = 1 : i64} {
-          %1 = tile.view %arena at 0 : (memref<64xi8>) -> memref<4xf32>
-          tile.launch @k(%x, %1) : (memref<4xf32>, memref<4xf32>) -> ()
-          tile.launch @k(%1, %0) : (memref<4xf32>, memref<4xf32>) -> ()
+          %1 = tile.view %arena at 0 : memref<4xf32>
+          tile.launch @k ins(%x) outs(%1)
+          tile.launch @k ins(%1) outs(%0)
           func.return
         }
-        tile.kernel @k(%a: memref<4xf32>, %b: memref<4xf32>) attributes {grid = array<i64>} {
-          tile.copy %a, %b : (memref<4xf32>, memref<4xf32>) -> ()
+        tile.kernel @k ins(%a: memref<4xf32>) outs(%b: memref<4xf32>) {
+          tile.copy %a, %b : memref<4xf32>, memref<4xf32>
           tile.return
         }
     """
@@ -117,7 +117,8 @@ class _Writer:
                     kernel = self.kernels[callee(step.op)]
                     types = [a.type for a in kernel.block.args[: len(step.places)]]
                     values = [self.value(h, t) for h, t in zip(step.places, types, strict=True)]
-                    b.launch(values, callee=callee(step.op))
+                    read = len(step.op.operands)
+                    b.launch(values[:read], values[read:], callee=callee(step.op))
                 case Copy():
                     b.location = step.location
                     type = step.target.type if isinstance(step.target, Slot) else step.source.type
@@ -132,7 +133,7 @@ class _Writer:
                         self.write(step.steps)
                         self.views = outer_views
                         b.end(ng.YieldOp)
-                    b.for_(b.index(0), b.index(step.length), b.index(1), (), types=(), regions=[region])
+                    b.for_(0, step.length, 1, (), types=(), regions=[region])
                 case While():
                     self.write_while(step)
                 case Choice():

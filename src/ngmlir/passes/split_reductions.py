@@ -259,7 +259,7 @@ def _matrices(op: Op) -> Product | None:
     rank = 2 + len(batch[0])
     if batch not in (((), ()), ((0,), (0,))) or any(len(shape_of(o.type)) != rank for o in op.operands):
         return None
-    return product_of(op)
+    return product_of(op, {})
 
 
 def view(b: Builder, value: Value, shape: Sequence[int]) -> Value:

@@ -10,6 +10,7 @@ from ..ir.attributes import StringAttr
 from ..ir.core import Block, Module, Op, Value
 from ..ir.structure import structure
 from ..ir.types import TensorType, element_type, shape_of
+from ..ops import ng
 from ..ops.builder import Builder
 from ..ops.schedules import Columns, Rows, Tiles
 from ..rewrite.advice import pass_for
@@ -17,6 +18,7 @@ from ..rewrite.contracts import contract
 from ..rewrite.stages import KEPT, homeless
 from ..support.diagnostics import Bug, Limit
 from ..support.target import Target
+from .dead_code import without_dead
 from .kernels.columns import columns_kernel
 from .kernels.dot import dot_kernel
 from .kernels.map import map_kernel
@@ -34,8 +36,7 @@ def to_kernels(module: Module, target: Target) -> Module:
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = ng.fusion %x {kind = "map"} : (tensor<4xf32>) -> tensor<4xf32> {
-          ^bb0(%1: tensor<4xf32>):
+          %0 = ng.fusion map(%1 = %x) -> tensor<4xf32> {
             %2 = ng.negative %1 : tensor<4xf32>
             ng.yield %2 : tensor<4xf32>
           }
@@ -43,14 +44,14 @@ def to_kernels(module: Module, target: Target) -> Module:
         }
     After:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = tile.call @map_negative(%x) : (tensor<4xf32>) -> tensor<4xf32>
+          %0 = tile.call @map_negative ins(%x) -> tensor<4xf32>
           func.return %0 : tensor<4xf32>
         }
-        tile.kernel @map_negative(%in0: memref<4xf32>, %out0: memref<4xf32>) attributes {in_place = array<i64: 0, 1>, grid = array<i64>} {
+        tile.kernel @map_negative ins(%in0: memref<4xf32>) outs(%out0: memref<4xf32>) in_place(%in0 -> %out0) {
           %0 = ng.constant 0 : index
-          %1 = tile.load %in0[%0] : (memref<4xf32>, index) -> vector<4xf32>
+          %1 = tile.load %in0[%0] : memref<4xf32>, vector<4xf32>
           %2 = ng.negative %1 : vector<4xf32>
-          tile.store %2, %out0[%0] : (vector<4xf32>, memref<4xf32>, index) -> ()
+          tile.store %2, %out0[%0] : vector<4xf32>, memref<4xf32>
           tile.return
         }
     """
@@ -97,7 +98,7 @@ class _Writer:
         self.counts: dict[str, int] = {}
 
     def function(self, op: Op) -> Op:
-        return op.with_blocks(lambda block: self.block(block, {}))
+        return without_dead(op.with_blocks(lambda block: self.block(block, {})), {"ng.reshape"})
 
     def block(self, block: Block, mapping: dict[Value, Value]) -> Block:
         out = block.emptied()
@@ -105,10 +106,12 @@ class _Writer:
         for op in block.ops:
             b.location = op.location
             operands = [mapping.get(v, v) for v in op.operands]
-            if op.name in KEPT:
+            if op.name == "ng.reshape":
+                results: Sequence[Value] = [_as(b, operands[0], shape_of(op.results[0].type))]
+            elif op.name in KEPT:
                 new = op.with_blocks(lambda inner: self.block(inner, mapping)).rebuilt(operands)
                 b.add_op(new)
-                results: Sequence[Value] = new.results
+                results = new.results
             elif op.name == "ng.fusion" or op.name in SINGLES:
                 results = self.call(self.recipe(op), op, operands, b)
             else:
@@ -137,17 +140,20 @@ class _Writer:
             self.recipes[key] = self.fusion(op) if op.name == "ng.fusion" else self.single(op)
         return self.recipes[key]
 
-    def kernel(self, made: Op, wanted: str) -> str:
-        """The symbol of a kernel, which is added unless an equal one is there."""
+    def kernel(self, made: Op, wanted: str, bound: Sequence[Value] = ()) -> str:
+        """The symbol of a kernel, which is added unless an equal one is there. Its buffers are called after what is
+        bound to them when it is made: operands, then results."""
         key = structure(made)
         if key not in self.symbols:
+            for buffer, value in zip(made.block.args, bound, strict=False):
+                buffer.name = value.name or buffer.name
             name = wanted
             while name in self.taken:
                 self.counts[wanted] = self.counts.get(wanted, 0) + 1
                 name = f"{wanted}_{self.counts[wanted]}"
             self.taken.add(name)
             self.symbols[key] = name
-            self.kernels.append(_named(made, name))
+            self.kernels.append(_named(without_dead(made), name))
         return self.symbols[key]
 
     def fusion(self, op: Op) -> _Recipe:
@@ -176,20 +182,23 @@ class _Writer:
                 case _:
                     raise Bug(f"no kernel of kind '{sort}' is cut by '{schedule.by}'", op.location)
         results = [TensorType(planned.result(v), element_type(v.type)) for v in planned.outputs]
-        return _Recipe(
-            self.kernel(made, _name_of(op, sort)), tuple(planned.sources), tuple(results), tuple(sides)
-        )
+        places = [*(i for i, _ in planned.sources), *(i for i, _, _ in sides)]
+        symbol = self.kernel(made, _name_of(op, sort), [*(op.operands[i] for i in places), *op.results])
+        return _Recipe(symbol, tuple(planned.sources), tuple(results), tuple(sides))
 
     def single(self, op: Op) -> _Recipe:
         made = SINGLES[op.name](op, self.target)
         types = [
             TensorType(s, element_type(r.type)) for s, r in zip(made.result_shapes, op.results, strict=True)
         ]
-        symbol = self.kernel(made.kernel, op.name.partition(".")[2])
+        symbol = self.kernel(made.kernel, op.name.partition(".")[2], [*op.operands, *op.results])
         return _Recipe(symbol, tuple(enumerate(made.operand_shapes)), tuple(types))
 
 
 def _as(b: Builder, value: Value, shape: Sequence[int]) -> Value:
+    """A value in another shape. Of views that follow each other only the last one is left: nobody needs the others."""
+    while isinstance(value.owner, ng.ReshapeOp):
+        value = value.owner.operands[0]
     if shape_of(value.type) == tuple(shape):
         return value
     return b.reshape(value, type=TensorType(tuple(shape), element_type(value.type)))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import indent, wrap
@@ -12,6 +13,7 @@ from ..decl.pipeline_text import Pipelines, step_names
 from ..decl.target_text import TargetText, load_target
 from ..ir.core import Op
 from ..ir.definition import ELEMENTS, EVERYWHERE, AttributeField, OpDefinition, Operand
+from ..ir.forms import Part
 from ..ir.types import bf16, f16, f32, f64, i1, i8, i16, i32, i64, index, ui8, ui16, ui32, ui64
 from ..op_graph.control_gradients import CONTROL_GRADIENTS
 from ..ops.decompositions import DECOMPOSITIONS
@@ -112,18 +114,49 @@ def _presence(field: AttributeField) -> str:
 
 def _form(d: OpDefinition) -> str:
     if "function" in d.traits:
-        return f"{d.name} @name(%argument: type, ...) -> type attributes {{...}} {{ body }}"
+        clauses = (
+            f" or {d.name} @name {' '.join(f'{word}(...)' for word in d.form)} {{ body }}" if d.form else ""
+        )
+        return f"{d.name} @name(%argument: type, ...) -> type attributes {{...}} {{ body }}{clauses}"
     results = ", ".join(f"%{r.name}{'...' if r.variadic else ''}" for r in d.results)
-    operands = {o.name for o in d.operands}
-    parts = [f"%{p[1:]}" if p[1:] in operands and p.startswith("$") else p.removeprefix("$") for p in d.form]
-    text = " ".join(parts).replace(" ,", ",").replace("[ ", "[").replace(" ]", "]")
-    text = text.replace("( ", "(").replace(" )", ")")
-    inside = {p[1:] for p in d.form if p.startswith("$")}
-    rest = [a.name for a in d.attributes if a.name not in inside]
-    text += f" {{{', '.join(f'{name} = ...' for name in rest)}}}" if rest else ""
-    text = f"{f'{results} = ' if results else ''}{d.name} {text}".rstrip()
-    text += " : types" if d.operands or d.results else ""
-    return text + " { ... }" * len(d.regions)
+    words = _words(d, d.parts)
+    if not d.states_types:
+        words += [*_dictionary(d), *([":", "types"] if d.operands or d.results else [])]
+    text = f"{f'{results} = ' if results else ''}{' '.join([d.name, *words])}"
+    text = re.sub(r" ([,\])\[(])", r"\1", text)
+    text = re.sub(r"([\[(]) ", r"\1", text)
+    return text + "".join(f" {word} {{ ... }}" for word in ["", *d.regions[1:]][: len(d.regions)]).replace(
+        "  ", " "
+    )
+
+
+def _words(d: OpDefinition, parts: Sequence[Part]) -> list[str]:
+    words: list[str] = []
+    for part in parts:
+        match part.kind:
+            case "word":
+                words.append(part.text)
+            case "value":
+                words.append(f"%{part.text}" if d.operand(part.text) else part.text)
+            case "arguments":
+                words.append(
+                    f"%{part.text}"
+                    + (": type" if part.typed else "")
+                    + f" = %{part.start}, ..." * bool(part.start)
+                )
+            case "types":
+                words.append(f"type-of-{part.text}")
+            case "group":
+                words += ["{", *_words(d, part.parts), "}?"]
+            case _:
+                words += _dictionary(d)
+    return words
+
+
+def _dictionary(d: OpDefinition) -> list[str]:
+    """The attributes that the form does not show by other means."""
+    rest = [f"{a.name} = ..." for a in d.attributes if a.name not in d.shown]
+    return [f"{{{', '.join(rest)}}}"] if rest else []
 
 
 def _numbers(d: OpDefinition) -> Iterator[tuple[str, str]]:

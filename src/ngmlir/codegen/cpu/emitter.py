@@ -98,7 +98,9 @@ class Emitter:
             raise Bug(f"{value!r} is not in registers")
         return found.registers
 
-    def scalar(self, value: IRValue) -> Value:
+    def scalar(self, value: int | IRValue) -> Value:
+        if isinstance(value, int):
+            return constant(i64, value)
         (register,) = self.registers(value)
         return register
 
@@ -119,7 +121,9 @@ class Emitter:
 
     # Indices
 
-    def range_of(self, value: IRValue) -> Range:
+    def range_of(self, value: int | IRValue) -> Range:
+        if isinstance(value, int):
+            return exactly(value)
         return self._ranges.get(value, UNKNOWN)
 
     def define_index(self, value: IRValue, register: Value, known: Range) -> None:

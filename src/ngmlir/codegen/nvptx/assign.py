@@ -138,7 +138,7 @@ class _Assigner:
                 self.products.append((op.result, layout))
             case tile.ForOp():
                 block = op.regions[0].block
-                parts = (op.operands[3:], block.args[1:], block.ops[-1].operands, op.results)
+                parts = (op.inits, block.args[1:], block.ops[-1].operands, op.results)
                 for group in zip(*parts, strict=True):
                     self._join(*group)
             case ng.IfOp():

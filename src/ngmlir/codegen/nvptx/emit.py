@@ -126,8 +126,9 @@ class _Steps:
                 self._call(kernel, op.operands)
             case tile.CopyOp():
                 self._call(self._copy_kernel(op), op.operands)
-            case tile.ForOp() if len(op.operands) == 3:
-                positions = range(*(self.numbers[bound] for bound in op.operands))
+            case tile.ForOp() if not op.inits:
+                bounds = (op.lower, op.upper, op.step)
+                positions = range(*(b if isinstance(b, int) else self.numbers[b] for b in bounds))
                 body = op.regions[0].block
                 for position in positions:
                     self.numbers[body.args[0]] = position

@@ -19,13 +19,17 @@ class Facts:
         self._known = dict(arguments)
         self.alignments = alignments  # of the kernel's buffers, in bytes
 
-    def of(self, value: Value) -> Range:
+    def of(self, value: int | Value) -> Range:
+        if isinstance(value, int):
+            return exactly(value)
         return self._known.get(value, UNKNOWN)
 
     def learn(self, op: Op) -> None:
         """Takes in one op whose operands are known; a loop before its body."""
         if isinstance(op, tile.ForOp):
-            self._known[op.regions[0].block.args[0]] = of_loop(*(self.of(bound) for bound in op.operands[:3]))
+            self._known[op.regions[0].block.args[0]] = of_loop(
+                self.of(op.lower), self.of(op.upper), self.of(op.step)
+            )
         elif len(op.results) == 1 and isinstance(op.results[0].type, IndexType):
             if isinstance(op, ng.ConstantOp):
                 value = op.attributes["value"]

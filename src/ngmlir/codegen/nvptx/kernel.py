@@ -429,13 +429,12 @@ class _Kernel:
             self.values[value] = whole if is_tile(value) else held[0]
 
     def _for(self, op: tile.ForOp) -> None:
-        lower, upper, step = op.operands[:3]
-        distance = self.facts.of(step)
+        distance = self.facts.of(op.step)
         if not distance.constant or distance.low < 1:
             raise Limit("the step of a loop must be a positive constant", op.location)
         body = op.regions[0].block
-        carried = self._flat(op.operands[3:], op.results)
-        start, stop = (r.low if (r := self.facts.of(v)).constant else self._scalar(v) for v in (lower, upper))
+        carried = self._flat(op.inits, op.results)
+        start, stop = self._bound(op.lower), self._bound(op.upper)
         with self.b.loop(start, stop, distance.low, carried) as loop, self.block.region():
             self.values[body.args[0]] = loop.index
             self._enter(body.args[1:], loop.carried)
@@ -443,6 +442,13 @@ class _Kernel:
             if carried:
                 loop.next(*self._flat(body.ops[-1].operands, op.results))
         self._enter(op.results, loop.results)
+
+    def _bound(self, value: int | IrValue) -> int | Value:
+        known = self.facts.of(value)
+        if known.constant:
+            return known.low
+        assert isinstance(value, IrValue)
+        return self._scalar(value)
 
     def _if(self, op: ng.IfOp) -> None:
         b = self.b

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.attributes import IntegerAttr
 from ...ir.core import Op, callee
 from ...ir.literals import dtype_of
 from ...ir.types import DYNAMIC, MemRefType, Type, shape_of
@@ -253,7 +254,10 @@ def dot(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def for_(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
-    (lower, upper, step), carried = map(int, operands[:3]), operands[3:]
+    given = iter(operands)
+    known = [op.attributes.get(name) for name in ("lower", "upper", "step")]
+    lower, upper, step = (k.value if isinstance(k, IntegerAttr) else int(next(given)) for k in known)
+    carried = tuple(given)
     if step <= 0:
         raise UserError(f"tile.for goes on by {step}; a step must be positive", op.location)
     for i in range(lower, upper, step):

@@ -88,7 +88,7 @@ class AlongKernel:
                 return [b.fma(left, right, carried[0])]
             return [b.add(b.multiply(left, right), carried[0])]
 
-        (total,) = b.loop(0, depth, width, [b.number(0, sums)], step)
+        (total,) = b.loop(0, depth, width, [b.number(0, sums)], step, name="k")
         store_epilogue(
             self.kernel,
             self.dot,

@@ -28,19 +28,24 @@ class Span(NamedTuple):
     masked: bool = False
 
 
+def _numbered(name: str, count: int) -> list[str]:
+    return [name] if count == 1 else [f"{name}{i}" for i in range(count)]
+
+
 def exact_tiles(
     b: Builder,
     size: int,
     step: int,
     carried: Sequence[Value],
     body: Callable[[Span, Sequence[Value]], Sequence[Value]],
+    name: str = "i",
 ) -> Sequence[Value]:
-    """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter."""
+    """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter; the loop's index is `name`."""
     full = size // step * step
     if full == step:
         carried = body(Span(b.index(0), step), carried)
     elif full:
-        carried = b.loop(0, full, step, carried, lambda i, values: body(Span(i, step), values))
+        carried = b.loop(0, full, step, carried, lambda i, values: body(Span(i, step), values), name=name)
     if size > full:
         carried = body(Span(b.index(full), size - full), carried)
     return carried
@@ -73,7 +78,7 @@ class Frame:
         self.part = part  # see `grid_for`
         self.grid = tuple(grid)
         types: list[Type] = [*inputs, *outputs, *[index] * len(self.grid)]
-        names = [f"in{i}" for i in range(len(inputs))] + [f"out{i}" for i in range(len(outputs))]
+        names = [*_numbered("in", len(inputs)), *_numbered("out", len(outputs))]
         self.block = Block(types, [*names, *("i", "j", "k")[: len(self.grid)]])
         self.b = Builder(self.block, location)
         self.location = location
@@ -111,6 +116,7 @@ class Frame:
         step: int,
         carried: Sequence[Value],
         body: Callable[[Span, Sequence[Value]], Sequence[Value]],
+        name: str = "i",
     ) -> Sequence[Value]:
         """Runs `body` on the tiles of a loop of `size`: exact ones with a shorter last one, or masked ones."""
         b = self.b
@@ -119,8 +125,10 @@ class Frame:
             masked = size % step != 0
             if size <= step:
                 return body(Span(b.index(0), step, masked), carried)
-            return b.loop(0, size, step, carried, lambda i, values: body(Span(i, step, masked), values))
-        return exact_tiles(b, size, step, carried, body)
+            return b.loop(
+                0, size, step, carried, lambda i, values: body(Span(i, step, masked), values), name=name
+            )
+        return exact_tiles(b, size, step, carried, body, name)
 
     def tiles_between(
         self, start: Value, stop: Value, size: int, step: int, body: Callable[[Span], None]

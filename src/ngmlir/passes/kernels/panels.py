@@ -192,12 +192,17 @@ class PanelKernel:
                     body(b.index(done), tile_rows, column, size)
                 else:
                     b.loop(
-                        done, stop, tile_rows, (), lambda i, _, m=tile_rows: body(i, m, column, size) or ()
+                        done,
+                        stop,
+                        tile_rows,
+                        (),
+                        lambda i, _, m=tile_rows: body(i, m, column, size) or (),
+                        name="m",
                     )
                 done = stop
             return ()
 
-        self.kernel.tiles(columns, width, (), panel)
+        self.kernel.tiles(columns, width, (), panel, "n")
 
     def direct(self, row: Value, rows: int, column: Value, columns: int, place: Value) -> None:
         """One register tile: the whole depth, then the epilogue."""
@@ -216,7 +221,7 @@ class PanelKernel:
             right = self.right(column, columns, place, first, k.start, k.size)
             return [b.dot_tile(left, right, sums[0])]
 
-        return self.kernel.tiles(depth, self.schedule.unroll, [total], step)[0]
+        return self.kernel.tiles(depth, self.schedule.unroll, [total], step, "k")[0]
 
     def finish(self, total: Value, row: Value, rows: int, column: Value, columns: int) -> None:
         """The epilogue."""

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arithmetic on positions that are known while a program is built: kernels are to say `%i`, not `0 + %i`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+
+from ..ir.attributes import IntegerAttr
+from ..ir.core import Op, Value
+from ..ir.types import index
+from . import ng
+
+_RESULTS: dict[type[Op], Callable[[int, int], int]] = {
+    ng.AddOp: operator.add,
+    ng.SubtractOp: operator.sub,
+    ng.MultiplyOp: operator.mul,
+    ng.FloorDivideOp: operator.floordiv,
+    ng.RemainderOp: operator.mod,
+    ng.MinimumOp: min,
+    ng.MaximumOp: max,
+}
+#: What on the right (and of ops that commute on the left) leaves the other operand as it is.
+_NEUTRAL: dict[type[Op], int] = {ng.AddOp: 0, ng.SubtractOp: 0, ng.MultiplyOp: 1, ng.FloorDivideOp: 1}
+_LARGEST = 1 << 62
+
+
+def known(value: Value) -> int | None:
+    """The number of a position that is a constant."""
+    if value.type is not index or not isinstance(value.owner, ng.ConstantOp):
+        return None
+    number = value.owner.attributes["value"]
+    return number.value if isinstance(number, IntegerAttr) else None
+
+
+def folded(op: type[Op], operands: Sequence[Value]) -> int | Value | None:
+    """What an op on positions gives, as far as it is known without computing; None where it is not."""
+    if op not in _RESULTS or operands[0].type is not index:
+        return None
+    x, y = operands
+    left, right = known(x), known(y)
+    if left is not None and right is not None:
+        divides = op in (ng.FloorDivideOp, ng.RemainderOp)
+        result = None if divides and right <= 0 else _RESULTS[op](left, right)
+        return result if result is not None and abs(result) < _LARGEST else None
+    neutral = _NEUTRAL.get(op)
+    if right is not None and right == neutral:
+        return x
+    if left is not None and left == neutral and op in (ng.AddOp, ng.MultiplyOp):
+        return y
+    if op is ng.MultiplyOp and 0 in (left, right):
+        return 0
+    return 0 if op is ng.RemainderOp and right == 1 else None
