@@ -100,6 +100,7 @@ class _Job:
                 PrintIR(
                     options.print_before,
                     options.print_after,
+                    options.print_changes,
                     self.printed,
                     own,
                 )

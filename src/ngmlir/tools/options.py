@@ -63,6 +63,7 @@ class Options:
     dump_pipeline: bool
     print_before: frozenset[str] | None
     print_after: frozenset[str] | None
+    print_changes: bool  # after passes that changed the module only
     color: str
     error_limit: int  # 0 = no limit
     elide: int | None  # constants of more elements are left out
@@ -116,7 +117,12 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
         remarks=_topics(found.remark),
         dump_pipeline=found.dump_pass_pipeline,
         print_before=_selected(found.print_ir_before_all, found.print_ir_before, passes),
-        print_after=_selected(found.print_ir_after_all, found.print_ir_after, passes),
+        print_after=_selected(
+            found.print_ir_after_all or (found.print_ir_after_change and not found.print_ir_after),
+            found.print_ir_after,
+            passes,
+        ),
+        print_changes=found.print_ir_after_change,
         color=found.color,
         error_limit=found.error_limit,
         elide=found.elide,
@@ -204,6 +210,11 @@ def _flags() -> Flags:
     )
     add("--print-ir-before", metavar="PASSES", default="", help="the same before these passes (a,b) only")
     add("--print-ir-after", metavar="PASSES", default="", help="the same after these passes (a,b) only")
+    add(
+        "--print-ir-after-change",
+        action="store_true",
+        help="print the module after every pass that changed it (of --print-ir-after=a,b: of these), to standard error",
+    )
     add("--dump-pass-pipeline", action="store_true", help="print the pipeline that runs, to standard error")
     add(
         "--remark",

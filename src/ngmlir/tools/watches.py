@@ -11,6 +11,7 @@ from functools import partial
 
 from ..ir.core import Module
 from ..ir.printer import to_text
+from ..ir.structure import structure
 from ..rewrite.pipeline import Pipeline, Step
 from .options import Options
 from .shell import Reproducer
@@ -18,23 +19,31 @@ from .streams import Streams
 
 
 class PrintIR:
-    """Prints the module before and after the passes of these names; `None` means all passes."""
+    """Prints the module before and after the passes of these names; `None` means all passes. With `changes`, only after
+    those that changed it: names and places of its parts are no change."""
 
     def __init__(
         self,
         before: Collection[str] | None,
         after: Collection[str] | None,
+        changes: bool,
         printed: Callable[[Module], str],
         streams: Streams,
     ) -> None:
         self.selected = {"Before": before, "After": after}
-        self.printed, self.streams = printed, streams
+        self.changes, self.printed, self.streams = changes, printed, streams
+        self.last: Module | None = None
 
     def before(self, step: Step, module: Module) -> None:
+        self.last = module
         self.dump("Before", step, module)
 
     def after(self, step: Step, module: Module, seconds: float) -> None:
-        self.dump("After", step, module)
+        if not self.changes or self.last is None or self._changed(self.last, module):
+            self.dump("After", step, module)
+
+    def _changed(self, last: Module, module: Module) -> bool:
+        return module is not last and structure(module) != structure(last)
 
     def dump(self, when: str, step: Step, module: Module) -> None:
         names = self.selected[when]
