@@ -10,16 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Diagnostic, Location, UserError
-from .attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringAttr, TypeAttr, integers
-from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, op_name
+from .attributes import ArrayAttr, Attribute, DictAttr, StringAttr, TypeAttr
+from .core import Block, ModuleOp, Op, Region, UnregisteredOp, op_name
 from .cursor import shortened
-from .definition import AttributeField, OpDefinition
-from .forms import Part
+from .definition import OpDefinition
+from .form_reader import FormReader, read_operands, starts_region
+from .kernel_header import read_clauses
 from .lexer import unquote
 from .recovery import SHORT_NAMES, RecoveringParser
 from .resource_files import ResourceFolder
 from .type_parser import KEEP
-from .types import FunctionType, Type, i64, index
+from .types import FunctionType, Type
 
 Words = Mapping[str, type[Op]]
 
@@ -300,11 +301,6 @@ class _Parser(RecoveringParser):
             return f"did you mean {ours}?" if ours else self.hints.did_you_mean(name, self.words)
         return f'write it in generic form, "{shortened(name)}"(...)' if self.unregistered else KEEP
 
-    def resolve(self, names: list[tuple[str, int]], types: Sequence[Type], start: int) -> list[Value]:
-        if len(names) != len(types):
-            raise self.error_at(f"{len(names)} operands, but {len(types)} operand types", start)
-        return self.names.use(names, types)
-
     def custom_op(self, start: int) -> Op:
         token = self.take("bare")
         name = token.text if "." in token.text else SHORT_NAMES.get(token.text, token.text)
@@ -316,7 +312,7 @@ class _Parser(RecoveringParser):
         if "function" in definition.traits:
             return self.function_op(cls, definition, start)
         if definition.states_types:
-            return FormReader(self, cls, definition, start).op()
+            return self.op_with_types(cls, definition, start)
         return self.formed_op(cls, definition, start)
 
     def module_op(self, start: int) -> Op:
@@ -340,7 +336,10 @@ class _Parser(RecoveringParser):
         inputs: list[Type] = []
         details: list[DictAttr] = []
         if definition.form and self.kind != "(":
-            self.clauses(arguments, details, attributes)
+            attributes |= read_clauses(
+                self, lambda: self.function_arguments(arguments, [], details), arguments
+            )
+            details += [DictAttr(())] * (len(arguments) - len(details))
             inputs += [type for _, type, _ in arguments]
         else:
             self.function_arguments(arguments, inputs, details)
@@ -378,60 +377,6 @@ class _Parser(RecoveringParser):
                 break
         self.expect(")")
 
-    def clauses(
-        self,
-        arguments: list[tuple[str, Type, int]],
-        details: list[DictAttr],
-        attributes: dict[str, Attribute],
-    ) -> None:
-        """`ins(%x: T) outs(%r: T) grid(%i < 7) in_place(%x -> %r) threads(128)` of a kernel, each of which may lack."""
-        grid: list[int] = []
-        pairs: list[int] = []
-        outputs = 0
-        if self.accept_word("ins"):
-            self.function_arguments(arguments, [], details)
-        if self.accept_word("outs"):
-            read = len(arguments)
-            self.function_arguments(arguments, [], details)
-            outputs = len(arguments) - read
-        places = {name: i for i, (name, _, _) in enumerate(arguments)}
-        if self.accept_word("grid"):
-            self.expect("(")
-            while self.kind == "value":
-                token = self.take("value")
-                arguments.append((token.text, index, token.start))
-                details.append(DictAttr(()))
-                self.expect("<", f"expected '<' and the number of programs that {token.text} counts")
-                grid.append(self.integer())
-                if not self.accept(","):
-                    break
-            self.expect(")")
-        if self.accept_word("in_place"):
-            self.expect("(")
-            while self.kind == "value":
-                pairs.append(self.buffer_number(places))
-                self.expect("->")
-                pairs.append(self.buffer_number(places))
-                if not self.accept(","):
-                    break
-            self.expect(")")
-        if self.accept_word("threads"):
-            self.expect("(")
-            attributes["threads"] = IntegerAttr(self.integer(), i64)
-            self.expect(")")
-        attributes |= {
-            "grid": integers(grid),
-            "outputs": IntegerAttr(outputs, i64),
-            "in_place": integers(pairs),
-        }
-
-    def buffer_number(self, places: Mapping[str, int]) -> int:
-        token = self.take("value", "a buffer of the kernel")
-        if token.text not in places:
-            hint = self.hints.did_you_mean(token.text, places)
-            raise self.error_at(f"{token.text} is no buffer of the kernel", token.start, hint)
-        return places[token.text]
-
     def function_results(self) -> tuple[list[Type], list[DictAttr]]:
         if not self.accept("->"):
             return [], []
@@ -466,13 +411,13 @@ class _Parser(RecoveringParser):
                 continue
             field = definition.attribute_field(part[1:])
             if field is None:
-                self.formed_operands(definition, part[1:], names)
+                read_operands(self, next(o for o in definition.operands if o.name == part[1:]), names)
             elif field.kind == "literal":
                 literal, literal_at = field.name, self.at
                 self.skip_literal()
             else:
-                self.formed_attribute(field, attributes)
-        if self.kind == "{" and not self.starts_region(definition):
+                attributes[field.name] = self.attribute_of_kind(field.kind)
+        if self.kind == "{" and not starts_region(self, definition):
             attributes.update(self.dictionary())
         types, results = self.types_clause(definition, names)
         if literal:
@@ -486,33 +431,26 @@ class _Parser(RecoveringParser):
         _add_defaults(definition, attributes)
         return cls(values, results, attributes, regions, self.place(start))
 
+    def op_with_types(self, cls: type[Op], definition: OpDefinition, start: int) -> Op:
+        """An op whose form says which types it shows, then its regions."""
+        form = FormReader(self, definition, start)
+        form.read()
+        operands, results = form.values()
+        arguments = form.arguments_of_regions(operands)
+        regions: list[Region] = []
+        for i, name in enumerate(definition.regions):
+            if i and not self.accept_word(name):
+                raise self.error(f"expected '{name} {{' and the region of {definition.name} that it begins")
+            regions.append(self.region_called(definition, name, arguments))
+        _add_defaults(definition, form.attributes)
+        return cls(operands, results, form.attributes, regions, self.place(start))
+
     def region_called(
         self, definition: OpDefinition, name: str, arguments: Sequence[tuple[str, Type, int]] | None = None
     ) -> Region:
         if self.kind != "{":
             raise self.error(f"expected '{{' and the region '{name}' of {definition.name}")
         return self.region("isolated" in definition.traits, arguments)
-
-    def formed_operands(self, definition: OpDefinition, name: str, names: list[tuple[str, int]]) -> None:
-        operand = next(o for o in definition.operands if o.name == name)
-        while self.kind == "value" or not operand.variadic:
-            token = self.take("value", f"operand '{name}'")
-            names.append((token.text, token.start))
-            if not operand.variadic or not self.accept(","):
-                break
-
-    def formed_attribute(self, field: AttributeField, attributes: dict[str, Attribute]) -> None:
-        attributes[field.name] = self.attribute_of_kind(field.kind)
-
-    def starts_region(self, definition: OpDefinition) -> bool:
-        """Whether the `{` here opens a region, not an attribute dictionary."""
-        if not definition.regions:
-            return False
-        kinds = [token.kind for token in self.tokens[self.at + 1 : self.at + 4]] + ["end"] * 3
-        closed = kinds.index("}") if "}" in kinds[:2] else -1
-        if closed >= 0:  # `{}` or `{word}`: a dictionary is never the last
-            return kinds[closed + 1] not in ("{", "->", ":")
-        return not (kinds[0] in ("bare", "string") and kinds[1] in ("=", ","))
 
     def types_clause(
         self, definition: OpDefinition, names: list[tuple[str, int]]
@@ -550,153 +488,6 @@ class _Parser(RecoveringParser):
                 return first.inputs
             return types * max(1, count)
         return types
-
-
-class FormReader:
-    """Reads one op whose form says which types it shows; the others are those of the values, which stand above."""
-
-    def __init__(self, parser: _Parser, cls: type[Op], definition: OpDefinition, start: int):
-        self.parser, self.cls, self.definition, self.start = parser, cls, definition, start
-        self.operands: dict[str, list[tuple[str, int]]] = {o.name: [] for o in definition.operands}
-        self.types: dict[str, list[Type]] = {}
-        self.attributes: dict[str, Attribute] = {}
-        self.arguments: list[
-            tuple[str, Type | None, int, str]
-        ] = []  # name, type, where, the value it begins as
-        self.all_types: FunctionType | None = None
-
-    def op(self) -> Op:
-        p, definition = self.parser, self.definition
-        self.parts(definition.parts)
-        for operand in definition.operands:
-            if operand.static and operand.default is not None and not self.operands[operand.name]:
-                self.attributes.setdefault(operand.name, IntegerAttr(operand.default, i64))
-            if operand.counted:
-                self.attributes[operand.counted] = IntegerAttr(len(self.operands[operand.name]), i64)
-        names = [name for operand in definition.operands for name in self.operands[operand.name]]
-        if self.all_types is not None:
-            operands, results = p.resolve(names, self.all_types.inputs, self.start), self.all_types.results
-        else:
-            operands = p.names.use(names, self.operand_types())
-            results = self.result_types()
-        arguments = self.argument_types(dict(zip([n for n, _ in names], operands, strict=True)))
-        regions: list[Region] = []
-        for i, name in enumerate(definition.regions):
-            if i and not p.accept_word(name):
-                raise p.error(f"expected '{name} {{' and the region of {definition.name} that it begins")
-            regions.append(p.region_called(definition, name, arguments))
-        _add_defaults(definition, self.attributes)
-        return self.cls(operands, results, self.attributes, regions, p.place(self.start))
-
-    # -- parts -------------------------------------------------------------------------------------------
-
-    def parts(self, parts: Sequence[Part]) -> None:
-        p = self.parser
-        for part in parts:
-            match part.kind:
-                case "word":
-                    p.expect_text(part.text)
-                case "value":
-                    self.value(part.text)
-                case "arguments":
-                    self.argument_list(part)
-                case "types":
-                    self.type_list(part.text)
-                case "group":
-                    if p.token.text == part.parts[0].text:
-                        self.parts(part.parts)
-                case _:
-                    if p.kind == "{" and not p.starts_region(self.definition):
-                        self.attributes.update(p.dictionary())
-                    if p.kind == ":" and p.tokens[p.at + 1].kind == "(":
-                        p.advance()
-                        given = p.type()
-                        assert isinstance(given, FunctionType)
-                        self.all_types = given
-                        return
-
-    def value(self, name: str) -> None:
-        p, operand = self.parser, self.definition.operand(name)
-        if operand is None:
-            field = self.definition.attribute_field(name)
-            assert field is not None
-            p.formed_attribute(field, self.attributes)
-        elif operand.static and p.kind == "integer":
-            self.attributes[name] = IntegerAttr(p.integer(), i64)
-        elif operand.static and p.kind != "value":
-            raise p.error(f"expected a number or a value as '{name}'")
-        else:
-            p.formed_operands(self.definition, name, self.operands[name])
-
-    def argument_list(self, part: Part) -> None:
-        """`%a = %x, ...`; in an isolated region `%x` alone names both."""
-        p = self.parser
-        while p.kind == "value" or not part.start:
-            token = start = p.take("value", "the name of an argument")
-            type = index if not part.start else None
-            if part.typed:
-                p.expect(":")
-                type = p.type()
-            if part.start:
-                if "isolated" not in self.definition.traits or p.kind == "=":
-                    p.expect("=", f"expected '=' and the value that {token.text} begins as")
-                    start = p.take("value", "a value")
-                self.operands[part.start].append((start.text, start.start))
-            self.arguments.append((token.text, type, token.start, start.text if part.start else ""))
-            if not part.start or not p.accept(","):
-                break
-
-    def type_list(self, name: str) -> None:
-        """One type, or those of a variadic operand or result: `T`, `(T, U)` or, of operands, `T, U`."""
-        p = self.parser
-        if p.kind == "(":
-            types, _ = p.types_in_brackets()
-        else:
-            types = [p.type()]
-        self.types[name] = types
-
-    # -- types -------------------------------------------------------------------------------------------
-
-    def operand_types(self) -> list[Type]:
-        out: list[Type] = []
-        for operand in self.definition.operands:
-            names = self.operands[operand.name]
-            stated = self.types.get(operand.name)
-            out += (
-                stated if stated is not None else [self.type_of(*name, operand.only_type) for name in names]
-            )
-        return out
-
-    def type_of(self, name: str, start: int, only: Type | None) -> Type:
-        """The type of a value that stands above, or the one that it must have."""
-        names = self.parser.names
-        value = names.visible(name)
-        if value is not None:
-            return value.type
-        if only is not None:
-            return only
-        if names.is_lost(name):
-            raise UserError(())
-        hint = names.closest(name) or "state all types: `: (operand types) -> result types`"
-        raise self.parser.error_at(
-            f"value {name} is not defined above, so its type is not known", start, hint
-        )
-
-    def result_types(self) -> list[Type]:
-        out: list[Type] = []
-        for result in self.definition.results:
-            only = result.only_type
-            out += self.types.get(result.name, [only] if only is not None else [])
-        return out
-
-    def argument_types(self, values: Mapping[str, Value]) -> list[tuple[str, Type, int]] | None:
-        """The arguments of the regions; None where the form does not name them."""
-        if not self.definition.arguments:
-            return None
-        return [
-            (name, type if type is not None else values[value].type, start)
-            for name, type, start, value in self.arguments
-        ]
 
 
 def _add_defaults(definition: OpDefinition, attributes: dict[str, Attribute]) -> None:

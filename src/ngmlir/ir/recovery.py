@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from ..support.diagnostics import Diagnostic, Location, UserError
 from .attribute_parser import AttributeParser
+from .core import Value
 from .resource_files import ResourceFolder
 from .scopes import Scopes
+from .types import Type
 
 #: Ops whose names have no dot.
 SHORT_NAMES = {"module": "builtin.module", "return": "func.return", "call": "func.call"}
@@ -65,6 +68,11 @@ class RecoveringParser(AttributeParser):
             self.at += 1
         self.sync()
         self.names.lose(t.text.partition("#")[0] for t in tokens[start : self.at] if t.kind in _NAMES)
+
+    def resolve(self, names: list[tuple[str, int]], types: Sequence[Type], start: int) -> list[Value]:
+        if len(names) != len(types):
+            raise self.error_at(f"{len(names)} operands, but {len(types)} operand types", start)
+        return self.names.use(names, types)
 
     def misfit(self) -> int | None:
         """Where the first `{` stands whose `}` begins a line that is indented otherwise than the line of the `{`."""

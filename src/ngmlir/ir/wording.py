@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How values and attributes are called in a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from .attributes import Attribute, DenseArrayAttr, IntegerAttr, OpaqueAttr, StringAttr, dictionary_text
+from .core import Op, Value
+from .definition import OpDefinition
+from .elements import LISTED, ElementsAttr
+from .resources import ELIDED, resource_name
+from .types import index
+
+_FREE_NAME = re.compile(r"[A-Za-z_$.\-][\w$.\-]*\Z")
+
+
+class Wording:
+    """The names of values, and the spelling of attributes, in one text."""
+
+    def __init__(self, elide: int | None, has_section: bool):
+        self.elide = elide
+        self.has_section = has_section
+        self.resources: dict[ElementsAttr, str] = {}
+        self.names: dict[Value, str] = {}
+        self.taken: set[str] = set()
+        self.given: list[tuple[str, str, int]] = []  # (made, wanted, n) of the names in `taken`, in order
+        self.suffixes: dict[str, int] = {}  # the first n for which `name_n` may be free
+        self.next_number = 0
+
+    def name(self, value: Value) -> str:
+        """`%name`, made unique among what is visible; numbered where the value has no name."""
+        found = self.names.get(value)
+        if found is not None:
+            return found
+        wanted = value.name or _named_by_number(value)
+        if wanted and _FREE_NAME.match(wanted):
+            made, n = wanted, -1
+            if made in self.taken:
+                n = self.suffixes.get(wanted, 0)
+                while (made := f"{wanted}_{n}") in self.taken:
+                    n += 1
+                self.suffixes[wanted] = n + 1
+            self.taken.add(made)
+            self.given.append((made, wanted, n))
+        else:
+            while (made := str(self.next_number)) in self.taken:
+                self.next_number += 1
+            self.next_number += 1
+        made = "%" + made
+        self.names[value] = made
+        return made
+
+    def literal(self, attribute: Attribute) -> str:
+        """A constant array without its type."""
+        assert isinstance(attribute, ElementsAttr)
+        count = attribute.type.size
+        if self.elide is not None and count > self.elide and not attribute.splat:
+            return f"dense_resource<{ELIDED}>"
+        if not self.has_section or count <= LISTED or attribute.splat:
+            return attribute.literal
+        name = self.resources.setdefault(attribute, f"constant_{len(self.resources)}")
+        return f"dense_resource<{resource_name(name)}>"
+
+    def constant(self, attribute: Attribute) -> str:
+        assert isinstance(attribute, ElementsAttr)
+        return f"{self.literal(attribute)} : {attribute.type}"
+
+    def dictionary(self, items: Iterable[tuple[str, Attribute]]) -> str:
+        return dictionary_text(tuple(items), self.constant)
+
+    def release(self, mark: int) -> None:
+        """Frees the names given since there were `mark` of them."""
+        for made, wanted, n in self.given[mark:]:
+            self.taken.discard(made)
+            if n >= 0:
+                self.suffixes[wanted] = min(n, self.suffixes.get(wanted, n))
+        del self.given[mark:]
+
+    def short(self, attribute: Attribute | None) -> str:
+        """The spelling of an attribute inside a form, where its kind is known."""
+        match attribute:
+            case None:
+                return ""
+            case DenseArrayAttr():
+                return f"[{', '.join(map(str, attribute.values))}]"
+            case ElementsAttr():
+                return self.literal(attribute)
+            case OpaqueAttr():
+                return attribute.text
+            case StringAttr() if attribute.value.isidentifier():
+                return attribute.value
+            case _:
+                return attribute.text.partition(" :")[0]
+
+
+def _named_by_number(value: Value) -> str:
+    """`c4` for a constant position, as in MLIR; '' for other values."""
+    owner = value.owner
+    if value.type is not index or not isinstance(owner, Op) or "constant" not in owner.traits:
+        return ""
+    number = owner.attributes.get("value")
+    return f"c{number.value}" if isinstance(number, IntegerAttr) else ""
+
+
+def is_default(definition: OpDefinition, name: str, value: Attribute) -> bool:
+    field = definition.attribute_field(name)
+    return field is not None and field.default is value
