@@ -58,7 +58,7 @@ def test_a_schedule_turned_by_any_knob_computes_the_same(name: str) -> None:
     before = str(same_again.attribute())
     text = to_text(fused(PROGRAMS[name]))
     for schedule in near:
-        edited = re.sub(r'kind = "(\w+)"', rf'kind = "\1", ng.schedule = {schedule.attribute()}', text)
+        edited = re.sub(r"(ng\.fusion .*\)) ->", rf"\1 {{ng.schedule = {schedule.attribute()}}} ->", text)
         assert before not in edited
         (obeyed,) = scheduled(edited, "cpu")
         assert obeyed.attributes["ng.schedule"] is schedule.attribute()
@@ -73,7 +73,7 @@ def test_on_a_gpu_too(name: str) -> None:
     assert getattr(chosen, "threads") >= 32  # noqa: B009 - of each family that a GPU has
     text = to_text(fused(PROGRAMS[name]))
     for schedule in [s for s in neighbours(chosen) if buildable(s, machine)][:4]:
-        edited = re.sub(r'kind = "(\w+)"', rf'kind = "\1", ng.schedule = {schedule.attribute()}', text)
+        edited = re.sub(r"(ng\.fusion .*\)) ->", rf"\1 {{ng.schedule = {schedule.attribute()}}} ->", text)
         same(edited, "cuda-sim")
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules: how the kernel of a fusion is cut, as the attribute `ng.schedule`.
 
-    %0 = ng.fusion %x, %w {kind = "dot", ng.schedule = {by = "panels", tile = [6, 16], depth = 256 : i64}} ...
+    %0 = ng.fusion dot(%x, %w) {ng.schedule = {by = "panels", tile = [6, 16], depth = 256 : i64}} -> ...
 
 Each family of kernels declares its knobs here, with what keeps some of their values from being built: the verifier,
 those who choose and those who try out values all read these declarations. `by` names the family. What an op states is

@@ -27,19 +27,17 @@ def schedule(module: Module, target: Target) -> Module:
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = ng.fusion %x {kind = "map", ng.schedule = {tile = 32}} : (tensor<4xf32>) -> tensor<4xf32> {
-          ^bb0(%1: tensor<4xf32>):
-            %2 = ng.negative %1 : tensor<4xf32>
-            ng.yield %2 : tensor<4xf32>
+          %0 = ng.fusion map(%x) {ng.schedule = {tile = 32}} -> tensor<4xf32> {
+            %1 = ng.negative %x : tensor<4xf32>
+            ng.yield %1 : tensor<4xf32>
           }
           return %0 : tensor<4xf32>
         }
     After:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = ng.fusion %x {kind = "map", ng.schedule = {by = "tiles", tile = 32 : i64, part = 1024 : i64}} : (tensor<4xf32>) -> tensor<4xf32> {
-          ^bb0(%1: tensor<4xf32>):
-            %2 = ng.negative %1 : tensor<4xf32>
-            ng.yield %2 : tensor<4xf32>
+          %0 = ng.fusion map(%x) {ng.schedule = {by = "tiles", tile = 32 : i64, part = 1024 : i64}} -> tensor<4xf32> {
+            %1 = ng.negative %x : tensor<4xf32>
+            ng.yield %1 : tensor<4xf32>
           }
           func.return %0 : tensor<4xf32>
         }
