@@ -462,7 +462,6 @@ def while_loop(t: Typing) -> Types:
 
 def scan(t: Typing) -> Types:
     carried = get_i64(t, "carried")
-    _require(0 <= carried <= len(t.operands), f"{carried} carried values of {len(t.operands)} inputs")
     state, sequences = t.operands[:carried], t.operands[carried:]
     _require(bool(sequences), "a scan needs a sequence to run over")
     lengths = {shape_of(s)[0] if shape_of(s) else -2 for s in sequences}

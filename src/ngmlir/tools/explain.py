@@ -137,7 +137,9 @@ def _words(d: OpDefinition, parts: Sequence[Part]) -> list[str]:
             case "word":
                 words.append(part.text)
             case "value":
-                words.append(f"%{part.text}" if d.operand(part.text) else part.text)
+                operand = d.operand(part.text)
+                counted = f"*{operand.counted}" if operand is not None and operand.counted else ""
+                words.append(f"%{part.text}{counted}" if operand is not None else part.text)
             case "arguments":
                 words.append(
                     f"%{part.text}"
