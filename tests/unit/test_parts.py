@@ -86,9 +86,9 @@ def test_damage_is_never_worse_than_compiling_again(compiled: list[str]) -> None
 def test_names_and_numbers_of_kernels_do_not_count() -> None:
     """Also not those that a program gives to tell its kernels apart."""
     body = """
-      %v = tile.load %x[%c0] : (memref<8xf32>, index) -> vector<8xf32>
+      %v = tile.load %x[%c0] : memref<8xf32>, vector<8xf32>
       %w = ng.WORD %v : vector<8xf32>
-      tile.store %w, %o[%c0] : (vector<8xf32>, memref<8xf32>, index) -> ()"""
+      tile.store %w, %o[%c0] : vector<8xf32>, memref<8xf32>"""
 
     def names(word: str, called: str) -> list[str]:
         text = planned({"x": "memref<8xf32>"}, {"o": "memref<8xf32>"}, body.replace("WORD", word))
@@ -118,14 +118,13 @@ def test_one_key_is_one_text() -> None:
 def test_buffers_that_overlap_make_other_code() -> None:
     """What is promised of the buffers of a kernel holds in each program that has it, or it is another."""
     body = """
-      %v = tile.load %x[%c0] : (memref<8xf32>, index) -> vector<8xf32>
-      tile.store %v, %o[%c0] : (vector<8xf32>, memref<8xf32>, index) -> ()"""
+      %v = tile.load %x[%c0] : memref<8xf32>, vector<8xf32>
+      tile.store %v, %o[%c0] : vector<8xf32>, memref<8xf32>"""
     text = planned({"x": "memref<8xf32>"}, {"o": "memref<8xf32>"}, body)
     call = next(line for line in text.splitlines() if "tile.launch" in line)
-    operands = re.search(r"\((.*?)\) :", call)
+    operands = re.search(r"ins\((.*?)\) outs\((.*?)\)", call)
     assert operands is not None
-    first = operands[1].split(",")[0]
-    twice = text.replace(operands[1], f"{first}, {first}")
+    twice = text.replace(f"outs({operands[2]})", f"outs({operands[1]})")
     apart, together = (cpu.parts(from_text(t), V3).pieces[0] for t in (text, twice))
     assert apart.name != together.name
     assert "noalias" in apart.text() and "noalias" not in together.text()
@@ -152,9 +151,9 @@ def test_an_object_says_what_it_computes() -> None:
 def test_programs_of_many_kernels() -> None:
     """Equal kernels of different names, and names in common with those of other programs."""
     body = """
-      %v = tile.load %x[%c0] : (memref<8xf32>, index) -> vector<8xf32>
+      %v = tile.load %x[%c0] : memref<8xf32>, vector<8xf32>
       %w = ng.sqrt %v : vector<8xf32>
-      tile.store %w, %o[%c0] : (vector<8xf32>, memref<8xf32>, index) -> ()"""
+      tile.store %w, %o[%c0] : vector<8xf32>, memref<8xf32>"""
     text = planned({"x": "memref<8xf32>"}, {"o": "memref<8xf32>"}, body)
     kernel, _, main = text.partition("func.func")
     call = next(line for line in main.splitlines() if "tile.launch" in line)

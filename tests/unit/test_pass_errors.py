@@ -60,8 +60,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     ("to-kernels", fused("%d = ng.dot %a0, %a1 contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x6x5xf32>, tensor<2x5x4xf32>) -> tensor<2x6x4xf32>\n%q = ng.reshape %d : (tensor<2x6x4xf32>) -> tensor<3x4x4xf32>\n%t = ng.transpose %q perm [1, 0, 2] : (tensor<3x4x4xf32>) -> tensor<4x3x4xf32>\nng.yield %t : tensor<4x3x4xf32>", "tensor<4x3x4xf32>", "tensor<2x6x5xf32>", "tensor<2x5x4xf32>", kind="dot"),
      "what this fusion moves runs over loops that do not fit"),
     ("to-kernels", """func.func @main(%a: tensor<4x3xf32>, %w: tensor<3x6xf32>) -> (tensor<2x2x6xf32>, tensor<2x2x6xf32>) {
-  %p, %q = ng.fusion %a, %w {kind = "dot"} : (tensor<4x3xf32>, tensor<3x6xf32>) -> (tensor<2x2x6xf32>, tensor<2x2x6xf32>) {
-  ^bb0(%a: tensor<4x3xf32>, %w: tensor<3x6xf32>):
+  %p, %q = ng.fusion dot(%a, %w) -> (tensor<2x2x6xf32>, tensor<2x2x6xf32>) {
     %d = ng.dot %a, %w contract [1] x [0] : (tensor<4x3xf32>, tensor<3x6xf32>) -> tensor<4x6xf32>
     %e = ng.reshape %d : (tensor<4x6xf32>) -> tensor<24xf32>
     %f = ng.negative %e : tensor<24xf32>

@@ -182,7 +182,7 @@ class _Writer:
                 case _:
                     raise Bug(f"no kernel of kind '{sort}' is cut by '{schedule.by}'", op.location)
         results = [TensorType(planned.result(v), element_type(v.type)) for v in planned.outputs]
-        places = [*(i for i, _ in planned.sources), *(i for i, _, _ in sides)]
+        places = [*(i for i, _ in planned.sources), *(i for i, *_ in sides)]
         symbol = self.kernel(made, _name_of(op, sort), [*(op.operands[i] for i in places), *op.results])
         return _Recipe(symbol, tuple(planned.sources), tuple(results), tuple(sides))
 
