@@ -2,7 +2,8 @@
 """No hot loop touches the stack: what a tile holds stays in registers, on every machine that code is made for.
 
 Read off the assembly: an innermost loop (a jump back to a label with no label between) that stores to or loads from
-the stack holds more than the registers do, or has been unrolled into that.
+the stack holds more than the registers do, or has been unrolled into that. Transcendental functions are no part of this:
+of tiles of theirs the wider ones, which spill, are the faster ones.
 """
 
 from __future__ import annotations

@@ -119,9 +119,6 @@ class _Layout:
         owner = source.owner
         if not isinstance(owner, Op) or not (owner.name == "ng.broadcast" or self.only_for(op, source)):
             return None
-        type = op.results[0].type
-        if not isinstance(type, TensorType) or not type.static:
-            return None
         return [self.cut(source, op, b)]
 
     def only_for(self, slice: Op, value: Value) -> bool:

@@ -16,10 +16,12 @@ Execution = Literal["vector", "warps"]
 
 
 class Vectors(NamedTuple):
-    """Registers of `bytes` bytes, where all of `features` are there."""
+    """Registers of `bytes` bytes, where all of `features` are there. Code that needs all but `spare` of them at once in
+    a loop is known to keep them all."""
 
     bytes: int
     registers: int
+    spare: int
     features: frozenset[str]
 
 
@@ -123,7 +125,10 @@ def _architecture(name: str, entry: Mapping[str, Any]) -> Architecture:
         entry["execution"],
         frozenset(entry["always"]),
         frozenset(entry["least"]),
-        tuple(Vectors(v["bytes"], v["registers"], frozenset(v["features"])) for v in entry["vectors"]),
+        tuple(
+            Vectors(v["bytes"], v["registers"], v["spare"], frozenset(v["features"]))
+            for v in entry["vectors"]
+        ),
         {what: frozenset(needed) for what, needed in entry.get("capabilities", {}).items()},
         entry.get("multiprocessors", {}),
     )

@@ -97,6 +97,11 @@ class Target:
         power of two of elements, and those beyond a loop's end are masked."""
         return self.execution == "warps"
 
+    @property
+    def spare_registers(self) -> int:
+        """Vector registers that LLVM wants in hand for a loop that keeps the others."""
+        return next(v.spare for v in self.architecture.vectors if v.features <= self.enabled)
+
     def has(self, feature: str) -> bool:
         """Whether the machine has a feature by LLVM's name, such as `avx2`."""
         return feature in self.enabled

@@ -47,7 +47,7 @@ def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> Dot
                 AlongKernel(planned, target, schedule, dot, product, types).build(name), planned, plain
             )
         case Panels():
-            packings = (left_side(product, LEFT_WIDTH), right_side(product, schedule.tile[1]))
+            packings = (left_side(product, LEFT_WIDTH, target), right_side(product, schedule.tile[1], target))
             packed = [
                 p if side in schedule.pack else None
                 for p, side in zip(packings, ("left", "right"), strict=True)

@@ -10,22 +10,25 @@ from dataclasses import dataclass
 
 from ...ir.attributes import Attribute, IntegerAttr, integers
 from ...ir.core import Block, Op, Value
+from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType, i64, index, with_element
 from ...ops import tile as tile_ops
 from ...ops.builder import Builder, function
 from ...support.diagnostics import Location
+from ...support.target import Target
 from ..sides import Side
 from .frame import Span, exact_tiles
 from .product import Product
 from .reading import Matrix
 
-#: Rows that are copied at once: a square block is transposed in registers.
+#: Rows that are copied at once.
 ROWS = 16
 
 
 @dataclass(frozen=True)
 class Packing:
-    """Panels of `width` columns, of elements of type `element`. `turned`: the side is stored columns x rows."""
+    """Panels of `width` columns, of elements of type `element`. `turned`: the side is stored columns x rows, and
+    transposed in registers, `block` x `block` elements at once."""
 
     batch: int
     rows: int
@@ -34,6 +37,7 @@ class Packing:
     turned: bool
     stored: Type
     element: Type
+    block: int
     side: Side | None = None
 
     @property
@@ -46,19 +50,30 @@ class Packing:
     def type(self) -> MemRefType:
         return MemRefType(self.shape, self.element)
 
+    @property
+    def band(self) -> int:
+        """Rows that are copied at once."""
+        return self.block if self.turned else ROWS
 
-def right_side(product: Product, width: int) -> Packing:
+
+def right_side(product: Product, width: int, target: Target) -> Packing:
     """The right side as the register tiles of a product read it: in the type in which they compute."""
-    turned = not product.rhs_depth_first
+    turned, element = not product.rhs_depth_first, product.accumulator
     sizes = (product.batch, product.depth, product.columns)
-    return Packing(*sizes, width, turned, product.element, product.accumulator, product.rhs)
+    return Packing(*sizes, width, turned, product.element, element, _block(element, target), product.rhs)
 
 
-def left_side(product: Product, width: int) -> Packing:
+def left_side(product: Product, width: int, target: Target) -> Packing:
     """The same of the left side."""
+    turned, element = product.lhs_depth_first, product.accumulator
     sizes = (product.batch, product.rows, product.depth)
-    turned = product.lhs_depth_first
-    return Packing(*sizes, width, turned, product.element, product.accumulator, product.lhs)
+    return Packing(*sizes, width, turned, product.element, element, _block(element, target), product.lhs)
+
+
+def _block(element: Type, target: Target) -> int:
+    """The side of a square block that takes half of the registers: transposing it needs as many again."""
+    lanes, most = target.lanes(item_bytes(element)), target.vector_registers // 2
+    return max(side for side in (2, 4, 8, 16) if side * -(-side // lanes) <= most)
 
 
 def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
@@ -107,13 +122,13 @@ class Panel:
 
     def copy(self, first: Value, rows: int, column: Value) -> None:
         """All rows from `first` on, to the start of the panel."""
-        exact_tiles(self.b, rows, ROWS, (), lambda band, _: self.band(first, band, column))
+        exact_tiles(self.b, rows, self.packing.band, (), lambda band, _: self.band(first, band, column))
 
     def band(self, first: Value, rows: Span, column: Value) -> tuple[()]:
         """A few rows of the panel, which lie behind row `first` of the side."""
         b, whole = self.b, self.packing.width
         # Blocks to be transposed are square; rows that stay rows are copied whole.
-        step = min(self.width, ROWS) if self.packing.turned else self.width
+        step = min(self.width, self.packing.block) if self.packing.turned else self.width
         exact_tiles(b, self.width, step, (), lambda columns, _: self.some(first, rows, column, columns))
         if self.width < whole:
             rest = b.number(0, VectorType((rows.size, whole - self.width), self.packing.element))

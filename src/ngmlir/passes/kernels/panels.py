@@ -22,7 +22,7 @@ from ...ir.types import MemRefType, VectorType
 from ...ops.schedules import LEFT_WIDTH, Panels
 from ...support.target import Target
 from .frame import Span
-from .packing import ROWS, Panel, right_side
+from .packing import Panel, right_side
 from .plan import Kernel, Plan
 from .product import Product, split, store_epilogue
 from .reading import Matrix
@@ -157,7 +157,7 @@ class PanelKernel:
     def pack(self, first: Value, depth: int, column: Value, columns: int) -> None:
         """Copies a part of the right side into panels, in the order in which it lies."""
         b, width = self.b, self.tile_columns
-        packing = right_side(self.product, width)
+        packing = right_side(self.product, width, self.kernel.target)
 
         def panels(body: Callable[[Panel, Value], object]) -> tuple[()]:
             """Runs over the panels, each with its first column."""
@@ -175,7 +175,7 @@ class PanelKernel:
             panels(lambda panel, at: panel.copy(first, depth, at))
         else:
             self.kernel.tiles(
-                depth, ROWS, (), lambda rows, _: panels(lambda panel, at: panel.band(first, rows, at))
+                depth, packing.band, (), lambda rows, _: panels(lambda panel, at: panel.band(first, rows, at))
             )
 
     def tiles(self, rows: int, columns: int, body: Callable[[Value, int, Value, int], None]) -> None:

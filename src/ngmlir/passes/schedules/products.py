@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from math import gcd
 
 from ...ir.literals import item_bytes
+from ...ir.types import FloatType
 from ...ops.schedules import Along, Blocks, Given, Panels
 from ...support.target import Target
 from ..kernels.frame import power_of_two
@@ -68,7 +69,9 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     """The blocks for a register tile: what one program owns, how deep it goes at once, and which sides are packed."""
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
-    unroll = fixed(given, "unroll", gcd(UNROLL, fixed(given, "depth", UNROLL)))
+    # Products that wait for their sums take registers, the more the more steps are written out.
+    steps = UNROLL if isinstance(product.accumulator, FloatType) else 1
+    unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     right_bytes = product.depth * product.columns * item_bytes(product.element)
     near, few = right_bytes <= NEAR_BYTES, product.rows <= FEW_ROWS
     sides = fixed_words(given, "pack", _packed(product, target, tile_columns, near))
@@ -138,12 +141,13 @@ def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tu
     """Rows and columns of all accumulators that fit into the registers, of at most `widest` vectors."""
     lanes = target.lanes(item_bytes(product.accumulator))
     columns = -(-product.columns // lanes)  # in vectors
+    fused = isinstance(product.accumulator, FloatType) and target.can("fma")
 
     def fits(rows: int, vectors: int) -> bool:
-        """Beside the accumulators: a row of the right side, unless that is used once, an element of the left, and what
-        register allocation has to have in hand: one in sixteen."""
-        used = rows * vectors + (vectors if rows > 1 else 0) + 1
-        return used + target.vector_registers // 16 <= target.vector_registers
+        """Beside the accumulators: a row of the right side, unless that is used once, an element of the left, where
+        multiplying and adding are two the product between them, and what register allocation has to have in hand."""
+        used = rows * vectors + (vectors if rows > 1 else 0) + 1 + (not fused)
+        return used + target.spare_registers <= target.vector_registers
 
     return [
         (rows, vectors * lanes)
