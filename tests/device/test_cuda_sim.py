@@ -218,7 +218,7 @@ def test_threads_that_come_first_get_one_device(monkeypatch):
         return CudaSimDevice()
 
     monkeypatch.setattr(compiler, "_devices", {})
-    monkeypatch.setattr(compiler, "CudaSimDevice", slow)
+    monkeypatch.setattr("ngmlir.runtime.cuda_sim.CudaSimDevice", slow)
     module = from_text(
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}"
     )

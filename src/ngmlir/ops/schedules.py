@@ -129,7 +129,10 @@ class Tiles(Schedule):
     part: int = _knob(
         "steps of the outermost loop of one program, tiles of the only one (0: each tile is one)", least=0
     )
-    rows: int = _knob("steps of the loop around it that one tile spans, where each tile is a program", 1)
+    rows: int = _knob(
+        "steps of the loop around it that one tile spans, where each tile is a program and nothing is moved on the way",
+        1,
+    )
     threads: int = _threads()
 
     def conflicts(self) -> Iterator[str]:

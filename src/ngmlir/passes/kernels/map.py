@@ -14,7 +14,9 @@ def map_kernel(fusion: Op, target: Target, schedule: Tiles, name: str) -> tuple[
     """The kernel of a `map` fusion."""
     planned = plan(fusion)
     width, part = schedule.tile, schedule.part
-    rows = schedule.rows if len(planned.sizes) > 1 else 1
+    # What is read or written through an access is met row by row: both loops may be one dimension of its buffer.
+    moved = planned.accesses or planned.written
+    rows = schedule.rows if len(planned.sizes) > 1 and not moved else 1
     kernel = Kernel(planned, target, grid_for(target, planned.sizes, width, part, rows), part=part)
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
     cuts = planned.cuts(target)

@@ -77,7 +77,7 @@ def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]
     if target.shares_tiles:
         width = target.threads * max(1, 16 // item)  # 16 bytes of each thread
         tile = fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1)
-        around = power_of_two(sizes[-2]) if len(sizes) > 1 else 1
+        around = power_of_two(sizes[-2]) if len(sizes) > 1 and not (plan.accesses or plan.written) else 1
         made = Tiles(
             tile=tile,
             part=fixed(given, "part", 0),
