@@ -41,6 +41,9 @@ Stage = Literal["ir", "llvm", "ptx", "asm"]
 #: What `target=` may name, besides CPU and GPU models such as `x86-64-v3` and `sm_80`.
 TARGETS = ("cpu", "cuda", "cuda-sim")
 
+#: The named pipeline that leads to each kind of code.
+_PIPELINES = {"cpu": "cpu", "nvptx": "gpu"}
+
 _devices: dict[str, CudaDevice | CudaSimDevice] = {}
 _lock = Lock()
 
@@ -72,7 +75,7 @@ def resolve(target: Target | str) -> Target:
 
 def pipeline_for(target: Target, *, checked: bool = False) -> Pipeline:
     """The passes that bring a program to a kind of target, from lowering/pipelines; `checked` adds bounds checks."""
-    name = "gpu" if target.execution == "warps" else "cpu"
+    name = _PIPELINES[target.code]
     steps = named_pipelines().expanded(name) + (", check-bounds" if checked else "")
     return parse_pipeline(steps, PASSES, file="lowering/pipelines")
 
@@ -97,7 +100,7 @@ def lower(
 
 def emit(module: Module, target: Target) -> Unit:
     """LLVM text of a lowered module."""
-    if target.execution == "warps":
+    if target.code == "nvptx":
         from .codegen import nvptx  # GPUs, and what simulates them, are loaded when they are asked for
 
         return nvptx.emit(module, target)
@@ -106,7 +109,7 @@ def emit(module: Module, target: Target) -> Unit:
 
 def assemble(module: Module, target: Target, *, apart: bool = False) -> Artifact:
     """A lowered module as object files, one per kernel, or as PTX; `apart` as in `llvm.machine`."""
-    if target.execution == "warps":
+    if target.code == "nvptx":
         unit = emit(module, target)
         ptx = assembly(unit.llvm, target, apart=apart).encode()
         return Artifact("ptx", ptx, unit.entries, target.key, unit.constants, unit.checks)
@@ -196,7 +199,7 @@ def emit_text(module: Module, target: Target, stage: Stage, *, checked: bool | N
     unit = emit(lowered, target)
     if stage == "llvm":
         return unit.llvm
-    if stage == "ptx" and target.execution != "warps":
+    if stage == "ptx" and target.code != "nvptx":
         raise UserError(f"target '{target.name}' has no PTX", hint="use --target=sm_90a")
     return assembly(unit.llvm, target, apart=_has_kernels(module))
 

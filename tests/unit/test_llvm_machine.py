@@ -98,7 +98,7 @@ GPUS = (
 @pytest.mark.parametrize("sm", GPUS)
 def test_ptx(sm: str):
     target = nvptx_target(sm)
-    assert (target.execution, target.shared_bytes) == ("warps", 48 * 1024)
+    assert (target.code, target.shared_bytes) == ("nvptx", 48 * 1024)
     text = assembly(scaled(1, "ptx_kernel"), target)
     assert ".visible .entry scaled" in text
     assert f".target {sm}" in text

@@ -27,7 +27,7 @@ NAMED = {
 def test_named_machines(name: str):
     target = cpu_target(name)
     size, registers, capabilities = NAMED[name]
-    assert (target.vector_bytes, target.vector_registers, target.execution) == (size, registers, "vector")
+    assert (target.vector_bytes, target.vector_registers, target.code) == (size, registers, "cpu")
     assert {c for c in machines().capabilities if target.can(c)} == capabilities
     assert set(NAMED) == set(machines().named)
 

@@ -27,7 +27,7 @@ def check_target(module: Module, target: Target) -> Module:
           func.return %0 : tensor<4xf32>
         }
     """
-    table = load_target("nvptx" if target.execution == "warps" else "cpu")
+    table = load_target(target.code)
     found = tuple(
         Diagnostic(f"{op.name} of {element} cannot run on target '{target.name}' yet", op.location)
         for op in module.walk()

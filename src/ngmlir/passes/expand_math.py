@@ -92,7 +92,7 @@ class _Inliner:
     def __init__(self, builder: Builder, like: Type, target: Target):
         self.builder, self.like = builder, like
         # Elsewhere asking all lanes costs more than computing both sides: a block of threads would have to agree.
-        self.branches = isinstance(like, VectorType) and target.execution == "vector"
+        self.branches = isinstance(like, VectorType) and not target.shares_tiles
 
     def inline(self, symbol: str, arguments: Sequence[Value]) -> Value:
         body = library_function(symbol).regions[0].block

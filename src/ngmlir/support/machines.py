@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 from .diagnostics import UserError
 from .home import folder
 
-Execution = Literal["vector", "warps"]
+#: The kinds of code that can be made.
+Code = Literal["cpu", "nvptx"]
 
 
 class Vectors(NamedTuple):
@@ -30,7 +31,8 @@ class Architecture:
     """What all machines of an architecture have in common."""
 
     name: str
-    execution: Execution
+    code: Code
+    shares_tiles: bool
     always: frozenset[str]
     least: frozenset[str]
     vectors: tuple[Vectors, ...]
@@ -122,7 +124,8 @@ def machines() -> Machines:
 def _architecture(name: str, entry: Mapping[str, Any]) -> Architecture:
     return Architecture(
         name,
-        entry["execution"],
+        entry["code"],
+        entry["shares_tiles"],
         frozenset(entry["always"]),
         frozenset(entry["least"]),
         tuple(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .diagnostics import UserError
-from .machines import Architecture, Execution, machines
+from .machines import Architecture, Code, machines
 
 #: The fields that count something of which there is some.
 _COUNTS = ("l1_bytes", "l1_ways", "l2_bytes", "fmas", "loads", "fma_cycles", "cores", "threads", "alignment")
@@ -36,9 +36,9 @@ class Target:
     loads: int = 2
     fma_cycles: int = 4  # until the result of a multiply-add is there
     cores: int = 1
-    threads: int = 128  # per block, "warps" only
-    shared_bytes: int = 0  # per block, "warps" only
-    multiprocessors: int = 0  # that run blocks of threads, "warps" only; 0: those of the usual model
+    threads: int = 128  # per block, GPUs only
+    shared_bytes: int = 0  # per block, GPUs only
+    multiprocessors: int = 0  # that run blocks of threads, GPUs only; 0: those of the usual model
     alignment: int = 64  # of every buffer in the arena
 
     def __post_init__(self) -> None:
@@ -86,16 +86,16 @@ class Target:
         return machines().enabled(self.triple, self.features)
 
     @property
-    def execution(self) -> Execution:
-        """How a kernel runs one program of its grid: "vector" = one thread with vector registers, "warps" = a
-        block of `threads` threads in warps of 32 with shared memory."""
-        return self.architecture.execution
+    def code(self) -> Code:
+        """Which code is made for it: "cpu", where one thread with vector registers runs a program of a kernel's grid, or
+        "nvptx", where a block of `threads` threads does, in warps of 32 with shared memory."""
+        return self.architecture.code
 
     @property
     def shares_tiles(self) -> bool:
         """Whether the threads of a block share a tile; else one thread holds it in its registers. Shared tiles have a
         power of two of elements, and those beyond a loop's end are masked."""
-        return self.execution == "warps"
+        return self.architecture.shares_tiles
 
     @property
     def spare_registers(self) -> int:

@@ -45,7 +45,7 @@ def transpose_kernel(op: Op, target: Target) -> Single:
         return frame.done()
     # The result's loop over the operand's innermost dimension, and the result's own innermost loop.
     inner = order.index(last)
-    side = 32 if target.execution == "warps" else max(4, target.lanes(4))
+    side = 32 if target.shares_tiles else max(4, target.lanes(4))
     outer = [d for d in range(len(result)) if d not in (inner, last)]
     # Stripes of rows go inside the other loops: what one block leaves of a page, the next one takes.
     counts = [*(result[d] for d in outer), -(-result[inner] // side)]
@@ -120,7 +120,7 @@ def slice_kernel(op: Op, target: Target) -> Single:
 def pad_kernel(op: Op, target: Target) -> Single:
     """Inside the border whole rows are copied; where a tile may hold both, it is read with a mask, and what lies outside
     the operand is the padding value."""
-    if target.execution == "vector" and len(shape_of(op.results[0].type)) > 1:
+    if not target.shares_tiles and len(shape_of(op.results[0].type)) > 1:
         return _pad_rows(op, target)
     low = get_i64s(op, "low")
     frame = SingleFrame(op, target, shape_of(op.results[0].type))

@@ -113,7 +113,7 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
 def _along_rows(op: Op, target: Target, shape: Sequence[int]) -> Single:
     """Each row by one program: tiles of it from one end to the other."""
     before, size, _ = shape
-    space = (before, 1) if target.execution == "warps" else (before, size)
+    space = (before, 1) if target.shares_tiles else (before, size)
     frame = SingleFrame(op, target, space, [(before, size)], [(before, size)])
     b = frame.b
     run = _Running(frame, op)
