@@ -83,7 +83,11 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         columns = product.columns
     elif pack:
         depth = fixed(given, "depth", _depth(product.depth, NEAR_DEPTH, unroll))
-        block_rows = _whole(target.l2_bytes // 4 // (depth * item), tile_rows, product.rows)
+        step_bytes = depth * item
+        # Rows that all stay near beside a part of the columns read that part once.
+        beside = target.l2_bytes * 3 // 4 // step_bytes
+        wanted = product.rows if product.rows <= beside else target.l2_bytes // 4 // step_bytes
+        block_rows = _whole(wanted, tile_rows, product.rows)
         columns = PROGRAM_MULTIPLICATIONS // max(1, block_rows * product.depth)
     else:
         depth = fixed(given, "depth", _depth(product.depth, 2 * unroll if few else FAR_DEPTH, unroll))
