@@ -99,6 +99,8 @@ def test_a_tensor_says_how_it_is_cut() -> None:
     np.testing.assert_allclose(ng.compile([y], [x, w])(a, b)[0], a @ b, rtol=1e-5)
     with pytest.raises(UserError, match="a schedule has no knob 'til' here"):
         y.scheduled(til=4)
+    with pytest.raises(UserError, match="is computed by no kernel"):
+        x.scheduled(tile=4)
     with ng.metadata(schedule={"tile": 8}):
         z = ng.exp(x)
     (fusion,) = scheduled(to_text(ng.lift([z], [x]).module))

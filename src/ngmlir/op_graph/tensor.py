@@ -73,6 +73,8 @@ class Tensor(Op):
         contradict each other.
         """
         given = {name: cast(Setting, tuple(s)) if isinstance(s, list) else s for name, s in knobs.items()}
+        if self.operation is None or self.is_constant:
+            fail(UserError, f"{self.name} is computed by no kernel, so there is nothing to cut")
         for wrong in complaints(given):
             fail(UserError, wrong.message, wrong.hint)
         self.metadata["schedule"] = {**self.metadata.get("schedule", {}), **given}
