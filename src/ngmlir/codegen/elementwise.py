@@ -285,6 +285,11 @@ def _plain(method: Callable[..., Value]) -> Rule:
     return rule
 
 
+def _fma(b: Instructions, element: Type, x: Value, y: Value, z: Value) -> Value:
+    # Asked of the builder itself, and not of its class: the module may say how.
+    return b.fma(x, y, z)
+
+
 def _bitwise_not(b: Instructions, element: Type, x: Value) -> Value:
     return b.xor(x, from_bits(x.type, 1) if _width(element) == 1 else constant(x.type, -1))
 
@@ -323,5 +328,5 @@ _RULES: dict[str, Rule] = {
     "less_equal": _comparison("ole", "le"),
     "greater": _comparison("ogt", "gt"),
     "greater_equal": _comparison("oge", "ge"),
-    "fma": _plain(Instructions.fma),
+    "fma": _fma,
 }

@@ -7,8 +7,8 @@ wrap flags are never implied: `flags="contract"` where the caller can answer for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from .types import (
     Operand,
@@ -28,15 +28,15 @@ from .types import (
     with_element,
 )
 
-if TYPE_CHECKING:
-    from .text import Module
+#: Gives the type to call a function with, by its name, result and arguments; declares it where nobody has.
+Declaring: TypeAlias = Callable[[str, Type, Sequence[Type]], Type]
 
 
 class Instructions:
     """The straight-line half of a function builder."""
 
-    def __init__(self, module: Module):
-        self.module = module
+    def __init__(self, declared: Declaring):
+        self._declared = declared
         self.lines: list[str] = []
         self._count = 0
         self._intrinsics: dict[tuple[str, tuple[Type, ...]], str] = {}
@@ -155,8 +155,6 @@ class Instructions:
 
     def fma(self, x: Value, y: Operand, z: Operand, flags: str = "") -> Value:
         """`x * y + z` rounded once."""
-        if self.module.fma is not None:
-            return self.module.fma(self, x, _value(x.type, y), _value(x.type, z))
         return self._like_first("llvm.fma", x, y, z, flags=flags)
 
     def fabs(self, x: Value) -> Value:
@@ -385,7 +383,7 @@ class Instructions:
     ) -> Value:
         """Calls a function by name (declared by this call if nobody defines it) or by pointer."""
         if isinstance(callee, str):
-            kind = self.module.declared(callee, result, [a.type for a in arguments])
+            kind = self._declared(callee, result, [a.type for a in arguments])
             target = global_name(callee)
         else:
             kind, target = result, callee.name
@@ -423,7 +421,7 @@ class Instructions:
     ) -> str:
         """The mangled name of an intrinsic, declared."""
         full = ".".join((name, *map(mangled, overload)))
-        self.module.declared(full, result, arguments)
+        self._declared(full, result, arguments)
         self._intrinsics[(name, overload)] = full
         return full
 

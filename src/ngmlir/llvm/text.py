@@ -27,7 +27,7 @@ from .types import Operand, Type, Value, constant, global_name, i64, ptr
 #: ones, and the attribute is a no-op where there is no choice.
 FUNCTION_ATTRIBUTES = 'nounwind "prefer-vector-width"="512"'
 
-Fused: TypeAlias = Callable[[Instructions, Value, Value, Value], Value]
+Fused: TypeAlias = "Callable[[Function, Value, Value, Value], Value]"
 
 
 class Argument(NamedTuple):
@@ -176,7 +176,8 @@ class Function(Instructions):
     def __init__(
         self, module: Module, name: str, result: Type, arguments: Sequence[Argument], linkage: str, group: int
     ):
-        super().__init__(module)
+        super().__init__(module.declared)
+        self.module = module
         self.name = name
         self.result = result
         self.parameters = tuple(arguments)
@@ -198,6 +199,13 @@ class Function(Instructions):
         parameters = ", ".join(map(str, self.parameters))
         body = "\n".join(self.lines)
         return f"{head} {global_name(self.name)}({parameters}) #{self._group} {{\nentry:\n{body}\n}}\n"
+
+    def fma(self, x: Value, y: Operand, z: Operand, flags: str = "") -> Value:
+        """`x * y + z` rounded once, as the module says where it does."""
+        fused = self.module.fma
+        if fused is None:
+            return super().fma(x, y, z, flags)
+        return fused(self, x, *(v if isinstance(v, Value) else constant(x.type, v) for v in (y, z)))
 
     # Blocks
 

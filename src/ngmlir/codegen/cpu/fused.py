@@ -7,7 +7,6 @@ bits as on all others. Numbers are rounded to nearest, as everywhere in generate
 
 from __future__ import annotations
 
-from ...llvm.instructions import Instructions
 from ...llvm.text import Argument, Function, Module
 from ...llvm.types import (
     Value,
@@ -34,7 +33,7 @@ _FIRST = 125
 _DIGITS, _LEAST, _INFINITY = 53, -1074, 0x7FF << 52
 
 
-def fma(b: Instructions, x: Value, y: Value, z: Value) -> Value:
+def fma(b: Function, x: Value, y: Value, z: Value) -> Value:
     """Calls the function for the type of the operands, which the module then has."""
     kind = x.type
     name = f"fused.{mangled(kind)}"
