@@ -43,7 +43,7 @@ def imported(tree: ast.Module, package: tuple[str, ...]) -> Iterator[tuple[int, 
 def neighbours(source: Path) -> Mapping[str, set[str]]:
     """Of each file, the files of its room that it imports; an import of a package is one of its __init__."""
     files = {file.relative_to(source).as_posix(): file for file in source.rglob("*.py")}
-    dotted = {
+    dotted: dict[tuple[str, ...], str] = {
         ("ngmlir", *name.removesuffix(".py").removesuffix("/__init__").split("/")): name for name in files
     }
     found: dict[str, set[str]] = {name: set() for name in files}
@@ -95,7 +95,7 @@ def test_imports_go_down() -> None:
 
 
 #: Rooms whose circles are still to be opened, and the number of files in each circle.
-CIRCLES = {"op_graph": [4, 2], "codegen": [5], "runtime": [9]}
+CIRCLES = {"codegen": [5], "runtime": [9]}
 
 
 def test_files_of_a_room_form_no_circles() -> None:

@@ -7,13 +7,12 @@ carried values of every step, and the gradient of a scan is a scan that itself h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ..ir import core
 from ..ir.types import FloatType
 from ..ops import ng
 from .axes import Axes
-from .deriv import Adjoints
 from .node import Op
 from .regions import ControlOp, GraphRegion, ResultOp, build_region, within
 from .state import ParallelOp, SequentialOp
@@ -21,7 +20,9 @@ from .tensor import Tensor, as_tensor
 from .verbs import VERBS
 
 Deltas = Sequence["Tensor | None"]
-ControlRule = Callable[[ControlOp, Deltas, Sequence[bool]], Deltas]
+#: The gradients of a dependent, weighted with an error, down to the ops of a collection.
+Backward = Callable[[Tensor, Tensor, Collection[Op]], Mapping[Op, Tensor]]
+ControlRule = Callable[[ControlOp, Deltas, Sequence[bool], Backward], Deltas]
 
 
 def _copied(
@@ -69,7 +70,9 @@ def _copy_control(op: ControlOp, copies: Mapping[Op, Op]) -> ControlOp:
     )
 
 
-def _seeded(results: Sequence[Tensor], deltas: Deltas, of: Sequence[Tensor]) -> list[Tensor]:
+def _seeded(
+    results: Sequence[Tensor], deltas: Deltas, of: Sequence[Tensor], backward: Backward
+) -> list[Tensor]:
     """The gradients of `results`, weighted with `deltas`, with respect to `of`; zeros where there is no dependence.
 
     What lies below `of` is not looked at: it belongs to the graph around the region.
@@ -79,7 +82,7 @@ def _seeded(results: Sequence[Tensor], deltas: Deltas, of: Sequence[Tensor]) -> 
     for result, delta in zip(results, deltas, strict=True):
         if delta is None or not isinstance(result.element, FloatType):
             continue
-        sums = Adjoints(result, delta, stop).sums
+        sums = backward(result, delta, stop)
         for i, op in enumerate(of):
             made = sums.get(op.forwarded)
             if made is not None:
@@ -88,15 +91,15 @@ def _seeded(results: Sequence[Tensor], deltas: Deltas, of: Sequence[Tensor]) -> 
     return [VERBS.number_like(0, op) if t is None else t for t, op in zip(totals, of, strict=True)]
 
 
-def _if_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool]) -> Deltas:
+def _if_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool], backward: Backward) -> Deltas:
     """The same condition chooses between the gradients of the branches."""
     targets = [as_tensor(a) for a, use in zip(op.args, wanted, strict=True) if use]
 
-    def backward(region: GraphRegion) -> GraphRegion:
-        return build_region((), lambda: _seeded(_copied(region, ()), deltas, targets))
+    def branch(region: GraphRegion) -> GraphRegion:
+        return build_region((), lambda: _seeded(_copied(region, ()), deltas, targets, backward))
 
     made = ControlOp(
-        op.kind, op.operands, [backward(r) for r in op.regions], [(t.axes, t.element) for t in targets]
+        op.kind, op.operands, [branch(r) for r in op.regions], [(t.axes, t.element) for t in targets]
     )
     given = iter(made.results)
     return [next(given) if use else None for use in wanted]
@@ -128,7 +131,7 @@ def _with_saved_states(op: ControlOp) -> tuple[Tensor, ...]:
     return saved
 
 
-def _scan_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool]) -> Deltas:
+def _scan_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool], backward: Backward) -> Deltas:
     """A scan the other way, over the saved states, the inputs and the gradients of the outputs.
 
     It carries the gradients of the carried values, and sums up those of the captured ones.
@@ -158,7 +161,7 @@ def _scan_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool]) -> Del
         results = _copied(region, entered)
         weights = [back.get(i) if i < carried else ahead.get(i) for i in range(len(results))]
         targets = [*(entered[i] for i in numbers), *captured]
-        made = _seeded(results, weights, targets)
+        made = _seeded(results, weights, targets, backward)
         by_parameter = dict(zip(numbers, made, strict=False))
         added = [VERBS.add(s, m) for s, m in zip(sums, made[len(numbers) :], strict=True)]
         return [*(by_parameter[i] for i in floats), *added, *(by_parameter[i] for i in slices)]

@@ -7,12 +7,13 @@ dependency, an assignment, or the earlier members of a sequence.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..ir.types import FloatType
 from ..ops.fields import attributes_of
 from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
 from .building import BUILDING
+from .control_gradients import CONTROL_GRADIENTS
 from .errors import IncompatibleAxesError, NotDifferentiable, fail, limit
 from .functions.coerce import broadcast, check_lengths
 from .functions.composed import StopGradientOp
@@ -76,9 +77,6 @@ class Adjoints:
         wanted = [arg.forwarded in self.active for arg in op.args]
         if not any(wanted):
             return
-        # Those rules differentiate bodies, with the class above.
-        from .control_gradients import CONTROL_GRADIENTS
-
         rule = CONTROL_GRADIENTS.get(op.kind)
         if rule is None:
             limit(
@@ -86,9 +84,13 @@ class Adjoints:
                 "use ng.scan, whose length is",
                 op.location,
             )
-        for arg, made, use in zip(op.args, rule(op, deltas, wanted), wanted, strict=True):
+        for arg, made, use in zip(op.args, rule(op, deltas, wanted, _sums), wanted, strict=True):
             if made is not None and use:
                 self.add(arg.forwarded, made)
+
+
+def _sums(dependent: Tensor, error: Tensor, stop: Collection[Op]) -> Mapping[Op, Tensor]:
+    return Adjoints(dependent, error, stop).sums
 
 
 def data(op: Op) -> Iterable[Op]:

@@ -8,22 +8,18 @@ Three kinds of edges lead to what runs earlier: `args` (data), `other_deps` (ord
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ..ir import core
 from ..support.diagnostics import Location
-from . import building
-from .building import BUILDING, Pending
+from .building import BUILDING, Scope
 from .errors import InvalidOp, UserError, fail
 from .ordered import OrderedSet
 from .source import user_location
-
-if TYPE_CHECKING:
-    from .regions import GraphRegion
-    from .tensor import Tensor
 
 O = TypeVar("O", bound="Op")
 
@@ -40,21 +36,49 @@ class _Invalid:
 Invalid = _Invalid()
 
 
+class Pending:
+    """Of each storage, the writes to it that later readers must wait for.
+
+    The writes stand with their storage (`Op.waiting`), so that a graph that nobody holds any more is forgotten.
+    """
+
+    def writes(self, storage: Op) -> OrderedSet[Op]:
+        """The pending writes to a storage."""
+        found = storage.waiting.get(self) if storage.waiting is not None else None
+        return OrderedSet() if found is None else found
+
+    def replace(self, storage: Op, writes: Iterable[Op]) -> None:
+        """Makes these the pending writes to a storage."""
+        if storage.waiting is None:
+            storage.waiting = WeakKeyDictionary()
+        storage.waiting[self] = OrderedSet(writes)
+
+
+class Watching(threading.local):
+    """Of each thread: the writes that its next ops may have to wait for, and the lists that they are entered in."""
+
+    def __init__(self) -> None:
+        self.pending: list[Pending] = [Pending()]
+        self.recorders: list[list[Op]] = []
+
+
+WATCHING = Watching()
+
+
 class Op:
     """One node. Subclasses with an `operation` are one op of the `ng` dialect each."""
 
     operation: ClassVar[type[core.Op] | None] = None
     is_view = False  # a view is not executed: its readers read the storage below it
-    is_tensor_op = False
+    is_tensor_op = is_trainable = is_placeholder = False
 
     def __init__(self, args: Sequence[Op] = (), attributes: dict[str, Any] | None = None):
-        context = BUILDING
         self.serial = next(_SERIAL)
         self.args: tuple[Op, ...] = tuple(args)
         self.attributes: dict[str, Any] = attributes if attributes is not None else {}
         self.location: Location = user_location()
-        self.metadata: dict[str, Any] = dict(context.metadata)
-        self.region: GraphRegion | None = context.region
+        self.metadata: dict[str, Any] = dict(BUILDING.metadata)
+        self.region: Scope | None = BUILDING.region
         self.schemas: list[Any] = []
         self.storage: Op | None = None  # the storage that this is, or is a view of
         self.waiting: WeakKeyDictionary[Pending, OrderedSet[Op]] | None = None  # of a storage: see Pending
@@ -67,7 +91,7 @@ class Op:
         for arg in self.args:
             if arg.storage is not None:
                 self.wait_for_pending(arg.storage)
-        for recorder in context.recorders:
+        for recorder in WATCHING.recorders:
             recorder.append(self)
 
     # ---- who and where
@@ -117,7 +141,7 @@ class Op:
     def wait_for_pending(self, storage: Op | None) -> None:
         """Makes the writes that are pending on a storage run before this op."""
         if storage is not None and storage.waiting is not None:
-            self._automatic += BUILDING.pending[-1].writes(storage)
+            self._automatic += WATCHING.pending[-1].writes(storage)
 
     control_deps = other_deps
 
@@ -136,12 +160,12 @@ class Op:
         """The pending writes that an op made now from this one would wait for."""
         if self.storage is None:
             return OrderedSet()
-        return OrderedSet(BUILDING.pending[-1].writes(self.storage))
+        return OrderedSet(WATCHING.pending[-1].writes(self.storage))
 
     @user_deps.setter
     def user_deps(self, deps: Iterable[Op]) -> None:
         if self.storage is not None:
-            BUILDING.pending[-1].replace(self.storage, deps)
+            WATCHING.pending[-1].replace(self.storage, deps)
 
     @property
     def initializers(self) -> OrderedSet[Op]:
@@ -196,17 +220,13 @@ class Op:
 
     # ---- traversal
 
-    def variables(self) -> list[Tensor]:
+    def variables(self) -> Sequence[Op]:
         """The trainable variables that this op is computed from, in order of creation."""
-        return [op for op in self._tensors() if op.is_trainable]
+        return [op for op in Op.ordered_ops([self]) if op.is_trainable]
 
-    def placeholders(self) -> list[Tensor]:
+    def placeholders(self) -> Sequence[Op]:
         """The placeholders that this op is computed from, in order of creation."""
-        return [op for op in self._tensors() if op.is_placeholder]
-
-    def _tensors(self) -> list[Tensor]:
-        # The class itself is defined above this one.
-        return [cast("Tensor", op) for op in Op.ordered_ops([self]) if op.is_tensor_op]
+        return [op for op in Op.ordered_ops([self]) if op.is_placeholder]
 
     @staticmethod
     def ordered_ops(roots: Iterable[Op]) -> list[Op]:
@@ -220,14 +240,27 @@ class Op:
             visit(op)
 
     @staticmethod
-    def saved_user_deps(pending: Pending | None = None) -> AbstractContextManager[Pending]:
+    @contextmanager
+    def saved_user_deps(pending: Pending | None = None) -> Generator[Pending]:
         """A guard: writes made inside are not waited for outside, and the other way round."""
-        return building.saved_user_deps(pending)
+        stack = WATCHING.pending
+        stack.append(Pending() if pending is None else pending)
+        try:
+            yield stack[-1]
+        finally:
+            stack.pop()
 
     @staticmethod
-    def all_ops(isolate: bool = False) -> AbstractContextManager[list[Op]]:
-        """Collects the ops made inside the `with`."""
-        return building.recording(isolate)
+    @contextmanager
+    def all_ops(isolate: bool = False) -> Generator[list[Op]]:
+        """Collects the ops made inside the `with`; `isolate` hides them from those who collect outside."""
+        outer = WATCHING.recorders
+        ops: list[Op] = []
+        WATCHING.recorders = [ops] if isolate else [*outer, ops]
+        try:
+            yield ops
+        finally:
+            WATCHING.recorders = outer
 
 
 def standing(writers: Iterable[Op]) -> Iterator[Op]:

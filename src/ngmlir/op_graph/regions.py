@@ -15,7 +15,7 @@ from typing import Any
 from ..ir import core
 from ..ir.types import Type
 from .axes import Axes
-from .building import BUILDING
+from .building import BUILDING, Scope
 from .errors import OutsideRegion, fail
 from .node import Op, closure, needs, sources_first
 from .ordered import OrderedSet
@@ -29,11 +29,11 @@ class RegionParameter(Tensor):
         super().__init__((), None, axes, element)
 
 
-class GraphRegion:
+class GraphRegion(Scope):
     """A body: parameters, results, and (by their `region`) the nodes made while it was being filled."""
 
-    def __init__(self, outer: GraphRegion | None):
-        self.outer = outer
+    def __init__(self, outer: Scope | None):
+        super().__init__(outer)
         self.parameters: tuple[RegionParameter, ...] = ()
         self.results: tuple[Tensor, ...] = ()
 
@@ -70,7 +70,7 @@ class GraphRegion:
 
 
 @contextmanager
-def within(region: GraphRegion | None) -> Generator[GraphRegion | None]:
+def within(region: Scope | None) -> Generator[Scope | None]:
     """Ops made inside the `with` belong to `region`."""
     outer = BUILDING.region
     BUILDING.region = region

@@ -20,7 +20,7 @@ from .axes import Axes, AxesLike, make_axes
 from .building import BUILDING
 from .calls import listed, takes
 from .errors import NotAssignable, UserError, fail, limit
-from .node import Op, closure, needs
+from .node import WATCHING, Op, closure, needs
 from .ordered import OrderedSet
 from .tensor import Index, Tensor, as_tensor
 from .values import as_array, as_op, element_of, numbers
@@ -176,7 +176,7 @@ class AssignOp(Op):
         super().__init__([target, value])
         self.written: Op = target.storage
         self.replaced = target.user_deps
-        self.pending = ref(BUILDING.pending[-1])
+        self.pending = ref(WATCHING.pending[-1])
         target.user_deps = OrderedSet([self])
 
     @property

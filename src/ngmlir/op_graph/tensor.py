@@ -34,7 +34,7 @@ class Tensor(Op):
     """A node with a value. Which functions the operators call is decided by its `family`."""
 
     is_tensor_op = True
-    is_trainable = is_placeholder = is_persistent = is_input = is_constant = False
+    is_persistent = is_input = is_constant = False
     is_alias = False  # its value is that of its argument
     family: ClassVar[Any]
 
@@ -96,6 +96,12 @@ class Tensor(Op):
     def one(self) -> Tensor:
         """A constant 1 of this tensor's type."""
         return self.family.constant(1, axes=self.axes, dtype=self.element)
+
+    def variables(self) -> list[Tensor]:
+        return [as_tensor(op) for op in super().variables()]
+
+    def placeholders(self) -> list[Tensor]:
+        return [as_tensor(op) for op in super().placeholders()]
 
     # ---- methods that are functions
 
