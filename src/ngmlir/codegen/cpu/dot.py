@@ -14,8 +14,7 @@ from ...ir.types import FloatType, Type, element_type, shape_of
 from ...llvm.types import Value
 from ...ops import tile
 from . import formats
-from .emitter import Emitter, Tile
-from .memory import Deferred
+from .emitter import Deferred, Emitter, Tile
 from .tiles import Chunk, splat_lane
 
 

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ...ir.core import Block, Op
 from ...ir.core import Value as IRValue
@@ -17,10 +18,7 @@ from ...support.target import Target
 from ..ranges import UNKNOWN, Range, exactly
 from .deferral import deferrable
 from .formats import machine_of
-from .tiles import Layout, layout
-
-if TYPE_CHECKING:
-    from .memory import Deferred
+from .tiles import Chunk, Layout, layout
 
 #: Bytes of the stack that one function takes: of buffers, which last as long as it runs, and of what lasts as long as
 #: the lowering of one op. Threads may have little; what needs more lies in the arena (see `program`).
@@ -42,6 +40,18 @@ class Tile(NamedTuple):
     """A vector or scalar in registers, row by row."""
 
     registers: tuple[Value, ...]
+
+
+class Deferred(ABC):
+    """A tile that is loaded piece by piece where its elements are used (see `deferral`)."""
+
+    @abstractmethod
+    def register(self, e: Emitter, row: tuple[int, ...], chunk: Chunk) -> Value:
+        """One register of the tile."""
+
+    @abstractmethod
+    def scalar(self, e: Emitter, coordinates: tuple[int, ...]) -> Value:
+        """One element of the tile; whether it is inside the buffer is known."""
 
 
 class Emitter:

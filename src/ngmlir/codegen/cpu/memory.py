@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
-from typing import NamedTuple
 
 from ...ir.attributes import FloatAttr, IntegerAttr
 from ...ir.core import Op
@@ -17,25 +17,24 @@ from ...ops import tile
 from ...support.diagnostics import Limit
 from . import lanes
 from .access import Access, Inside, address
-from .emitter import Buffer, Emitter
+from .emitter import Buffer, Deferred, Emitter
 from .formats import memory
 from .shapes import permuted_registers
 from .tiles import Chunk
 
 
-class Deferred(NamedTuple):
-    """A tile.load that is done piece by piece where its elements are used."""
+@dataclass(frozen=True)
+class _DeferredLoad(Deferred):
+    """A tile.load: where its elements lie, and what stands for those outside."""
 
     access: Access
     element: Type
     pad: int  # bits
 
     def register(self, e: Emitter, row: tuple[int, ...], chunk: Chunk) -> Value:
-        """One register of the tile."""
         return _load_register(e, self.access, self.element, self.pad, self.access.inside(row), row, chunk)
 
     def scalar(self, e: Emitter, coordinates: tuple[int, ...]) -> Value:
-        """One element of the tile; whether it is inside the buffer is known."""
         inside = self.access.inside(coordinates)
         kind = memory(self.element)
         pointer = self.access.pointer(kind, self.access.offset(coordinates)) if inside else self.access.base
@@ -53,7 +52,7 @@ def load(e: Emitter, op: tile.LoadOp) -> None:
     access = Access(e, buffer, op.indices, shape, op.dims, op.steps, bool(op.masked))
     pad = _pad_bits(op)
     if op in e.deferred and _can_wait(access, e.deferred[op], shape):
-        e.bind(op.result, Deferred(access, element, pad))
+        e.bind(op.result, _DeferredLoad(access, element, pad))
         return
     order = _flipped(access)
     if order is None:
