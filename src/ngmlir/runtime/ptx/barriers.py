@@ -3,30 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from .decoding import Step, decodes, reader, writer
-from .frame import AT_BARRIER, READY, WARP, Frame
+from .frame import AT_BARRIER, READY, WARP, Barrier, Finish, Frame
 from .program import Instruction
 from .registers import Slots, Threads
 
 Array = np.ndarray
-Finish = Callable[[Frame, Array], None]
-#: Threads that have arrived, and what is done for them when the barrier opens.
-Waiting = tuple[Array, Finish | None]
-
-
-@dataclass
-class Barrier:
-    """One barrier of one block that some but not all of its threads have reached; `count` 0: all threads."""
-
-    count: int
-    arrived: int = 0
-    members: list[Array] = field(default_factory=list[Array])
-    waiting: list[Waiting] = field(default_factory=list[Waiting])
 
 
 def is_block_barrier(instruction: Instruction) -> bool:

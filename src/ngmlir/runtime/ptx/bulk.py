@@ -11,13 +11,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from .access import shared_space
 from .decoding import Step, address, reader
-from .frame import Frame
+from .frame import BulkStore, Frame
 from .mbarriers import complete_bytes, keys_of
 from .memory import BASE, PARAM_WINDOW
 from .program import Address, Instruction, Integer
@@ -77,15 +76,6 @@ class TensorMap:
             total = total + index * strides[number]
             exists = exists & (index >= 0) & (index < length)
         return (self.address - BASE + total).reshape(-1), np.broadcast_to(exists, total.shape).reshape(-1)
-
-
-class BulkStore(NamedTuple):
-    """A store of one thread that may still read shared memory, with its commit group."""
-
-    thread: int
-    group: int
-    write: Callable[[], None]
-    instruction: Instruction
 
 
 def decode_bulk(slots: Slots, instruction: Instruction) -> Step:

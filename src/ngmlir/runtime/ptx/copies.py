@@ -8,14 +8,13 @@ thread waits: code that forgets to wait, or waits for too few groups, computes w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from .access import shared_space
 from .bulk import decode_bulk
 from .decoding import Decoder, Step, address, decodes, reader
-from .frame import Frame
+from .frame import Copy, Frame
 from .mbarriers import arrive, find, keys_of
 from .memory import BASE
 from .program import Instruction, Integer
@@ -24,53 +23,26 @@ from .registers import Slots, Threads
 Array = np.ndarray
 
 
-@dataclass
-class Copy:
-    """One cp.async of several threads: byte places, and the commit group of each thread."""
-
-    threads: Array
-    source: Array
-    target: Array
-    kept: Array  # bytes that are copied; the rest of `size` becomes zero
-    group: Array
-    size: int
-    instruction: Instruction
-
-    order: int  # of issue, within the batch
-
-    def part(self, which: Array) -> Copy:
-        """The same copy for some of its threads."""
-        return Copy(
-            self.threads[which],
-            self.source[which],
-            self.target[which],
-            self.kept[which],
-            self.group[which],
-            self.size,
-            self.instruction,
-            self.order,
-        )
-
-    def land(self, frame: Frame) -> None:
-        span = np.arange(self.size)
-        target = self.target[:, None] + span
-        kept = span < self.kept[:, None]
-        source = np.where(kept, self.source[:, None] + span, 0)
-        frame.shared[target] = np.where(kept, frame.memory.store[source], 0)
-        if frame.shadow is not None:
-            frame.shadow.landed(self.threads, self.target, self.size)
-
-
 def land(frame: Frame, due: Callable[[Copy], Array]) -> None:
     """Lands the copies of the threads that `due` chooses."""
     rest: list[Copy] = []
     for copy in frame.copies:
         now = due(copy)
         if now.any():
-            copy.part(now).land(frame)
+            _land(frame, copy.part(now))
         if not now.all():
             rest.append(copy.part(~now))
     frame.copies = rest
+
+
+def _land(frame: Frame, copy: Copy) -> None:
+    span = np.arange(copy.size)
+    target = copy.target[:, None] + span
+    kept = span < copy.kept[:, None]
+    source = np.where(kept, copy.source[:, None] + span, 0)
+    frame.shared[target] = np.where(kept, frame.memory.store[source], 0)
+    if frame.shadow is not None:
+        frame.shadow.landed(copy.threads, copy.target, copy.size)
 
 
 @decodes("cp")

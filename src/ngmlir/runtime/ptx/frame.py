@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of one batch of blocks while it runs: registers, memory and where each thread stands."""
+"""The state of one batch of blocks while it runs: registers, memory, where each thread stands, what is under way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import dataclass, field
+from typing import NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -15,12 +15,7 @@ from .program import Instruction
 from .races import Shadow
 from .registers import Slot, Threads, fill
 
-if TYPE_CHECKING:
-    from .barriers import Barrier
-    from .bulk import BulkStore
-    from .copies import Copy
-    from .mbarriers import MBarrier
-    from .wgmma import Product
+Array = np.ndarray
 
 WARP = 32
 
@@ -55,6 +50,86 @@ class Shape:
     def shared_span(self) -> int:
         """Distance between the shared memories of two blocks of a batch."""
         return -(-max(self.shared_bytes, 16) // 16) * 16
+
+
+# What is under way between two instructions
+
+#: What is done for threads when the barrier opens at which they have waited.
+Finish: TypeAlias = "Callable[[Frame, Array], None]"
+
+
+@dataclass
+class Barrier:
+    """One barrier of one block that some but not all of its threads have reached; `count` 0: all threads."""
+
+    count: int
+    arrived: int = 0
+    members: list[Array] = field(default_factory=list[Array])
+    waiting: list[tuple[Array, Finish | None]] = field(default_factory=list[tuple[Array, "Finish | None"]])
+
+
+@dataclass
+class MBarrier:
+    """One mbarrier in shared memory.
+
+    `clock` gathers what the arriving warps know; `completed` is what the last whole phase handed over.
+    """
+
+    count: int
+    pending: int
+    phase: int = 0
+    bytes: int = 0
+    clock: Array | None = None
+    completed: Array | None = None
+
+
+@dataclass
+class Copy:
+    """One cp.async of several threads: byte places, and the commit group of each thread."""
+
+    threads: Array
+    source: Array
+    target: Array
+    kept: Array  # bytes that are copied; the rest of `size` becomes zero
+    group: Array
+    size: int
+    instruction: Instruction
+    order: int  # of issue, within the batch
+
+    def part(self, which: Array) -> Copy:
+        """The same copy for some of its threads."""
+        return Copy(
+            self.threads[which],
+            self.source[which],
+            self.target[which],
+            self.kept[which],
+            self.group[which],
+            self.size,
+            self.instruction,
+            self.order,
+        )
+
+
+class BulkStore(NamedTuple):
+    """A store of one thread that may still read shared memory, with its commit group."""
+
+    thread: int
+    group: int
+    write: Callable[[], None]
+    instruction: Instruction
+
+
+@dataclass
+class Product:
+    """A wgmma in flight: its warpgroup and commit group, and the operand bytes that it may still read."""
+
+    warpgroup: int
+    group: int
+    places: Array
+    snapshot: Array
+    accumulators: frozenset[str]
+    inputs: frozenset[str]
+    instruction: Instruction
 
 
 class Frame:
@@ -92,7 +167,11 @@ class Frame:
         self.shared = np.full(blocks * shape.shared_span, 0xFF, np.uint8)
         self.shared_base = self.block_of * shape.shared_span
         self.local = np.full(count * shape.local_bytes, 0xFF, np.uint8)
-        self.shadow = Shadow(self) if shape.check_races and shape.shared_bytes else None
+        self.shadow: Shadow | None = None
+        if shape.check_races and shape.shared_bytes:
+            self.shadow = Shadow(
+                shape.warps, shape.granule, blocks, len(self.shared), self.warp_of, self.fault
+            )
         self._special: dict[str, np.ndarray] = {}
         self.views = fill(slots, registers, count, self._special_register)
         # Block number * 16 + barrier number -> the barrier that some have reached; offset -> the mbarrier.

@@ -8,29 +8,16 @@ and answer no, so a missing loop around it is not found.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from .decoding import Step, address, decodes, reader, writer
-from .frame import AT_MBARRIER, READY, Frame
+from .frame import AT_MBARRIER, READY, Frame, MBarrier
 from .memory import SHARED_WINDOW
 from .program import Address, Instruction, Operand, Sink
 from .registers import Slots, Threads
 
 Array = np.ndarray
-
-
-@dataclass
-class MBarrier:
-    """`clock` gathers what the arriving warps know; `completed` is what the last whole phase handed over."""
-
-    count: int
-    pending: int
-    phase: int = 0
-    bytes: int = 0
-    clock: Array | None = None
-    completed: Array | None = field(default=None)
 
 
 def keys_of(frame: Frame, threads: Threads, where: Array, instruction: Instruction) -> Array:

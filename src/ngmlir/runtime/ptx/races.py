@@ -7,39 +7,45 @@ the participants' knowledge together. An access made by v at time t is ordered b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 
 from .program import Instruction
 
-if TYPE_CHECKING:
-    from .frame import Frame
+#: Stops the simulation: the kind of fault, a message, the instruction and the thread.
+Stop = Callable[[str, str, Instruction, int], NoReturn]
 
 _ATOMIC = -1
 
 
 class Shadow:
-    """Who wrote and who read each granule of the batch's shared memory, and when."""
+    """Who wrote and who read each granule of the batch's shared memory, and when.
 
-    def __init__(self, frame: Frame):
-        shape = frame.shape
-        self.frame = frame
-        self.warps = shape.warps
-        self.granule = shape.granule
-        granules = len(frame.shared) // self.granule
+    `warps` are those of one block, `warp_of` gives the warp of each thread, counted over all blocks.
+    """
+
+    def __init__(
+        self, warps: int, granule: int, blocks: int, shared_bytes: int, warp_of: np.ndarray, stop: Stop
+    ):
+        self.warps = warps
+        self.granule = granule
+        self.blocks = blocks
+        self.warp_of = warp_of
+        self.stop = stop
+        granules = shared_bytes // granule
         self.now = 1
         self.written_at = np.zeros(granules, np.int32)
         self.written_by = np.zeros(granules, np.int16)  # warp within its block
-        self.read_at = np.zeros((self.warps, granules), np.int32)
-        self.seen = np.ones((frame.blocks * self.warps, self.warps), np.int32)
+        self.read_at = np.zeros((warps, granules), np.int32)
+        self.seen = np.ones((blocks * warps, warps), np.int32)
         # The moment that each warp knows everything before; most accesses are settled by it alone.
-        self.floor = np.ones(frame.blocks * self.warps, np.int32)
+        self.floor = np.ones(blocks * warps, np.int32)
         self.busy = np.zeros(granules, np.bool_)  # destination of an asynchronous copy in flight
 
     def read(self, threads: np.ndarray, offset: np.ndarray, size: int, instruction: Instruction) -> None:
-        frame = self.frame
-        warp = frame.warp_of[threads]
+        warp = self.warp_of[threads]
         within = warp % self.warps
         self.now += 1
         floor = self.floor[warp]
@@ -58,8 +64,7 @@ class Shadow:
         instruction: Instruction,
         atomic: bool = False,
     ) -> None:
-        frame = self.frame
-        warp = frame.warp_of[threads]
+        warp = self.warp_of[threads]
         within = warp % self.warps
         self.now += 1
         floor = self.floor[warp]
@@ -87,7 +92,7 @@ class Shadow:
     def _check_busy(self, threads: np.ndarray, granule: np.ndarray, instruction: Instruction) -> None:
         busy = self.busy[granule]
         if busy.any():
-            self.frame.fault(
+            self.stop(
                 "in flight",
                 "shared memory is used while an asynchronous copy into it is not waited for",
                 instruction,
@@ -115,11 +120,9 @@ class Shadow:
 
     def _race(self, threads: np.ndarray, which: np.ndarray, other: int, what: str, instruction: Instruction):
         thread = int(threads[which][0])
-        warp = int(self.frame.within[thread]) // 32
+        warp = int(self.warp_of[thread]) % self.warps
         peer = "an atomic operation of another warp" if other == _ATOMIC else f"a {what} by warp {int(other)}"
-        self.frame.fault(
-            "race", f"no barrier orders this access of warp {warp} after {peer}", instruction, thread
-        )
+        self.stop("race", f"no barrier orders this access of warp {warp} after {peer}", instruction, thread)
 
     # ---- asynchronous copies
 
@@ -130,7 +133,7 @@ class Shadow:
     def landed(self, threads: np.ndarray, offset: np.ndarray, size: int) -> None:
         """The issuing thread has waited: from now on this is a write of its own."""
         self.now += 1
-        within = self.frame.warp_of[threads] % self.warps
+        within = self.warp_of[threads] % self.warps
         for granule in self._granules(offset, size):
             self.busy[granule] = False
             self.written_at[granule] = self.now
@@ -155,8 +158,8 @@ class Shadow:
     def join_blocks(self, blocks: np.ndarray) -> None:
         """All threads of each of `blocks` have met."""
         self.now += 1
-        self.seen.reshape(self.frame.blocks, -1)[blocks] = self.now
-        self.floor.reshape(self.frame.blocks, -1)[blocks] = self.now
+        self.seen.reshape(self.blocks, -1)[blocks] = self.now
+        self.floor.reshape(self.blocks, -1)[blocks] = self.now
 
     def knowledge(self, warp: int) -> np.ndarray:
         """What `warp` knows now, itself included: the clock that an arrival at an mbarrier carries."""

@@ -9,14 +9,13 @@ fault. The summation order within a product is not specified; here it is that of
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
 from .decoding import Reader, Step, decodes, reader, writer
 from .formats import from_bf16
-from .frame import WARP, Frame
+from .frame import WARP, Frame, Product
 from .program import Instruction, Integer, Operand, Register, Vector
 from .registers import Slots, Threads
 
@@ -27,19 +26,6 @@ _SHAPE = re.compile(r"m64n(\d+)k(\d+)$")
 #: Bits 62-63 of a descriptor -> bytes of a row of the swizzle pattern (0: none).
 _SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
 _ITEM = {"f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "s8": 1, "u8": 1}
-
-
-@dataclass
-class Product:
-    """A wgmma in flight: its warpgroup and commit group, and the operand bytes that it may still read."""
-
-    warpgroup: int
-    group: int
-    places: Array
-    snapshot: Array
-    accumulators: frozenset[str]
-    inputs: frozenset[str]
-    instruction: Instruction
 
 
 def numbers(raw: Array, kind: str) -> Array:
