@@ -257,6 +257,8 @@ def _matrices(op: Op) -> Product | None:
     """The sizes of a product that is one of matrices, or of a batch of them."""
     batch = get_i64s(op, "lhs_batch"), get_i64s(op, "rhs_batch")
     rank = 2 + len(batch[0])
+    if any(len(get_i64s(op, f"{side}_contract")) != 1 for side in ("lhs", "rhs")):
+        return None
     if batch not in (((), ()), ((0,), (0,))) or any(len(shape_of(o.type)) != rank for o in op.operands):
         return None
     return product_of(op, {})
