@@ -59,6 +59,7 @@ class _Writer:
     def __init__(self, block: Block, target: Target):
         self.source, self.target = block, target
         self.groups = Groups(block, target)
+        self.groups.tell()
         self.used = _read_elsewhere(self.groups)
         self.mapping: dict[Value, Value] = {}
 

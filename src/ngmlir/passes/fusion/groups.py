@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from ...ir.core import Block, Op, Value, count_uses
 from ...ir.elements import ElementsAttr
 from ...ir.types import TensorType, shape_of
+from ...rewrite.remarks import remark, wanted
 from ...support.diagnostics import Bug
 from ...support.target import Target
 from ..access import MOVES, Access, access_of
@@ -18,6 +19,13 @@ from ..space import Atoms, Space, relate
 MAX_OPS = 96
 #: Ops that cost no memory traffic of their own: repeated inside each kernel that reads them.
 FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota"})
+
+#: Why an op or a group does not join another, as remarks tell it.
+LOOPS = "its loops are others"
+ALONE = "it is a kernel of its own"
+BACK = "a value would leave the kernel and come back"
+WHOLE = "what is multiplied or moved must be whole in memory before"
+TOO_MANY = f"a kernel has {MAX_OPS} ops at most"
 
 
 class Group:
@@ -58,6 +66,9 @@ class Groups:
         self.parts: set[Op] = set()  # those of them that only maps can read
         self.across: set[Op] = set()  # those against the grain, which only products can read
         self.sides: set[Value] = set()  # what products read through moves
+        self.why = ""  # the last refusal's reason
+        # None: nobody asks
+        self.refusals: list[tuple[Op, Group, str]] | None = [] if wanted("fuse") else None
         for op in block.ops:
             if self.write_moved(op):
                 continue
@@ -179,9 +190,10 @@ class Groups:
             for group in ranked:
                 if self.join(op, group, feeders):
                     for other in ranked:
-                        if other is not group:
-                            self.merge(group, other)
+                        if other is not group and not self.merge(group, other):
+                            self.refused(op, other)
                     return
+                self.refused(op, group)
         self.open(op)
 
     def place_across(self, op: Op) -> None:
@@ -207,6 +219,7 @@ class Groups:
             if found is not None and not self.unplaced(found.source):
                 self.sides.add(side)
                 self.bring(side, group, [])
+        self.refused_sources(op, "its sides come from memory")
         self.settle(op, group)
 
     def open_group(self, op: Op) -> None:
@@ -238,6 +251,8 @@ class Groups:
         """A group of a kind of its own, of one op: it stays as it is, and its operands must be in memory."""
         group = self.new("alone")
         group.ops[op] = None
+        if self.refusals is not None and "terminator" not in op.traits:
+            self.refused_sources(op, _apart(op))
         self.settle(op, group)
 
     def settle(self, op: Op, group: Group) -> None:
@@ -276,12 +291,14 @@ class Groups:
     # -- joining -----------------------------------------------------------------------------------------
 
     def join(self, op: Op, group: Group, feeders: Iterable[Group]) -> bool:
-        if group.kind == "alone" or len(group.ops) >= MAX_OPS:
-            return False
+        if group.kind == "alone":
+            return self.no(ALONE)
+        if len(group.ops) >= MAX_OPS:
+            return self.no(TOO_MANY)
         if any(feeder is not group and feeder.before & group.mark for feeder in feeders):
-            return False  # a value would leave the group and come back
+            return self.no(BACK)
         if any(self.home_of(v) is group for v in self.moved(op)):
-            return False  # all of what is moved must be there before
+            return self.no(WHOLE)
         if not self.add(op, group):
             return False
         self.home[op] = group
@@ -296,6 +313,7 @@ class Groups:
         added_ops: list[Op] = []
         added_values: list[Value] = []
         before = None if group.domain is None else self.space.resolve(group.domain)
+        self.no(LOOPS)
         if self.relate(op, group, added_ops, added_values):
             # While the group's loops stay what they are, so do those of the values that it has.
             same = before is not None and self.space.resolve(group.domain or ()) == before
@@ -364,7 +382,7 @@ class Groups:
         if len(set(domain)) != len(domain):
             return False  # two different loops were found to be one: a diagonal, not this space
         if group.kind == "dot" and len(domain) != group.rank:
-            return False  # the product's own loops must stay whole
+            return self.no("a product's own loops must stay whole")
         inside = set(domain)
         if any(not inside.issuperset(space.resolve(group.atoms[v])) for v in values):
             return False
@@ -379,6 +397,8 @@ class Groups:
                 good = result in (domain, kept)
             case "columns":
                 good = result == (kept if after else domain)
+                if after and result == domain:
+                    self.no("columns are reduced only when their kernel ends")
             case _:
                 good = result == domain
         if good and after:
@@ -391,9 +411,9 @@ class Groups:
         if kind == "map" or not self.moves:
             return True
         moves = [op for op in group.ops if op in self.moves and op not in group.behind]
-        if kind != "dot":
-            return self.parts.isdisjoint(moves)
-        return self.parts.isdisjoint(moves) and all(self.by_tiles(op, group) for op in moves)
+        if self.parts.isdisjoint(moves) and (kind != "dot" or all(self.by_tiles(op, group) for op in moves)):
+            return True
+        return self.no("its kernel cannot read through what is moved")
 
     def by_tiles(self, move: Op, group: Group) -> bool:
         """Whether tiles of several loops can be read through a move: no dimension of the buffer is more than one."""
@@ -408,7 +428,7 @@ class Groups:
             group.kind = "rows" if domain[-1] in gone else "columns"
             group.reduced = gone
         elif gone != group.reduced or (group.kind == "columns" and after):
-            return False
+            return self.no("its kernel cannot hold another reduction")
         group.dependent.add(op.results[0])
         return True
 
@@ -416,13 +436,14 @@ class Groups:
         """Takes over a group whose ops could stand here: a map, or rows beside rows; nothing may stand between."""
         both_rows = group.kind == other.kind == "rows"
         if not (other.kind == "map" or both_rows) or group.kind == "alone":
-            return False
+            return self.no(ALONE)
         if len(group.ops) + len(other.ops) > MAX_OPS:
-            return False
+            return self.no(TOO_MANY)
         if self.between(group, other) or self.between(other, group):
-            return False
+            return self.no(BACK)
         if self.needs_whole(group, other) or self.needs_whole(other, group):
-            return False
+            return self.no(WHOLE)
+        self.no(LOOPS)
         mark = self.space.mark()
         domain = self.space.resolve(group.domain or ())
         reduced = frozenset(self.space.resolve(tuple(group.reduced)))
@@ -476,6 +497,50 @@ class Groups:
         read = [v for op in group.ops if op.name == "ng.dot" or op in self.moves for v in op.operands]
         return any(self.home_of(v) is other for v in self.sources(read))
 
+    # -- telling -----------------------------------------------------------------------------------------
+
+    def no(self, why: str) -> bool:
+        """False, for a reason."""
+        self.why = why
+        return False
+
+    def refused(self, op: Op, group: Group) -> None:
+        """Puts into words, if anybody asks, why an op that reads from a group did not join it."""
+        if self.refusals is not None:
+            telling, why = self.telling(group), self.why
+            if why is ALONE:
+                why = _apart(telling)
+            elif why is LOOPS:
+                own = _sizes(shape_of((op.operands if "reduction" in op.traits else op.results)[0].type))
+                domain = _sizes([self.space.sizes[a] for a in self.space.resolve(group.domain or ())])
+                why += f" ({own} against {domain})" if own != domain else " (in another order)"
+            self.refusals.append((op, group, f"{op.name} not fused into {telling.name}: {why}"))
+
+    def refused_sources(self, op: Op, why: str) -> None:
+        """Puts into words, if anybody asks, why what an op reads is not in its kernel."""
+        if self.refusals is not None:
+            for value in self.sources(reads(op)):
+                if (group := self.home_of(value)) is not None and isinstance(value.owner, Op):
+                    message = f"{value.owner.name} not fused into {op.name}: {why}"
+                    self.refusals.append((op, group, message))
+
+    def telling(self, group: Group) -> Op:
+        """What a group is for those who read of it: its product, its first reduction or its first op."""
+        ops = sorted((op for op in group.ops if self.home.get(op) is group), key=self.order.__getitem__)
+        telling = [op for op in ops if op.name == "ng.dot"] or [op for op in ops if "reduction" in op.traits]
+        return (telling or ops)[0]
+
+    def tell(self) -> None:
+        """Remarks on what reads from a group and is not in it after all, the first reason for each."""
+        told: set[tuple[Op, Group]] = set()
+        for op, refused, message in self.refusals or ():
+            group = _living(refused)
+            alone = group.ops if group.kind == "alone" else ()
+            views = any(o.name in FREE for o in (op, *alone))  # and constants: they are no kernels
+            if not views and self.home[op] is not group and (op, group) not in told:
+                told.add((op, group))
+                remark("fuse", message, op.location)
+
     def materialise(self, ops: Sequence[Op]) -> None:
         """Free ops whose results are read outside groups get groups (or stay views)."""
         for op in reversed(ops):
@@ -506,6 +571,16 @@ def _fusible(op: Op) -> bool:
     if not ("elementwise" in traits or "reduction" in traits):
         return False
     return len(op.results) == 1 and all(_some(v) for v in (*op.operands, *op.results))
+
+
+def _apart(op: Op) -> str:
+    """Why nothing joins an op."""
+    bodies = op.regions and op.name != "ng.fusion"
+    return f"{op.name} {'has kernels' if bodies else 'is a kernel'} of its own"
+
+
+def _sizes(sizes: Iterable[int]) -> str:
+    return "x".join(str(size) for size in sizes if size != 1) or "1"
 
 
 def _some(value: Value) -> bool:
