@@ -34,6 +34,7 @@ class Case:
     numpy: Numpy
     operations: int = 0
     tolerance: float = 1e-5
+    rival: str = ""  # a program of ours that is measured in NumPy's place, on the same arguments in f32
 
     @property
     def bytes(self) -> int:
@@ -75,7 +76,7 @@ def numbers(operand: Operand, low: float = -4.0, high: float = 4.0) -> np.ndarra
     return _RANDOM.uniform(low, high, shape).astype(np.float32).astype(dtype)
 
 
-class _Cases:
+class Cases:
     """Collects the cases of one number of elements."""
 
     def __init__(self, elements: int):
@@ -266,6 +267,52 @@ class _Cases:
                 [None, targets],
             )
 
+        for columns in (768, 64):
+            self.layer_norm(max(1, self.elements // columns), columns)
+        self.gelu()
+
+    def layer_norm(self, rows: int, columns: int) -> None:
+        x, one, vector = ((rows, columns), "f32"), ((rows,), "f32"), ((columns,), "f32")
+        t, o, v = tensor(x), tensor(one), tensor(vector)
+        body = f"""  %m = ng.mean %a axes [1] : ({t}) -> {o}
+  %mw = ng.broadcast %m dims [0] : ({o}) -> {t}
+  %d = ng.subtract %a, %mw : {t}
+  %dd = ng.multiply %d, %d : {t}
+  %v = ng.mean %dd axes [1] : ({t}) -> {o}
+  %e = ng.constant dense<1.0e-5> : {o}
+  %ve = ng.add %v, %e : {o}
+  %s = ng.rsqrt %ve : {o}
+  %sw = ng.broadcast %s dims [0] : ({o}) -> {t}
+  %n = ng.multiply %d, %sw : {t}
+  %g = ng.broadcast %b dims [1] : ({v}) -> {t}
+  %ng = ng.multiply %n, %g : {t}
+  %h = ng.broadcast %c dims [1] : ({v}) -> {t}
+  %r = ng.add %ng, %h : {t}"""
+        self.add(
+            "layer norm",
+            f"layer_norm_{columns}",
+            [x, vector, vector],
+            x,
+            body,
+            _layer_norm,
+            tolerance=1e-4,
+        )
+
+    def gelu(self) -> None:
+        """By way of tanh, as networks have it."""
+        x = ((self.elements,), "f32")
+        constants = {"half": 0.5, "one": 1.0, "cubic": 0.044715, "scale": 0.7978845608}
+        lines = [f"%{name} = ng.constant dense<{value}> : TYPE" for name, value in constants.items()]
+        lines += [
+            "%x2 = ng.multiply %a, %a : TYPE", "%x3 = ng.multiply %x2, %a : TYPE",
+            "%c3 = ng.multiply %x3, %cubic : TYPE", "%in = ng.add %a, %c3 : TYPE",
+            "%sc = ng.multiply %in, %scale : TYPE", "%t = ng.tanh %sc : TYPE",
+            "%t1 = ng.add %t, %one : TYPE", "%h = ng.multiply %a, %half : TYPE",
+            "%r = ng.multiply %h, %t1 : TYPE",
+        ]  # fmt: skip
+        body = "\n".join(f"  {line.replace('TYPE', tensor(x))}" for line in lines)
+        self.add("chain", "gelu", [x], x, body, _gelu, tolerance=1e-4)
+
     # -- moves -------------------------------------------------------------------------------------------
 
     def transpose(self, label: str, shape: Shape, order: tuple[int, ...], kind: str) -> None:
@@ -409,6 +456,7 @@ class _Cases:
         lhs: str = "N",
         rhs: str = "N",
         batch: int = 0,
+        family: str = "dot",
     ) -> None:
         before = (batch,) if batch else ()
         a = ((*before, *((m, k) if lhs == "N" else (k, m))), kind)
@@ -425,8 +473,9 @@ class _Cases:
             )
 
         self.add(
-            "dot", f"dot_{lhs}{rhs}_{label}_{kind}", [a, b], r, body, numpy,
-            operations=2 * max(1, batch) * m * k * n, tolerance={"f16": 3e-2, "f64": 1e-10}.get(kind, 1e-3),
+            family, f"dot_{lhs}{rhs}_{label}_{kind}", [a, b], r, body, numpy,
+            operations=2 * max(1, batch) * m * k * n,
+            tolerance={"f16": 3e-2, "bf16": 3e-2, "f64": 1e-10}.get(kind, 1e-3),
         )  # fmt: skip
 
     def products(self) -> None:
@@ -462,7 +511,7 @@ class _Cases:
 
 def cases(elements: int) -> list[Case]:
     """All cases on about `elements` elements (a square number of at least 1024, for square matrices)."""
-    return _Cases(elements).all()
+    return Cases(elements).all()
 
 
 def compare(case: Case, ours: np.ndarray, theirs: np.ndarray) -> None:
@@ -496,6 +545,26 @@ def _cross_entropy(a: np.ndarray, targets: np.ndarray, out: np.ndarray) -> None:
     shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     shifted *= targets
     np.negative(shifted.sum(axis=1), out=out)
+
+
+def _layer_norm(a: np.ndarray, gain: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
+    count = np.float32(a.shape[1])
+    np.subtract(a, np.add.reduce(a, axis=1, keepdims=True) / count, out=out)
+    variance = np.einsum("ij,ij->i", out, out)[:, None] / count
+    np.multiply(out, 1 / np.sqrt(variance + np.float32(1e-5)), out=out)
+    np.multiply(out, gain, out=out)
+    np.add(out, bias, out=out)
+
+
+def _gelu(a: np.ndarray, out: np.ndarray) -> None:
+    np.multiply(a, a, out=out)
+    np.multiply(out, np.float32(0.044715 * 0.7978845608), out=out)
+    np.add(out, np.float32(0.7978845608), out=out)
+    np.multiply(out, a, out=out)
+    np.tanh(out, out=out)
+    np.add(out, np.float32(1), out=out)
+    np.multiply(out, a, out=out)
+    np.multiply(out, np.float32(0.5), out=out)
 
 
 def _sigmoid(a: np.ndarray, out: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 """How fast each op is beside NumPy, with results into arrays that are there already.
 
     python bench/ops.py [--only=REGEX] [--sizes=4K,64K,1M] [--rounds=9] [--json=FILE] [--below=1.0]
+    python bench/ops.py --gate
     NGMLIR_NUM_THREADS=2 python bench/ops.py ...
 
 One thread, by its CPU time; with more threads (as many for the BLAS of NumPy) by the clock on the wall.
@@ -10,6 +11,9 @@ Ours is a call of an executable whose result is bound, as for a variable; NumPy'
 with `out=` where it has one. Both run in turns, and the median of the rounds counts; both are compared first.
 `ratio` is NumPy's time by ours: above 1 ours is faster. `ms` is the time to compile, without the cache of
 machine code.
+
+`--gate` measures what the bars of bench/gate.py are about, says how each stands, names the rows below theirs,
+and exits with 1 if one fails.
 """
 
 from __future__ import annotations
@@ -23,17 +27,20 @@ os.environ["NGMLIR_CACHE"] = "0"
 import argparse
 import json
 import re
+import sys
 import time
-from collections.abc import Callable, Sequence
-from math import exp, log
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from gate import BARS, Row, geomean, judge, told
+from gate_cases import products
 from op_cases import Case, cases, compare
 
-from ngmlir.compiler import compile_module
+from ngmlir.compiler import compile_module, resolve
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.buffers import aligned_copy
 from ngmlir.runtime.cpu import CpuExecutable
@@ -48,20 +55,6 @@ BLAS_SLEEP = 0.2
 BURST = 0.8e-3
 
 
-class Row(NamedTuple):
-    """What one case came to; times in seconds per call."""
-
-    family: str
-    name: str
-    elements: int
-    ours: float
-    numpy: float
-    ratio: float
-    rate: float  # 1e9 operations, or bytes, per second
-    unit: str
-    compile_ms: float
-
-
 def burst(call: Callable[..., Any], arguments: Sequence[np.ndarray], count: int) -> float:
     started = clock()
     for _ in range(count):
@@ -69,33 +62,48 @@ def burst(call: Callable[..., Any], arguments: Sequence[np.ndarray], count: int)
     return (clock() - started) / count
 
 
+def compiled(text: str) -> CpuExecutable:
+    executable = compile_module(from_text(text), "cpu")
+    assert isinstance(executable, CpuExecutable)
+    return executable
+
+
+def opponent(case: Case) -> tuple[Callable[..., Any], tuple[np.ndarray, ...], np.ndarray]:
+    """What ours is measured beside, its arguments, and where it writes."""
+    if not case.rival:
+        out = aligned_copy(np.zeros(case.shape, case.dtype))
+        return case.numpy, (*case.arguments, out), out
+    out = aligned_copy(np.zeros(case.shape, np.float32))
+    arguments = tuple(a.astype(np.float32) for a in case.arguments)
+    return compiled(case.rival).bind({len(arguments): out}), arguments, out
+
+
 def measure(case: Case, rounds: int) -> Row:
     started = time.thread_time()
-    executable = compile_module(from_text(case.text), "cpu")
-    compiled = time.thread_time() - started
-    assert isinstance(executable, CpuExecutable)
+    executable = compiled(case.text)
+    compile_time = time.thread_time() - started
     # State lies at multiples of 64 bytes; NumPy writes to such a place too.
-    mine, out = (aligned_copy(np.zeros(case.shape, case.dtype)) for _ in range(2))
+    mine = aligned_copy(np.zeros(case.shape, case.dtype))
     call = executable.bind({len(case.arguments): mine})
-    theirs = (*case.arguments, out)
+    rival, theirs, out = opponent(case)
     call(*case.arguments)
-    case.numpy(*theirs)
+    rival(*theirs)
     compare(case, mine, out)
     counts = [
         max(1, int(BURST / max(1e-8, min(burst(f, a, 1) for _ in range(3)))))
-        for f, a in ((call, case.arguments), (case.numpy, theirs))
+        for f, a in ((call, case.arguments), (rival, theirs))
     ]
     times: list[tuple[float, float]] = []
     for _ in range(rounds):
         if case.operations and THREADS > 1:
             time.sleep(BLAS_SLEEP)
             burst(call, case.arguments, counts[0])
-        times.append((burst(call, case.arguments, counts[0]), burst(case.numpy, theirs, counts[1])))
+        times.append((burst(call, case.arguments, counts[0]), burst(rival, theirs, counts[1])))
     own, other = median(t[0] for t in times), median(t[1] for t in times)
     ratio = median(t[1] / t[0] for t in times)
     work, unit = (case.operations, "GF/s") if case.operations else (case.bytes, "GB/s")
     return Row(
-        case.family, case.name, case.elements, own, other, ratio, work / own / 1e9, unit, compiled * 1e3
+        case.family, case.name, case.elements, own, other, ratio, work / own / 1e9, unit, compile_time * 1e3
     )
 
 
@@ -106,10 +114,6 @@ def number(text: str) -> int:
 
 def short(elements: int) -> str:
     return f"{elements >> 20}M" if elements % (1 << 20) == 0 else f"{elements >> 10}K"
-
-
-def geomean(values: Sequence[float]) -> float:
-    return exp(sum(map(log, values)) / len(values))
 
 
 def report(rows: Sequence[Row], below: float) -> str:
@@ -132,7 +136,44 @@ def report(rows: Sequence[Row], below: float) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def header() -> str:
+    """The machine, and the instructions that each side uses on it."""
+    from numpy._core import (
+        _multiarray_umath as numpy_core,
+    )  # the only place where NumPy tells what it runs on
+
+    target = resolve("cpu")
+    asked = frozenset[str]().union(*target.architecture.capabilities.values())
+    known: dict[str, bool] = numpy_core.__cpu_features__
+    built: list[str] = [*numpy_core.__cpu_baseline__, *numpy_core.__cpu_dispatch__]
+    return (
+        f"{target.cpu}, {target.cores} cores, {target.l1_bytes >> 10}K L1, {target.l2_bytes >> 10}K L2, {THREADS} thread(s)\n"
+        f"ours: {target.vector_registers} vectors of {target.vector_bytes} bytes, {' '.join(sorted(asked & target.enabled))}\n"
+        f"NumPy {np.__version__}: {' '.join(f for f in built if known.get(f))}; BLAS: {_blas_core()}\n"
+    )
+
+
+def _blas_core() -> str:
+    """The processor whose code the BLAS of NumPy has chosen."""
+    if find_spec("threadpoolctl") is None:
+        return "not known without threadpoolctl"
+    from threadpoolctl import threadpool_info  # pyright: ignore[reportMissingTypeStubs]
+
+    found: list[dict[str, Any]] = threadpool_info()
+    cores = {f"{i['internal_api']} for {i.get('architecture')}" for i in found if i["user_api"] == "blas"}
+    return ", ".join(sorted(cores)) or "none"
+
+
+def every_case(sizes: Sequence[int], gate: bool) -> Iterator[Case]:
+    """The cases of some numbers of elements; for the gate those on which there is a bar, and its products."""
+    barred = {family for bar in BARS for family in bar.families}
+    for size in sizes:
+        yield from (case for case in cases(size) if not gate or case.family in barred)
+    if gate:
+        yield from products()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -141,17 +182,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--below", type=float, default=1e9, help="print only rows with a lower ratio")
     parser.add_argument("--json", type=Path, help="write all rows to this file")
+    parser.add_argument("--gate", action="store_true", help="hold the rows to their bars")
     options = parser.parse_args(arguments)
+    print(header())
     chosen = re.compile(options.only)
-    rows: list[Row] = []
-    for size in options.sizes.split(","):
-        for case in cases(number(size)):
-            if chosen.search(f"{case.family} {case.name}"):
-                rows.append(measure(case, options.rounds))
+    sizes = [number(size) for size in options.sizes.split(",")]
+    rows = [
+        measure(case, options.rounds)
+        for case in every_case(sizes, options.gate)
+        if chosen.search(f"{case.family} {case.name}")
+    ]
     if options.json:
         options.json.write_text(json.dumps([row._asdict() for row in rows], indent=1))
-    print(report(rows, options.below) if rows else "no case has such a name")
+    if not rows:
+        print("no case has such a name")
+        return int(options.gate)
+    print(report(rows, options.below))
+    if not options.gate:
+        return 0
+    verdicts = judge(rows)
+    print(f"\n{told(verdicts)}")
+    return int(not all(verdict.passed for verdict in verdicts))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

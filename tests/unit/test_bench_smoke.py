@@ -16,11 +16,14 @@ ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "bench"
 
 
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
+}
+
+
 def run(*command: str) -> str:
-    paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}
-    )
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -42,6 +45,35 @@ def test_ops_prints_a_table_and_writes_rows(tmp_path: Path) -> None:
 
 def test_ops_says_when_no_case_is_meant() -> None:
     assert "no case" in run(str(BENCH / "ops.py"), "--sizes=1K", "--only=^nothing$")
+
+
+def test_the_gate_exits_as_it_says() -> None:
+    """Times are what they are here; table and exit code agree."""
+    command = [str(BENCH / "ops.py"), "--gate", "--sizes=1K", "--rounds=1", "--only=gelu|layer_norm_64"]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=ENVIRONMENT)
+    assert not done.stderr and "NumPy 2" in done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("chains, softmax, layer norm")]
+    assert line.split()[-1] == ("FAILED" if done.returncode else "passed")
+
+
+def test_rows_are_held_to_their_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    from gate import Bar, Row, judge, told
+
+    def row(family: str, name: str, ratio: float) -> Row:
+        return Row(family, name, 1024, 1.0, ratio, ratio, 1.0, "GB/s", 1.0)
+
+    bars = (Bar("some", ("a", "b"), 0.95, 1.3), Bar("other", ("c",), 0.8), Bar("absent", ("d",), 9.0))
+    rows = [row("a", "slow", 0.9), row("a", "slowest", 0.5), row("b", "fast", 16.0), row("c", "just", 0.8)]
+    some, other = judge([*rows, row("unasked", "slow", 0.1)], bars)
+    assert [r.name for r in some.under] == ["slowest", "slow"] and some.worst == 0.5 and some.count == 3
+    assert some.mean == pytest.approx(7.2 ** (1 / 3)) and not some.passed
+    assert other.passed and not other.under
+    text = told([some, other])
+    assert text.count("FAILED") == 1 and "slowest" in text and "fast" not in text and "just" not in text
+    # Every row reaches the least ratio, but the mean is too low.
+    (low,) = judge([row("a", "one", 1.0), row("b", "two", 1.2)], bars)
+    assert not low.under and not low.passed
 
 
 def test_ir_throughput_prints_times() -> None:
