@@ -11,7 +11,8 @@ from ..ops import ng
 from ..ops.schedules import SCHEDULE, merged, to_attribute
 from ..rewrite.contracts import contract
 from ..support.target import Target
-from .fusion.groups import Group, Groups, reads
+from .fusion.group import Group, reads
+from .fusion.groups import Groups
 
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
@@ -59,7 +60,7 @@ class _Writer:
     def __init__(self, block: Block, target: Target):
         self.source, self.target = block, target
         self.groups = Groups(block, target)
-        self.groups.tell()
+        self.groups.refusals.tell()
         self.used = _read_elsewhere(self.groups)
         self.mapping: dict[Value, Value] = {}
 

@@ -6,50 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...ir.core import Block, Op, Value, count_uses
-from ...ir.elements import ElementsAttr
-from ...ir.types import TensorType, shape_of
-from ...rewrite.remarks import remark, wanted
+from ...ir.types import shape_of
 from ...support.diagnostics import Bug
 from ...support.target import Target
 from ..access import MOVES, Access, access_of
 from ..sides import side_of
 from ..space import Atoms, Space, relate
-
-#: Longer kernels gain nothing and compile slowly.
-MAX_OPS = 96
-#: Ops that cost no memory traffic of their own: repeated inside each kernel that reads them.
-FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota"})
-
-#: Why an op or a group does not join another, as remarks tell it.
-LOOPS = "its loops are others"
-ALONE = "it is a kernel of its own"
-BACK = "a value would leave the kernel and come back"
-WHOLE = "what is multiplied or moved must be whole in memory before"
-TOO_MANY = f"a kernel has {MAX_OPS} ops at most"
-
-
-class Group:
-    """Ops that will be one kernel."""
-
-    __slots__ = (
-        "after", "atoms", "before", "behind", "dependent", "domain", "kind", "mark", "number", "ops", "rank",
-        "reduced", "successor",
-    )  # fmt: skip
-
-    def __init__(self, number: int, kind: str):
-        self.number = number
-        self.kind = kind
-        self.mark = 1 << number  # bit set: this group, and those that it has taken over
-        self.successor: Group | None = None  # the group that has taken this one over
-        self.domain: Atoms | None = None  # the loops of the whole group; its first op decides them
-        self.reduced: frozenset[int] = frozenset()  # resolved atoms, of rows and columns
-        self.ops: dict[Op, None] = {}
-        self.behind: set[Op] = set()  # those of `ops` that only moves read: they are on no loop
-        self.atoms: dict[Value, Atoms] = {}
-        self.rank = 0  # of a dot: how many loops its result has
-        self.before = 0  # bit set: the groups that must have run
-        self.after: dict[Group, None] = {}  # those that read from this one (perhaps taken over since)
-        self.dependent: set[Value] = set()  # values computed from a reduction of this group
+from .group import FREE, MAX_OPS, Group, fusible, has_elements, living, reads, splat
+from .refusals import ALONE, BACK, LOOPS, TOO_MANY, WHOLE, Refusals, apart
 
 
 class Groups:
@@ -66,14 +30,12 @@ class Groups:
         self.parts: set[Op] = set()  # those of them that only maps can read
         self.across: set[Op] = set()  # those against the grain, which only products can read
         self.sides: set[Value] = set()  # what products read through moves
-        self.why = ""  # the last refusal's reason
-        # None: nobody asks
-        self.refusals: list[tuple[Op, Group, str]] | None = [] if wanted("fuse") else None
+        self.refusals = Refusals(self.space, self.home, self.order)
         for op in block.ops:
             if self.write_moved(op):
                 continue
             self.look(op)
-            if not self.free(op) and _fusible(op):
+            if not self.free(op) and fusible(op):
                 self.place(op)
             elif not self.free(op):
                 self.alone(op)
@@ -84,11 +46,11 @@ class Groups:
         return [group for group in self.by_number if group is not None]
 
     def free(self, op: Op) -> bool:
-        return op in self.moves or (op.name in FREE and (op.name != "ng.constant" or _splat(op)))
+        return op in self.moves or (op.name in FREE and (op.name != "ng.constant" or splat(op)))
 
     def look(self, op: Op) -> None:
         """Finds out whether a move is free: kernels may read what it moves from memory, nearly as it lies."""
-        if op.name not in MOVES or not all(_some(v) for v in (*op.operands, *op.results)):
+        if op.name not in MOVES or not all(has_elements(v) for v in (*op.operands, *op.results)):
             return
         access = access_of(op, self.through)
         if access is None or (self.unplaced(access.source) and access.source.owner not in self.across):
@@ -191,9 +153,9 @@ class Groups:
                 if self.join(op, group, feeders):
                     for other in ranked:
                         if other is not group and not self.merge(group, other):
-                            self.refused(op, other)
+                            self.refusals.join(op, other)
                     return
-                self.refused(op, group)
+                self.refusals.join(op, group)
         self.open(op)
 
     def place_across(self, op: Op) -> None:
@@ -219,7 +181,8 @@ class Groups:
             if found is not None and not self.unplaced(found.source):
                 self.sides.add(side)
                 self.bring(side, group, [])
-        self.refused_sources(op, "its sides come from memory")
+        if self.refusals.asked:
+            self.refusals.sources(op, self.sources(reads(op)), "its sides come from memory")
         self.settle(op, group)
 
     def open_group(self, op: Op) -> None:
@@ -251,8 +214,8 @@ class Groups:
         """A group of a kind of its own, of one op: it stays as it is, and its operands must be in memory."""
         group = self.new("alone")
         group.ops[op] = None
-        if self.refusals is not None and "terminator" not in op.traits:
-            self.refused_sources(op, _apart(op))
+        if self.refusals.asked and "terminator" not in op.traits:
+            self.refusals.sources(op, self.sources(reads(op)), apart(op))
         self.settle(op, group)
 
     def settle(self, op: Op, group: Group) -> None:
@@ -282,7 +245,7 @@ class Groups:
         """Puts the groups of a bit set before others and before all that comes after these."""
         stack = list(groups)
         while stack:
-            group = _living(stack.pop())
+            group = living(stack.pop())
             new = bits & ~(group.before | group.mark)
             if new:
                 group.before |= new
@@ -292,13 +255,13 @@ class Groups:
 
     def join(self, op: Op, group: Group, feeders: Iterable[Group]) -> bool:
         if group.kind == "alone":
-            return self.no(ALONE)
+            return self.refusals.no(ALONE)
         if len(group.ops) >= MAX_OPS:
-            return self.no(TOO_MANY)
+            return self.refusals.no(TOO_MANY)
         if any(feeder is not group and feeder.before & group.mark for feeder in feeders):
-            return self.no(BACK)
+            return self.refusals.no(BACK)
         if any(self.home_of(v) is group for v in self.moved(op)):
-            return self.no(WHOLE)
+            return self.refusals.no(WHOLE)
         if not self.add(op, group):
             return False
         self.home[op] = group
@@ -313,7 +276,7 @@ class Groups:
         added_ops: list[Op] = []
         added_values: list[Value] = []
         before = None if group.domain is None else self.space.resolve(group.domain)
-        self.no(LOOPS)
+        self.refusals.no(LOOPS)
         if self.relate(op, group, added_ops, added_values):
             # While the group's loops stay what they are, so do those of the values that it has.
             same = before is not None and self.space.resolve(group.domain or ()) == before
@@ -382,7 +345,7 @@ class Groups:
         if len(set(domain)) != len(domain):
             return False  # two different loops were found to be one: a diagonal, not this space
         if group.kind == "dot" and len(domain) != group.rank:
-            return self.no("a product's own loops must stay whole")
+            return self.refusals.no("a product's own loops must stay whole")
         inside = set(domain)
         if any(not inside.issuperset(space.resolve(group.atoms[v])) for v in values):
             return False
@@ -398,7 +361,7 @@ class Groups:
             case "columns":
                 good = result == (kept if after else domain)
                 if after and result == domain:
-                    self.no("columns are reduced only when their kernel ends")
+                    self.refusals.no("columns are reduced only when their kernel ends")
             case _:
                 good = result == domain
         if good and after:
@@ -413,7 +376,7 @@ class Groups:
         moves = [op for op in group.ops if op in self.moves and op not in group.behind]
         if self.parts.isdisjoint(moves) and (kind != "dot" or all(self.by_tiles(op, group) for op in moves)):
             return True
-        return self.no("its kernel cannot read through what is moved")
+        return self.refusals.no("its kernel cannot read through what is moved")
 
     def by_tiles(self, move: Op, group: Group) -> bool:
         """Whether tiles of several loops can be read through a move: no dimension of the buffer is more than one."""
@@ -428,7 +391,7 @@ class Groups:
             group.kind = "rows" if domain[-1] in gone else "columns"
             group.reduced = gone
         elif gone != group.reduced or (group.kind == "columns" and after):
-            return self.no("its kernel cannot hold another reduction")
+            return self.refusals.no("its kernel cannot hold another reduction")
         group.dependent.add(op.results[0])
         return True
 
@@ -436,14 +399,14 @@ class Groups:
         """Takes over a group whose ops could stand here: a map, or rows beside rows; nothing may stand between."""
         both_rows = group.kind == other.kind == "rows"
         if not (other.kind == "map" or both_rows) or group.kind == "alone":
-            return self.no(ALONE)
+            return self.refusals.no(ALONE)
         if len(group.ops) + len(other.ops) > MAX_OPS:
-            return self.no(TOO_MANY)
+            return self.refusals.no(TOO_MANY)
         if self.between(group, other) or self.between(other, group):
-            return self.no(BACK)
+            return self.refusals.no(BACK)
         if self.needs_whole(group, other) or self.needs_whole(other, group):
-            return self.no(WHOLE)
-        self.no(LOOPS)
+            return self.refusals.no(WHOLE)
+        self.refusals.no(LOOPS)
         mark = self.space.mark()
         domain = self.space.resolve(group.domain or ())
         reduced = frozenset(self.space.resolve(tuple(group.reduced)))
@@ -497,50 +460,6 @@ class Groups:
         read = [v for op in group.ops if op.name == "ng.dot" or op in self.moves for v in op.operands]
         return any(self.home_of(v) is other for v in self.sources(read))
 
-    # -- telling -----------------------------------------------------------------------------------------
-
-    def no(self, why: str) -> bool:
-        """False, for a reason."""
-        self.why = why
-        return False
-
-    def refused(self, op: Op, group: Group) -> None:
-        """Puts into words, if anybody asks, why an op that reads from a group did not join it."""
-        if self.refusals is not None:
-            telling, why = self.telling(group), self.why
-            if why is ALONE:
-                why = _apart(telling)
-            elif why is LOOPS:
-                own = _sizes(shape_of((op.operands if "reduction" in op.traits else op.results)[0].type))
-                domain = _sizes([self.space.sizes[a] for a in self.space.resolve(group.domain or ())])
-                why += f" ({own} against {domain})" if own != domain else " (in another order)"
-            self.refusals.append((op, group, f"{op.name} not fused into {telling.name}: {why}"))
-
-    def refused_sources(self, op: Op, why: str) -> None:
-        """Puts into words, if anybody asks, why what an op reads is not in its kernel."""
-        if self.refusals is not None:
-            for value in self.sources(reads(op)):
-                if (group := self.home_of(value)) is not None and isinstance(value.owner, Op):
-                    message = f"{value.owner.name} not fused into {op.name}: {why}"
-                    self.refusals.append((op, group, message))
-
-    def telling(self, group: Group) -> Op:
-        """What a group is for those who read of it: its product, its first reduction or its first op."""
-        ops = sorted((op for op in group.ops if self.home.get(op) is group), key=self.order.__getitem__)
-        telling = [op for op in ops if op.name == "ng.dot"] or [op for op in ops if "reduction" in op.traits]
-        return (telling or ops)[0]
-
-    def tell(self) -> None:
-        """Remarks on what reads from a group and is not in it after all, the first reason for each."""
-        told: set[tuple[Op, Group]] = set()
-        for op, refused, message in self.refusals or ():
-            group = _living(refused)
-            alone = group.ops if group.kind == "alone" else ()
-            views = any(o.name in FREE for o in (op, *alone))  # and constants: they are no kernels
-            if not views and self.home[op] is not group and (op, group) not in told:
-                told.add((op, group))
-                remark("fuse", message, op.location)
-
     def materialise(self, ops: Sequence[Op]) -> None:
         """Free ops whose results are read outside groups get groups (or stay views)."""
         for op in reversed(ops):
@@ -554,47 +473,3 @@ class Groups:
                     self.place_free(free)
                     if free.name == "ng.reshape" or free in self.moves:
                         pending += free.operands
-
-
-def _living(group: Group) -> Group:
-    """The group that has taken over a group; itself if none has."""
-    while group.successor is not None:
-        group = group.successor
-    return group
-
-
-def _fusible(op: Op) -> bool:
-    """Ops that a kernel of the four kinds can hold: static tensors, at least one element."""
-    if op.name == "ng.dot":
-        return all(_some(v) for v in (*op.operands, *op.results))
-    traits = op.traits
-    if not ("elementwise" in traits or "reduction" in traits):
-        return False
-    return len(op.results) == 1 and all(_some(v) for v in (*op.operands, *op.results))
-
-
-def _apart(op: Op) -> str:
-    """Why nothing joins an op."""
-    bodies = op.regions and op.name != "ng.fusion"
-    return f"{op.name} {'has kernels' if bodies else 'is a kernel'} of its own"
-
-
-def _sizes(sizes: Iterable[int]) -> str:
-    return "x".join(str(size) for size in sizes if size != 1) or "1"
-
-
-def _some(value: Value) -> bool:
-    type = value.type
-    return isinstance(type, TensorType) and type.static and type.size > 0
-
-
-def _splat(op: Op) -> bool:
-    value = op.attributes["value"]
-    return not isinstance(value, ElementsAttr) or value.type.size == 1 or value.splat
-
-
-def reads(op: Op) -> list[Value]:
-    """All values that an op reads, also inside its regions."""
-    if not op.regions:
-        return list(op.operands)
-    return [*op.operands, *(v for inner in op.walk() for v in inner.operands)]

@@ -9,7 +9,7 @@ from math import prod
 
 from ...ops.schedules import Columns, Given, Rows, Tiles
 from ...support.target import Target
-from ..fusion.groups import FREE
+from ..fusion.group import FREE
 from ..kernels.frame import PROGRAM_ELEMENTS, part_of, power_of_two
 from ..kernels.plan import Plan, widest_item
 from ..kernels.reduction import reductions
