@@ -11,7 +11,7 @@ import pytest
 from ngmlir.ir.attributes import Attribute
 from ngmlir.ir.core import Op, Value
 from ngmlir.ir.types import FunctionType, Type
-from ngmlir.ops import rules
+from ngmlir.ops import ng_rules, tile_rules
 from ngmlir.ops.builder import build_op
 from ngmlir.ops.fields import get_type
 from ngmlir.ops.words import WORDS, from_text
@@ -152,6 +152,7 @@ def test_every_rule_is_used_and_documented_by_use() -> None:
     }
     public = {
         n
+        for rules in (ng_rules, tile_rules)
         for n, f in inspect.getmembers(rules, inspect.isfunction)
         if f.__module__ == rules.__name__
         and list(inspect.signature(f).parameters) == ["t"]

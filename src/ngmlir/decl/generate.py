@@ -45,6 +45,7 @@ def _python_type(kind: str, table: dict[str, str]) -> str:
 def module_text(dialect: DialectText) -> str:
     """The Python module of one dialect."""
     values = [op for op in dialect.ops if _is_value(op)]
+    rules = [f"{dialect.name}_rules"] if any(op.rule for op in dialect.ops) else []
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         f"# Generated from dialects/{dialect.name}.ngd by `python -m ngmlir.decl.generate`; do not edit.",
@@ -59,7 +60,7 @@ def module_text(dialect: DialectText) -> str:
         "from ..ir.core import Op, Region, Value",
         "from ..ir.definition import AttributeField, Constraint, Domain, OpDefinition, Operand",
         "from ..ir.types import Type",
-        "from . import fields, rules",
+        f"from . import {', '.join(['fields', *rules])}",
         "",
         'V = TypeVar("V")',
     ]
@@ -119,7 +120,7 @@ def _class(op: OpText) -> list[str]:
         lines += [f"        regions={tuple(op.regions)!r},"]
     lines += [f"        traits=frozenset({sorted(op.traits)!r}),"]
     if op.rule:
-        lines += [f"        rule=rules.{op.rule},"]
+        lines += [f"        rule={op.dialect}_rules.{op.rule},"]
     lines += [f"        form={tuple(op.form)!r},"]
     if op.errors:
         lines += [f"        errors={tuple(op.errors)!r},"]

@@ -20,7 +20,8 @@ from ..ir.types import DYNAMIC, TensorType, Type, element_type, i32
 from ..ops import ng
 from ..ops.fields import attributes_of
 from ..ops.gradients import GradientVerbs
-from ..ops.rules import names_of, same_shape, slice_size
+from ..ops.ng_rules import slice_size
+from ..ops.rules import names_of, same_shape
 from ..support.diagnostics import Bug, UserError
 from .axes import Axes, Axis
 from .errors import fail

@@ -30,7 +30,7 @@ from ..ir.types import (
     ui64,
     with_element,
 )
-from . import rules
+from . import ng_rules, rules
 from .fields import get_i64, get_i64s
 from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
 from .ng import NgVerbs
@@ -172,7 +172,7 @@ def mean(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None
     if not _static(source):
         return None
     wide = _computed(source)
-    (reduced,) = rules.reduce(Typing((wide,), {"axes": integers(axes)}))
+    (reduced,) = ng_rules.reduce(Typing((wide,), {"axes": integers(axes)}))
     count = prod(shape_of(source)[a] for a in axes)
     total = verbs.sum(_converted(verbs, operands[0], source, wide), axes=axes)
     return [_converted(verbs, verbs.divide(total, _number(verbs, count, reduced)), reduced, op.result.type)]
@@ -213,7 +213,7 @@ def cross_entropy(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[
     zero = _number(verbs, 0, wide)
     products = verbs.multiply(targets, _log_softmax(verbs, logits, axes, wide))
     counted = verbs.select(verbs.equal(targets, zero), zero, products)
-    (reduced,) = rules.reduce(Typing((wide,), {"axes": integers(axes)}))
+    (reduced,) = ng_rules.reduce(Typing((wide,), {"axes": integers(axes)}))
     return [_converted(verbs, verbs.negative(verbs.sum(counted, axes=axes)), reduced, op.result.type)]
 
 

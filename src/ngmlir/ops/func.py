@@ -11,7 +11,7 @@ from ..ir.attributes import Attribute
 from ..ir.core import Op, Region, Value
 from ..ir.definition import AttributeField, Constraint, Domain, OpDefinition, Operand
 from ..ir.types import Type
-from . import fields, rules
+from . import fields
 
 V = TypeVar("V")
 

@@ -11,7 +11,7 @@ from ..ir.attributes import Attribute
 from ..ir.core import Op, Region, Value
 from ..ir.definition import AttributeField, Constraint, Domain, OpDefinition, Operand
 from ..ir.types import Type
-from . import fields, rules
+from . import fields, tile_rules
 
 V = TypeVar("V")
 
@@ -35,7 +35,7 @@ class KernelOp(Op):
         ),
         regions=('body',),
         traits=frozenset(['function', 'isolated', 'symbol']),
-        rule=rules.kernel,
+        rule=tile_rules.kernel,
         form=('ins', 'outs', 'grid', 'in_place', 'threads'),
         doc='A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension. `in_place` lists pairs (input, output) that may be one buffer.',
         example='tile.kernel @double ins(%x: memref<128xf32>) outs(%y: memref<128xf32>) grid(%i < 2) in_place(%x -> %y) {\n  %c64 = ng.constant 64 : index\n  %at = ng.multiply %i, %c64 : index\n  %v = tile.load %x[%at] : memref<128xf32>, vector<64xf32>\n  %w = ng.add %v, %v : vector<64xf32>\n  tile.store %w, %y[%at] : vector<64xf32>, memref<128xf32>\n  tile.return\n}',
@@ -223,7 +223,7 @@ class SubviewOp(Op):
             Operand("result", Constraint("memref(element)", "memref", "element")),
         ),
         traits=frozenset(['pure', 'stated']),
-        rule=rules.subview,
+        rule=tile_rules.subview,
         form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)', ',', 'type($result)'),
         doc='A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed.',
         given='%a: memref<8x64xf32>, %i: index, %j: index',
@@ -260,7 +260,7 @@ class LoadOp(Op):
             AttributeField("pad", "number", None, True),
         ),
         traits=frozenset(['stated']),
-        rule=rules.load,
+        rule=tile_rules.load,
         form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)', ',', 'type($result)'),
         doc='A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` names the buffer dimension of each tile dimension (default: the last ones), `steps` the distance between neighbours (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); without, there must be none.',
         given='%a: memref<8x100xf32>, %i: index, %j: index',
@@ -311,7 +311,7 @@ class StoreOp(Op):
             AttributeField("masked", "unit", None, True),
         ),
         traits=frozenset([]),
-        rule=rules.store,
+        rule=tile_rules.store,
         form=('$value', ',', '$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($value)', ',', 'type($buffer)'),
         doc='Writes a tile into a buffer, placed as by load. With `masked`, elements outside the buffer are dropped.',
         given='%v: vector<4x64xf32>, %a: memref<8x100xf32>, %i: index, %j: index',
@@ -358,7 +358,7 @@ class GatherOp(Op):
             Operand("result", Constraint("tile(element)", "tile", "element")),
         ),
         traits=frozenset(['stated']),
-        rule=rules.gather_tile,
+        rule=tile_rules.gather_tile,
         form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)', ',', 'type($result)'),
         doc='One element per position of the index tiles (scalars count for every position). Every index must lie inside the buffer.',
         given='%a: memref<8x100xf32>, %i: index, %j: vector<64xi32>',
@@ -392,7 +392,7 @@ class ScatterOp(Op):
             AttributeField("combine", "enum(set|add|max|min)", fields.default("enum(set|add|max|min)", 'set'), False),
         ),
         traits=frozenset([]),
-        rule=rules.scatter_tile,
+        rule=tile_rules.scatter_tile,
         form=('$value', ',', '$mask', ',', '$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($value)', ',', 'type($buffer)'),
         doc='Combines one element per position where the mask is true, in row order of the tile.',
         given='%v: vector<64xf32>, %m: vector<64xi1>, %a: memref<100xf32>, %i: vector<64xi32>',
@@ -436,7 +436,7 @@ class DotOp(Op):
             Operand("result", Constraint("vector(numeric)", "vector", "numeric"), "T"),
         ),
         traits=frozenset(['pure']),
-        rule=rules.dot_tile,
+        rule=tile_rules.dot_tile,
         form=('$lhs', ',', '$rhs', ',', '$accumulator', 'attr-dict', ':', 'type($result)'),
         doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without).",
         given='%a: vector<6x4xf32>, %b: vector<4x64xf32>, %acc: vector<6x64xf32>',
@@ -479,7 +479,7 @@ class ForOp(Op):
         ),
         regions=('body',),
         traits=frozenset(['control', 'stated']),
-        rule=rules.for_loop,
+        rule=tile_rules.for_loop,
         form=('%position', '=', '$lower', 'to', '$upper', '{', 'step', '$step', '}', '{', 'iter', '(', '%carried=$inits', ')', '}', 'attr-dict', '{', '->', 'type($results)', '}'),
         doc='Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew.',
         given='%n: index, %init: vector<64xf32>',
@@ -520,7 +520,7 @@ class CopyOp(Op):
         ),
         results=(),
         traits=frozenset([]),
-        rule=rules.copy,
+        rule=tile_rules.copy,
         form=('$source', ',', '$target', 'attr-dict', ':', 'type($source)', ',', 'type($target)'),
         doc='Copies all elements; shapes and element types agree, strides may differ.',
         given='%a: memref<4xf32>, %b: memref<4xf32>',
@@ -551,7 +551,7 @@ class CopyAsyncOp(Op):
             Operand("result", Constraint("any(token)", "any", "token")),
         ),
         traits=frozenset(['stated']),
-        rule=rules.copy_async,
+        rule=tile_rules.copy_async,
         form=('$source', ',', '$target', 'attr-dict', ':', 'type($source)', ',', 'type($target)'),
         doc='Starts a copy; the target must not be read, nor the source written, before the token is waited for.',
         given='%a: memref<4xf32>, %b: memref<4xf32, 3>',

@@ -13,7 +13,7 @@ from ...ir.core import Op
 from ...ir.literals import dtype_of
 from ...ir.types import element_type
 from ..fields import get_bool, get_i64, get_i64s
-from ..rules import count_positions
+from ..ng_rules import count_positions
 from .elementwise import maximum, minimum
 from .numbers import Array, is_float, widened
 
