@@ -14,6 +14,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from math import prod
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from ..ir.attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringAttr, boolean
@@ -102,21 +103,28 @@ class Schedule:
         threads = getattr(self, "threads", 1)
         if threads > 1 and (threads % _WARP or threads > _MOST_THREADS):
             yield f"a block has {_WARP} to {_MOST_THREADS} threads, in whole warps of {_WARP}, not {threads}"
-        tile = getattr(self, "tile")  # noqa: B009 - each family has one
-        sizes = tile if isinstance(tile, tuple) else (tile,)
-        elements = 1
+        sizes = self.tile_shape()
         for size in sizes:
-            elements *= size
             if threads > 1 and size & (size - 1):
                 yield f"a tile that threads share has a power of two of elements, not {size}"
-        if elements > _LARGEST_TILE:
-            yield f"a tile has {_LARGEST_TILE} elements at most, not {elements}"
+        if prod(sizes) > _LARGEST_TILE:
+            yield f"a tile has {_LARGEST_TILE} elements at most, not {prod(sizes)}"
+
+    def tile_shape(self) -> tuple[int, ...]:
+        """The sizes of one tile."""
+        tile = getattr(self, "tile")  # noqa: B009 - each family has one
+        return tile if isinstance(tile, tuple) else (tile,)
 
     def attribute(self) -> DictAttr:
         """The schedule as text holds it; a knob that stands where it mostly does is left out."""
         standing = {f.name: f.default for f in dataclasses.fields(self)}
         settings = {name: getattr(self, name) for name in standing}
         return to_attribute({"by": self.by, **{n: s for n, s in settings.items() if s != standing[n]}})
+
+
+def _uneven(what: str, columns: int, units: str, unit: int) -> Iterator[str]:
+    if columns % unit:
+        yield f"a {what} of {columns} columns is no whole number of {units} of {unit}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,10 +147,9 @@ class Tiles(Schedule):
         yield from super().conflicts()
         if self.rows > 1 and self.part:
             yield f"a tile spans {self.rows} rows only where each tile is a program (part = 0)"
-        if self.rows & (self.rows - 1):
-            yield f"a tile that threads share has a power of two of rows, not {self.rows}"
-        if self.tile * self.rows > _LARGEST_TILE:
-            yield f"a tile has {_LARGEST_TILE} elements at most, not {self.tile * self.rows}"
+
+    def tile_shape(self) -> tuple[int, ...]:
+        return self.rows, self.tile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +179,7 @@ class Columns(Schedule):
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
-        if self.stripe % self.tile:
-            yield f"a stripe of {self.stripe} columns is no whole number of tiles of {self.tile}"
+        yield from _uneven("stripe", self.stripe, "tiles", self.tile)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,10 +200,10 @@ class Panels(Schedule):
         yield from super().conflicts()
         if self.part and "right" in self.pack:
             yield "the right side is packed either before or part by part"
-        if self.part % self.tile[1]:
-            yield f"a part of {self.part} columns is no whole number of tiles of {self.tile[1]}"
-        if self.block[1] % (self.part or self.tile[1]):
-            yield f"a block of {self.block[1]} columns is no whole number of {'parts' if self.part else 'tiles'}"
+        yield from _uneven("part", self.part, "tiles", self.tile[1])
+        yield from _uneven(
+            "block", self.block[1], *(("parts", self.part) if self.part else ("tiles", self.tile[1]))
+        )
         if self.depth % self.unroll:
             yield f"a depth of {self.depth} is no whole number of {self.unroll} steps"
         if "left" in self.pack and LEFT_WIDTH % self.unroll:
@@ -222,8 +228,7 @@ class Along(Schedule):
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
-        if self.block % self.tile[0]:
-            yield f"a block of {self.block} columns is no whole number of tiles of {self.tile[0]}"
+        yield from _uneven("block", self.block, "tiles", self.tile[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +257,11 @@ def _knobs(family: type[Schedule]) -> Mapping[str, Knob]:
     return {name: Knob(name, doc, **details) for name, (doc, details) in declared.items()}
 
 
+def stated(given: Given) -> dict[str, Setting]:
+    """The knobs among what is given: all but `by`."""
+    return {name: setting for name, setting in given.items() if name != "by"}
+
+
 def families(kind: str | None, given: Given) -> list[type[Schedule]]:
     """The families that make kernels of fusions of a kind (None: of any) and have all knobs that are given."""
     named = given.get("by")
@@ -261,9 +271,8 @@ def families(kind: str | None, given: Given) -> list[type[Schedule]]:
         if (kind is None or family.kind == kind)
         and (named is None or family.by == named)
         and all(
-            name in family.knobs() and family.knobs()[name].accepts(s)
-            for name, s in given.items()
-            if name != "by"
+            name in family.knobs() and family.knobs()[name].accepts(setting)
+            for name, setting in stated(given).items()
         )
     ]
 
@@ -384,9 +393,7 @@ def complaints(given: Given, kind: str | None = None) -> Iterator[Diagnostic]:
             yield Diagnostic(f"there are no kernels{of} by '{named}'", hint=hint)
             return
     found = False
-    for name, setting in given.items():
-        if name == "by":
-            continue
+    for name, setting in stated(given).items():
         knobs = [family.knobs()[name] for family in there if name in family.knobs()]
         if not knobs:
             known = sorted({name for family in there for name in family.knobs()})
@@ -401,10 +408,9 @@ def complaints(given: Given, kind: str | None = None) -> Iterator[Diagnostic]:
         return
     fitting = families(kind, given)
     if not fitting:
-        names = ", ".join(name for name in given if name != "by")
-        yield Diagnostic(f"no family of kernels has all of the knobs {names} set so")
+        yield Diagnostic(f"no family of kernels has all of the knobs {', '.join(stated(given))} set so")
     elif len(fitting) == 1 and not fitting[0].open(given):
-        whole = fitting[0](**{name: setting for name, setting in given.items() if name != "by"})
+        whole = fitting[0](**stated(given))
         yield from map(Diagnostic, whole.conflicts())
 
 

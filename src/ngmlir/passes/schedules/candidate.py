@@ -31,7 +31,7 @@ def ranked(candidates: Iterable[Candidate[S_co]], alike: float) -> list[Candidat
     return [best, *[c for c in found if c is not best]]
 
 
-def stated(given: Given, wanted: Iterable[int]) -> list[int]:
+def tile_sizes(given: Given, wanted: Iterable[int]) -> list[int]:
     """The sizes of a tile to try: those wanted, or the one that is given."""
     return [fixed(given, "tile", 0)] if "tile" in given else list(wanted)
 

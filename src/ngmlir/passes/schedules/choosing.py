@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ...ir.core import Op
-from ...ops.schedules import Given, Schedule, complaints, families, given_by
+from ...ops.schedules import Given, Schedule, complaints, families, given_by, stated
 from ...support.diagnostics import Diagnostic, UserError
 from ...support.target import Target
 from ..kernels.plan import Plan, kind, plan
-from ..kernels.product import oriented, product_of
+from ..kernels.product import Product, oriented, product_of
 from .candidate import Candidate, ranked
 from .loops import columns, rows, tiles
 from .products import MOST_ROWS_ALONG, along, blocks, panels, suits_along
@@ -23,6 +23,11 @@ _LOOPS: dict[str, Callable[[Plan, Target, Given], Iterable[Candidate[Schedule]]]
     "map": tiles,
     "rows": rows,
     "columns": columns,
+}
+_PRODUCTS: dict[str, Callable[[Product, Target, Given], Iterable[Candidate[Schedule]]]] = {
+    "panels": panels,
+    "along": along,
+    "blocks": blocks,
 }
 
 
@@ -38,8 +43,7 @@ def candidates(fusion: Op, target: Target) -> list[Candidate[Schedule]]:
     else:
         found = ranked(_LOOPS[sort](plan(fusion), target, given), _ALIKE)
     # Whatever was made of what is given, it stands as it is given.
-    stated = {name: setting for name, setting in given.items() if name != "by"}
-    found = [c._replace(schedule=replace(c.schedule, **stated)) for c in found]
+    found = [c._replace(schedule=replace(c.schedule, **stated(given))) for c in found]
     if conflicts := _conflicts(found[0].schedule, target):
         raise _refused(fusion, conflicts)
     return [c for c in found if not _conflicts(c.schedule, target)]
@@ -50,7 +54,7 @@ def chosen(fusion: Op, target: Target) -> Schedule:
     given = given_by(fusion)
     for family in families(kind(fusion), given):
         if not family.open(given):
-            whole = family(**{name: setting for name, setting in given.items() if name != "by"})
+            whole = family(**stated(given))
             if conflicts := _conflicts(whole, target):
                 raise _refused(fusion, conflicts)
             return whole
@@ -61,11 +65,6 @@ def _products(fusion: Op, target: Target, given: Given) -> Iterable[Candidate[Sc
     planned = plan(fusion, lambda op: op.name == "ng.dot")
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, _ = oriented(product_of(dot, planned.sides), target)
-    ways: dict[str, Callable[[], Iterable[Candidate[Schedule]]]] = {
-        "panels": lambda: panels(product, target, given),
-        "along": lambda: along(product, target, given),
-        "blocks": lambda: blocks(product, target, given),
-    }
     there = ["blocks"] if target.shares_tiles else ["panels"]
     if not target.shares_tiles and suits_along(product):
         there.insert(0 if product.rows <= MOST_ROWS_ALONG else 1, "along")
@@ -74,7 +73,7 @@ def _products(fusion: Op, target: Target, given: Given) -> Iterable[Candidate[Sc
     if not usable:
         why = f"{target.name} computes this product by {' or '.join(there)}, not by {' or '.join(fitting)}"
         raise _refused(fusion, [why])
-    return ways[usable[0]]()
+    return _PRODUCTS[usable[0]](product, target, given)
 
 
 def buildable(schedule: Schedule, target: Target) -> bool:

@@ -13,7 +13,7 @@ from ..fusion.group import FREE
 from ..kernels.frame import PROGRAM_ELEMENTS, part_of, power_of_two
 from ..kernels.plan import Plan, widest_item
 from ..kernels.reduction import reductions
-from .candidate import Candidate, fixed, stated
+from .candidate import Candidate, fixed, tile_sizes
 
 #: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
 TURN = 2.0
@@ -87,7 +87,7 @@ def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]
         yield Candidate(made, prod(sizes) / target.threads, prod(sizes) / target.threads)
         return
     work, lanes = work_of(plan), target.lanes(item)
-    for width in stated(given, [registers * lanes for registers in REGISTERS]):
+    for width in tile_sizes(given, [registers * lanes for registers in REGISTERS]):
         part = part_of(sizes, width)
         made = Tiles(tile=width, part=fixed(given, "part", part))
         registers = -(-width // lanes)
@@ -120,7 +120,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     phases = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs)
     # A sum has to wait for the one before: more registers than otherwise.
     widths = [registers * lanes for registers in (2 * REGISTERS[0], *REGISTERS)]
-    for width in stated(given, [*whole, *[w for w in widths if w < columns or not whole]]):
+    for width in tile_sizes(given, [*whole, *[w for w in widths if w < columns or not whole]]):
         made = Rows(
             tile=width,
             partial=fixed(given, "partial", PARTIAL_TILES),
@@ -158,7 +158,7 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         return
     item = widest_item(plan)
     work, lanes = work_of(plan), target.lanes(item)
-    for width in stated(given, dict.fromkeys(min(size, registers * lanes) for registers in REGISTERS)):
+    for width in tile_sizes(given, dict.fromkeys(min(size, registers * lanes) for registers in REGISTERS)):
         far = steps * size * item > target.l1_bytes and size > width and reduced[-1] >= BAND
         band = fixed(given, "band", BAND if far else 0)
         stripe = max(PROGRAM_ELEMENTS // steps, STRIPE_BYTES // item if band else 1)
