@@ -12,6 +12,7 @@ from ...ir.core import Op, Value
 from ...ir.types import FloatType, MemRefType, VectorType
 from ...ops.schedules import Along
 from ...support.target import Target
+from .frame import share
 from .plan import Kernel, Plan
 from .product import Product, store_epilogue
 from .reading import Matrix
@@ -50,8 +51,7 @@ class AlongKernel:
             return ()
 
         if batch:
-            start = b.multiply(self.first, b.index(self.batch_block))
-            stop = b.minimum(b.add(start, b.index(self.batch_block)), b.index(batch))
+            start, stop = share(b, self.first, self.batch_block, batch)
             b.loop(start, stop, 1, (), element)
         else:
             self.share()
@@ -63,8 +63,7 @@ class AlongKernel:
         self.left = Matrix(b, self.lhs, self.batch, self.product.lhs)
         self.right = Matrix(b, self.rhs, self.batch, self.product.rhs)
         full = columns // self.columns * self.columns
-        start = b.multiply(self.place, b.index(self.block))
-        stop = b.minimum(b.add(start, b.index(self.block)), b.index(columns))
+        start, stop = share(b, self.place, self.block, columns)
         last = b.minimum(stop, b.index(full))
         b.loop(start, last, self.columns, (), lambda j, _: self.tile(j, self.columns) or ())
         if columns > full:

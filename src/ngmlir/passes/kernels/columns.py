@@ -10,7 +10,7 @@ from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType
 from ...ops.schedules import Columns
 from ...support.target import Target
-from .frame import Span
+from .frame import Span, share
 from .plan import Kernel, Plan, Tile, plan
 from .reduction import Reduction, reductions
 
@@ -70,8 +70,7 @@ def _for_vectors(
     b = kernel.b
     programs = iter(kernel.programs)
     first, place = (next(programs) if size > 1 else b.index(0) for size in grid)
-    start = b.multiply(place, b.index(stripe))
-    stop = b.minimum(b.add(start, b.index(stripe)), b.index(columns))
+    start, stop = share(b, place, stripe, columns)
 
     def row(number: Value) -> tuple[()]:
         positions = dict(zip(outer, kernel.apart(number, sizes), strict=True)) if outer else {}
@@ -87,8 +86,7 @@ def _for_vectors(
     if rows == 1:
         row(b.index(0))
     else:
-        begin = b.multiply(first, b.index(group))
-        end = b.minimum(b.add(begin, b.index(group)), b.index(rows))
+        begin, end = share(b, first, group, rows)
         b.loop(begin, end, 1, (), lambda i, _: row(i))
     return kernel.finish(name)
 

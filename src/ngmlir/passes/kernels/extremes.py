@@ -10,7 +10,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import FloatType, VectorType, element_type, i32, i64, shape_of, with_element
 from ...ops.fields import get_i64s
 from ...support.target import Target
-from .frame import Span, power_of_two
+from .frame import Span, positions, power_of_two
 from .reduction import extreme
 from .single import Single, SingleFrame, merged, vector
 
@@ -126,10 +126,9 @@ class _Search:
 
     def places(self, start: Value, size: int) -> Value:
         """Positions in the row."""
-        b, type = self.b, VectorType((size,), self.count)
-        return b.add(b.iota(type=type, dimension=0), b.broadcast(start, type=type, dimensions=()))
+        return positions(self.b, start, VectorType((size,), self.count))
 
-    def best(self, values: Value, positions: Value, value: Value, position: Value) -> tuple[Value, Value]:
+    def best(self, values: Value, places: Value, value: Value, position: Value) -> tuple[Value, Value]:
         """The first position of the best of a tile and of one more candidate."""
         b = self.b
         reduce = b.max if self.greatest else b.min
@@ -137,7 +136,7 @@ class _Search:
         top = join(reduce(values, axes=[0]), value)
         wide = b.broadcast(top, type=values.type, dimensions=())
         first = b.min(
-            b.select(self.same(values, wide), positions, b.number(self.nowhere, positions.type)), axes=[0]
+            b.select(self.same(values, wide), places, b.number(self.nowhere, places.type)), axes=[0]
         )
         alone = b.select(self.same(value, top), position, b.number(self.nowhere, self.count))
         return top, b.minimum(first, alone)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...ir.attributes import Attribute, IntegerAttr, integers
 from ...ir.core import Block, Op, Value
-from ...ir.types import MemRefType, Type, i64, index
+from ...ir.types import MemRefType, Type, VectorType, i64, index, shape_of
 from ...ops import tile
 from ...ops.builder import Builder, function
 from ...support.diagnostics import Location
@@ -60,6 +60,25 @@ def apart(b: Builder, number: Value, sizes: Sequence[int]) -> list[Span]:
         spans.insert(0, Span(b.remainder(number, b.index(size))))
         number = b.floor_divide(number, b.index(size))
     return spans
+
+
+def share(b: Builder, number: Value, steps: int, size: int) -> tuple[Value, Value]:
+    """The part [start, stop) of a loop of `size` that is the `number`-th of those of `steps` steps."""
+    start = b.multiply(number, b.index(steps))
+    return start, b.minimum(b.add(start, b.index(steps)), b.index(size))
+
+
+def positions(b: Builder, start: Value, type: VectorType, dimension: int = 0) -> Value:
+    """A tile that counts the positions along one of its dimensions from `start` on."""
+    if start.type is not type.element:
+        start = b.cast(start, type=type.element)
+    return b.add(b.iota(type=type, dimension=dimension), b.broadcast(start, type=type, dimensions=()))
+
+
+def within(b: Builder, tile: Value, start: Value, size: int, fill: Value) -> Value:
+    """A tile of one dimension from `start` on, with `fill` where it reaches beyond a loop of `size`."""
+    whole = VectorType(shape_of(tile.type), i64)
+    return b.select(b.less(positions(b, start, whole), b.number(size, whole)), tile, fill)
 
 
 class Frame:
@@ -220,9 +239,7 @@ class Frame:
         if not self.programs:
             self.nest(sizes[:-1], row)
             return
-        part = self.part * width if len(sizes) == 1 else self.part
-        start = b.multiply(self.programs[0], b.index(part))
-        stop = b.minimum(b.add(start, b.index(part)), b.index(sizes[0]))
+        start, stop = share(b, self.programs[0], steps_of(self.part, sizes, width), sizes[0])
         if len(sizes) == 1:
             self.tiles_between(start, stop, sizes[0], width, lambda span: body([span]))
         else:
@@ -249,6 +266,11 @@ def part_of(sizes: Sequence[int], width: int) -> int:
     return max(1, min(sizes[0], PROGRAM_TILES * width // max(1, prod(sizes[1:]))))
 
 
+def steps_of(part: int, sizes: Sequence[int], width: int) -> int:
+    """Steps of the outermost loop that one program takes, of a part in tiles where that loop is the only one."""
+    return part * width if len(sizes) == 1 else part
+
+
 def grid_for(target: Target, sizes: Sequence[int], width: int, part: int, rows: int = 1) -> tuple[int, ...]:
     """The programs that visit a space: one for each `part` steps of the outermost loop (each so many tiles of the only
     one), or for each tile if that is 0: of `rows` steps of the last loop but one."""
@@ -258,7 +280,7 @@ def grid_for(target: Target, sizes: Sequence[int], width: int, part: int, rows: 
         programs = -(-sizes[-1] // min(width, power_of_two(sizes[-1])))
         programs *= prod(sizes[:-1]) if rows == 1 else prod(sizes[:-2]) * -(-sizes[-2] // rows)
     else:
-        programs = -(-sizes[0] // (part * width if len(sizes) == 1 else part))
+        programs = -(-sizes[0] // steps_of(part, sizes, width))
     return (programs,) if programs > 1 or target.shares_tiles else ()
 
 

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, IntegerType, MemRefType, VectorType, element_type, i64, index, shape_of
 from ...ops.fields import get_i64, get_str
 from ...support.target import Target
-from .frame import Span, power_of_two
+from .frame import Span, positions, power_of_two, share
 from .single import Single, SingleFrame, merged, tile_width, vector
 
 
@@ -104,11 +102,8 @@ def gather_elements_kernel(op: Op, target: Target) -> Single:
         places[axis] = found
         if axis != last:
             wide = VectorType((span.size,), i64)
-            start = b.broadcast(b.cast(span.start, type=i64), type=wide, dimensions=())
             # A masked tile reaches beyond the row; what is read there is not stored.
-            places[-1] = b.minimum(
-                b.add(b.iota(type=wide, dimension=0), start), b.number(source[-1] - 1, wide)
-            )
+            places[-1] = b.minimum(positions(b, span.start, wide), b.number(source[-1] - 1, wide))
         tile = b.gather_tile(frame.sources[0], places, type=vector(span.size, element))
         b.store(tile, frame.results[0], starts, masked=span.masked)
 
@@ -184,8 +179,7 @@ class _Scatter:
     def program(self, owner: Span, row: Span, span: Span | None) -> None:
         """One owner's rows; of them, where a block of threads owns but some columns, those of `span`."""
         b = self.b
-        first = b.multiply(owner.start, b.index(self.rows))
-        stop = b.minimum(b.add(first, b.index(self.rows)), b.index(self.size))
+        first, stop = share(b, owner.start, self.rows, self.size)
         self.copy(row, first, stop, span)
         if self.frame.masks:
             b.barrier()
@@ -245,7 +239,9 @@ class _Scatter:
         place = self.place(b.load(self.indices, [part.start], type=kind, masked=part.masked))
         inside = self.owned(place)
         if part.masked:
-            here = b.less(self.positions(part.start, part.size), b.number(self.count, place.type))
+            here = b.less(
+                positions(b, part.start, VectorType((part.size,), i64)), b.number(self.count, place.type)
+            )
             inside = b.bitwise_and(inside, here)
 
         def change() -> None:
@@ -308,16 +304,8 @@ class _Scatter:
     def owned(self, place: Value) -> Value:
         """Which positions are the owner's."""
         b = self.b
-        first, stop = (self.wide(v, shape_of(place.type)) for v in (self.first, self.stop))
-        return b.bitwise_and(b.greater_equal(place, first), b.less(place, stop))
-
-    def wide(self, value: Value, size: int | Sequence[int]) -> Value:
-        """A number for each position of a tile, or for a scalar."""
-        shape = (size,) if isinstance(size, int) else tuple(size)
-        return self.b.broadcast(value, type=VectorType(shape, i64), dimensions=()) if shape else value
-
-    def positions(self, start: Value, size: int) -> Value:
-        return self.b.add(
-            self.b.iota(type=VectorType((size,), i64), dimension=0),
-            self.wide(self.b.cast(start, type=i64), size),
+        first, stop = (
+            b.broadcast(v, type=place.type, dimensions=()) if isinstance(place.type, VectorType) else v
+            for v in (self.first, self.stop)
         )
+        return b.bitwise_and(b.greater_equal(place, first), b.less(place, stop))

@@ -21,7 +21,7 @@ from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType
 from ...ops.schedules import LEFT_WIDTH, Panels
 from ...support.target import Target
-from .frame import Span
+from .frame import Span, share
 from .packing import Panel, right_side
 from .plan import Kernel, Plan
 from .product import Product, split, store_epilogue
@@ -77,8 +77,7 @@ class PanelKernel:
             return ()
 
         if product.batch:
-            start = b.multiply(self.places[0], b.index(schedule.batch))
-            stop = b.minimum(b.add(start, b.index(schedule.batch)), b.index(product.batch))
+            start, stop = share(b, self.places[0], schedule.batch, product.batch)
             b.loop(start, stop, 1, (), element)
         else:
             shares()

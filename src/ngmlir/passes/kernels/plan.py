@@ -18,7 +18,7 @@ from ...support.target import Target
 from ..access import Access
 from ..sides import Side
 from ..space import Atoms, Space, label
-from .frame import Frame, Span
+from .frame import Frame, Span, positions, within
 from .reading import read, write
 from .unmoved import unmoved
 
@@ -295,9 +295,10 @@ class Tile:
         tiled = [l for l in sorted(self.kernel.plan.loops[op.results[0]]) if self.spans[l].size]
         for l in reversed(loops):
             span = self.spans[l]
-            start = self.spread(self.b.cast(span.start, type=i64), whole)
-            if span.size:
-                start = self.b.add(start, self.b.iota(type=whole, dimension=tiled.index(l)))
+            if isinstance(whole, VectorType) and span.size:
+                start = positions(self.b, span.start, whole, tiled.index(l))
+            else:
+                start = self.spread(self.b.cast(span.start, type=i64), whole)
             scalar = self.b.add(scalar, self.b.multiply(start, self.b.number(stride, whole)))
             stride *= self.kernel.plan.sizes[l]
         return scalar if type is whole else self.b.cast(scalar, type=type)
@@ -336,12 +337,7 @@ class Tile:
     def neutral(self, tile: Value, fill: Value) -> Value:
         """The tile, of one loop that is masked, with elements beyond its end replaced by `fill` (of the tile's type)."""
         ((l, span),) = [(l, span) for l, span in enumerate(self.spans) if span.size]
-        whole = VectorType(shape_of(tile.type), i64)
-        position = self.b.add(
-            self.b.iota(type=whole, dimension=0), self.spread(self.b.cast(span.start, type=i64), whole)
-        )
-        inside = self.b.less(position, self.b.number(self.kernel.plan.sizes[l], whole))
-        return self.b.select(inside, tile, fill)
+        return within(self.b, tile, span.start, self.kernel.plan.sizes[l], fill)
 
 
 def _splat(attribute: Attribute) -> Attribute:

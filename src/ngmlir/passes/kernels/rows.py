@@ -15,7 +15,7 @@ from ...ir.core import Op, Value
 from ...ir.types import FloatType, MemRefType, VectorType, element_type
 from ...ops.schedules import Rows
 from ...support.target import Target
-from .frame import Span, power_of_two
+from .frame import Span, power_of_two, share
 from .plan import Kernel, Plan, Tile, plan
 from .reduction import Reduction, reductions
 
@@ -41,8 +41,7 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
     elif block == 1:
         _Row(kernel, schedule, kernel.apart(kernel.programs[0], outer), inner).build()
     else:
-        start = b.multiply(kernel.programs[0], b.index(block))
-        stop = b.minimum(b.add(start, b.index(block)), b.index(rows))
+        start, stop = share(b, kernel.programs[0], block, rows)
         b.loop(
             start,
             stop,

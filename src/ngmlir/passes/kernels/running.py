@@ -11,16 +11,14 @@ from ...ir.literals import item_bytes
 from ...ir.types import (
     FloatType,
     Type,
-    VectorType,
     element_type,
     f32,
-    i64,
     shape_of,
     with_element,
 )
 from ...ops.fields import get_bool, get_i64
 from ...support.target import Target
-from .frame import Span, power_of_two
+from .frame import Span, power_of_two, within
 from .reduction import extreme
 from .single import Single, SingleFrame, merged, vector
 
@@ -129,7 +127,7 @@ def _along_rows(op: Op, target: Target, shape: Sequence[int]) -> Single:
             b.load(frame.sources[0], [row, start], type=vector(count, run.element), masked=masked)
         )
         if masked:
-            new = _inside(frame, new, start, size, run.start(new.type))
+            new = within(b, new, start, size, run.start(new.type))
         prefix = verb(new, axis=0, reverse=run.reverse)
         spread = b.broadcast(carry, type=prefix.type, dimensions=())
         total = run.combine(spread, prefix)
@@ -165,13 +163,3 @@ def _along_rows(op: Op, target: Target, shape: Sequence[int]) -> Single:
 
     frame.each_row(row)
     return frame.done()
-
-
-def _inside(frame: SingleFrame, tile: Value, start: Value, size: int, fill: Value) -> Value:
-    """The tile with `fill` for the elements beyond the row."""
-    b = frame.b
-    whole = VectorType(shape_of(tile.type), i64)
-    position = b.add(
-        b.iota(type=whole, dimension=0), b.broadcast(b.cast(start, type=i64), type=whole, dimensions=())
-    )
-    return b.select(b.less(position, b.number(size, whole)), tile, fill)

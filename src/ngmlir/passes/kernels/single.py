@@ -11,7 +11,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType, element_type, shape_of
 from ...support.target import Target
-from .frame import Frame, Span, grid_for, part_of
+from .frame import Frame, Span, grid_for, part_of, share, steps_of
 
 Shape = tuple[int, ...]
 
@@ -69,9 +69,7 @@ class SingleFrame(Frame):
         elif not self.programs:
             self.nest((rows,), lambda spans: body(spans[0]))
         else:
-            part = self.part * self.width if len(self.sizes) == 1 else self.part
-            start = b.multiply(self.programs[0], b.index(part))
-            stop = b.minimum(b.add(start, b.index(part)), b.index(rows))
+            start, stop = share(b, self.programs[0], steps_of(self.part, self.sizes, self.width), rows)
             b.loop(start, stop, 1, (), lambda i, _: body(Span(i)) or ())
 
     def scalar(self, buffer: Value, indices: Sequence[Value]) -> Value:
