@@ -45,7 +45,7 @@ class Typing(NamedTuple):
 Rule = Callable[[Typing], Sequence[Type]]
 
 #: Says what is wrong with an attribute that any op may have: given the op's name and all of its attributes.
-AttributeRule = Callable[[str, "Mapping[str, Attribute]"], Iterable[Diagnostic]]
+AttributeRule = Callable[[str, Mapping[str, Attribute]], Iterable[Diagnostic]]
 #: Those of our dialects, by the attribute's name.
 ATTRIBUTE_RULES: dict[str, AttributeRule] = {}
 

@@ -21,7 +21,7 @@ from ..support.memory import empty_bytes
 from .buffers import empty_like, in_memory
 from .context import Context, invoke
 from .entry import builtin
-from .executable import as_array, check_count, in_place, raise_noted
+from .executable import Prepare, as_array, check_count, in_place, raise_noted
 from .library import Library
 from .pool import default_pool
 
@@ -71,10 +71,6 @@ class Program:
             self.code.checks.fill(Check.FINE)
             invoke(self.context, table)
             raise_noted(self.code.artifact.checks, self.code.checks)
-
-
-#: Takes the values of a call, and gives what to pass on instead.
-Prepare = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class Call:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ..support.artifact import Check
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter
 from .buffers import DTYPES
+
+#: Makes arrays of the values that a call was given; what are arrays of the right kind already need not go through it.
+Prepare: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def check_count(name: str, parameters: Sequence[Parameter], values: Sequence[Any]) -> None:

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..ir.core import Module
+from ..runtime.executable import Prepare
 from .storage import DeviceBufferStorage
 
 #: Takes the arguments that are not state, in order; gives the results that are not tied to state.
 Run = Callable[..., Sequence[Any]]
-
-#: Makes arrays of the values that a call was given; what are arrays of the right kind already need not go through it.
-Prepare = Callable[[Sequence[Any]], Sequence[Any]]
 
 #: Makes a module callable. `state` says which arguments are state, `tied` which result is whose new contents.
 Backend = Callable[[Module, Mapping[int, DeviceBufferStorage], Sequence[tuple[int, int]], Prepare], Run]
