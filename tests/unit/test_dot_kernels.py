@@ -128,7 +128,7 @@ def register_tile(of: Product, machine: Target) -> tuple[int, int]:
 @pytest.mark.parametrize("m, n", [(1, 1), (1, 1000), (3, 7), (64, 64), (100, 10), (1024, 1024)])
 def test_register_tiles_fit_and_keep_the_multipliers_busy(target: str, m: int, n: int) -> None:
     machine = cpu_target(target)
-    of = Product(0, m, n, 512, False, True, f32, f32)
+    of = Product(0, m, n, 512, False, True, f32, f32, f32)
     rows, vectors = register_tile(of, machine)
     assert rows <= m and (vectors - 1) * machine.lanes(4) < n
     assert rows * vectors + vectors * (rows > 1) + 1 < machine.vector_registers
@@ -141,7 +141,7 @@ def test_rows_that_share_cache_sets_are_few() -> None:
     """Of rows 4 KiB apart a cache of eight ways and 32 KiB holds eight lines; of others as many as there is room for."""
     machine = replace(cpu_target("x86-64-v3"), l1_bytes=32 * 1024, l1_ways=8)
     tiles = {
-        depth: register_tile(Product(0, 1024, 8, depth, False, True, f32, f32), machine)[0]
+        depth: register_tile(Product(0, 1024, 8, depth, False, True, f32, f32, f32), machine)[0]
         for depth in (1000, 1024, 512, 2048)
     }
     assert tiles[1024] <= 6 and tiles[2048] <= 6 and tiles[512] <= 12

@@ -204,6 +204,8 @@ def _verb(op: OpText) -> list[str]:
         keywords.insert(0, "type: Type")
     elif free == "many":
         keywords.insert(0, "types: Sequence[Type]")
+    if "widening" in op.traits:
+        keywords.append("type: Type | None = None")
     if op.regions:
         keywords.append("regions: Sequence[Region]")
     head = ", ".join(["self", *parameters, *(["*", *keywords] if keywords else [])])
@@ -225,6 +227,8 @@ def _verb(op: OpText) -> list[str]:
         call += ", types=[type]"
     elif free == "many":
         call += ", types=types"
+    elif "widening" in op.traits:
+        call += ", types=None if type is None else [type]"
     if op.regions:
         call += ", regions=regions"
     result = "V" if single else "Sequence[V]"

@@ -2645,7 +2645,7 @@ class CumulativeMinOp(Op):
 
 
 class DotOp(Op):
-    """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32."""
+    """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. A result of wider elements (i32 of i8, f32 of bf16) is that of the operands cast to it before."""
 
     __slots__ = ()
     name = "ng.dot"
@@ -2664,10 +2664,10 @@ class DotOp(Op):
             AttributeField("lhs_batch", "i64s", fields.default("i64s", '[]'), False),
             AttributeField("rhs_batch", "i64s", fields.default("i64s", '[]'), False),
         ),
-        traits=frozenset(['pure']),
+        traits=frozenset(['pure', 'widening']),
         rule=ng_rules.dot,
         form=('$lhs', ',', '$rhs', 'contract', '$lhs_contract', 'x', '$rhs_contract'),
-        doc='Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32.',
+        doc='Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. A result of wider elements (i32 of i8, f32 of bf16) is that of the operands cast to it before.',
         example='%r = ng.dot %a, %b contract [1] x [0] : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<3x2xf32, #ng.axes<C, K>>) -> tensor<4x2xf32, #ng.axes<N, K>>',
     )
 
@@ -3513,9 +3513,9 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         """The least of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
         return self.build(CumulativeMinOp, [input], {"axis": axis, "reverse": reverse, "exclusive": exclusive})[0]
 
-    def dot(self, lhs: V, rhs: V, *, lhs_contract: Sequence[int], rhs_contract: Sequence[int], lhs_batch: Sequence[int] | None = None, rhs_batch: Sequence[int] | None = None) -> V:
-        """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32."""
-        return self.build(DotOp, [lhs, rhs], {"lhs_contract": lhs_contract, "rhs_contract": rhs_contract, "lhs_batch": lhs_batch, "rhs_batch": rhs_batch})[0]
+    def dot(self, lhs: V, rhs: V, *, lhs_contract: Sequence[int], rhs_contract: Sequence[int], lhs_batch: Sequence[int] | None = None, rhs_batch: Sequence[int] | None = None, type: Type | None = None) -> V:
+        """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. A result of wider elements (i32 of i8, f32 of bf16) is that of the operands cast to it before."""
+        return self.build(DotOp, [lhs, rhs], {"lhs_contract": lhs_contract, "rhs_contract": rhs_contract, "lhs_batch": lhs_batch, "rhs_batch": rhs_batch}, types=None if type is None else [type])[0]
 
     def random_bits(self, key: V, *, type: Type) -> V:
         """Philox 4x32-10 (Salmon et al. 2011): element i is word i % 4 of block i / 4. The block number fills counter words 0 (low half) and 1 (high half), the stream key[1] words 2 and 3 likewise, the seed key[0] both key words. The same key gives the same bits on every target."""

@@ -13,6 +13,7 @@ from ..ir.elements import ElementsAttr
 from ..ir.literals import item_bytes
 from ..ir.types import (
     DYNAMIC,
+    FloatType,
     IntegerType,
     Type,
     element_type,
@@ -328,7 +329,13 @@ def arg_reduce(t: Typing) -> Types:
 
 def dot(t: Typing) -> Types:
     lhs, rhs = t.operands
-    require(element_type(lhs) is element_type(rhs), f"cannot multiply {lhs} and {rhs}", "cast one of them")
+    element = element_type(t.results[0]) if t.results else element_type(lhs)
+    stated = f" to elements of {element}" if t.results else ""
+    require(
+        multiplies(element_type(lhs), element_type(rhs), element),
+        f"cannot multiply {lhs} and {rhs}{stated}",
+        "cast one of them, or state a result type of wider elements",
+    )
     pairs: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
     for kind in ("contract", "batch"):
         a, b = get_i64s(t, f"lhs_{kind}"), get_i64s(t, f"rhs_{kind}")
@@ -356,7 +363,24 @@ def dot(t: Typing) -> Types:
             len(set(names)) == len(names),
             f"{lhs} and {rhs} share an axis that is neither contracted nor batched",
         )
-    return [reshaped(lhs, [*batch, *left, *right], names)]
+    return [reshaped(lhs, [*batch, *left, *right], names, element)]
+
+
+def multiplies(lhs: Type, rhs: Type, result: Type) -> bool:
+    """Whether elements of these types can be multiplied and summed to those of the third: all are of one type, or the
+    result has room for all values of both and for more. Floats are multiplied by floats of their own type."""
+    if lhs is rhs is result:
+        return True
+    match lhs, rhs, result:
+        case FloatType(), FloatType(), FloatType():
+            return lhs is rhs and lhs.width < result.width
+        case IntegerType(), IntegerType(), IntegerType():
+            return all(
+                1 < side.width < result.width and (side.unsigned or not result.unsigned)
+                for side in (lhs, rhs)
+            )
+        case _:
+            return False
 
 
 def cross_entropy(t: Typing) -> Types:

@@ -124,13 +124,14 @@ def dot_tile(t: Typing) -> Types:
         len(a) == len(b) == len(c) == 2 and a == (c[0], b[0]) and b[1] == c[1],
         f"{lhs} times {rhs} is not {accumulator}",
     )
-    _same_element(lhs, rhs)
     wide = element_type(accumulator)
-    narrow = element_type(lhs)
-    require(
-        isinstance(wide, FloatType) == isinstance(narrow, FloatType),
-        f"{lhs} cannot be accumulated in {accumulator}",
-    )
+    if isinstance(wide, FloatType):
+        _same_element(lhs, rhs)
+    for side in (lhs, rhs):
+        require(
+            isinstance(wide, FloatType) == isinstance(element_type(side), FloatType),
+            f"{side} cannot be accumulated in {accumulator}",
+        )
     return [accumulator]
 
 

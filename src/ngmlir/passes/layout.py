@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from ..ir.attributes import AxesAttr, integers
 from ..ir.core import Block, Module, Op, Value, count_uses
 from ..ir.elements import ElementsAttr
-from ..ir.types import TensorType, element_type, shape_of, with_element
+from ..ir.types import TensorType, Type, element_type, shape_of, with_element
 from ..ops.builder import Builder
 from ..ops.fields import get_i64, get_i64s
+from ..ops.ng_rules import multiplies
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
@@ -23,7 +24,8 @@ def layout(module: Module, target: Target) -> Module:
     A matrix product or a reduction reads either order; what is computed from constants, positions and
     repetitions is computed in the order that is wanted; an elementwise op takes a transpose over when only
     one of its operands has to be moved for it. What is computed for a slice alone is computed of slices: of fewer
-    elements, and in the kernel that wants them.
+    elements, and in the kernel that wants them. A product takes in elements that are cast for it as they are, and
+    widens them by itself.
 
     Before:
         func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
@@ -237,7 +239,7 @@ class _Layout:
                     b.add_op(new)
                     return new.results[0]
         assert isinstance(owner, Op) and self.absorbs(value, order)
-        return _swapped(owner, b)
+        return _swapped(owner, permuted(type, order), b)
 
     # -- readers -----------------------------------------------------------------------------------------
 
@@ -246,6 +248,9 @@ class _Layout:
         operands = list(op.operands)
         attributes = dict(op.attributes)
         changed = False
+        uncast = _uncast(op)
+        if uncast is not None:
+            operands, changed = uncast, True
         for i, side in enumerate(("lhs", "rhs")):
             order = order_of(operands[i])
             if order is None:
@@ -278,6 +283,18 @@ class _Layout:
         return new.results
 
 
+def _uncast(dot: Op) -> list[Value] | None:
+    """The sides of a product before they were cast to the wider elements of its result; None where it needs them cast."""
+    sources: list[Value] = []
+    for operand in dot.operands:
+        owner = operand.owner
+        if not isinstance(owner, Op) or owner.name != "ng.cast":
+            return None
+        sources.append(owner.operands[0])
+    lhs, rhs, result = (element_type(value.type) for value in (*sources, dot.results[0]))
+    return sources if multiplies(lhs, rhs, result) else None
+
+
 def _swaps(dot: Op, order: Sequence[int]) -> bool:
     """Whether the order exchanges the rows and the columns of a product, each as a whole."""
     batch = len(get_i64s(dot, "lhs_batch"))
@@ -286,11 +303,11 @@ def _swaps(dot: Op, order: Sequence[int]) -> bool:
     return list(order) == [*range(batch), *range(batch + rows, rank), *range(batch, batch + rows)]
 
 
-def _swapped(dot: Op, b: Builder) -> Value:
+def _swapped(dot: Op, wanted: Type, b: Builder) -> Value:
     """The product with its sides exchanged: the transpose of the product's matrix."""
     sides = {
         f"{new}_{kind}": get_i64s(dot, f"{old}_{kind}")
         for new, old in (("lhs", "rhs"), ("rhs", "lhs"))
         for kind in ("contract", "batch")
     }
-    return b.dot(dot.operands[1], dot.operands[0], **sides)
+    return b.dot(dot.operands[1], dot.operands[0], **sides, type=wanted)

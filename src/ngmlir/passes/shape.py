@@ -207,6 +207,10 @@ class _Shaping:
             rhs_contract=[first + rhs_depth],
             lhs_batch=range(first),
             rhs_batch=range(first),
+            type=TensorType(
+                (*lhs_shape[:first], lhs_shape[first + 1 - lhs_depth], rhs_shape[first + 1 - rhs_depth]),
+                element_type(op.results[0].type),
+            ),
         )
         self.set(op, made)
 

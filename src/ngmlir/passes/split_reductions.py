@@ -108,7 +108,7 @@ class _Splitting:
         if fold > 1:
             value = view(b, value, (*shape_of(value.type)[:-1], fold, shape[-1]))
             value = reduce(value, axes=[place])
-        return narrowed(b, value, element_type(source.type))
+        return converted(b, value, element_type(source.type))
 
     # -- products ----------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class _Splitting:
         )
         parts = divisor(depth, wanted, min(2 * wanted, depth // 2)) if wanted >= 4 else 1
         moves = (not product.lhs_depth_first and rows > 1) or (not product.rhs_depth_first and columns > 1)
-        narrow = product.element is not product.accumulator
+        narrow = product.widens
         thin = min(rows, columns) < 2 * room.unit
         if parts == 1 or ((moves or narrow or thin) and not room.squares) or (narrow and wanted < 16):
             return None  # elements of f16 and bf16 are widened before, where they cannot be multiplied as they are
@@ -140,14 +140,14 @@ class _Splitting:
         rhs = _in_parts(b, op.operands[1], parts, product.rhs_depth_first)
         element = element_type(op.results[0].type)
         sums = b.dot(
-            widened(b, "sum", lhs), widened(b, "sum", rhs), lhs_contract=[2 - product.lhs_depth_first],
+            converted(b, lhs, product.accumulator), converted(b, rhs, product.accumulator), lhs_contract=[2 - product.lhs_depth_first],
             rhs_contract=[2 - product.rhs_depth_first], lhs_batch=[0], rhs_batch=[0],
         )  # fmt: skip
-        return [narrowed(b, self.sum(b, sums, 0), element)]
+        return [converted(b, self.sum(b, sums, 0), element)]
 
     def lines(self, op: Op, b: Builder, product: Product) -> Value:
         """A product with one row or one column, as sums along the lines of the other side."""
-        lhs, rhs = (widened(b, "sum", side) for side in op.operands)
+        lhs, rhs = (converted(b, side, product.accumulator) for side in op.operands)
         batch = [product.batch] if product.batch else []
         line = [*batch, product.depth]
         if product.rows == product.columns == 1:
@@ -158,7 +158,7 @@ class _Splitting:
             depth = len(batch) + (not first)
             spread = b.broadcast(view(b, one, line), type=other.type, dimensions=[*range(len(batch)), depth])
             products = b.multiply(other, spread)
-        total = narrowed(b, self.sum(b, products, depth), element_type(op.results[0].type))
+        total = converted(b, self.sum(b, products, depth), element_type(op.results[0].type))
         return view(b, total, shape_of(op.results[0].type))
 
     def sum(self, b: Builder, value: Value, axis: int) -> Value:
@@ -227,7 +227,7 @@ class _Splitting:
             earlier = along(totals, axis=place, reverse=reverse, exclusive=True)
         kept = [d for d in range(len(shape_of(cut.type))) if d != place + 1]
         joined = getattr(b, COMBINE[name])(b.broadcast(earlier, type=cut.type, dimensions=kept), within)
-        return [view(b, narrowed(b, joined, element_type(source.type)), shape_of(source.type))]
+        return [view(b, converted(b, joined, element_type(source.type)), shape_of(source.type))]
 
 
 def _read_again(function: Op) -> set[Op]:
@@ -290,7 +290,7 @@ def widened(b: Builder, name: str, value: Value) -> Value:
     return value
 
 
-def narrowed(b: Builder, value: Value, element: Type) -> Value:
+def converted(b: Builder, value: Value, element: Type) -> Value:
     """The value with elements of a type."""
     if element_type(value.type) is element:
         return value

@@ -21,11 +21,11 @@ from .tiles import Chunk, splat_lane
 def dot(e: Emitter, op: tile.DotOp) -> None:
     """tile.dot"""
     rows, depth = shape_of(op.lhs.type)
-    narrow, element = element_type(op.lhs.type), element_type(op.accumulator.type)
+    element = element_type(op.accumulator.type)
     wide = formats.computing(element)
     chunks = e.layout(op.accumulator.type).chunks
     sums = [formats.unpack(e.b, e.machine, element, x) for x in e.registers(op.accumulator)]
-    left, right = _Operand(e, op.lhs, narrow, wide), _Operand(e, op.rhs, narrow, wide)
+    left, right = _Operand(e, op.lhs, wide), _Operand(e, op.rhs, wide)
     for k in range(depth):
         line = [right.register(k, c) for c in range(len(chunks))]
         for m in range(rows):
@@ -45,11 +45,11 @@ def _multiply_add(e: Emitter, element: Type, x: Value, y: Value, total: Value) -
 class _Operand:
     """A tile in the type of the accumulator, in registers already or still in memory."""
 
-    def __init__(self, e: Emitter, value: IRValue, narrow: Type, wide: Type):
+    def __init__(self, e: Emitter, value: IRValue, wide: Type):
         self.e = e
         self.layout = e.layout(value.type)
         self.held = e.find(value)
-        self.narrow = narrow
+        self.narrow = element_type(value.type)
         self.wide = wide
         self._registers: dict[int, Value] = {}
         self._splats: dict[tuple[int, int, int], Value] = {}

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from ...ir.core import Op
+from ...ir.literals import dtype_of
 from ..fields import get_i64s
 from .numbers import Array, widened
 
@@ -19,14 +20,15 @@ def _matrices(array: Array, batch: Sequence[int], first: Sequence[int], second: 
 
 
 def dot(op: Op, arrays: Sequence[Array]) -> Any:
-    lhs, rhs = map(widened, arrays)
+    wanted = dtype_of(op.results[0].type)
+    lhs, rhs = (widened(array.astype(wanted, copy=False)) for array in arrays)
     lhs_batch, rhs_batch = get_i64s(op, "lhs_batch"), get_i64s(op, "rhs_batch")
     lhs_contract, rhs_contract = get_i64s(op, "lhs_contract"), get_i64s(op, "rhs_contract")
     left = [d for d in range(lhs.ndim) if d not in lhs_batch + lhs_contract]
     right = [d for d in range(rhs.ndim) if d not in rhs_batch + rhs_contract]
     product = _matrices(lhs, lhs_batch, left, lhs_contract) @ _matrices(rhs, rhs_batch, rhs_contract, right)
     shape = [lhs.shape[d] for d in (*lhs_batch, *left)] + [rhs.shape[d] for d in right]
-    return product.reshape(shape).astype(arrays[0].dtype)
+    return product.reshape(shape).astype(wanted)
 
 
 PRODUCTS = {"ng.dot": dot}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.core import Op, Value
-from ...ir.types import FloatType, MemRefType, VectorType
+from ...ir.types import FloatType, MemRefType, Type, VectorType
 from ...ops.schedules import Along
 from ...support.target import Target
 from .frame import share
@@ -79,8 +79,8 @@ class AlongKernel:
         sums = VectorType(shape, product.accumulator)
 
         def step(k: Value, carried: Sequence[Value]) -> list[Value]:
-            left = self.side(self.left, b.index(0), rows, k, product.lhs_depth_first)
-            right = self.side(self.right, column, columns, k, product.rhs_depth_first)
+            left = self.side(self.left, product.lhs_element, b.index(0), rows, k, product.lhs_depth_first)
+            right = self.side(self.right, product.rhs_element, column, columns, k, product.rhs_depth_first)
             left = b.broadcast(left, type=sums, dimensions=[0, 2])
             right = b.broadcast(right, type=sums, dimensions=[1, 2])
             if isinstance(product.accumulator, FloatType):
@@ -100,9 +100,11 @@ class AlongKernel:
             b.sum(total, axes=[2]),
         )
 
-    def side(self, matrix: Matrix, across: Value, size: int, k: Value, depth_first: bool) -> Value:
+    def side(
+        self, matrix: Matrix, element: Type, across: Value, size: int, k: Value, depth_first: bool
+    ) -> Value:
         """Rows of one side along the depth; beyond its end they are 0."""
-        b, element = self.b, self.product.element
+        b = self.b
         place = (k, across) if depth_first else (across, k)
         masked = self.product.depth % self.width != 0
         tile = matrix.load(*place, VectorType((size, self.width), element), depth_first, masked)

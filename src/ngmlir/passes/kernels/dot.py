@@ -35,7 +35,8 @@ def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> Dot
     planned = plan(fusion, lambda op: op.name == "ng.dot")
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, order = oriented(product_of(dot, planned.sides), target)
-    types = [MemRefType(planned.side(dot.operands[i])[1], product.element) for i in order]
+    elements = (product.lhs_element, product.rhs_element)
+    types = [MemRefType(planned.side(dot.operands[i])[1], e) for i, e in zip(order, elements, strict=True)]
     plain = tuple((i, None) for i in order)
     match schedule:
         case Blocks():
@@ -86,9 +87,11 @@ def _for_threads(
     def side(matrix: Matrix, across: Value, size: int, k: Value, depth_first: bool, left: bool) -> Value:
         place = (k, across) if depth_first else (across, k)
         shape = (size, depth) if left else (depth, size)
-        extent = product.rows if left else product.columns
+        extent, element = (
+            (product.rows, product.lhs_element) if left else (product.columns, product.rhs_element)
+        )
         masked = extent % size != 0 or product.depth % depth != 0
-        return matrix.load(*place, VectorType(shape, product.element), depth_first == left, masked)
+        return matrix.load(*place, VectorType(shape, element), depth_first == left, masked)
 
     def step(k: Value, values: Sequence[Value]) -> list[Value]:
         left = side(lhs, row, rows, k, product.lhs_depth_first, True)

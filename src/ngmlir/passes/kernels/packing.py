@@ -60,14 +60,14 @@ def right_side(product: Product, width: int, target: Target) -> Packing:
     """The right side as the register tiles of a product read it: in the type in which they compute."""
     turned, element = not product.rhs_depth_first, product.accumulator
     sizes = (product.batch, product.depth, product.columns)
-    return Packing(*sizes, width, turned, product.element, element, _block(element, target), product.rhs)
+    return Packing(*sizes, width, turned, product.rhs_element, element, _block(element, target), product.rhs)
 
 
 def left_side(product: Product, width: int, target: Target) -> Packing:
     """The same of the left side."""
     turned, element = product.lhs_depth_first, product.accumulator
     sizes = (product.batch, product.rows, product.depth)
-    return Packing(*sizes, width, turned, product.element, element, _block(element, target), product.lhs)
+    return Packing(*sizes, width, turned, product.lhs_element, element, _block(element, target), product.lhs)
 
 
 def _block(element: Type, target: Target) -> int:

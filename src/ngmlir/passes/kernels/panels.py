@@ -235,7 +235,7 @@ class PanelKernel:
             return b.load(
                 self.lhs, [*self.batch, *at], type=VectorType((rows, size), self.product.accumulator)
             )
-        type = VectorType((rows, size), self.product.element)
+        type = VectorType((rows, size), self.product.lhs_element)
         if self.product.lhs_depth_first:
             return self.left_matrix.load(k, row, type, turned=True)
         return self.left_matrix.load(row, k, type)
@@ -249,5 +249,5 @@ class PanelKernel:
                 return b.load(self.packed, [b.floor_divide(place, b.index(width)), k, b.index(0)], type=type)
             panel = b.floor_divide(column, b.index(width))
             return b.load(self.rhs, [*self.batch, panel, b.add(first, k), b.index(0)], type=type)
-        type = VectorType((size, columns), self.product.element)
+        type = VectorType((size, columns), self.product.rhs_element)
         return self.right_matrix.load(b.add(first, k), column, type)

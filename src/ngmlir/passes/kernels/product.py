@@ -25,7 +25,8 @@ class Product:
     depth: int
     lhs_depth_first: bool
     rhs_depth_first: bool
-    element: Type
+    lhs_element: Type
+    rhs_element: Type
     result: Type
     lhs: Side | None = None  # how they are read, if not as they are
     rhs: Side | None = None
@@ -37,6 +38,11 @@ class Product:
         return f32 if narrow else self.result
 
     @property
+    def widens(self) -> bool:
+        """Whether elements are converted before they are multiplied."""
+        return not self.lhs_element is self.rhs_element is self.accumulator
+
+    @property
     def turned(self) -> Product:
         """The transposed product, whose sides have changed places."""
         return replace(
@@ -45,6 +51,8 @@ class Product:
             columns=self.rows,
             lhs_depth_first=self.rhs_depth_first,
             rhs_depth_first=self.lhs_depth_first,
+            lhs_element=self.rhs_element,
+            rhs_element=self.lhs_element,
             lhs=self.rhs,
             rhs=self.lhs,
         )
@@ -65,7 +73,8 @@ def product_of(dot: Op, sides: Mapping[Value, Side]) -> Product:
         depth=lhs[lhs_contract],
         lhs_depth_first=(lhs_contract == first) != (left is not None and left.turned),
         rhs_depth_first=(rhs_contract == first) != (right is not None and right.turned),
-        element=element_type(dot.operands[0].type),
+        lhs_element=element_type(dot.operands[0].type),
+        rhs_element=element_type(dot.operands[1].type),
         result=element_type(dot.results[0].type),
         lhs=left,
         rhs=right,

@@ -51,7 +51,7 @@ BLOCK, STEP = 64, 16
 
 def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate[Panels]]:
     """A candidate for each register tile that fits, with the blocks for which the caches hold what is read again."""
-    near = product.depth * product.columns * item_bytes(product.element) <= NEAR_BYTES
+    near = product.depth * product.columns * item_bytes(product.rhs_element) <= NEAR_BYTES
     # Where memory is what takes time, the next rows should come before many columns of these.
     few = product.rows <= FEW_ROWS
     widest = max(2, 4 // product.rows) if few and not near else target.vector_registers
@@ -72,7 +72,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     # Products that wait for their sums take registers, the more the more steps are written out.
     steps = UNROLL if isinstance(product.accumulator, FloatType) else 1
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
-    right_bytes = product.depth * product.columns * item_bytes(product.element)
+    right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
     near, few = right_bytes <= NEAR_BYTES, product.rows <= FEW_ROWS
     sides = fixed_words(given, "pack", _packed(product, target, tile_columns, near))
     pack, part = "right" in sides or bool(given.get("part")), 0
@@ -121,22 +121,22 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
 
 def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> tuple[str, ...]:
     """The sides that are read from packed copies."""
-    right_bytes = product.depth * product.columns * item_bytes(product.element)
+    right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
     # A single panel lies as it would be packed, and what the nearest cache holds is read fast as it is.
     apart = product.columns > tile_columns and right_bytes > target.l1_bytes
     from_rows = PACK_FROM_ROWS if near else PACK_FAR_FROM_ROWS
     # Rows of a matrix that is a part of others may crowd a few sets of the cache.
-    distance = 0 if product.rhs is None else product.rhs.distance * item_bytes(product.element)
+    distance = 0 if product.rhs is None else product.rhs.distance * item_bytes(product.rhs_element)
     crowded = distance > 0 and product.depth > target.l1_ways * _places(target, distance)
     right = not product.rhs_depth_first or (
         product.rows > (FEW_ROWS if crowded else from_rows) and (apart or crowded)
     )
     # A left side stored depth x rows has what a tile reads all over many pages.
-    left_bytes = product.rows * product.depth * item_bytes(product.element)
+    left_bytes = product.rows * product.depth * item_bytes(product.lhs_element)
     left = product.lhs_depth_first and left_bytes > NEAR_BYTES and product.columns > PACK_FROM_COLUMNS
     # Converting an element costs more than computing with it, so that it should be done once; and for both sides.
     enough = product.rows >= PACK_FAR_FROM_ROWS and product.columns >= PACK_FROM_COLUMNS
-    if product.element is not product.accumulator and (enough or right or left):
+    if product.widens and (enough or right or left):
         left = right = True
     return ("left",) * left + ("right",) * right
 
@@ -182,7 +182,7 @@ def _rows_beside(product: Product, target: Target) -> int:
     if product.lhs_depth_first:
         return target.vector_registers
     elements = product.depth if product.lhs is None else product.lhs.distance
-    distance = elements * item_bytes(product.element)
+    distance = elements * item_bytes(product.lhs_element)
     return max(1, target.l1_ways - 2) * _places(target, distance)
 
 
