@@ -16,12 +16,13 @@ from .decl.pipeline_text import named_pipelines
 from .ir.core import Module, Op, Value
 from .ir.printer import to_text
 from .ir.structure import fingerprint
-from .llvm.machine import assembly, cpu_target, host_target, nvptx_target, prepare, version
+from .llvm.machine import assembly, cpu_target, host_target, listing, nvptx_target, prepare, version
 from .passes.registry import PASSES
 from .rewrite.pipeline import Pipeline, Watch
 from .rewrite.pipeline_parser import parse_pipeline
 from .rewrite.stages import violations
 from .runtime import cpu as cpu_runtime
+from .runtime import profile
 from .runtime.cache import default_cache, key_of
 from .runtime.stored import artifact_of, bytes_of, header_of
 from .support.artifact import Artifact, Entry
@@ -55,9 +56,15 @@ class Executable(Protocol):
 
 
 def resolve(target: Target | str) -> Target:
-    """A target by name: `cpu` (this machine), `cuda`, `cuda-sim`, `x86-64-v3`, `aarch64`, `sm_80` ..."""
+    """A target by name: `cpu` (this machine), `cuda`, `cuda-sim`, `x86-64-v3`, `aarch64`, `sm_80` ...; with lines of
+    source where programs are profiled (NGMLIR_PROFILE)."""
     if isinstance(target, Target):
         return target
+    found = _resolve(target)
+    return replace(found, debug=True) if profile.wanted() else found
+
+
+def _resolve(target: str) -> Target:
     if target == "cpu":
         return host_target()
     if target == "cuda":
@@ -123,7 +130,7 @@ def compile_artifact(module: Module, target: Target | str, *, checked: bool | No
     compiled before. Its entries are the functions that are not private. `checked` as for `compile_module`."""
     resolved, checked = resolve(target), checks_wanted(checked)
     cache, pipeline = default_cache(), pipeline_for(resolved, checked=checked)
-    if cache is None:
+    if cache is None or resolved.debug:  # programs of equal structure come from other lines
         return _named(_compiled(module, resolved, checked), module)
     structure, constants = fingerprint(module)
     given = [constant.data for constant in constants]
@@ -201,7 +208,7 @@ def emit_text(module: Module, target: Target, stage: Stage, *, checked: bool | N
         return unit.llvm
     if stage == "ptx" and target.code != "nvptx":
         raise UserError(f"target '{target.name}' has no PTX", hint="use --target=sm_90a")
-    return assembly(unit.llvm, target, apart=_has_kernels(module))
+    return listing(unit.llvm, target, apart=_has_kernels(module))
 
 
 def _has_kernels(module: Module) -> bool:

@@ -38,6 +38,7 @@ class Instructions:
     def __init__(self, declared: Declaring):
         self._declared = declared
         self.lines: list[str] = []
+        self.stem = "v"  # what the names of values begin with
         self._count = 0
         self._intrinsics: dict[tuple[str, tuple[Type, ...]], str] = {}
 
@@ -46,7 +47,7 @@ class Instructions:
     def emit(self, type: Type, instruction: str) -> Value:
         """Appends an instruction with a result and names it."""
         self._count = count = self._count + 1
-        name = f"%v{count}"
+        name = f"%{self.stem}{count}"
         self.lines.append(f"  {name} = {instruction}")
         return named((type, name))
 
@@ -69,7 +70,7 @@ class Instructions:
         if flags:
             opcode = f"{opcode} {flags}"
         self._count = count = self._count + 1
-        name = f"%v{count}"
+        name = f"%{self.stem}{count}"
         self.lines.append(f"  {name} = {opcode} {kind} {first}, {second}")
         return named((kind, name))
 

@@ -50,6 +50,11 @@ def assembly(text: str, target: Target, optimise: Optimise = "cleanup", *, apart
     return str(_generate("assembly", text, target, optimise, apart))
 
 
+def listing(text: str, target: Target, optimise: Optimise = "cleanup", *, apart: bool = False) -> str:
+    """The same for people to read: with the names of blocks."""
+    return str(_generate("listing", text, target, optimise, apart))
+
+
 def optimised(text: str, target: Target, optimise: Optimise = "cleanup", *, apart: bool = False) -> str:
     """The module after the passes, as IR text again."""
     return str(_generate("ir", text, target, optimise, apart))

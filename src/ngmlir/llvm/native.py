@@ -18,8 +18,8 @@ import llvmlite.binding as llvm
 
 Optimise: TypeAlias = Literal["none", "cleanup", "speed"]
 
-#: What may be asked for.
-Form: TypeAlias = Literal["object", "assembly", "ir"]
+#: What may be asked for; a listing is assembly with the names of blocks as comments.
+Form: TypeAlias = Literal["object", "assembly", "listing", "ir"]
 
 
 class Rejected(Exception):
@@ -35,7 +35,7 @@ def prepare_llvm() -> None:
 
 
 def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimise: Optimise) -> bytes | str:
-    """The text as an object file (bytes), as assembler text, or as IR after the passes.
+    """The text as an object file (bytes), as assembler text, as the same for people to read, or as IR after the passes.
 
     Raises `Rejected` for what LLVM objects to in words; to some things it objects by ending the process.
     """
@@ -51,7 +51,10 @@ def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimi
     _optimise(module, machine, optimise)
     if form == "ir":
         return str(module)
-    return machine.emit_object(module) if form == "object" else machine.emit_assembly(module)
+    if form == "object":
+        return machine.emit_object(module)
+    machine.set_asm_verbosity(form == "listing")
+    return machine.emit_assembly(module)
 
 
 @lru_cache(maxsize=16)

@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import NamedTuple, TypeAlias
 
-from ..support.diagnostics import Bug
+from ..support.diagnostics import Bug, Location
+from .debug import DebugInfo, Trace
 from .instructions import Instructions
 from .types import Operand, Type, Value, constant, global_name, i64, ptr
 
@@ -44,11 +45,14 @@ class Argument(NamedTuple):
 class Module:
     """Functions, globals and metadata; declarations are collected from the calls.
 
-    `fma` writes `x * y + z` rounded once, for machines that have no instruction for it.
+    `fma` writes `x * y + z` rounded once, for machines that have no instruction for it. With `debug` traced
+    functions tell where they come from, `only_lines` as PTX does.
     """
 
-    def __init__(self, fma: Fused | None = None) -> None:
+    def __init__(self, fma: Fused | None = None, *, debug: bool = False, only_lines: bool = False) -> None:
         self.fma = fma
+        self._named_metadata: dict[str, list[str]] = {}
+        self.debug = DebugInfo(self.metadata, self._named_metadata, only_lines=only_lines) if debug else None
         self.functions: dict[str, Function] = {}
         self._globals: dict[str, str] = {}
         self._declarations: dict[str, tuple[Type, str]] = {}
@@ -161,6 +165,7 @@ class Module:
         declarations = [d for name, (_, d) in self._declarations.items() if name not in self.functions]
         parts = [*self._globals.values(), *(f.text() for f in self.functions.values()), *declarations]
         parts += [f"attributes #{number} = {{ {text} }}" for text, number in self._groups.items()]
+        parts += [f"!{name} = !{{{', '.join(nodes)}}}" for name, nodes in self._named_metadata.items()]
         parts += [f"!{number} = {node}" for number, node in enumerate(self._metadata)]
         return "\n".join(parts) + "\n"
 
@@ -183,10 +188,10 @@ class Function(Instructions):
         self.parameters = tuple(arguments)
         self.arguments = tuple(Value(argument.type, f"%{argument.name}") for argument in arguments)
         self.block = "entry"
-        self._labels = 0
         self._linkage = linkage
         self._group = group
         self._phis: dict[str, int] = {}  # phi -> its line, for values that come later
+        self.trace: Trace | None = None
 
     @property
     def address(self) -> Value:
@@ -195,10 +200,19 @@ class Function(Instructions):
 
     def text(self) -> str:
         """The finished definition."""
+        end = f"#{self._group}"
+        if self.trace is not None:
+            self.trace.finish()
+            end += f" !dbg {self.trace.routine}"
         head = f"define {self._linkage} {self.result}" if self._linkage else f"define {self.result}"
         parameters = ", ".join(map(str, self.parameters))
         body = "\n".join(self.lines)
-        return f"{head} {global_name(self.name)}({parameters}) #{self._group} {{\nentry:\n{body}\n}}\n"
+        return f"{head} {global_name(self.name)}({parameters}) {end} {{\nentry:\n{body}\n}}\n"
+
+    def trace_as(self, name: str, location: Location) -> None:
+        """Tells where the function comes from, where the module has debug info; tools call it `name`."""
+        if self.module.debug is not None:
+            self.trace = Trace(self.module.debug, self, name, self.name, location)
 
     def fma(self, x: Value, y: Operand, z: Operand, flags: str = "") -> Value:
         """`x * y + z` rounded once, as the module says where it does."""
@@ -211,8 +225,9 @@ class Function(Instructions):
 
     def label(self, name: str) -> str:
         """A fresh label; the block begins where `place` puts it."""
-        self._labels += 1
-        return f"{name}{self._labels}"
+        # Labels and values share one name space, so they are counted together.
+        self._count += 1
+        return f"{name}.{self._count}"
 
     def place(self, label: str) -> None:
         """Begins the block: the block before must have ended in a branch or a return."""
@@ -233,9 +248,12 @@ class Function(Instructions):
     def ret(self, value: Value | None = None) -> None:
         self.effect(f"ret {value}" if value is not None else "ret void")
 
-    def phi(self, type: Type, *incoming: tuple[Value, str]) -> Value:
-        """The value that belongs to the block control came from; more may follow by `add_incoming`."""
+    def phi(self, type: Type, *incoming: tuple[Value, str], stem: str = "") -> Value:
+        """The value that belongs to the block control came from; more may follow by `add_incoming`. Its name begins
+        with `stem`."""
+        outer, self.stem = self.stem, stem or self.stem
         result = self.emit(type, f"phi {type} " + ", ".join(f"[ {v.name}, %{b} ]" for v, b in incoming))
+        self.stem = outer
         self._phis[result.name] = len(self.lines) - 1
         return result
 
@@ -255,14 +273,15 @@ class Function(Instructions):
         *,
         certain: bool = False,
         attach: str = "",
+        name: str = "",
     ) -> Loop:
         """`for index in range(start, stop, step)`, signed; `stop + step` must not overflow.
 
         `carried` values start the loop's variables: read them inside as `loop.carried`, say their next values
         with `loop.next(...)`, and read the last ones after the loop as `loop.results`. `certain` promises at
-        least one iteration (constants are seen by themselves).
+        least one iteration (constants are seen by themselves). `name` is what the index is called.
         """
-        return Loop(self, start, stop, step, carried, certain, attach)
+        return Loop(self, start, stop, step, carried, certain, attach, name)
 
     def when(self, condition: Value, carried: Sequence[Value] = ()) -> When:
         """Runs the body only if `condition` (one `i1`) holds; else `results` are the `carried` values."""
@@ -303,6 +322,7 @@ class Loop(_Region):
         carried: Sequence[Value],
         certain: bool,
         attach: str,
+        name: str,
     ):
         super().__init__(function, carried)
         type = next((bound.type for bound in (start, stop) if isinstance(bound, Value)), i64)
@@ -311,19 +331,22 @@ class Loop(_Region):
         self.step = step
         self.index = self.start
         self._attach = attach
+        self._name = name
         nonempty = not isinstance(start, Value) and not isinstance(stop, Value) and start < stop
         self._guarded = not (certain or nonempty)
 
     def __enter__(self) -> Loop:
         function = self.function
         self._before = before = function.block
-        self._body, self._after = function.label("loop"), function.label("after")
+        stem = f"{self._name}_" if self._name else ""
+        self._body, self._after = function.label(f"{stem}loop"), function.label(f"{stem}end")
         if self._guarded:
             function.branch_if(function.icmp("slt", self.start, self.stop), self._body, self._after)
         else:
             function.branch(self._body)
         function.place(self._body)
-        self.index = function.phi(self.start.type, (self.start, before))
+        index = f"{self._name}." if self._name else ""
+        self.index = function.phi(self.start.type, (self.start, before), stem=index)
         self.carried = tuple(function.phi(value.type, (value, before)) for value in self.initial)
         return self
 

@@ -147,9 +147,10 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
     ) -> Sequence[Value]:
         """`tile.for`; `body(index, carried values)` builds the body and gives the next carried values. `name` says what
         the index runs over."""
-        names = [name, *[c.name for c in carried]]
+        names, location = [name, *[c.name for c in carried]], self.location
         with self.region(index, *[c.type for c in carried], names=names) as (region, (position, *values)):
             self.end(ng.YieldOp, *body(position, values))
+        self.location = location  # the loop's, wherever the last op of its body is from
         low, high, stride = (_number_or_value(b) for b in (lower, upper, step))
         return self.for_(low, high, stride, carried, types=[c.type for c in carried], regions=[region])
 

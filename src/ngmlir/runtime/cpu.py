@@ -18,12 +18,14 @@ import numpy as np
 from ..support.artifact import Artifact, Check, Entry
 from ..support.diagnostics import Bug, UserError
 from ..support.memory import empty_bytes
+from . import profile
 from .buffers import empty_like, in_memory
 from .context import Context, invoke
 from .entry import builtin
 from .executable import Prepare, as_array, check_count, in_place, raise_noted
 from .library import Library
 from .pool import default_pool
+from .profile import SharedLibrary
 
 #: Calls that touch fewer bytes take about as long as handing the interpreter lock over and back.
 _LARGE_BYTES = 64 * 1024
@@ -38,7 +40,8 @@ class Code:
         self.artifact = artifact
         imports = {"ngmlir_parallel": default_pool().address}
         symbols = [entry.symbol for entry in artifact.entries]
-        self.library = Library(artifact.code, symbols, imports, artifact.kernels)
+        library = SharedLibrary if profile.wanted() else Library
+        self.library = library(artifact.code, symbols, imports, artifact.kernels)
         self.constants_in_memory = [in_memory(constant) for constant in artifact.constants]
         self.checks = np.empty(len(artifact.checks), np.int64)
         self.checking = Lock()  # one buffer serves all calls

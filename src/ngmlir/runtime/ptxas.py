@@ -109,7 +109,8 @@ def assemble(ptx: str, arch: str) -> Report:
     with tempfile.TemporaryDirectory(prefix="ngmlir-ptxas-") as folder:
         source, target = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
         source.write_text(ptx, encoding="utf-8")
-        command = [str(path), f"-arch={arch}", "-v", str(source), "-o", str(target)]
+        lines = ["-lineinfo"] if "\t.loc\t" in ptx else []
+        command = [str(path), f"-arch={arch}", "-v", *lines, str(source), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         log = (done.stdout + done.stderr).replace(str(source), "<ptx>").strip()
         if done.returncode:

@@ -40,6 +40,7 @@ class Target:
     shared_bytes: int = 0  # per block, GPUs only
     multiprocessors: int = 0  # that run blocks of threads, GPUs only; 0: those of the usual model
     alignment: int = 64  # of every buffer in the arena
+    debug: bool = False  # code tells which lines of source and which loops it comes from
 
     def __post_init__(self) -> None:
         architecture = self.architecture
@@ -118,7 +119,8 @@ class Target:
         """All that decides the generated code, for caches."""
         vectors = f"{self.vector_bytes}x{self.vector_registers}"
         blocks = f"{self.threads}x{self.multiprocessors}"
-        return f"{self.triple}|{self.cpu}|{self.features}|{vectors}|{blocks}|{self.cores}"
+        debug = "|debug" if self.debug else ""
+        return f"{self.triple}|{self.cpu}|{self.features}|{vectors}|{blocks}|{self.cores}{debug}"
 
     def lanes(self, item_bytes: int) -> int:
         """Elements of `item_bytes` bytes in one vector register."""

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -204,7 +205,8 @@ class _Job:
         """Found when it is first needed: reading and printing take no code generator."""
         from ..compiler import resolve
 
-        return resolve(self.options.target)
+        found = resolve(self.options.target)
+        return replace(found, debug=True) if self.options.debug else found
 
 
 def _listing(what: str) -> str:

@@ -52,6 +52,7 @@ class Options:
     target: str
     emit: Stage
     checked: bool
+    debug: bool
     verify_each: bool
     split_input: bool
     verify_diagnostics: bool
@@ -79,6 +80,7 @@ class Options:
         words = [f"--target={self.target}"] if self.target != "cpu" else []
         words += [f"--emit={self.emit}"] if self.emit != "ir" else []
         words += ["--checked"] if self.checked else []
+        words += ["-g"] if self.debug else []
         words += ["--allow-unregistered-dialect"] if self.unregistered else []
         words += ["--no-verify-each"] if not self.verify_each else []
         return words + ([shlex.quote(f"--pass-pipeline={pipeline}")] if pipeline else [])
@@ -107,6 +109,7 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
         target=found.target,
         emit=found.emit,
         checked=found.checked and found.emit != "ir",
+        debug=found.g,
         verify_each=found.verify_each,
         split_input=found.split_input_file,
         verify_diagnostics=found.verify_diagnostics,
@@ -161,6 +164,7 @@ def _flags() -> Flags:
         action="store_true",
         help="put bounds checks into kernels, as the pass check-bounds at the end",
     )
+    add("-g", action="store_true", help="tell in code (--emit) which lines and loops it comes from")
     add("--verify-each", action="store_true", default=True, help="verify after every pass (default)")
     add("--no-verify-each", dest="verify_each", action="store_false", help="verify only what is read")
     add(

@@ -10,6 +10,7 @@ from ...llvm.types import Value, constant, i64
 from ...ops import ng, tile
 from ...support.diagnostics import UserError
 from .. import ranges
+from ..names import index_name
 from .emitter import Emitter
 
 _ROLLED = '!{!"llvm.loop.unroll.disable"}'
@@ -47,7 +48,8 @@ def _rounds(
     b, body = e.b, op.body.block
     attach = f"!llvm.loop {b.module.distinct_metadata(b.module.metadata(_ROLLED))}"
     certain = e.range_of(op.lower).high < e.range_of(op.upper).low
-    with b.loop(start, stop, e.scalar(op.step), state, certain=certain, attach=attach) as loop:
+    name = index_name(op)
+    with b.loop(start, stop, e.scalar(op.step), state, certain=certain, attach=attach, name=name) as loop:
         e.define_index(body.args[0], loop.index, known)
         e.unflatten(body.args[1:], loop.carried)
         loop.next(*e.flatten(e.run(body)))
@@ -66,7 +68,7 @@ def if_(e: Emitter, op: ng.IfOp) -> None:
     """ng.if"""
     b = e.b
     condition = e.scalar(op.condition)
-    yes, no, after = b.label("then"), b.label("else"), b.label("after")
+    yes, no, after = b.label("then"), b.label("else"), b.label("endif")
     b.branch_if(condition, yes, no)
     ends: list[tuple[list[Value], str]] = []
     for label, region in zip((yes, no), op.regions, strict=True):
@@ -85,7 +87,7 @@ def while_(e: Emitter, op: ng.WhileOp) -> None:
     b = e.b
     condition, body = op.regions[0].block, op.regions[1].block
     state, before = e.flatten(op.operands), b.block
-    test, work, after = b.label("test"), b.label("work"), b.label("after")
+    test, work, after = b.label("while_test"), b.label("while_loop"), b.label("while_end")
     b.branch(test)
     b.place(test)
     phis = [b.phi(x.type, (x, before)) for x in state]

@@ -15,6 +15,7 @@ from ...llvm.types import Value, constant, i8, i64
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Bug, Limit, Location
 from ...support.target import Target
+from ..names import loop_name, stem_of
 from ..ranges import UNKNOWN, Range, exactly
 from .deferral import deferrable
 from .formats import machine_of
@@ -91,7 +92,13 @@ class Emitter:
                 break
             if op.name not in self._table:
                 raise Limit(f"{op.name} cannot be compiled for a CPU", op.location, hint=pass_for(op))
-            self._table[op.name](self, op)
+            self.b.stem = stem_of(op)
+            if (trace := self.b.trace) is None:
+                self._table[op.name](self, op)
+            else:
+                with trace.at(op.location, loop_name(op)):
+                    self._table[op.name](self, op)
+        self.b.stem = "v"
         self.deferred = outer
         return block.ops[-1].operands
 
@@ -181,7 +188,7 @@ class Emitter:
         at, self._scratch_bytes = self._scratch_bytes, self._scratch_bytes + scratch_bytes(size)
         if self._scratch is not None:
             return self.b.getelementptr(i8, self._scratch, at)
-        name = f"%scratch{len(self._stack)}"
+        name = f"%scratch.b{len(self._stack)}"
         self._stack.append(f"  {name} = alloca [{size} x i8], align {_ALIGNMENT}")
         return Value("ptr", name)
 
@@ -191,13 +198,13 @@ class Emitter:
             message = f"{size} bytes beside the registers; one op has {STACK_PASSING}"
             raise Limit(message, location, hint="use smaller tiles")
         self._passing = max(self._passing, size)
-        return Value("ptr", "%passing")
+        return Value("ptr", "%passing.all")
 
     def finish(self) -> None:
         """Ends the function."""
         self.b.ret()
         if self._passing:
-            self._stack.append(f"  %passing = alloca [{self._passing} x i8], align {_ALIGNMENT}")
+            self._stack.append(f"  %passing.all = alloca [{self._passing} x i8], align {_ALIGNMENT}")
         # Allocations belong at the very start, whose line numbers phis are found by until now.
         self.b.lines[:0] = self._stack
 

@@ -25,6 +25,7 @@ from ...llvm.text import Argument, Function, Module
 from ...llvm.types import Value, constant, i8, i64, ptr
 from ...ops import tile
 from ...support.target import Target
+from ..names import argument_names
 from ..ranges import Range, exactly
 from .emitter import STACK_BUFFERS, Buffer, Emitter, scratch_bytes
 from .formats import computing
@@ -175,12 +176,16 @@ class Kernel:
         return e.boundaries
 
     def _begin(self, text: Module, name: str) -> Function:
-        arguments = [Argument(ptr, f"b{i}", words) for i, words in enumerate(self.promised.words)]
+        words = self.promised.words
+        names = argument_names(self.op.regions[0].block.args)
+        arguments = [Argument(ptr, *each) for each in zip(names, words, strict=False)]
         if self.scratch:
-            arguments.append(Argument(ptr, "scratch", "noalias align 64"))
-        arguments += [Argument(i64, f"p{i}") for i in range(len(self.op.grid))]
+            arguments.append(Argument(ptr, "scratch.own", "noalias align 64"))
+        arguments += [Argument(i64, each) for each in names[len(words) :]]
         linkage = self.linkage if name == self.symbol else "internal"
-        return text.function(name, "void", arguments, linkage=linkage)
+        b = text.function(name, "void", arguments, linkage=linkage)
+        b.trace_as(self.op.symbol + name.removeprefix(self.name), self.op.location)
+        return b
 
 
 def _either(b: Function, condition: Value, yes: str, no: str) -> None:

@@ -8,6 +8,7 @@ What the kernels need beside the stack lies behind the planned arena (see `kerne
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from hashlib import sha256
 from ...ir.core import Module as IRModule
 from ...ir.core import Op, callee
 from ...ir.core import Value as IRValue
+from ...ir.printer import to_text
 from ...ir.types import MemRefType
 from ...llvm.text import Argument, Function, Module
 from ...llvm.types import Value, constant, global_name, i8, i64, ptr
@@ -83,6 +85,8 @@ class _Program:
         kernels: dict[str, Kernel] = {}
         for name, (kernel, promised) in self.launched.items():
             key = key_of(kernel, promised)
+            if self.target.debug:  # names and places are told
+                key += f" | {os.getcwd()} | {to_text(kernel, locations=True)}"
             # The number that kernels of one name get differs from program to program.
             stem = re.sub(r"_\d+$", "", name)
             unique = f"{stem}.{sha256(key.encode()).hexdigest()[:12]}"
@@ -99,7 +103,7 @@ class _Program:
         return (*pieces.values(), Piece("entries", None, entries, size)), kernels
 
     def text(self) -> Module:
-        return Module(None if self.target.can("fma") else fma)
+        return Module(None if self.target.can("fma") else fma, debug=self.target.debug)
 
     def kernel_text(self, kernel: Kernel) -> str:
         text = self.text()
@@ -130,6 +134,7 @@ class _Program:
 
             arguments = [Argument(ptr, name, "noalias") for name in ("buffers", "arena", "constants")]
             b = text.function(Entry(signature).symbol, "void", arguments)
+            b.trace_as(b.name, function.location)
             e = Emitter(b, self.target, lanes(function, self.target), {**TABLE, "tile.launch": launch})
             for value in function.block.args:
                 assert isinstance(value.type, MemRefType)

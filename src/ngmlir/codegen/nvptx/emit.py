@@ -42,7 +42,7 @@ def emit(module: Module, target: Target) -> Unit:
     by_kernel: dict[tile.KernelOp, list[_Call]] = {}
     for call in chain(*calls):
         by_kernel.setdefault(call.kernel, []).append(call)
-    code = LlvmModule()
+    code = LlvmModule(debug=target.debug, only_lines=True)
     names: dict[tile.KernelOp, str] = {}
     for kernel, launched in by_kernel.items():
         names[kernel] = _entry_name(kernel.symbol, names.values())

@@ -27,6 +27,7 @@ from ...support.diagnostics import Limit
 from ...support.target import Target
 from .. import elementwise
 from ..layouts import Layout, blocked, padded
+from ..names import index_name, loop_name, stem_of
 from ..ranges import Range
 from .access import WIDEST, alignment, is_tile, rows
 from .assign import assign
@@ -107,6 +108,7 @@ class _Kernel:
             # Without a least number of blocks, ptxas spills to reach the next step of occupancy.
             attributes=f'nounwind "nvvm.reqntid"="{threads}" "nvvm.minctasm"="1"',
         )
+        self.b.trace_as(name, kernel.location)
         self.block = Block(self.b, threads, reserved)
         self.memory = Memory(self.block)
         self.unfinished = unfinished(self.body, self._in_background)
@@ -174,7 +176,13 @@ class _Kernel:
 
     def _run(self, block: IrBlock) -> None:
         for op in block.ops:
-            self._lower(op)
+            self.b.stem = stem_of(op)
+            if (trace := self.b.trace) is None:
+                self._lower(op)
+            else:
+                with trace.at(op.location, loop_name(op)):
+                    self._lower(op)
+        self.b.stem = "v"
 
     def _lower(self, op: Op) -> None:
         match op:
@@ -435,7 +443,8 @@ class _Kernel:
         body = op.regions[0].block
         carried = self._flat(op.inits, op.results)
         start, stop = self._bound(op.lower), self._bound(op.upper)
-        with self.b.loop(start, stop, distance.low, carried) as loop, self.block.region():
+        rounds = self.b.loop(start, stop, distance.low, carried, name=index_name(op))
+        with rounds as loop, self.block.region():
             self.values[body.args[0]] = loop.index
             self._enter(body.args[1:], loop.carried)
             self._run(body)
@@ -453,7 +462,7 @@ class _Kernel:
     def _if(self, op: ng.IfOp) -> None:
         b = self.b
         labels = [b.label("then"), b.label("else")]
-        after = b.label("after")
+        after = b.label("endif")
         b.branch_if(self._scalar(op.operands[0]), *labels)
         ends: list[tuple[list[Value], str]] = []
         for label, region in zip(labels, op.regions, strict=True):

@@ -13,7 +13,7 @@ from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType, MemRefType, Type, VectorType, element_type, i64, shape_of, with_element
 from ...ops.fields import get_i64
-from ...support.diagnostics import Diagnostic, Limit
+from ...support.diagnostics import Diagnostic, Limit, Location
 from ...support.target import Target
 from ..access import Access
 from ..sides import Side
@@ -42,6 +42,12 @@ class Plan:
     @property
     def ops(self) -> list[Op]:
         return self.fusion.block.ops[:-1]
+
+    @property
+    def location(self) -> Location:
+        """Of the op that the kernel is made around: its product, or its first reduction; else of the whole."""
+        heavy = (op for op in self.ops if op.name == "ng.dot" or "reduction" in op.traits)
+        return next((op.location for op in heavy), self.fusion.location)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -194,7 +200,7 @@ class Kernel(Frame):
         sources = plan.sources
         own = [MemRefType(shape, element_type(plan.inputs[number].type)) for number, shape in sources]
         outputs = [MemRefType(plan.result(v), element_type(v.type)) for v in plan.outputs]
-        super().__init__(target, grid, [*own, *extra_inputs], outputs, plan.fusion.location, part)
+        super().__init__(target, grid, [*own, *extra_inputs], outputs, plan.location, part)
         self.buffers = {
             v: self.sources[sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops
         }

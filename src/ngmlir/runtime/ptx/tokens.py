@@ -13,7 +13,7 @@ _TOKEN = re.compile(
       | (?P<number>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|\d+\.\d+|\d+U?)
       | (?P<word>[%$_A-Za-z][\w$]*(?:(?:\.|::)\w+)*)
       | (?P<directive>\.[A-Za-z_]\w*(?:::\w+)*)
-      | (?P<string>"[^"\n]*")
+      | (?P<string>"(?:[^"\\\n]|\\.)*")
       | (?P<mark>[{}()\[\],;:|!@<>=+\-])""",
     re.VERBOSE | re.DOTALL,
 )
