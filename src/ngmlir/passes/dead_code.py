@@ -35,7 +35,7 @@ def without_dead(op: Op, kinds: Collection[str] = ()) -> Op:
     """A function or kernel without its pure ops (of these kinds, if any are named) whose results nobody uses."""
     dead: set[Op] = set()
     _find(op, set(), dead)
-    return _without(op, {each for each in dead if each.name in kinds} if kinds else dead, {})
+    return without(op, {each for each in dead if each.name in kinds} if kinds else dead, {})
 
 
 def _find(op: Op, live: set[Value], dead: set[Op]) -> None:
@@ -46,14 +46,14 @@ def _find(op: Op, live: set[Value], dead: set[Op]) -> None:
             continue
         for block in region.blocks:
             for inner in reversed(block.ops):
-                if not any(r in live for r in inner.results) and _removable(inner):
+                if not any(r in live for r in inner.results) and removable(inner):
                     dead.add(inner)
                     continue
                 _find(inner, live, dead)
                 live.update(inner.operands)
 
 
-def _without(op: Op, dead: set[Op], mapping: dict[Value, Value]) -> Op:
+def without(op: Op, dead: set[Op], mapping: dict[Value, Value]) -> Op:
     """The op without the dead ops in its regions; itself if there are none and no operand is renamed."""
     op = op.with_blocks(lambda block: _block(block, dead, mapping))
     if any(v in mapping for v in op.operands):
@@ -66,14 +66,14 @@ def _block(block: Block, dead: set[Op], mapping: dict[Value, Value]) -> Block:
     for op in block.ops:
         if op in dead:
             continue
-        new = _without(op, dead, mapping) if op.regions or mapping else op
+        new = without(op, dead, mapping) if op.regions or mapping else op
         if new is not op:
             mapping.update(zip(op.results, new.results, strict=True))
         out.ops.append(new)
     return block if out.ops == block.ops else out
 
 
-def _removable(op: Op) -> bool:
+def removable(op: Op) -> bool:
     traits = op.traits
     if "terminator" in traits or not op.results:
         return False
@@ -82,4 +82,4 @@ def _removable(op: Op) -> bool:
     if not ("control" in traits or "isolated" in traits):
         return False
     inside = (inner for r in op.regions for b in r.blocks for inner in b.ops)
-    return all(_removable(inner) or "terminator" in inner.traits for inner in inside)
+    return all(removable(inner) or "terminator" in inner.traits for inner in inside)

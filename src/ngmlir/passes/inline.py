@@ -71,11 +71,11 @@ class _Inliner:
         body = function.block
         mapping = dict(zip(body.args, op.operands, strict=True))
         for inner in body.ops[:-1]:
-            b.add_op(_copied(inner, mapping))
+            b.add_op(copied(inner, mapping))
         return [mapping.get(v, v) for v in body.ops[-1].operands]
 
 
-def _copied(op: Op, mapping: dict[Value, Value]) -> Op:
+def copied(op: Op, mapping: dict[Value, Value]) -> Op:
     """A copy of an op on mapped operands, with copies of its regions; results are added to the mapping."""
     regions: list[Region] = []
     for region in op.regions:
@@ -83,7 +83,7 @@ def _copied(op: Op, mapping: dict[Value, Value]) -> Op:
         for block in region.blocks:
             made = Block([a.type for a in block.args], [a.name for a in block.args])
             mapping.update(zip(block.args, made.args, strict=True))
-            made.ops = [_copied(inner, mapping) for inner in block.ops]
+            made.ops = [copied(inner, mapping) for inner in block.ops]
             blocks.append(made)
         regions.append(Region(*blocks))
     new = op.rebuilt([mapping.get(v, v) for v in op.operands], regions)

@@ -13,6 +13,7 @@ from .expand_math import expand_math
 from .fold_constants import fold_constants
 from .fold_empty import fold_empty
 from .fuse import fuse
+from .hoist import hoist
 from .inline import inline
 from .layout import layout
 from .plan_memory import plan_memory
@@ -34,6 +35,7 @@ PASSES: dict[str, Pass] = {
         fold_empty,
         common_subexpressions,
         dead_code,
+        hoist,
         check_target,
         split_reductions,
         fuse,
