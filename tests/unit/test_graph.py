@@ -94,7 +94,8 @@ def test_lengths() -> None:
     y = ng.sum(x[:, 1:3] * 2 + 1, reduction_axes=[late])
     gradient = ng.deriv(ng.mean(x * x, out_axes=()), x)
     with pytest.raises(ng.AxisLengthError, match=r"length of axis L is not set[\s\S]*L.length"):
-        value(y, (x, np.ones((6, 4))))
+        value(y, (x, 1))  # a number has no axes, so nothing says how long L is
+    assert value(y, (x, np.ones((2, 4)))).tolist() == [6, 6]
     late.length = 6
     assert value(y, (x, np.ones((6, 4)))).tolist() == [18, 18]
     np.testing.assert_allclose(value(gradient, (x, np.ones((6, 4)))), 2 / 24)

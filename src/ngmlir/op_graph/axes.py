@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, Union, cast, overload
+from typing import Any, NoReturn, Union, cast, overload
 
 from ..ir.types import DYNAMIC
+from ..ops.lengths import READING, Changes, Length, same
+from ..support.diagnostics import Location
 from .errors import AxisLengthError, AxisNotFound, DuplicateAxisNames, IncompatibleAxesError, UserError, fail
 
 _SERIAL = itertools.count()
@@ -36,40 +38,72 @@ def _whole(length: Any, name: str) -> int:
 class Axis:
     """One abstract index: a name and, possibly only later, a length."""
 
-    __slots__ = ("_length", "docstring", "name")
+    __slots__ = ("_length", "_name", "docstring")
 
     def __init__(self, length: int | None = None, name: str | None = None, docstring: str | None = None):
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             fail(UserError, f"the name of an axis is a string, not {name!r}", "ng.make_axis(length, name)")
-        self.name = name if name is not None else f"Axis_{next(_SERIAL)}"
+        self._name = name if name is not None else f"Axis_{next(_SERIAL)}"
         self.docstring = docstring
-        self.length = length
+        self._length: int | None = None
+        if length is not None:
+            self.length = length
+
+    @property
+    def name(self) -> str:
+        """What the axis is; it cannot change."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        fail(
+            UserError,
+            f"the name of axis {self._name} cannot change: tensors are matched by it",
+            f"{self._name}.named({name!r}) is an axis of that length, ng.cast_role renames the axes of a tensor",
+        )
 
     @property
     def length(self) -> int | None:
         """Number of positions, or None while it is not set."""
-        return self._length
+        given = READING.given
+        return self._length if given is None else given.get(id(self), self._length)
 
     @length.setter
     def length(self, length: int | None) -> None:
-        self._length = None if length is None else _whole(length, self.name)
+        self._length = None if length is None else _whole(length, self._name)
+        Changes.note()
 
     @property
     def size(self) -> int:
         """The length; DYNAMIC while it is not set."""
-        return DYNAMIC if self._length is None else self._length
+        length = self.length
+        return DYNAMIC if length is None else length
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what is fed says the length: of the batch axis, and of one whose length is not set."""
+        return self._length is None or self.is_batch
+
+    @property
+    def roots(self) -> tuple[Axis, ...]:
+        """The axes whose lengths this one's follows from: itself, unless it was derived from others."""
+        return (self,)
 
     @property
     def known_length(self) -> int:
         """The length; an error while it is not set."""
         length = self.length
-        if length is None:
-            fail(
-                AxisLengthError,
-                f"the length of axis {self.name} is not set",
-                f"set it before: {self.name}.length = ...",
-            )
-        return length
+        return self.unset() if length is None else length
+
+    def unset(self, location: Location | None = None) -> NoReturn:
+        """Says what to do about a length that is not set."""
+        names = ", ".join(dict.fromkeys(root.name for root in self.roots if root.length is None))
+        fail(
+            AxisLengthError,
+            f"the length of axis {names} is not set",
+            f"set it before the computation runs: {names}.length = ..., or feed a value that has the axis",
+            location,
+        )
 
     @property
     def is_flattened(self) -> bool:
@@ -91,6 +125,10 @@ class Axis:
         """An axis of the same length with another name."""
         return Axis(self.length, name)
 
+    def renamed(self, name: str) -> Axis:
+        """This axis under another name: always as long as it."""
+        return DerivedAxis(name, Length(same, self))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Axis) and self.name == other.name
 
@@ -104,6 +142,53 @@ class Axis:
         return f"Axis({self.name}: {'?' if self.length is None else self.length})"
 
 
+class DerivedAxis(Axis):
+    """An axis whose length follows from those of others: of a part of a tensor, or of several joined."""
+
+    __slots__ = ("_follows",)
+
+    def __init__(self, name: str, length: Length):
+        self._name = name
+        self.docstring = None
+        self._length = None
+        self._follows = length
+
+    @property
+    def length(self) -> int | None:
+        return self._follows.length
+
+    @length.setter
+    def length(self, length: int | None) -> None:
+        of = ", ".join(dict.fromkeys(root.name for root in self.roots))
+        fail(
+            AxisLengthError,
+            f"the length of this axis {self.name} follows from that of {of}",
+            f"set the length of {of}",
+        )
+
+    @property
+    def is_open(self) -> bool:
+        return False
+
+    @property
+    def roots(self) -> tuple[Axis, ...]:
+        found: dict[int, Axis] = {}
+        seen: set[int] = set()
+        stack: list[Any] = [*self._follows.parts]
+        while stack:
+            part = stack.pop()
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            if isinstance(part, DerivedAxis):
+                part = part._follows
+            if isinstance(part, Length):
+                stack.extend(part.parts)
+            elif isinstance(part, Axis):
+                found.update((id(root), root) for root in part.roots)
+        return tuple(found.values())
+
+
 class FlattenedAxis(Axis):
     """Several axes in the place of one, row by row. Equal to another by the names of its parts."""
 
@@ -111,14 +196,16 @@ class FlattenedAxis(Axis):
 
     def __init__(self, axes: AxesLike):
         self.axes = axes = make_axes(axes)
-        self.name = ".".join(axes.names) if len(axes) != 1 else f"{axes[0].name}."
+        self._name = ".".join(axes.names) if len(axes) != 1 else f"{axes[0].name}."
         if not axes:
-            self.name = "empty."
+            self._name = "empty."
+        self._length = None
         self.docstring = None
 
     @property
     def length(self) -> int | None:
-        return None if any(a.length is None for a in self.axes) else prod(a.known_length for a in self.axes)
+        lengths = [a.length for a in self.axes]
+        return None if None in lengths else prod(length for length in lengths if length is not None)
 
     @length.setter
     def length(self, length: int | None) -> None:
@@ -129,9 +216,12 @@ class FlattenedAxis(Axis):
         )
 
     @property
-    def size(self) -> int:
-        length = self.length
-        return DYNAMIC if length is None else length
+    def is_open(self) -> bool:
+        return False
+
+    @property
+    def roots(self) -> tuple[Axis, ...]:
+        return tuple(root for axis in self.axes for root in axis.roots)
 
     @property
     def is_flattened(self) -> bool:
@@ -330,7 +420,7 @@ class AxesMap(Mapping[str, str]):
 
     def map_axes(self, axes: Axes) -> Axes:
         """The axes under their new names."""
-        return Axes(a.named(self[a.name]) if a.name in self._names else a for a in axes)
+        return Axes(a.renamed(self[a.name]) if a.name in self._names else a for a in axes)
 
 
 def make_axis(length: int | None = None, name: str | None = None, docstring: str | None = None) -> Axis:
@@ -369,4 +459,8 @@ def slice_axis(axis: Axis, s: slice) -> Axis:
     check_axis(axis)
     if not isinstance(s, slice) or s.step not in (None, 1, -1):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(AxisLengthError, f"an axis is sliced by steps of 1 or -1, not by {s!r}")
-    return Axis(len(range(*s.indices(axis.known_length))), axis.name)
+
+    def count(length: int) -> int:
+        return len(range(*s.indices(length)))
+
+    return DerivedAxis(axis.name, Length(count, axis))

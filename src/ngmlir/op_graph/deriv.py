@@ -21,7 +21,7 @@ from .node import Op, closure, sources_first
 from .regions import ControlOp, ResultOp
 from .state import ReadOp, SequentialOp
 from .tensor import Tensor, as_tensor
-from .values import ConstantOp, as_op
+from .values import ConstantOp, FollowingOp, as_op
 from .verbs import VERBS, cast, resolved
 
 
@@ -66,7 +66,7 @@ class Adjoints:
         assert isinstance(op, Tensor)
         args = [as_tensor(a.forwarded) for a in op.args]
         attributes = attributes_of(op.operation, resolved(op.attributes))
-        applied = Applied(op.operation, args, [op], attributes, wanted)
+        applied = Applied(op.operation, args, [op], attributes, wanted, op.attributes)
         for arg, made, use in zip(
             args, GRADIENTS[op.operation.name](VERBS, applied, delta), wanted, strict=True
         ):
@@ -104,7 +104,7 @@ def _active(ops: Sequence[Op], stop: Collection[Op]) -> set[Op]:
     active: set[Op] = set()
     for op in ops:
         below = () if op in stop else tuple(data(op))
-        is_source = not below and not isinstance(op, ConstantOp)
+        is_source = not below and not isinstance(op, (ConstantOp, FollowingOp))
         is_array = isinstance(op, ConstantOp) and op.value.ndim > 0
         flat = isinstance(op, StopGradientOp) or (
             op.operation is not None and op.operation.name in NO_GRADIENT

@@ -31,7 +31,7 @@ from .node import Op, closure, needs
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
 from .state import AssignableTensorOp, AssignOp, ComputationOp, ReadOp, SequentialOp, is_executed
 from .tensor import Tensor
-from .values import ConstantOp, SizeOp
+from .values import ConstantOp, FollowingOp
 from .verbs import resolved
 from .writing import written
 
@@ -109,13 +109,7 @@ def _parameter(op: Tensor) -> AssignableTensorOp:
 def _static(op: Tensor) -> Any:
     """The type of a tensor whose lengths must all be set by now."""
     if DYNAMIC in (type := op.type).shape:
-        axis = next(a for a in op.axes if a.length is None)
-        fail(
-            AxisLengthError,
-            f"the length of axis {axis.name} is not set",
-            f"set it before the computation runs: {axis.name}.length = ...",
-            op.location,
-        )
+        next(a for a in op.axes if a.length is None).unset(op.location)
     if prod(type.shape) * item_bytes(type.element) >= 1 << 62:
         fail(AxisLengthError, f"no memory can hold {type}", location=op.location)
     return type
@@ -198,7 +192,7 @@ class _Lifting:
                 self.several[op] = self.control(op)
             case ResultOp():
                 self.values[op] = self.several[op.control][op.index]
-            case ConstantOp() | SizeOp():
+            case ConstantOp() | FollowingOp():
                 self.values[op] = self.constant(op)
             case Tensor() if op.is_alias:
                 self.values[op] = self.read(op.args[0])
@@ -222,15 +216,11 @@ class _Lifting:
             known = self.views[op] = (base, self.plain(op, [base]))
         return known[1]
 
-    def constant(self, op: ConstantOp | SizeOp) -> Value:
+    def constant(self, op: ConstantOp | FollowingOp) -> Value:
         type = _static(op)
         array = op.array()
-        if op.is_scalar or isinstance(op, SizeOp):
-            return (
-                self.builder.number(array.flat[0].item(), type)
-                if array.size
-                else self.builder.constant(type=type, value=elements(array, type))
-            )
+        if array.size and not any(array.strides):  # one number, repeated
+            return self.builder.number(array.flat[0].item(), type)
         return self.builder.constant(type=type, value=elements(array, type))
 
     def plain(self, op: Tensor, operands: Sequence[Value]) -> Value:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from math import prod
 from numbers import Real
 from typing import Any, cast
 
@@ -14,9 +15,10 @@ import numpy as np
 from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import FloatType, IndexType, IntegerType, Type
 from ..ops import ng
+from ..ops.lengths import Length, Long, Size
 from ..support.arrays import UNMASK, is_masked, misfit, misfit_text
 from ..support.memory import empty_bytes
-from .axes import Axes, AxesLike, Axis, make_axes
+from .axes import Axes, AxesLike, Axis, DerivedAxis, make_axes
 from .building import BUILDING
 from .calls import listed
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
@@ -94,21 +96,57 @@ class ConstantOp(Tensor):
 
     def array(self) -> np.ndarray[Any, Any]:
         """All elements, with the lengths that the axes have now."""
-        return np.broadcast_to(self.value, self.axes.known_shape)
+        shape = self.axes.known_shape
+        if self.value.ndim and self.value.shape != shape:
+            differing = [a for a, n in zip(self.axes, self.value.shape, strict=True) if a.length != n]
+            made = ", ".join(f"{n} along {a.name}" for a, n in zip(self.axes, self.value.shape, strict=True))
+            now = ", ".join(f"{a.name} has {a.length}" for a in differing)
+            fail(
+                AxisLengthError,
+                f"the constant {self.name} holds {made}, but {now} now",
+                "make it a placeholder, or feed as many as it holds",
+                self.location,
+            )
+        return np.broadcast_to(self.value, shape)
 
 
-class SizeOp(Tensor):
-    """How many elements some axes hold: a constant whose value is read when a computation is compiled."""
+class FollowingOp(Tensor):
+    """A constant that follows from lengths: `function` of what they are when a program is made, over the axes."""
 
     operation = ng.ConstantOp
     is_constant = True
 
-    def __init__(self, counted: Axes, axes: Axes, element: Any):
+    def __init__(
+        self,
+        function: Callable[..., np.ndarray[Any, Any]],
+        lengths: Sequence[Size],
+        axes: Axes,
+        element: Type,
+    ):
         super().__init__((), None, axes, element)
-        self.counted = counted
+        self.function = function
+        self.lengths = tuple(lengths)
 
     def array(self) -> np.ndarray[Any, Any]:
-        return np.full(self.axes.known_shape, self.counted.size, self.dtype)
+        """All elements, with the lengths that the axes have now."""
+        lengths = [n if isinstance(n, int) else _known(n) for n in self.lengths]
+        return np.broadcast_to(self.function(*lengths).astype(self.dtype), self.axes.known_shape)
+
+
+def _known(length: Long) -> int:
+    if isinstance(length, Axis):
+        return length.known_length
+    known = length.length
+    return DerivedAxis("", cast(Length, length)).known_length if known is None else known
+
+
+def _array_of_product(*lengths: int) -> np.ndarray[Any, Any]:
+    return np.array(prod(lengths))
+
+
+def size_op(counted: Axes, axes: Axes, element: Type) -> FollowingOp:
+    """How many elements some axes hold."""
+    return FollowingOp(_array_of_product, tuple(counted), axes, element)
 
 
 def numbers(value: Any, what: str = "the value") -> np.ndarray[Any, Any]:

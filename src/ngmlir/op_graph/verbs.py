@@ -20,13 +20,14 @@ from ..ir.types import DYNAMIC, TensorType, Type, element_type, i32
 from ..ops import ng
 from ..ops.fields import attributes_of
 from ..ops.gradients import GradientVerbs
+from ..ops.lengths import Length, Size, derived, same
 from ..ops.ng_rules import slice_size
 from ..ops.rules import names_of, same_shape
 from ..support.diagnostics import Bug, UserError
-from .axes import Axes, Axis
+from .axes import Axes, Axis, DerivedAxis
 from .errors import fail
 from .tensor import Tensor, node_class, tensor_type
-from .values import ConstantOp, SizeOp, as_array
+from .values import ConstantOp, FollowingOp, as_array, size_op
 
 
 class GraphVerbs(GradientVerbs[Tensor]):
@@ -56,16 +57,23 @@ class GraphVerbs(GradientVerbs[Tensor]):
         element: Type,
     ) -> Tensor:
         """A node whose result has these axes and elements; the op's rule checks that it can."""
-        infer(op, [o.type for o in operands], attributes, [tensor_type(axes, element)])
+        if all_known(attributes):
+            infer(op, [o.type for o in operands], attributes, [tensor_type(axes, element)])
         return node_class(op)(operands, dict(attributes), axes, element)
 
     # ---- what gradients are written with
 
-    def shape_of(self, value: Tensor) -> tuple[int, ...]:
-        return value.axes.shape
+    def shape_of(self, value: Tensor) -> tuple[Length, ...]:
+        return tuple([Length(same, axis) for axis in value.axes])
 
-    def number_like(self, value: float, like: Tensor) -> Tensor:
+    def number_like(self, value: float | Length, like: Tensor) -> Tensor:
+        if isinstance(value, Length):
+            return FollowingOp(np.array, (value,), like.axes, like.element)
         return ConstantOp(as_array(value, like.axes, like.element), like.axes, like.element)
+
+    def zeros_like(self, value: Tensor, like: Tensor, dimension: int) -> Tensor:
+        axes = Axes(like.axes[d] if d == dimension else a for d, a in enumerate(value.axes))
+        return ConstantOp(as_array(0, axes, value.element), axes, value.element)
 
     def cast_like(self, value: Tensor, like: Tensor) -> Tensor:
         return cast(value, like.element)
@@ -86,25 +94,29 @@ class GraphVerbs(GradientVerbs[Tensor]):
         )
 
     def repeat(self, value: Tensor, at: int, like: Tensor, dimension: int) -> Tensor:
-        axes = Axes((*value.axes[:at], Axis(like.axes[dimension].length), *value.axes[at:]))
+        again = DerivedAxis(Axis().name, Length(same, like.axes[dimension]))
+        axes = Axes((*value.axes[:at], again, *value.axes[at:]))
         places = tuple(d for d in range(len(axes)) if d != at)
         return self.stated(ng.BroadcastOp, [value], {"dimensions": places}, axes, value.element)
 
     def count_like(self, counted: Tensor, dimensions: Sequence[int], like: Tensor) -> Tensor:
-        return SizeOp(Axes(counted.axes[d] for d in dimensions), like.axes, like.element)
+        return size_op(Axes(counted.axes[d] for d in dimensions), like.axes, like.element)
 
     def positions_like(self, like: Tensor, dimension: int) -> Tensor:
         return self.stated(ng.IotaOp, [], {"dimension": dimension}, like.axes, i32)
 
-    def integers(self, values: Sequence[int]) -> Tensor:
-        axes = Axes((Axis(len(values)),))
-        return ConstantOp(np.array(values, np.int32), axes, i32)
+    def progression(self, first: Size, step: Size, count: Size) -> Tensor:
+        axes = Axes((DerivedAxis(Axis().name, Length(same, count)),))
+        numbers = _progression
+        return FollowingOp(numbers, (first, step, count), axes, i32)
 
-    def window(self, value: Tensor, dimension: int, start: int, limit: int, step: int = 1) -> Tensor:
-        axis = Axis(slice_size(start, limit, step), value.axes[dimension].name)
+    def window(self, value: Tensor, dimension: int, start: Size, limit: Size, step: int = 1) -> Tensor:
+        length = derived(slice_size, start, limit, step)
+        name = value.axes[dimension].name
+        axis = DerivedAxis(name, length) if isinstance(length, Length) else Axis(length, name)
         axes = Axes(axis if d == dimension else a for d, a in enumerate(value.axes))
 
-        def along(inside: int, whole: Any) -> tuple[Any, ...]:
+        def along(inside: Size, whole: Any) -> tuple[Any, ...]:
             return tuple(
                 [
                     inside if d == dimension else a if whole is None else whole
@@ -117,13 +129,17 @@ class GraphVerbs(GradientVerbs[Tensor]):
         return node_class(ng.SliceOp)([value], attributes, axes, value.element)
 
     def pad_like(
-        self, value: Tensor, like: Tensor, low: Sequence[int], high: Sequence[int], fill: int = 0
+        self, value: Tensor, like: Tensor, low: Sequence[Size], high: Sequence[Size], fill: int = 0
     ) -> Tensor:
         attributes = {"low": tuple(low), "high": tuple(high), "value": numeric_literal(fill, value.element)}
         return self.stated(ng.PadOp, [value], attributes, like.axes, value.element)
 
     def one_hot_like(self, indices: Tensor, axis: int, like: Tensor) -> Tensor:
         return self.stated(ng.OneHotOp, [indices], {"axis": axis}, like.axes, like.element)
+
+
+def _progression(first: int, step: int, count: int) -> np.ndarray[Any, Any]:
+    return first + step * np.arange(count)
 
 
 VERBS = GraphVerbs()
@@ -164,13 +180,30 @@ def _agree(a: Type, b: Type) -> bool:
 
 
 def resolved(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attribute values in which an axis stands for the length that it has now."""
+    """Attribute values in which an axis or a `Length` stands for the length that it has now."""
     made = dict(attributes)
     for name, value in attributes.items():
         if isinstance(value, tuple):
-            lengths = cast_type("tuple[int | Axis, ...]", value)
-            made[name] = tuple([v.size if isinstance(v, Axis) else v for v in lengths])
+            made[name] = tuple([_resolved(v) for v in cast_type("tuple[Any, ...]", value)])
+        elif isinstance(value, Length):
+            made[name] = value.length
     return made
+
+
+def _resolved(value: Any) -> Any:
+    if not isinstance(value, (Axis, Length)):
+        return value
+    length = value.length
+    return DYNAMIC if length is None else length
+
+
+def all_known(attributes: Mapping[str, Any]) -> bool:
+    """Whether all lengths that attributes tell of are known now."""
+    for value in attributes.values():
+        for part in cast_type("tuple[Any, ...]", value if isinstance(value, tuple) else (value,)):
+            if isinstance(part, (Axis, Length)) and part.length is None:
+                return False
+    return True
 
 
 def axes_of_type(type: Type, known: Sequence[Axes]) -> Axes:

@@ -18,7 +18,9 @@ from typing import Any, Generic, TypeVar
 from ..ir.attributes import Attribute
 from ..ir.core import Op
 from . import ng
-from .fields import find_i64, get_bool, get_i64, get_i64s, get_str
+from .fields import get_bool, get_i64, get_i64s, get_str
+from .lengths import Length, Size, derived, product
+from .ng_rules import slice_size
 
 V = TypeVar("V")
 
@@ -28,12 +30,16 @@ class GradientVerbs(ng.NgVerbs[V], Generic[V]):
     algorithm needs not know how a value's type is held."""
 
     @abstractmethod
-    def shape_of(self, value: V) -> tuple[int, ...]:
-        """The shape; DYNAMIC where not known."""
+    def shape_of(self, value: V) -> Sequence[Length]:
+        """The lengths of its dimensions, which may not be known yet."""
 
     @abstractmethod
-    def number_like(self, value: float, like: V) -> V:
+    def number_like(self, value: float | Length, like: V) -> V:
         """A constant of the type of `like`."""
+
+    @abstractmethod
+    def zeros_like(self, value: V, like: V, dimension: int) -> V:
+        """Zeros of the type of `value`, but along `dimension` as long as `like`."""
 
     @abstractmethod
     def cast_like(self, value: V, like: V) -> V:
@@ -64,15 +70,15 @@ class GradientVerbs(ng.NgVerbs[V], Generic[V]):
         """i32: the position of each element of `like` along a dimension."""
 
     @abstractmethod
-    def integers(self, values: Sequence[int]) -> V:
-        """i32: a list of integers as a constant."""
+    def progression(self, first: Size, step: Size, count: Size) -> V:
+        """i32: `count` integers as a constant: `first`, `first + step` and so on."""
 
     @abstractmethod
-    def window(self, value: V, dimension: int, start: int, limit: int, step: int = 1) -> V:
+    def window(self, value: V, dimension: int, start: Size, limit: Size, step: int = 1) -> V:
         """A slice along one dimension, the others whole."""
 
     @abstractmethod
-    def pad_like(self, value: V, like: V, low: Sequence[int], high: Sequence[int], fill: int = 0) -> V:
+    def pad_like(self, value: V, like: V, low: Sequence[Size], high: Sequence[Size], fill: int = 0) -> V:
         """`value` padded to the shape of `like`."""
 
     @abstractmethod
@@ -82,13 +88,15 @@ class GradientVerbs(ng.NgVerbs[V], Generic[V]):
 
 @dataclass(frozen=True)
 class Applied(Generic[V]):
-    """One op as a rule sees it. `wanted` says for which operands a gradient is of any use."""
+    """One op as a rule sees it. `wanted` says for which operands a gradient is of any use, `sizes` has the attributes
+    as they were given: of those that tell of lengths, what stands for them."""
 
     op: type[Op]
     operands: Sequence[V]
     results: Sequence[V]
     attributes: Mapping[str, Attribute]
     wanted: Sequence[bool]
+    sizes: Mapping[str, Any]  # attributes that are lengths or places, which may not be known yet
 
 
 Rule = Callable[[GradientVerbs[V], Applied[V], V], Sequence["V | None"]]
@@ -298,51 +306,56 @@ def _cast_axes(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | No
 def _slice(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     (source,) = op.operands
     shape = v.shape_of(source)
-    low, high = [0] * len(shape), [0] * len(shape)
-    strided: dict[int, list[int]] = {}
-    for d, (start, limit, step) in enumerate(
-        zip(get_i64s(op, "starts"), get_i64s(op, "limits"), get_i64s(op, "steps"), strict=True)
-    ):
-        if (start, limit, step) == (0, shape[d], 1):
+    low: list[Size] = [0] * len(shape)
+    high: list[Size] = [0] * len(shape)
+    strided: dict[int, tuple[Size, int, Size]] = {}
+    places = zip(*(op.sizes[name] for name in ("starts", "limits", "steps")), strict=True)
+    for d, (start, limit, step) in enumerate(places):
+        if start == 0 and step == 1 and _is_length(limit, shape[d]):
             continue
-        count = v.shape_of(delta)[d]
-        if step < 0 and count > 1:
+        count = derived(slice_size, start, limit, step)
+        if step < 0:
             delta = v.window(delta, d, count - 1, -1, -1)
             start, step = start + (count - 1) * step, -step
-        if step > 1 and count > 1:
-            strided[d] = [start + i * step for i in range(count)]
+        if step > 1:
+            strided[d] = start, step, count
         else:
-            low[d], high[d] = start if count else 0, shape[d] - count - (start if count else 0)
-    for d, places in strided.items():
-        delta = v.scatter(_spread(v, delta, source, d), v.integers(places), delta, axis=d, combine="add")
-    return [v.pad_like(delta, source, low, high) if any(low + high) else delta]
+            low[d] = derived(_least, start, count)
+            high[d] = shape[d] - count - low[d]
+    for d, (start, step, count) in strided.items():
+        places = v.progression(start, step, count)
+        delta = v.scatter(v.zeros_like(delta, source, d), places, delta, axis=d, combine="add")
+    return [v.pad_like(delta, source, low, high) if any((*low, *high)) else delta]
 
 
-def _spread(v: GradientVerbs[V], value: V, like: V, dimension: int) -> V:
-    """Zeros of the shape of `value`, as long as `like` along one dimension."""
-    one = v.window(v.number_like(0, value), dimension, 0, 1)
-    missing = v.shape_of(like)[dimension] - 1
-    rank = len(v.shape_of(like))
-    return v.pad(one, low=[0] * rank, high=[missing if d == dimension else 0 for d in range(rank)])
+def _is_length(limit: Size, length: Length) -> bool:
+    """Whether a slice ends where its dimension ends, whatever that is."""
+    return limit is length.parts[0]
+
+
+def _least(start: int, count: int) -> int:
+    """Where a slice of so many elements starts; one without elements starts anywhere, so at 0."""
+    return start if count else 0
 
 
 @gradient("pad")
 def _pad(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     size = v.shape_of(op.operands[0])
-    for d, (low, high) in enumerate(zip(get_i64s(op, "low"), get_i64s(op, "high"), strict=True)):
-        if low or high:
+    for d, (low, high) in enumerate(zip(op.sizes["low"], op.sizes["high"], strict=True)):
+        if low != 0 or high != 0:
             delta = v.window(delta, d, low, low + size[d])
     return [v.rename_like(delta, op.operands[0])]
 
 
 @gradient("concatenate")
 def _concatenate(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
-    axis, at = get_i64(op, "axis"), 0
+    axis = get_i64(op, "axis")
+    at: Size = 0
     parts: list[V] = []
     for part in op.operands:
-        size = v.shape_of(part)[axis]
-        parts.append(v.window(delta, axis, at, at + size))
-        at += size
+        end = at + v.shape_of(part)[axis]
+        parts.append(v.window(delta, axis, at, end))
+        at = end
     return parts
 
 
@@ -355,14 +368,14 @@ def _stack(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
 # ---- by index -------------------------------------------------------------------------------------------------
 
 
-def _from_start(v: GradientVerbs[V], indices: V, size: int) -> V:
+def _from_start(v: GradientVerbs[V], indices: V, size: Length) -> V:
     """Indices counted from the start."""
     return v.select(
         v.less(indices, v.number_like(0, indices)), v.add(indices, v.number_like(size, indices)), indices
     )
 
 
-def _clamped(v: GradientVerbs[V], indices: V, size: int) -> V:
+def _clamped(v: GradientVerbs[V], indices: V, size: Length) -> V:
     """Indices as gather reads them: counted from the start and held within the axis."""
     indices = _from_start(v, indices, size)
     return v.minimum(v.maximum(indices, v.number_like(0, indices)), v.number_like(size - 1, indices))
@@ -373,12 +386,16 @@ def _gather(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]
     table, indices = op.operands
     axis = get_i64(op, "axis")
     rows = _clamped(v, indices, v.shape_of(table)[axis])
-    pad = find_i64(op, "pad")
+    pad = op.sizes.get("pad")
     if pad is not None:
         spared = v.equal(rows, v.number_like(pad, rows))
         inner = range(axis, axis + len(v.shape_of(indices)))
         delta = v.select(v.broadcast_like(spared, delta, list(inner)), v.number_like(0, delta), delta)
     return [v.scatter(v.number_like(0, table), rows, delta, axis=axis, combine="add"), None]
+
+
+def _at_most_one(length: int) -> int:
+    return min(length, 1)
 
 
 def _added_at(v: GradientVerbs[V], delta: V, places: V, axis: int, like: V) -> V:
@@ -411,8 +428,9 @@ def _scatter(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None
     elif how == "set":
         to_base = v.scatter(delta, indices, v.number_like(0, updates), axis=axis, combine="set")
         # Of updates to one place the last one stays; it finds its own serial number there.
-        serial = v.reshape_like(v.integers(range(_size(v, indices))), v.cast_like(indices, v.integers([0])))
-        last = v.scatter(v.integers([-1] * size), indices, serial, axis=0, combine="set")
+        serial = v.progression(0, 1, _size(v, indices))
+        serial = v.reshape_like(serial, v.cast_like(indices, serial))
+        last = v.scatter(v.progression(-1, 0, size), indices, serial, axis=0, combine="set")
         within = v.bitwise_and(within, v.equal(v.gather(last, indices, axis=0), serial))
     else:
         to_base = _where(v, v.equal(op.results[0], base), delta)
@@ -421,11 +439,8 @@ def _scatter(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None
     return [to_base, None, v.rename_like(to_updates, updates)]
 
 
-def _size(v: GradientVerbs[V], value: V) -> int:
-    size = 1
-    for length in v.shape_of(value):
-        size *= length
-    return size
+def _size(v: GradientVerbs[V], value: V) -> Size:
+    return derived(product, *v.shape_of(value))
 
 
 # ---- reductions -----------------------------------------------------------------------------------------------
@@ -506,11 +521,12 @@ def _cumulative_extreme(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequen
         places = v.cumulative_min(v.select(record, here, v.number_like(size, here)), axis=axis, reverse=True)
     else:
         places = v.cumulative_max(v.select(record, here, v.number_like(-1, here)), axis=axis)
-    if exclusive and size:
+    if exclusive:
         rank = len(v.shape_of(x))
-        one = [int(d == axis) for d in range(rank)]
-        none = [0] * rank
-        kept = v.window(places, axis, 1, size) if reverse else v.window(places, axis, 0, size - 1)
+        first = derived(_at_most_one, size)  # an axis without positions has none to move
+        one: list[Size] = [first if d == axis else 0 for d in range(rank)]
+        none: list[Size] = [0] * rank
+        kept = v.window(places, axis, first, size) if reverse else v.window(places, axis, 0, size - first)
         places = v.pad_like(kept, places, none if reverse else one, one if reverse else none, fill=-1)
     return [_added_at(v, delta, places, axis, x)]
 

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..op_graph.errors import NotAssignable, UserError, fail
+from ..op_graph.axes import BATCH
+from ..op_graph.errors import AxisLengthError, NotAssignable, UserError, fail
 from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import converted, numbers
 from ..op_graph.verbs import resolved
 from ..ops import ng
+from ..ops.lengths import READING, reading
 
 
 class UninitializedVariable(UserError):
@@ -26,10 +29,23 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
     array = numbers(value, what)
     if array.shape == shape and array.dtype == dtype:
         return array
+    stretched = [
+        axis.name
+        for axis, given, wanted in zip(
+            reversed(op.axes), reversed(array.shape), reversed(shape), strict=False
+        )
+        if axis.is_batch and given == 1 != wanted
+    ]
+    if stretched:
+        fail(
+            AxisLengthError,
+            f"one row for {op.name}, which has {shape[op.axes.names.index(BATCH)]} along {BATCH}",
+            "a batch is not made of one row: feed as many, or a value without that axis",
+        )
     try:
         whole = np.broadcast_to(array, shape)
     except ValueError:
-        names = ", ".join(f"{a.name}: {a.length}" for a in op.axes)
+        names = ", ".join(f"{a.name}: {n}" for a, n in zip(op.axes, shape, strict=True))
         fail(
             UserError,
             f"{op.name} has axes ({names}), a value of shape {array.shape} cannot be broadcast to them",
@@ -44,6 +60,8 @@ class DeviceBufferStorage:
     def __init__(self, op: AssignableTensorOp):
         self.op = op
         self.initialized = False
+        self.shape: tuple[int, ...] | None = None
+        self.lengths: Mapping[int, int] = {}  # that were given when it was made
         self._host: np.ndarray[Any, Any] | None = None
         self._device: Any = None
 
@@ -59,12 +77,24 @@ class DeviceBufferStorage:
         """Makes the buffer and gives it the initial value, once."""
         if self._host is not None or self._device is not None:
             return
-        shape = self.op.axes.known_shape
+        self.shape, self.lengths = self.op.axes.known_shape, READING.given or {}
         initial = self.op.initial_value
-        self._host = np.zeros(shape, self.op.dtype)
+        self._host = np.zeros(self.shape, self.op.dtype)
         if initial is not None:
             self._host[...] = initial()
             self.initialized = True
+
+    def check_shape(self) -> None:
+        """AxisLengthError where the axes have other lengths now than when the storage was made."""
+        if self.shape != (now := self.op.axes.known_shape):
+            assert self.shape is not None
+            differing = [i for i, n in enumerate(now) if n != self.shape[i]]
+            names = ", ".join(f"{self.shape[i]} along {self.op.axes[i].name}" for i in differing)
+            fail(
+                AxisLengthError,
+                f"{self.op.name} holds {names}, and cannot be used with {', '.join(str(now[i]) for i in differing)}",
+                f"what is kept from call to call keeps its lengths; it was made at {self.op.location}",
+            )
 
     def on(self, device: Any) -> Any:
         """The buffer on a GPU."""
@@ -81,8 +111,16 @@ class DeviceBufferStorage:
 
     def set(self, value: Any) -> None:
         """Replaces the contents; the value is broadcast and converted as a fed one is."""
+        self.write(self.fitted(value))
+
+    def fitted(self, value: Any) -> np.ndarray[Any, Any]:
+        """A value as it can be written."""
         self.allocate()
-        array = fit(value, self.op, self.op.axes.known_shape, self.op.dtype)
+        assert self.shape is not None
+        return fit(value, self.op, self.shape, self.op.dtype)
+
+    def write(self, array: np.ndarray[Any, Any]) -> None:
+        """Replaces the contents with an array that fits."""
         if self._device is not None:
             self._device.write(array)
         else:
@@ -102,7 +140,8 @@ class DeviceTensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.op.axes.known_shape
+        with reading(self.storage.lengths):
+            return self.op.axes.known_shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -110,7 +149,8 @@ class DeviceTensor:
 
     def get(self, tensor: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """A copy of the contents; in `tensor`, which must have their shape, if one is given."""
-        value = _view(self.op, self.storage.get())
+        with reading(self.storage.lengths):
+            value = _view(self.op, self.storage.get())
         if tensor is None:
             return value
         if tensor.shape != value.shape:
@@ -123,7 +163,8 @@ class DeviceTensor:
 
     def __setitem__(self, item: Any, value: Any) -> None:
         whole = self.storage.get()
-        view = _view(self.op, whole)
+        with reading(self.storage.lengths):
+            view = _view(self.op, whole)
         if not np.shares_memory(view, whole) and view.size:
             fail(NotAssignable, f"{self.op.name} is no view that can be written to from the host")
         what = f"the value for {self.op.name}"

@@ -3,80 +3,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Never
 
 import numpy as np
 
-from ..ir.core import Module, count_uses
-from ..ir.literals import dtype_of
+from ..ir.core import Module
+from ..ir.types import DYNAMIC
 from ..op_graph.computation import Computation, computation
 from ..op_graph.errors import MissingValue, NotAssignable, UserError, fail
-from ..op_graph.lift import Lifted, lift
+from ..op_graph.lift import Lifted
 from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
+from ..ops.lengths import Changes
 from .backends import BACKENDS, Run
-from .storage import DeviceBufferStorage, DeviceTensor, UninitializedVariable, fit
+from .programs import Lengths, OtherLengths, Program, Programs
+from .storage import DeviceBufferStorage, DeviceTensor
 
 
 class DeviceComputation:
-    """A computation of a transformer: call it with values of its parameters, or with `feed_dict={op: value}`."""
+    """A computation of a transformer: call it with values of its parameters, or with `feed_dict={op: value}`.
+
+    Lengths of axes are read at the call: those that are set, and of the batch axis N, and of axes whose length is not
+    set, those of the values. For each a program is made and kept.
+    """
 
     def __init__(self, transformer: Transformer, op: Computation):
         self.transformer = transformer
         self.computation_op = op
-        self.executor: Run | None = None
-        self._lifted: Lifted | None = None
-        self._fed: list[tuple[AssignableTensorOp, tuple[int, ...], Any]] = []  # parameters that are no state
-        self._stored: dict[int, DeviceBufferStorage] = {}  # those that are, by position
-        self._free: list[int | None] = []
-        self._in_order = False  # whether the results are what is to be returned
-        self._unset: list[DeviceBufferStorage] = []  # read, and not known to have a value
-        self._writes: list[DeviceBufferStorage] = []
+        self.programs = Programs()
+        self._program: Program | None = None  # the one that was used last
+        self._seen = -1  # the change of lengths that it was chosen after
+        self._lengths: Lengths | None = None
+
+    @property
+    def lengths(self) -> Lengths:
+        """What programs of this computation differ in."""
+        if self._lengths is None:
+            self._lengths = Lengths(self.computation_op)
+        return self._lengths
+
+    @property
+    def executor(self) -> Run | None:
+        """What runs the program that was used last; None before the first."""
+        return None if self._program is None else self._program.executor
 
     @property
     def lifted(self) -> Lifted:
-        """The `ng` program, made at the first call (or when it is looked at)."""
-        if self._lifted is None:
-            self._lifted = lift(self.computation_op)
-        return self._lifted
+        """The `ng` program that was used last; made now if there was none."""
+        return (self._program or self._lifted_for({})).lifted
 
     @property
     def module(self) -> Module:
         return self.lifted.module
 
     def transform(self) -> None:
-        """Makes the program and what runs it, once."""
-        if self.executor is not None:
-            return
-        lifted = self.lifted
-        parameters = self.computation_op.parameters
-        overwritten = {argument for _, argument in lifted.tied}
-        state: dict[int, DeviceBufferStorage] = {}
-        for i, op in enumerate(lifted.arguments):
-            if op not in parameters or op.is_persistent or op.initial_value is not None or i in overwritten:
-                state[i] = self.transformer.storage_of(op)
-        block = self.module.ops[0].block
-        used = count_uses(block)
-        for i, op in enumerate(lifted.arguments):
-            if i in state and op not in parameters and used.get(block.args[i]):
-                self._unset.append(state[i])
-        for i, op in enumerate(lifted.arguments[: len(parameters)]):
-            if i in state:
-                self._stored[i] = state[i]
-            else:
-                self._fed.append((op, op.axes.known_shape, dtype_of(op.element)))
-        # Results that are new contents of state do not come back.
-        results = [i for i in range(len(block.ops[-1].operands)) if i not in dict(lifted.tied)]
-        self._free = [None if place is None else results.index(place) for place in lifted.outputs]
-        self._in_order = self._free == list(range(len(results)))
-        for storage in state.values():
-            storage.allocate()
-        backend = BACKENDS[self.transformer.transformer_name]
-        self.executor = backend(self.module, state, lifted.tied, self._prepare)
-        self._writes = [state[i] for i in sorted(overwritten)]
+        """Makes the program and what runs it, once; where values are to say a length, their first call does."""
+        if self.executor is None and not self.lengths.follow_from_values():
+            self._choose({})
+
+    def allocate(self) -> None:
+        """Gives the state that this computation uses its initial values, where the lengths are set."""
+        if self._program is None and not self.lengths.follow_from_values():
+            self._lifted_for({}).allocate()
+
+    def _lifted_for(self, given: Mapping[int, int]) -> Program:
+        key = self.lengths.key(given)
+        found = self.programs.find(key)
+        if found is None:
+            found = Program(self.computation_op, self.lengths, key, self.transformer.storage_of)
+            self.programs.add(key, found, self.lengths.roots)
+        return found
+
+    def _choose(self, given: Mapping[int, int]) -> Program:
+        """The program for these lengths."""
+        with self.transformer.lock:
+            change = Changes.serial
+            program = self._lifted_for(given)
+            if program.executor is None:
+                program.allocate()
+                program.compile(BACKENDS[self.transformer.transformer_name])
+            self._program, self._seen = program, change
+            return program
 
     def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, **unknown: Never) -> Any:
         """Runs once: new arrays, in the structure that was asked for.
@@ -104,9 +115,13 @@ class DeviceComputation:
                 f"the computation takes {len(parameters)} values ({names}), but {len(values)} were given",
                 f"its parameters were named at {self.computation_op.location}",
             )
-        if self.executor is None:
-            self.transform()
-        return self._run(values)
+        program = self._program
+        if program is None or program.executor is None or self._seen != Changes.serial:
+            program = self._choose(self.lengths.given(values))
+        try:
+            return program(values)
+        except OtherLengths:
+            return self._choose(self.lengths.given(values))(values)
 
     @staticmethod
     def _value(feed_dict: Mapping[Op, Any], parameter: Tensor) -> Any:
@@ -119,32 +134,6 @@ class DeviceComputation:
                 f"the parameter was made at {parameter.location}",
             )
         return feed_dict[parameter]
-
-    def _prepare(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Arrays of the values that are no state."""
-        return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
-
-    def _run(self, values: Sequence[Any]) -> Any:
-        for storage in self._unset:
-            if not storage.initialized:
-                fail(
-                    UninitializedVariable,
-                    f"{storage.op.name} is read before it has a value",
-                    f"give it an initial_value where it is made ({storage.op.location}), feed it, or assign to it first",
-                )
-        self._unset = []  # what has a value keeps one
-        if self._stored:
-            # What does not fit is refused before anything changes.
-            rest = self._prepare([value for i, value in enumerate(values) if i not in self._stored])
-            for i, storage in self._stored.items():
-                storage.set(values[i])
-            values = rest
-        assert self.executor is not None
-        results = self.executor(*values)
-        for storage in self._writes:
-            storage.initialized = True
-        pack = self.computation_op.pack
-        return pack(results if self._in_order else [None if i is None else results[i] for i in self._free])
 
 
 class Transformer:
@@ -162,7 +151,9 @@ class Transformer:
     def __init__(self) -> None:
         self.computations: dict[Computation, DeviceComputation] = {}
         self.device_buffers: dict[AssignableTensorOp, DeviceBufferStorage] = {}
+        self._of_other_shapes: dict[tuple[AssignableTensorOp, tuple[int, ...]], DeviceBufferStorage] = {}
         self.closed = False
+        self.lock = threading.RLock()  # held while programs are made
 
     def computation(self, results: Any, *parameters: Any) -> DeviceComputation:
         """A callable from values of `parameters` to values of `results`; compiled at its first call."""
@@ -190,7 +181,7 @@ class Transformer:
 
     def close(self) -> None:
         """Frees all state; the transformer cannot be used after it."""
-        for storage in self.device_buffers.values():
+        for storage in (*self.device_buffers.values(), *self._of_other_shapes.values()):
             storage.release()
         self.computations.clear()
         self.closed = True
@@ -210,10 +201,13 @@ class Transformer:
     # ---- state
 
     def storage_of(self, op: AssignableTensorOp) -> DeviceBufferStorage:
-        """The contents that this transformer has for a storage."""
-        if op not in self.device_buffers:
-            self.device_buffers[op] = DeviceBufferStorage(op)
-        return self.device_buffers[op]
+        """The contents that this transformer has for a storage; for what is only fed, one for each shape."""
+        found = self.device_buffers.get(op)
+        if found is None:
+            found = self.device_buffers[op] = DeviceBufferStorage(op)
+        if op.is_persistent or found.shape in (None, shape := op.axes.shape) or DYNAMIC in shape:
+            return found
+        return self._of_other_shapes.setdefault((op, shape), DeviceBufferStorage(op))
 
     def get_op_tensor_view(self, op: Tensor) -> DeviceTensor:
         """A storage, or a view of one, to look at and to set (`view[...] = value`)."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ...ir.types import FloatType, i1, i32
 from ...ops import ng
+from ...ops.lengths import Length, total
 from ..axes import Axes, AxesLike, Axis, make_axes
 from ..errors import IncompatibleAxesError, fail
 from ..tensor import Tensor
@@ -79,9 +80,10 @@ def lookuptable(
             f"looking up {lut.axes[looked_up].name} gives ({', '.join(made.names)}), not ({', '.join(axes.names)})",
             "reorder with ng.axes_with_order",
         )
+    pad: Any = pad_idx
     if pad_idx is not None and pad_idx < 0:
-        pad_idx += lut.axes[looked_up].known_length
-    return VERBS.lookup(lut if update else stop_gradient(lut), idx, axis=looked_up, pad=pad_idx)
+        pad = Length(total, pad_idx, lut.axes[looked_up])
+    return VERBS.lookup(lut if update else stop_gradient(lut), idx, axis=looked_up, pad=pad)
 
 
 def iota(axes: AxesLike, axis: Any, dtype: Any = "i32") -> Tensor:

@@ -12,7 +12,7 @@ from ..axes import Axes, AxesLike, make_axes
 from ..building import BUILDING
 from ..errors import IncompatibleAxesError, fail
 from ..tensor import Tensor
-from ..values import SizeOp, as_op, element_of
+from ..values import as_op, element_of, size_op
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
 from .coerce import broadcast, floating, result_element
@@ -175,12 +175,12 @@ def tensor_size(
 ) -> Tensor:
     """The number of elements along some axes (all but the batch axis), as a number."""
     reduced, _ = compute_reduction_axes(x, reduction_axes, out_axes, default=Axes.sample_axes)
-    return SizeOp(reduced, Axes(), BUILDING.float)
+    return size_op(reduced, Axes(), BUILDING.float)
 
 
 def batch_size(x: Tensor) -> Tensor:
     """The length of the batch axis, as a number; 1 where there is none."""
-    return SizeOp(x.axes.batch_axes(), Axes(), BUILDING.float)
+    return size_op(x.axes.batch_axes(), Axes(), BUILDING.float)
 
 
 def _cumulative(name: str, x: Any, axis: Any, reverse: bool, exclusive: bool, dtype: Any) -> Tensor:

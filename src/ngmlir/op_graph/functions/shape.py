@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...ops import ng
-from ..axes import Axes, AxesLike, AxesMap, Axis, FlattenedAxis, check_axis, make_axes
+from ...ops.lengths import Length, total
+from ...ops.ng_rules import slice_size
+from ..axes import Axes, AxesLike, AxesMap, Axis, DerivedAxis, FlattenedAxis, check_axis, make_axes
 from ..calls import listed
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
+from ..source import user_location
 from ..tensor import Index, Tensor, node_class
 from ..values import as_op, as_ops
 from ..verbs import VERBS
@@ -64,8 +68,7 @@ def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesLike | None = None) 
             places: tuple[Any, Any, int] = (0, axis, 1)
             new = axis
         elif isinstance(part, slice):
-            places = _bounds(part, axis)
-            new = Axis(len(range(*places)), axis.name)
+            places, new = _bounds(part, axis)
         else:
             at = _position(part, axis)
             places, new = (at, at + 1, 1), Axis(1, axis.name)
@@ -83,20 +86,24 @@ def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesLike | None = None) 
     return made if axes is None else cast_axes(made, axes)
 
 
-def _bounds(part: slice, axis: Axis) -> tuple[int, int, int]:
+def _bounds(part: slice, axis: Axis) -> tuple[tuple[Any, Any, int], Axis]:
+    """Where a slice starts and ends, and its step; and the axis of what it takes. All follow from the length of `axis`."""
     try:
-        start, stop, step = part.indices(axis.known_length)
+        step = part.indices(0)[2]
     except (TypeError, ValueError) as error:
         fail(UserError, f"{part} cannot slice axis {axis.name}: {error}")
+    start, limit = (Length(partial(_end, part, i), axis) for i in (0, 1))
+    return (start, limit, step), DerivedAxis(axis.name, Length(slice_size, start, limit, step))
+
+
+def _end(part: slice, which: int, length: int) -> int:
+    """The first position (0) that a slice of an axis takes, or the one after the last (1)."""
+    start, stop, step = part.indices(length)
     count = len(range(start, stop, step))
-    return (
-        (start, start + count * step, step)
-        if step > 0 or not count
-        else (start, start + (count - 1) * step - 1, step)
-    )
+    return (start, start + count * step if step > 0 or not count else start + (count - 1) * step - 1)[which]
 
 
-def _position(part: Any, axis: Axis) -> int:
+def _position(part: Any, axis: Axis) -> Any:
     try:
         at = operator.index(part)
     except TypeError:
@@ -105,10 +112,16 @@ def _position(part: Any, axis: Axis) -> int:
             f"axis {axis.name} is indexed with integers and slices, not with {part!r}",
             "use ng.gather for tensors of indices",
         )
-    length = axis.known_length
-    if not -length <= at < length:
-        fail(UserError, f"index {at} of axis {axis.name}, which has {length} elements")
-    return at % length
+    place = user_location()
+
+    def found(length: int) -> int:
+        if not -length <= at < length:
+            fail(UserError, f"index {at} of axis {axis.name}, which has {length} elements", location=place)
+        return at % length
+
+    position = Length(found, axis)
+    _ = position.length  # where the length is known, it is checked now
+    return position
 
 
 def slice_along_axis(x: Any, axis: Any, idx: Any) -> Tensor:
@@ -150,7 +163,12 @@ def cast_axes(x: Any, axes: AxesLike) -> Tensor:
                 f"{old.name} has {old.length} elements, {new.name} has {new.length}",
                 "cast_role only renames",
             )
-    return _rename(x, axes)
+    return _rename(x, Axes(_as_long_as(old, new) for old, new in zip(x.axes, axes, strict=True)))
+
+
+def _as_long_as(old: Axis, new: Axis) -> Axis:
+    """`new` in the place of `old`: an axis without a length of its own is as long as what it stands for."""
+    return old.renamed(new.name) if new.length is None and new.name != old.name else new
 
 
 def cast_role(x: Any, axes: AxesLike) -> Tensor:
@@ -164,7 +182,7 @@ def cast_role(x: Any, axes: AxesLike) -> Tensor:
     return _rename(
         x,
         Axes(
-            new if new.length == old.length else old.named(new.name)
+            old.renamed(new.name) if new.length is None or new.length != old.length else new
             for old, new in zip(x.axes, axes, strict=True)
         ),
     )
@@ -184,7 +202,7 @@ def expand_dims(x: Any, axis: Axis, dim: int) -> Tensor:
 def flatten(x: Any, axes: AxesLike | None = None) -> Tensor:
     """One axis in the place of all; with `axes` (possibly nested), those groups."""
     x = as_op(x)
-    wanted = Axes((FlattenedAxis(x.axes),)) if axes is None else make_axes(axes)
+    wanted = Axes((x.axes.flatten(),)) if axes is None else make_axes(axes)
     order = Axes(
         part for axis in wanted for part in (axis.axes if isinstance(axis, FlattenedAxis) else (axis,))
     )
@@ -194,9 +212,9 @@ def flatten(x: Any, axes: AxesLike | None = None) -> Tensor:
 
 
 def flatten_at(x: Any, idx: int) -> Tensor:
-    """Two axes: the first `idx` ones and the rest, each flattened."""
+    """Two axes: the first `idx` ones and the rest, each flattened; a single axis stays itself."""
     x = as_op(x)
-    return _reshape(x, Axes((FlattenedAxis(x.axes[:idx]), FlattenedAxis(x.axes[idx:]))))
+    return _reshape(x, Axes((x.axes[:idx].flatten(), x.axes[idx:].flatten())))
 
 
 def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
@@ -231,7 +249,7 @@ def pad(x: Any, paddings: Iterable[int | Sequence[int]], axes: AxesLike | None =
     if not any(lo or hi for lo, hi in pairs):
         return x if axes is None else cast_axes(x, axes)
     padded = Axes(
-        a if lo == hi == 0 else Axis(lo + a.known_length + hi, a.name)
+        a if lo == hi == 0 else DerivedAxis(a.name, Length(total, lo, a, hi))
         for a, (lo, hi) in zip(x.axes, pairs, strict=True)
     )
     low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
@@ -288,6 +306,7 @@ def concat_along_axis(x_list: Iterable[Any], axis: Any) -> Tensor:
     for x in xs:
         own = Axes(x.axes[x.axes.index(a)] if i == place else a for i, a in enumerate(first))
         ordered.append(broadcast(x, own))
-    total = Axis(sum(x.axes[place].known_length for x in ordered), first[place].name)
-    axes = Axes(total if i == place else a for i, a in enumerate(first))
+    joined = [x.axes[place] for x in ordered]
+    whole = DerivedAxis(first[place].name, Length(total, *joined))
+    axes = Axes(whole if i == place else a for i, a in enumerate(first))
     return VERBS.stated(ng.ConcatenateOp, ordered, {"axis": place}, axes, ordered[0].element)

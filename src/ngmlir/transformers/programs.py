@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs a computation: one program for each length that its axes have had, made when values of it are fed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..ir.core import count_uses
+from ..ir.literals import dtype_of
+from ..op_graph.axes import Axis
+from ..op_graph.computation import Computation
+from ..op_graph.errors import AxisLengthError, fail
+from ..op_graph.lift import Lifted, lift
+from ..op_graph.node import closure
+from ..op_graph.source import user_location
+from ..op_graph.state import AssignableTensorOp
+from ..op_graph.tensor import Tensor
+from ..op_graph.values import numbers
+from ..ops.lengths import reading
+from .backends import Backend, Run
+from .storage import DeviceBufferStorage, UninitializedVariable, fit
+
+#: So many programs a computation keeps; one more takes the place of the one not used for longest.
+PROGRAMS_KEPT = 16
+
+
+Key = tuple[int | None, ...]
+
+
+class OtherLengths(Exception):
+    """The values of a call have other lengths than the program that was called with them."""
+
+
+class Lengths:
+    """The axes of a computation whose lengths programs are made for, and what the values of a call say about them."""
+
+    def __init__(self, computation: Computation):
+        self.computation = computation
+        roots: dict[int, Axis] = {}
+        unset: dict[int, Axis] = {}
+        for op in closure([computation]):
+            if isinstance(op, Tensor):
+                for axis in op.axes:
+                    found = {id(root): root for root in axis.roots}
+                    roots |= found
+                    if isinstance(op, AssignableTensorOp):
+                        unset |= found
+        #: All axes whose lengths the programs follow from.
+        self.roots = tuple(roots.values())
+        self._of_storage = unset.keys()
+
+    def given(self, values: Sequence[Any]) -> Mapping[int, int]:
+        """The lengths (by `id` of the axis) that fed values say: of the batch axis, and of axes without a length."""
+        said: dict[str, tuple[int, Tensor]] = {}
+        for op, value in zip(self.computation.parameters, values, strict=True):
+            if isinstance(op, AssignableTensorOp) and op.is_persistent:
+                continue  # a variable keeps its lengths
+            shape = numbers(value, f"the value for {op.name}").shape
+            if len(shape) > len(op.axes):
+                continue  # `fit` says so
+            for axis, length in zip(op.axes[len(op.axes) - len(shape) :], shape, strict=True):
+                if not axis.is_open:
+                    continue
+                known, first = said.setdefault(axis.name, (length, op))
+                if known != length:
+                    fail(
+                        AxisLengthError,
+                        f"the values fed differ along {axis.name}: {known} for {first.name}, {length} for {op.name}",
+                        f"along {axis.name} all values of a call have one length",
+                    )
+        # An axis is its name: what is said of one holds for those of its name.
+        return {
+            id(axis): said[axis.name][0]
+            for axis in self.roots
+            if axis.name in said and axis.is_open and (axis.length is None or id(axis) in self._of_storage)
+        }
+
+    def key(self, given: Mapping[int, int]) -> Key:
+        """All lengths, as they are when values say these: what tells programs apart."""
+        return tuple([given.get(id(axis), axis.length) for axis in self.roots])
+
+    def all_given(self, key: Key) -> Mapping[int, int]:
+        """The lengths of a key by `id` of the axis."""
+        return {id(axis): length for axis, length in zip(self.roots, key, strict=True) if length is not None}
+
+    def follow_from_values(self) -> bool:
+        """Whether a length is not set, and is for the values of a call to say."""
+        fed = {
+            axis.name
+            for op in self.computation.parameters
+            if not op.is_persistent
+            for axis in op.axes
+            if axis.is_open
+        }
+        return any(axis.length is None and axis.name in fed for axis in self.roots)
+
+
+class Program:
+    """A computation for certain lengths: its `ng` program, and what runs that on the transformer's state."""
+
+    def __init__(
+        self,
+        computation: Computation,
+        lengths: Lengths,
+        key: Key,
+        storage_of: Callable[[AssignableTensorOp], DeviceBufferStorage],
+    ):
+        self.computation = computation
+        self.lengths = lengths
+        self.key = key
+        self.given = given = lengths.all_given(key)
+        self._storage_of = storage_of
+        self.executor: Run | None = None
+        with reading(given):
+            self.lifted: Lifted = lift(computation)
+        self._fed: list[tuple[AssignableTensorOp, tuple[int, ...], Any]] = []  # parameters that are no state
+        self._stored: dict[int, DeviceBufferStorage] = {}  # those that are, by position
+        self._free: list[int | None] = []
+        self._in_order = False  # whether the results are what is to be returned
+        self._unset: list[DeviceBufferStorage] = []  # read, and not known to have a value
+        self._writes: list[DeviceBufferStorage] = []
+        self._state: dict[int, DeviceBufferStorage] = {}
+
+    def allocate(self) -> None:
+        """Gives the state of this program its memory and its initial values, where it has none yet."""
+        parameters = self.computation.parameters
+        overwritten = {argument for _, argument in self.lifted.tied}
+        with reading(self.given):
+            for i, op in enumerate(self.lifted.arguments):
+                if (
+                    op not in parameters
+                    or op.is_persistent
+                    or op.initial_value is not None
+                    or i in overwritten
+                ):
+                    self._state[i] = self._storage_of(op)
+            for storage in self._state.values():
+                storage.allocate()
+                storage.check_shape()
+
+    def compile(self, backend: Backend) -> None:
+        """Makes what runs it."""
+        parameters, lifted, state = self.computation.parameters, self.lifted, self._state
+        block = lifted.module.ops[0].block
+        used = count_uses(block)
+        for i, op in enumerate(lifted.arguments):
+            if i in state and op not in parameters and used.get(block.args[i]):
+                self._unset.append(state[i])
+        with reading(self.given):
+            for i, op in enumerate(lifted.arguments[: len(parameters)]):
+                if i in state:
+                    self._stored[i] = state[i]
+                else:
+                    self._fed.append((op, op.axes.known_shape, dtype_of(op.element)))
+        # Results that are new contents of state do not come back.
+        results = [i for i in range(len(block.ops[-1].operands)) if i not in dict(lifted.tied)]
+        self._free = [None if place is None else results.index(place) for place in lifted.outputs]
+        self._in_order = self._free == list(range(len(results)))
+        self._writes = [state[i] for i in sorted({argument for _, argument in lifted.tied})]
+        self.executor = backend(lifted.module, state, lifted.tied, self._prepare)
+
+    def _prepare(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Arrays of the values that are no state; OtherLengths where they are for another program."""
+        if not self._stored:
+            self._check(values)
+        return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
+
+    def _check(self, values: Sequence[Any]) -> None:
+        if self.lengths.key(self.lengths.given(values)) != self.key:
+            raise OtherLengths
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        for storage in self._unset:
+            if not storage.initialized:
+                fail(
+                    UninitializedVariable,
+                    f"{storage.op.name} is read before it has a value",
+                    f"give it an initial_value where it is made ({storage.op.location}), feed it, or assign to it first",
+                )
+        self._unset = []  # what has a value keeps one
+        if self._stored:
+            self._check(values)
+            # What does not fit is refused before anything changes.
+            rest = self._prepare([value for i, value in enumerate(values) if i not in self._stored])
+            ready = [(storage, storage.fitted(values[i])) for i, storage in self._stored.items()]
+            for storage, array in ready:
+                storage.write(array)
+            values = rest
+        assert self.executor is not None
+        results = self.executor(*values)
+        for storage in self._writes:
+            storage.initialized = True
+        pack = self.computation.pack
+        return pack(results if self._in_order else [None if i is None else results[i] for i in self._free])
+
+
+class Programs:
+    """The programs of a computation, by lengths."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Key, Program] = {}
+        self._made = 0
+
+    def find(self, key: Key) -> Program | None:
+        """The program for these lengths; it is now the one that was used last."""
+        found = self.kept.pop(key, None)
+        if found is not None:
+            self.kept[key] = found
+        return found
+
+    def add(self, key: Key, program: Program, roots: Iterable[Axis]) -> None:
+        """Keeps a program, in the place of the one not used for longest."""
+        self.kept[key] = program
+        self._made += 1
+        if len(self.kept) <= PROGRAMS_KEPT:
+            return
+        if self._made == PROGRAMS_KEPT + 1:
+            keys = [*self.kept]
+            names = [a.name for i, a in enumerate(roots) if len({key[i] for key in keys}) > 1]
+            place = user_location()
+            warnings.warn_explicit(
+                f"the computation of {program.computation.location} was compiled for {self._made} lengths of "
+                f"{', '.join(dict.fromkeys(names))}, and only {PROGRAMS_KEPT} programs are kept; "
+                "fill batches up to a few lengths, so that programs can be used again",
+                UserWarning,
+                place.file,
+                place.line,
+            )
+        del self.kept[next(iter(self.kept))]
