@@ -86,6 +86,56 @@ def test_selecting_axes() -> None:
         x.index("Z")
 
 
+def test_names_stand_for_axes() -> None:
+    n, i = ng.make_axis(2, "N"), ng.constant([0, 1], [ng.make_axis(2, "I")], dtype="i32")
+    x = ng.placeholder([C, H, n])
+    assert x.axes["H"] is H and "H" in x.axes and "Q" not in x.axes
+    assert (x.axes - "H").names == ("C", "N") and (x.axes & ["N", "C"]).names == ("C", "N")
+    assert ng.make_axes([]) == ng.make_axes({}) == ng.make_axes() == (x.axes - x.axes)
+    made = {
+        "C,N": [ng.sum(x, "H"), ng.max(x, ["H"]), ng.mean(x, out_axes=["C", "N"]), ng.argmax(x, reduction_axes="H")],
+        "C,I,N": [ng.gather(x, i, "H"), ng.gather(x, i, H)],
+        "N,C,H": [ng.axes_with_order(x, ["N", "C", "H"]), ng.broadcast(x, ["N", C, "H"])],
+        "C,K,N": [ng.map_roles(x, {"H": "K"}), ng.map_roles(x, {H: ng.make_axis(9, "K")}), ng.cast_role(x, ["C", "K", n])],
+        "C,H,N": [ng.softmax(x, "H"), ng.cumulative_sum(x, "H"), ng.concat_along_axis([x, x], "H")],
+        "C.H,N": [ng.flatten(x, [["C", "H"], "N"])],
+        "N": [ng.L2_norm(x, out_axes="N"), ng.cross_entropy_multi(ng.softmax(x), x, out_axes="N")],
+        "N,C,H,K": [ng.dot(x, ng.map_roles(x, {"C": "K"}), batch_axes=["N", "H"])],
+    }  # fmt: skip
+    for names, tensors in made.items():
+        for tensor in tensors:
+            assert sorted(tensor.axes.names) == sorted(names.split(",")), (names, tensor.axes)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: x.axes["Heigth"],
+        lambda x: ng.sum(x, "Heigth"),
+        lambda x: ng.softmax(x, ["Heigth"]),
+        lambda x: ng.gather(x, ng.constant(0, dtype="i32"), "Heigth"),
+        lambda x: ng.map_roles(x, {"Heigth": "K"}),
+        lambda x: ng.scan(lambda c, s: (c, s), ng.constant(0), x, "Heigth"),
+        lambda x: ng.axes_with_order(x, ["C", "Heigth"]),
+    ],
+)
+def test_an_unknown_name_is_answered_with_those_that_are_there(wrong: Callable[[Any], Any]) -> None:
+    with pytest.raises(ng.AxisNotFound, match=r"no axis Heigth in \(C, Height\)[\s\S]*did you mean Height"):
+        wrong(ng.placeholder([C, ng.make_axis(5, "Height")]))
+
+
+def test_a_name_twice_is_answered_with_all() -> None:
+    x = ng.placeholder([C, H])
+    with pytest.raises(ng.DuplicateAxisNames, match=r"H is named twice in \(H, H\)"):
+        ng.map_roles(x, {"C": "H"})
+    with pytest.raises(ng.IncompatibleAxesError, match=r"'H' is no axis[\s\S]*make_axis\(length, 'H'\)"):
+        ng.placeholder(["H"])
+    with pytest.raises(ng.IncompatibleAxesError, match="1 is no axis"):
+        ng.gather(x, ng.constant(0, dtype="i32"), 1)
+    with pytest.raises(ng.UserError, match="3 is no axis and no name of one"):
+        ng.map_roles(x, {"H": 3})
+
+
 def test_lengths() -> None:
     with pytest.raises(ng.AxisLengthError):
         ng.make_axis(-1)

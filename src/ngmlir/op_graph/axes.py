@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Union, cast, overload
 from ..ir.types import DYNAMIC
 from ..ops.lengths import READING, Changes, Length, same
 from ..support.diagnostics import Location
+from ..support.spelling import did_you_mean
 from .errors import AxisLengthError, AxisNotFound, DuplicateAxisNames, IncompatibleAxesError, UserError, fail
 
 _SERIAL = itertools.count()
@@ -22,6 +23,9 @@ BATCH, RECURRENT, CHANNEL = "N", "REC", "C"
 
 #: What `make_axes` takes: an axis, or anything that gives axes (a one-shot iterator too), or {name: length}.
 AxesLike = Union["Axis", "Axes", Iterable["AxesLike"], Mapping[str, int | None]]
+
+#: What is taken where the axes of a tensor are meant: their names do.
+AxesOrNames = AxesLike | str | Iterable["AxesOrNames"]
 
 
 def _whole(length: Any, name: str) -> int:
@@ -254,8 +258,13 @@ class Axes(Sequence[Axis]):
     def __getitem__(self, item: int) -> Axis: ...
     @overload
     def __getitem__(self, item: slice) -> Axes: ...
-    def __getitem__(self, item: int | slice) -> Axis | Axes:
-        return Axes(self._axes[item]) if isinstance(item, slice) else self._axes[item]
+    @overload
+    def __getitem__(self, item: str) -> Axis: ...
+    def __getitem__(self, item: int | str | slice) -> Axis | Axes:
+        """The axis at a place or of a name, or those of a slice."""
+        if isinstance(item, slice):
+            return Axes(self._axes[item])
+        return self._axes[self.index(item) if isinstance(item, str) else item]
 
     def __len__(self) -> int:
         return len(self._axes)
@@ -264,7 +273,7 @@ class Axes(Sequence[Axis]):
         return iter(self._axes)
 
     def __contains__(self, axis: object) -> bool:
-        return isinstance(axis, Axis) and axis.name in self.names
+        return (axis.name if isinstance(axis, Axis) else axis) in self.names
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Axes):
@@ -285,10 +294,29 @@ class Axes(Sequence[Axis]):
 
     def index(self, axis: Any, start: int = 0, stop: int | None = None) -> int:
         """The place of an axis (or of a name); AxisNotFound if there is none."""
+        if not isinstance(axis, str):
+            check_axis(axis)
         name = axis if isinstance(axis, str) else axis.name
         if name not in self.names:
-            fail(AxisNotFound, f"there is no axis {name} in ({', '.join(self.names)})")
+            fail(
+                AxisNotFound,
+                f"there is no axis {name} in ({', '.join(self.names)})",
+                did_you_mean(name, self.names, ""),
+            )
         return self.names.index(name)
+
+    def chosen(self, axes: AxesOrNames) -> Axes:
+        """Axes from axes or names; names are those of axes that are here."""
+        return make_axes(self._named(axes))
+
+    def _named(self, axes: Any) -> Any:
+        if isinstance(axes, str):
+            return self[axes]
+        if isinstance(axes, (Axis, Axes)):
+            return axes
+        if isinstance(axes, Mapping) or not isinstance(axes, Iterable):
+            return cast(Any, axes)
+        return [self._named(axis) for axis in cast("Iterable[Any]", axes)]
 
     # ---- set operations, by name; the order is that of the left side
 
@@ -298,15 +326,15 @@ class Axes(Sequence[Axis]):
     def __radd__(self, other: AxesLike) -> Axes:
         return make_axes(other) + self
 
-    def __sub__(self, other: AxesLike) -> Axes:
-        gone = make_axes(other).names
+    def __sub__(self, other: AxesOrNames) -> Axes:
+        gone = self.chosen(other).names
         return Axes(a for a in self if a.name not in gone)
 
     def __or__(self, other: AxesLike) -> Axes:
         return Axes((*self, *(a for a in make_axes(other) if a.name not in self.names)))
 
-    def __and__(self, other: AxesLike) -> Axes:
-        kept = make_axes(other).names
+    def __and__(self, other: AxesOrNames) -> Axes:
+        kept = self.chosen(other).names
         return Axes(a for a in self if a.name in kept)
 
     def is_sub_set(self, other: AxesLike) -> bool:
@@ -399,6 +427,8 @@ class AxesMap(Mapping[str, str]):
 
     def __init__(self, names: Mapping[Any, Any] | Iterable[tuple[Any, Any]]):
         def text(axis: Any) -> str:
+            if not isinstance(axis, (Axis, str)):
+                fail(UserError, f"{axis!r} is no axis and no name of one", "write {old: new}")
             return axis.name if isinstance(axis, Axis) else axis
 
         try:
@@ -429,7 +459,7 @@ def make_axis(length: int | None = None, name: str | None = None, docstring: str
 
 
 def make_axes(axes: AxesLike = ()) -> Axes:
-    """Axes from an axis, any iterable of axes (nested: a flattened axis), or {name: length}."""
+    """Axes from an axis, any iterable of axes (nested: a flattened axis), or {name: length}; none of nothing."""
     if isinstance(axes, Axes):
         return axes
     if isinstance(axes, Axis):
@@ -451,7 +481,16 @@ def make_axes(axes: AxesLike = ()) -> Axes:
 def check_axis(axis: object) -> None:
     """IncompatibleAxesError for what is no axis."""
     if not isinstance(axis, Axis):
-        fail(IncompatibleAxesError, f"{axis!r} is no axis", "make one with ng.make_axis(length, name)")
+        of = (
+            f"ng.make_axis(length, {axis!r}), or x.axes[{axis!r}] of a tensor x"
+            if isinstance(axis, str)
+            else ""
+        )
+        fail(
+            IncompatibleAxesError,
+            f"{axis!r} is no axis",
+            f"make one with {of or 'ng.make_axis(length, name)'}",
+        )
 
 
 def slice_axis(axis: Axis, s: slice) -> Axis:

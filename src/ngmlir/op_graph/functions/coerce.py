@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.types import FloatType, Type, i1
 from ...ops.ng import BroadcastOp
-from ..axes import Axes, AxesLike, make_axes
+from ..axes import Axes, AxesOrNames
 from ..building import BUILDING
 from ..errors import AxisLengthError, IncompatibleAxesError, fail
 from ..tensor import Tensor
@@ -76,29 +76,30 @@ def check_lengths(x: Axes, y: Axes) -> None:
                 )
 
 
-def broadcast(x: Any, axes: AxesLike) -> Tensor:
+def broadcast(x: Any, axes: AxesOrNames) -> Tensor:
     """The tensor with exactly these axes in this order: repeated along those that it lacks."""
-    x, axes = as_op(x), make_axes(axes)
-    if x.axes == axes:
-        check_lengths(x.axes, axes)
+    x = as_op(x)
+    wanted = x.axes.chosen(axes)
+    if x.axes == wanted:
+        check_lengths(x.axes, wanted)
         return x
     if isinstance(x, ConstantOp) and x.value.ndim == 0 and not x.axes:
-        return ConstantOp(x.value, axes, x.element)
-    lost = [n for n in x.axes.names if n not in axes.names]
+        return ConstantOp(x.value, wanted, x.element)
+    lost = [n for n in x.axes.names if n not in wanted.names]
     if lost:
         fail(
             IncompatibleAxesError,
-            f"({', '.join(x.axes.names)}) cannot become ({', '.join(axes.names)}): {', '.join(lost)} would be lost",
+            f"({', '.join(x.axes.names)}) cannot become ({', '.join(wanted.names)}): {', '.join(lost)} would be lost",
             "reduce over it first, or slice it",
         )
-    check_lengths(x.axes, axes)
-    places = [axes.index(a) for a in x.axes]
+    check_lengths(x.axes, wanted)
+    places = [wanted.index(a) for a in x.axes]
     if places != sorted(places):
         order = sorted(range(len(places)), key=places.__getitem__)
         x = VERBS.transpose(x, permutation=tuple(order))
-    if len(axes) == len(places):
+    if len(wanted) == len(places):
         return x
-    return VERBS.stated(BroadcastOp, [x], {"dimensions": tuple(sorted(places))}, axes, x.element)
+    return VERBS.stated(BroadcastOp, [x], {"dimensions": tuple(sorted(places))}, wanted, x.element)
 
 
 def align(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ...ir.types import FloatType, i1, i32
 from ...ops import ng
 from ...ops.lengths import Length, total
-from ..axes import Axes, AxesLike, Axis, make_axes
+from ..axes import Axes, AxesLike, AxesOrNames, Axis, make_axes
 from ..errors import IncompatibleAxesError, fail
 from ..tensor import Tensor
 from ..values import as_op
@@ -60,24 +60,25 @@ def scatter(
 
 
 def lookuptable(
-    lut: Any, idx: Any, axes: AxesLike, update: bool = True, pad_idx: int | None = None
+    lut: Any, idx: Any, axes: AxesOrNames, update: bool = True, pad_idx: int | None = None
 ) -> Tensor:
     """An embedding: rows of `lut` by index. `axes` of the result say which axis of `lut` is looked up.
 
     With `pad_idx`, that row gets no gradient; with `update=False`, no row does.
     """
-    lut, idx, axes = as_op(lut), _indices(idx), make_axes(axes)
+    lut, idx = as_op(lut), _indices(idx)
+    wanted = (lut.axes | idx.axes).chosen(axes)
     if len(lut.axes) != 2 or len(idx.axes) != 1:
         fail(
             IncompatibleAxesError,
             f"a table has two axes and its indices one, not ({', '.join(lut.axes.names)}) and ({', '.join(idx.axes.names)})",
         )
-    looked_up = 0 if lut.axes[1] in axes else 1
+    looked_up = 0 if lut.axes[1] in wanted else 1
     made = Axes((*lut.axes[:looked_up], *idx.axes, *lut.axes[looked_up + 1 :]))
-    if made != axes:
+    if made != wanted:
         fail(
             IncompatibleAxesError,
-            f"looking up {lut.axes[looked_up].name} gives ({', '.join(made.names)}), not ({', '.join(axes.names)})",
+            f"looking up {lut.axes[looked_up].name} gives ({', '.join(made.names)}), not ({', '.join(wanted.names)})",
             "reorder with ng.axes_with_order",
         )
     pad: Any = pad_idx

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..axes import AxesLike, make_axes
+from ..axes import AxesOrNames
 from ..errors import IncompatibleAxesError, fail
 from ..tensor import Tensor
 from ..verbs import VERBS
@@ -13,7 +13,7 @@ from .coerce import check_lengths, floating
 from .elementwise import multiply
 
 
-def dot(x: Any, y: Any, *, batch_axes: AxesLike = (), dtype: Any = None) -> Tensor:
+def dot(x: Any, y: Any, *, batch_axes: AxesOrNames = (), dtype: Any = None) -> Tensor:
     """Multiplies and sums over all axes that both sides hold, except `batch_axes`, which stay.
 
     Axes of the result: the batch axes, those that only x has, those that only y has.
@@ -21,7 +21,7 @@ def dot(x: Any, y: Any, *, batch_axes: AxesLike = (), dtype: Any = None) -> Tens
     x, y = floating(x, dtype), floating(y, dtype)
     if not x.axes or not y.axes:
         return multiply(x, y, dtype)
-    batch = make_axes(batch_axes)
+    batch = x.axes.chosen(batch_axes)
     common = [n for n in x.axes.names if n in y.axes.names]
     for axis in batch:
         if axis.name not in common:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import log as number_log
 from typing import Any, NamedTuple
 
-from ..axes import Axes, AxesLike, make_axes
+from ..axes import Axes, AxesOrNames
 from ..errors import AxisNotFound, UnmatchedAxesError, fail
 from ..tensor import Tensor, as_tensor
 from ..values import as_op
@@ -40,23 +40,23 @@ def schema_of(x: Tensor, kind: type[Any]) -> Any:
     return next((s for s in x.schemas if isinstance(s, kind)), None)
 
 
-def _normalized(name: str, x: Any, normalization_axes: AxesLike | None) -> tuple[Tensor, Tensor, Axes]:
+def _normalized(name: str, x: Any, normalization_axes: AxesOrNames | None) -> tuple[Tensor, Tensor, Axes]:
     x = floating(x)
-    axes = x.axes.feature_axes() if normalization_axes is None else make_axes(normalization_axes)
+    axes = x.axes.feature_axes() if normalization_axes is None else x.axes.chosen(normalization_axes)
     for axis in axes:
         if axis not in x.axes:
             fail(AxisNotFound, f"there is no axis {axis.name} in ({', '.join(x.axes.names)})")
     return getattr(VERBS, name)(x, axes=tuple(x.axes.index(a) for a in axes)), x, axes
 
 
-def softmax(x: Any, normalization_axes: AxesLike | None = None) -> Tensor:
+def softmax(x: Any, normalization_axes: AxesOrNames | None = None) -> Tensor:
     """exp(x) over its sum along the normalization axes (all but N and REC)."""
     made, logits, axes = _normalized("softmax", x, normalization_axes)
     made.schemas.append(Softmax(logits, axes))
     return made
 
 
-def log_softmax(x: Any, normalization_axes: AxesLike | None = None) -> Tensor:
+def log_softmax(x: Any, normalization_axes: AxesOrNames | None = None) -> Tensor:
     """The logarithm of the softmax, computed without it."""
     return _normalized("log_softmax", x, normalization_axes)[0]
 
@@ -87,7 +87,7 @@ def cross_entropy_multi(
     y: Any,
     t: Any,
     usebits: bool = False,
-    out_axes: AxesLike | None = None,
+    out_axes: AxesOrNames | None = None,
     enable_softmax_opt: bool = True,
     enable_diff_opt: bool = True,
 ) -> Tensor:
@@ -108,8 +108,8 @@ def cross_entropy_multi(
     return multiply(loss, 1 / number_log(2)) if usebits else loss
 
 
-def _kept(axes: Axes, out_axes: AxesLike | None) -> Axes:
-    return axes - axes.feature_axes() if out_axes is None else make_axes(out_axes)
+def _kept(axes: Axes, out_axes: AxesOrNames | None) -> Axes:
+    return axes - axes.feature_axes() if out_axes is None else axes.chosen(out_axes)
 
 
 def cross_entropy_binary_inner(
@@ -127,7 +127,7 @@ def cross_entropy_binary(
     y: Any,
     t: Any,
     usebits: bool = False,
-    out_axes: AxesLike | None = None,
+    out_axes: AxesOrNames | None = None,
     enable_sig_opt: bool = True,
     enable_diff_opt: bool = True,
 ) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...ir.types import Type, i1
 from ...ops import ng
-from ..axes import Axes, AxesLike, make_axes
+from ..axes import Axes, AxesOrNames
 from ..building import BUILDING
 from ..errors import IncompatibleAxesError, fail
 from ..tensor import Tensor
@@ -21,16 +21,16 @@ from .elementwise import absolute, add, sqrt, square, subtract
 
 def compute_reduction_axes(
     x: Tensor,
-    reduction_axes: AxesLike | None,
-    out_axes: AxesLike | None,
+    reduction_axes: AxesOrNames | None,
+    out_axes: AxesOrNames | None,
     *,
     default: Callable[[Axes], Axes] = Axes.feature_axes,
 ) -> tuple[Axes, Axes]:
     """(axes to reduce, axes of the result): what is not given follows from the other, or from `default`."""
     if reduction_axes is None and out_axes is None:
         reduction_axes = default(x.axes)
-    reduced = None if reduction_axes is None else make_axes(reduction_axes)
-    kept = None if out_axes is None else make_axes(out_axes)
+    reduced = None if reduction_axes is None else x.axes.chosen(reduction_axes)
+    kept = None if out_axes is None else x.axes.chosen(out_axes)
     for given in (reduced, kept):
         lost = [] if given is None else [n for n in given.names if n not in x.axes.names]
         if lost:
@@ -53,7 +53,7 @@ def _places(x: Tensor, axes: Axes) -> tuple[int, ...]:
 
 
 def _reduce(
-    name: str, x: Tensor, reduction_axes: AxesLike | None, out_axes: AxesLike | None, **more: Any
+    name: str, x: Tensor, reduction_axes: AxesOrNames | None, out_axes: AxesOrNames | None, **more: Any
 ) -> Tensor:
     reduced, kept = compute_reduction_axes(x, reduction_axes, out_axes, **more)
     made = getattr(VERBS, name)(x, axes=_places(x, reduced)) if reduced else x
@@ -61,21 +61,21 @@ def _reduce(
 
 
 def sum(
-    x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None
+    x: Any, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None, dtype: Any = None
 ) -> Tensor:
     """The sum."""
     return _reduce("sum", floating(x, dtype), reduction_axes, out_axes)
 
 
 def prod(
-    x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None
+    x: Any, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None, dtype: Any = None
 ) -> Tensor:
     """The product."""
     return _reduce("product", floating(x, dtype), reduction_axes, out_axes)
 
 
 def _extreme(
-    name: str, x: Any, reduction_axes: AxesLike | None, out_axes: AxesLike | None, dtype: Any
+    name: str, x: Any, reduction_axes: AxesOrNames | None, out_axes: AxesOrNames | None, dtype: Any
 ) -> Tensor:
     # Reduced in its own elements, so that large integers are compared exactly.
     element, x = result_element(dtype), as_op(x)
@@ -85,14 +85,14 @@ def _extreme(
 
 
 def max(
-    x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None
+    x: Any, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None, dtype: Any = None
 ) -> Tensor:
     """The greatest element."""
     return _extreme("max", x, reduction_axes, out_axes, dtype)
 
 
 def min(
-    x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None
+    x: Any, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None, dtype: Any = None
 ) -> Tensor:
     """The least element."""
     return _extreme("min", x, reduction_axes, out_axes, dtype)
@@ -117,61 +117,65 @@ def _position(
 
 
 def argmax(
-    x: Any, dtype: Any = None, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None
+    x: Any, dtype: Any = None, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None
 ) -> Tensor:
     """The position of the first greatest element, int32; over several axes counted row by row."""
     return _position(ng.ArgmaxOp, x, dtype, reduction_axes, out_axes)
 
 
 def argmin(
-    x: Any, dtype: Any = None, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None
+    x: Any, dtype: Any = None, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None
 ) -> Tensor:
     """The position of the first least element, int32; over several axes counted row by row."""
     return _position(ng.ArgminOp, x, dtype, reduction_axes, out_axes)
 
 
 def mean(
-    x: Any, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None, dtype: Any = None
+    x: Any, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None, dtype: Any = None
 ) -> Tensor:
     """The sum divided by the number of elements."""
     return _reduce("mean", floating(x, dtype), reduction_axes, out_axes)
 
 
-def variance(x: Any, out_axes: AxesLike | None = None, reduction_axes: AxesLike | None = None) -> Tensor:
+def variance(
+    x: Any, out_axes: AxesOrNames | None = None, reduction_axes: AxesOrNames | None = None
+) -> Tensor:
     """The mean of the squared distance to the mean."""
     x = floating(x)
     return mean(square(subtract(x, mean(x, reduction_axes, out_axes))), reduction_axes, out_axes)
 
 
-def squared_L2(x: Any, out_axes: AxesLike | None = None, reduction_axes: AxesLike | None = None) -> Tensor:
+def squared_L2(
+    x: Any, out_axes: AxesOrNames | None = None, reduction_axes: AxesOrNames | None = None
+) -> Tensor:
     """The sum of squares over all axes but the batch axis."""
     return _reduce("sum", square(x), reduction_axes, out_axes, default=Axes.sample_axes)
 
 
 def L2_norm(
-    x: Any, eps: float = 1e-8, out_axes: AxesLike | None = None, reduction_axes: AxesLike | None = None
+    x: Any, eps: float = 1e-8, out_axes: AxesOrNames | None = None, reduction_axes: AxesOrNames | None = None
 ) -> Tensor:
     """The root of `eps` plus the sum of squares over all axes but the batch axis."""
     return sqrt(add(squared_L2(x, out_axes, reduction_axes), eps))
 
 
-def L1_norm(x: Any, out_axes: AxesLike | None = None, reduction_axes: AxesLike | None = None) -> Tensor:
+def L1_norm(x: Any, out_axes: AxesOrNames | None = None, reduction_axes: AxesOrNames | None = None) -> Tensor:
     """The sum of magnitudes over all axes but the batch axis."""
     return _reduce("sum", absolute(x), reduction_axes, out_axes, default=Axes.sample_axes)
 
 
-def any(x: Tensor, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None) -> Tensor:
+def any(x: Tensor, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None) -> Tensor:
     """Whether one is true."""
     return _reduce("any", x, reduction_axes, out_axes)
 
 
-def all(x: Tensor, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None) -> Tensor:
+def all(x: Tensor, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None) -> Tensor:
     """Whether all are true."""
     return _reduce("all", x, reduction_axes, out_axes)
 
 
 def tensor_size(
-    x: Tensor, reduction_axes: AxesLike | None = None, out_axes: AxesLike | None = None
+    x: Tensor, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None
 ) -> Tensor:
     """The number of elements along some axes (all but the batch axis), as a number."""
     reduced, _ = compute_reduction_axes(x, reduction_axes, out_axes, default=Axes.sample_axes)

@@ -6,12 +6,22 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from ...ops import ng
 from ...ops.lengths import Length, total
 from ...ops.ng_rules import slice_size
-from ..axes import Axes, AxesLike, AxesMap, Axis, DerivedAxis, FlattenedAxis, check_axis, make_axes
+from ..axes import (
+    Axes,
+    AxesLike,
+    AxesMap,
+    AxesOrNames,
+    Axis,
+    DerivedAxis,
+    FlattenedAxis,
+    check_axis,
+    make_axes,
+)
 from ..calls import listed
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
 from ..source import user_location
@@ -134,12 +144,13 @@ def slice_along_axis(x: Any, axis: Any, idx: Any) -> Tensor:
 # ---- order and names
 
 
-def axes_with_order(x: Any, axes: AxesLike) -> Tensor:
+def axes_with_order(x: Any, axes: AxesOrNames) -> Tensor:
     """The same axes in another order."""
-    x, axes = as_op(x), make_axes(axes)
-    if not x.axes.is_equal_set(axes):
-        fail(IncompatibleAxesError, f"({', '.join(axes.names)}) is no order of ({', '.join(x.axes.names)})")
-    return broadcast(x, axes)
+    x = as_op(x)
+    order = x.axes.chosen(axes)
+    if not x.axes.is_equal_set(order):
+        fail(IncompatibleAxesError, f"({', '.join(order.names)}) is no order of ({', '.join(x.axes.names)})")
+    return broadcast(x, order)
 
 
 def Transpose(x: Any) -> Tensor:
@@ -171,27 +182,33 @@ def _as_long_as(old: Axis, new: Axis) -> Axis:
     return old.renamed(new.name) if new.length is None and new.name != old.name else new
 
 
-def cast_role(x: Any, axes: AxesLike) -> Tensor:
-    """Other names for the axes, position by position; the lengths stay."""
-    x, axes = as_op(x), make_axes(axes)
-    if len(axes) != len(x.axes):
+def cast_role(x: Any, axes: AxesOrNames) -> Tensor:
+    """Other names for the axes (or axes that have them), position by position; the lengths stay."""
+    x = as_op(x)
+    given: Any = [axes] if isinstance(axes, str) else axes
+    if isinstance(given, (list, tuple)):
+        given = [Axis(name=a) if isinstance(a, str) else a for a in cast("Iterable[Any]", given)]
+    roles = make_axes(given)
+    if len(roles) != len(x.axes):
         fail(
             IncompatibleAxesError,
-            f"({', '.join(x.axes.names)}) cannot be named ({', '.join(axes.names)}): other number of axes",
+            f"({', '.join(x.axes.names)}) cannot be named ({', '.join(roles.names)}): other number of axes",
         )
     return _rename(
         x,
         Axes(
             old.renamed(new.name) if new.length is None or new.length != old.length else new
-            for old, new in zip(x.axes, axes, strict=True)
+            for old, new in zip(x.axes, roles, strict=True)
         ),
     )
 
 
 def map_roles(x: Any, axes_map: Mapping[Any, Any]) -> Tensor:
     """Renames the axes that `axes_map` names."""
-    x = as_op(x)
-    return _rename(x, AxesMap(axes_map).map_axes(x.axes))
+    x, names = as_op(x), AxesMap(axes_map)
+    for name in names:
+        x.axes.index(name)
+    return _rename(x, names.map_axes(x.axes))
 
 
 def expand_dims(x: Any, axis: Axis, dim: int) -> Tensor:
@@ -199,10 +216,10 @@ def expand_dims(x: Any, axis: Axis, dim: int) -> Tensor:
     return as_op(x).insert_axis(dim, axis)
 
 
-def flatten(x: Any, axes: AxesLike | None = None) -> Tensor:
+def flatten(x: Any, axes: AxesOrNames | None = None) -> Tensor:
     """One axis in the place of all; with `axes` (possibly nested), those groups."""
     x = as_op(x)
-    wanted = Axes((x.axes.flatten(),)) if axes is None else make_axes(axes)
+    wanted = Axes((x.axes.flatten(),)) if axes is None else x.axes.chosen(axes)
     order = Axes(
         part for axis in wanted for part in (axis.axes if isinstance(axis, FlattenedAxis) else (axis,))
     )
