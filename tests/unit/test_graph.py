@@ -503,7 +503,8 @@ def test_control_flow() -> None:
         (lambda: ng.cond(tensor(H) > 0, lambda: x, lambda: x), ng.IncompatibleAxesError),
         (lambda: ng.while_loop(lambda v: v < 1, lambda v: ng.broadcast(v, [H]), x), ng.IncompatibleAxesError),
         (lambda: ng.scan(lambda c, s: c, x, series, REC), ng.UserError),
-        (lambda: ng.cond(x > 0, lambda: ng.assign(ng.variable(()), x), lambda: x), ng.Limit),
+        (lambda: ng.cond(x > 0, lambda: ng.assign(ng.variable(()), x), lambda: x), ng.UserError),
+        (lambda: ng.cond(x > 0, lambda: None, lambda: None), ng.UserError),
     ):
         with pytest.raises(kind, match=r"test_graph.py:\d+"):
             wrong()

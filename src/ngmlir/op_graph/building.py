@@ -16,6 +16,7 @@ class Scope:
 
     def __init__(self, outer: Scope | None):
         self.outer = outer
+        self.writes: list[Any] = []
 
 
 class Building(threading.local):

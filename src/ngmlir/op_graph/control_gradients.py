@@ -14,8 +14,8 @@ from ..ir.types import FloatType
 from ..ops import ng
 from .axes import Axes
 from .node import Op
-from .regions import ControlOp, GraphRegion, ResultOp, build_region, within
-from .state import ParallelOp, SequentialOp
+from .regions import ControlOp, GraphRegion, build_region, within
+from .replay import replayed
 from .tensor import Tensor, as_tensor
 from .verbs import VERBS
 
@@ -23,51 +23,6 @@ Deltas = Sequence["Tensor | None"]
 #: The gradients of a dependent, weighted with an error, down to the ops of a collection.
 Backward = Callable[[Tensor, Tensor, Collection[Op]], Mapping[Op, Tensor]]
 ControlRule = Callable[[ControlOp, Deltas, Sequence[bool], Backward], Deltas]
-
-
-def _copied(
-    region: GraphRegion, parameters: Sequence[Tensor], around: Mapping[Op, Op] | None = None
-) -> tuple[Tensor, ...]:
-    """The results of a region, computed here again from other values of its parameters (and of ops around it)."""
-    copies: dict[Op, Op] = {**(around or {}), **dict(zip(region.parameters, parameters, strict=True))}
-    for op in region.inside():
-        if op not in copies and not isinstance(op, ParallelOp):  # a group has no value
-            copies[op] = _copy(op, copies)
-    return tuple(as_tensor(copies.get(r.forwarded, r.forwarded)) for r in region.results)
-
-
-def _copy(op: Op, copies: Mapping[Op, Op]) -> Op:
-    """The same op on copied arguments."""
-    args = [copies.get(a.forwarded, a.forwarded) for a in op.args]
-    if isinstance(op, ControlOp):
-        made: Op = _copy_control(op, copies)
-    elif isinstance(op, SequentialOp):
-        # A body writes nothing, so of a sequence its value is all that matters.
-        return copies.get(op.last.forwarded, op.last.forwarded)
-    elif isinstance(op, ResultOp):
-        (control,) = args
-        assert isinstance(control, ControlOp)
-        return control.results[op.index]
-    else:
-        op = as_tensor(op)
-        made = object.__new__(type(op))
-        made.__dict__.update(op.__dict__)
-        fresh = Tensor(args, dict(op.attributes), op.axes, op.element)
-        made.__dict__.update({k: v for k, v in fresh.__dict__.items() if k not in ("schemas", "storage")})
-        made.__dict__.pop("_adjoints", None)
-    made.location = op.location
-    return made
-
-
-def _copy_control(op: ControlOp, copies: Mapping[Op, Op]) -> ControlOp:
-    def body(region: GraphRegion) -> Callable[..., Sequence[Tensor]]:
-        return lambda *parameters: _copied(region, parameters, copies)
-
-    regions = [build_region([(p.axes, p.element) for p in r.parameters], body(r)) for r in op.regions]
-    operands = [as_tensor(copies.get(o.forwarded, o.forwarded)) for o in op.operands]
-    return ControlOp(
-        op.kind, operands, regions, [(r.axes, r.element) for r in op.results], dict(op.attributes)
-    )
 
 
 def _seeded(
@@ -96,7 +51,7 @@ def _if_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool], backward
     targets = [as_tensor(a) for a, use in zip(op.args, wanted, strict=True) if use]
 
     def branch(region: GraphRegion) -> GraphRegion:
-        return build_region((), lambda: _seeded(_copied(region, ()), deltas, targets, backward))
+        return build_region((), lambda: _seeded(replayed(region, ()), deltas, targets, backward))
 
     made = ControlOp(
         op.kind, op.operands, [branch(r) for r in op.regions], [(t.axes, t.element) for t in targets]
@@ -118,13 +73,16 @@ def _with_saved_states(op: ControlOp) -> tuple[Tensor, ...]:
         axis = op.operands[carried].axes[0]
         states = [(Axes((axis, *p.axes)), p.element) for p in region.parameters[:carried]]
         types = [*((r.axes, r.element) for r in op.results), *states]
-        with within(op.region):
+        # It stands where the scan stands: it waits for the same writes, and not for those that were made since.
+        with within(op.region), Op.saved_user_deps():
             body = build_region(
                 [(p.axes, p.element) for p in region.parameters],
-                lambda *values: [*_copied(region, values), *values[:carried]],
+                lambda *values: [*replayed(region, values), *values[:carried]],
             )
             made = ControlOp(op.kind, op.operands, [body], types, dict(op.attributes))
-        made.location = op.location
+        made.location, made.writes = op.location, op.writes
+        for earlier in (*op.other_deps, *(c for c in op.captured if not c.is_tensor_op)):
+            made.add_control_dep(earlier)
         for old, new in zip(op.results, made.results, strict=False):
             old.forward = new
         saved = op.__dict__["saved_states"] = made.__dict__["saved_states"] = made.results[len(op.results) :]
@@ -158,7 +116,7 @@ def _scan_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool], backwa
         sums = values[len(floats) : len(start)]
         entered = values[len(start) : len(start) + len(region.parameters)]
         ahead = dict(zip(output_numbers, values[len(start) + len(region.parameters) :], strict=True))
-        results = _copied(region, entered)
+        results = replayed(region, entered)
         weights = [back.get(i) if i < carried else ahead.get(i) for i in range(len(results))]
         targets = [*(entered[i] for i in numbers), *captured]
         made = _seeded(results, weights, targets, backward)

@@ -19,7 +19,7 @@ from .functions.coerce import broadcast, check_lengths
 from .functions.composed import StopGradientOp
 from .node import Op, closure, sources_first
 from .regions import ControlOp, ResultOp
-from .state import ReadOp, SequentialOp
+from .state import HeldOp, ReadOp, SequentialOp, followed
 from .tensor import Tensor, as_tensor
 from .values import ConstantOp, FollowingOp, as_op
 from .verbs import VERBS, cast, resolved
@@ -55,9 +55,10 @@ class Adjoints:
 
     def spread(self, op: Op, delta: Tensor) -> None:
         """Hands the gradient of an op on to what it is computed from."""
-        if isinstance(op, (ReadOp, SequentialOp)):
+        if isinstance(op, (HeldOp, ReadOp, SequentialOp)):
             for source in data(op):
                 self.add(source, delta)
+            return
         if isinstance(op, StopGradientOp) or op.operation is None or op.operation.name in NO_GRADIENT:
             return
         wanted = [arg.forwarded in self.active for arg in op.args]
@@ -86,7 +87,7 @@ class Adjoints:
             )
         for arg, made, use in zip(op.args, rule(op, deltas, wanted, _sums), wanted, strict=True):
             if made is not None and use:
-                self.add(arg.forwarded, made)
+                self.add(arg.forwarded, followed(made, op.writes))
 
 
 def _sums(dependent: Tensor, error: Tensor, stop: Collection[Op]) -> Mapping[Op, Tensor]:
@@ -97,6 +98,8 @@ def data(op: Op) -> Iterable[Op]:
     """What the value of an op is computed from."""
     if isinstance(op, SequentialOp):
         return (op.last.forwarded,) if op.has_value else ()
+    if isinstance(op, HeldOp):
+        return (op.held.forwarded,)
     return tuple([arg.forwarded for arg in op.args])
 
 

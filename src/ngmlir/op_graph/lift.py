@@ -8,7 +8,6 @@ attribute `ng.tied`: result, argument, result, argument ...).
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -26,10 +25,11 @@ from ..ops.schedules import SCHEDULE, to_attribute
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug
 from .calls import listed
-from .errors import AxisLengthError, CycleError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
-from .node import Op, closure, needs
+from .errors import AxisLengthError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
+from .node import Op, closure
+from .order import schedule
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
-from .state import AssignableTensorOp, AssignOp, ComputationOp, ReadOp, SequentialOp, is_executed
+from .state import AssignableTensorOp, AssignOp, ComputationOp, ReadOp, SequentialOp, WrittenOp, is_executed
 from .tensor import Tensor
 from .values import ConstantOp, FollowingOp
 from .verbs import resolved
@@ -63,7 +63,7 @@ def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), n
 
 
 def _lifted(computation: ComputationOp, name: str) -> Lifted:
-    ops = schedule(computation)
+    ops = schedule(closure([computation]))
     parameters = [_parameter(p) for p in computation.parameters]
     found = sorted((op for op in ops if isinstance(op, AssignableTensorOp)), key=lambda op: op.serial)
     storages = [*parameters, *(op for op in found if op not in parameters)]
@@ -115,43 +115,6 @@ def _static(op: Tensor) -> Any:
     return type
 
 
-def schedule(computation: Op) -> list[Op]:
-    """All ops of a computation, each after what it needs; where that leaves a choice, in order of creation."""
-    ops = closure([computation])
-    before: dict[Op, set[Op]] = {op: set(needs(op)) for op in ops}
-    for op in ops:
-        if isinstance(op, SequentialOp):
-            for earlier, later in op.order:
-                a, b = earlier.forwarded, later.forwarded
-                if a in before and b in before and a is not b:
-                    before[b].add(a)
-    after: dict[Op, list[Op]] = {op: [] for op in ops}
-    missing = {}
-    for op, needed in before.items():
-        missing[op] = len(needed)
-        for other in needed:
-            after[other].append(op)
-    ready = [(op.serial, op) for op in ops if not missing[op]]
-    heapq.heapify(ready)
-    out: list[Op] = []
-    while ready:
-        _, op = heapq.heappop(ready)
-        out.append(op)
-        for other in after[op]:
-            missing[other] -= 1
-            if not missing[other]:
-                heapq.heappush(ready, (other.serial, other))
-    if len(out) != len(ops):
-        stuck = min((op for op in ops if missing[op]), key=lambda op: op.serial)
-        fail(
-            CycleError,
-            f"{stuck.name} would have to run before itself",
-            "look at the order that sequential and add_control_dep ask for",
-            stuck.location,
-        )
-    return out
-
-
 class _Lifting:
     """Runs the ops of a schedule one after the other on IR values."""
 
@@ -183,6 +146,8 @@ class _Lifting:
         match op:
             case AssignOp():
                 self.state[op.written] = written(self.builder, op.target, self.read(op.args[1]), self.read)
+            case WrittenOp():
+                self.values[op] = self.written(op)
             case ReadOp():
                 self.values[op] = self.read(op.args[0])
             case SequentialOp():
@@ -215,6 +180,15 @@ class _Lifting:
             assert isinstance(op, Tensor)
             known = self.views[op] = (base, self.plain(op, [base]))
         return known[1]
+
+    def written(self, op: WrittenOp) -> Value:
+        storage = op.target.storage
+        assert storage is not None
+        before = self.state[storage]
+        self.state[storage] = self.read(op.args[0])
+        made = written(self.builder, op.target, self.read(op.args[1]), self.read)
+        self.state[storage] = before
+        return made
 
     def constant(self, op: ConstantOp | FollowingOp) -> Value:
         type = _static(op)

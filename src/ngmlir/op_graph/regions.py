@@ -36,6 +36,7 @@ class GraphRegion(Scope):
         super().__init__(outer)
         self.parameters: tuple[RegionParameter, ...] = ()
         self.results: tuple[Tensor, ...] = ()
+        self.groups: list[Op] = []  # ops without a value that are to run too
 
     def holds(self, op: Op) -> bool:
         """Whether an op was made in this region or in one below it."""
@@ -44,9 +45,10 @@ class GraphRegion(Scope):
             at = at.outer
         return at is self
 
-    def inside(self) -> list[Op]:
-        """The ops that the results need and that belong here, each after those that it needs."""
-        return [op for op in sources_first(self.results, self._needs) if self.holds(op)]
+    def inside(self, roots: Iterable[Op] | None = None) -> list[Op]:
+        """The ops that the results (or `roots`) need and that belong here, each after those that it needs."""
+        wanted = self.results if roots is None else roots
+        return [op for op in sources_first(wanted, self._needs) if self.holds(op)]
 
     def _needs(self, op: Op) -> Iterable[Op]:
         return needs(op) if self.holds(op) else ()
@@ -84,7 +86,13 @@ def build_region(
     parameters: Sequence[tuple[Axes, Type]], body: Callable[..., Sequence[Tensor]]
 ) -> GraphRegion:
     """The region whose results are what `body` gives for its parameters."""
-    region = GraphRegion(BUILDING.region)
+    return filled(GraphRegion(BUILDING.region), parameters, body)
+
+
+def filled(
+    region: GraphRegion, parameters: Sequence[tuple[Axes, Type]], body: Callable[..., Sequence[Tensor]]
+) -> GraphRegion:
+    """The same region, after giving it parameters and, by `body`, results."""
     with within(region):
         region.parameters = tuple(RegionParameter(axes, element) for axes, element in parameters)
         region.results = tuple(body(*region.parameters))
@@ -109,6 +117,8 @@ class ControlOp(Op):
         self.kind = kind
         self.operand_count = len(operands)
         self.regions = tuple(regions)
+        #: What follows it: writes of what its bodies wrote.
+        self.writes: tuple[Op, ...] = ()
         self.results = tuple(ResultOp(self, i, axes, element) for i, (axes, element) in enumerate(results))
 
     @property

@@ -19,9 +19,10 @@ from ..ir.types import Type
 from .axes import Axes, AxesLike, make_axes
 from .building import BUILDING
 from .calls import listed, takes
-from .errors import NotAssignable, UserError, fail, limit
+from .errors import NotAssignable, UserError, fail
 from .node import WATCHING, Op, closure, needs
 from .ordered import OrderedSet
+from .regions import within
 from .tensor import Index, Tensor, as_tensor
 from .values import as_array, as_op, element_of, numbers
 
@@ -118,9 +119,8 @@ def _storage(
     axes: AxesLike, dtype: Any, role: Role, initial_value: Any, name: str | None
 ) -> AssignableTensorOp:
     element = BUILDING.float if dtype is None else element_of(dtype)
-    if BUILDING.region is not None:
-        limit(f"a {role.value} cannot be made inside a loop or branch", "make it before, and use it inside")
-    made = AssignableTensorOp(make_axes(axes), element, role, initial_value)
+    with within(None):  # it outlives the loop or branch that it may be made in
+        made = AssignableTensorOp(make_axes(axes), element, role, initial_value)
     return made if name is None else made.named(name)
 
 
@@ -171,13 +171,13 @@ class AssignOp(Op):
                 f"{target.name} is {kind}, nothing can be assigned to it",
                 "assign to a variable, a persistent tensor or a placeholder",
             )
-        if BUILDING.region is not None:
-            limit("a loop or branch cannot assign", "hand the value on as a result and assign it after")
         super().__init__([target, value])
         self.written: Op = target.storage
         self.replaced = target.user_deps
         self.pending = ref(WATCHING.pending[-1])
         target.user_deps = OrderedSet([self])
+        if self.region is not None:
+            self.region.writes.append(self)
 
     @property
     def target(self) -> Tensor:
@@ -228,6 +228,43 @@ def fill(x: Tensor, scalar: Any) -> AssignOp:
 def value_of(tensor: Any) -> Tensor:
     """A copy of the tensor, taken at this place in the order."""
     return ReadOp(as_op(tensor))
+
+
+# ---- storage as values: what bodies of loops and branches are made of ------------------------------------------
+
+
+def followed(value: Tensor, writes: Sequence[Op]) -> Tensor:
+    """A value that brings writes along into every computation."""
+    if not writes:
+        return value
+    made = ReadOp(value)
+    for write in writes:
+        made.add_control_dep(write)
+    return made
+
+
+class HeldOp(Tensor):
+    """What a storage holds at a place in a body: a value there, but of derivatives the storage.
+
+    So nothing flows along an assignment, in bodies as elsewhere.
+    """
+
+    is_alias = True
+
+    def __init__(self, storage: Tensor, value: Tensor):
+        super().__init__([value, storage], None, storage.axes, storage.element)
+
+    @property
+    def held(self) -> Op:
+        return self.args[1]
+
+
+class WrittenOp(Tensor):
+    """The contents `args[0]` of a storage after `args[1]` was written to a view of it."""
+
+    def __init__(self, target: Tensor, whole: Tensor, value: Tensor):
+        super().__init__([whole, value], None, whole.axes, whole.element)
+        self.target = target
 
 
 # ---- groups ---------------------------------------------------------------------------------------------------

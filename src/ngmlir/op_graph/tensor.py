@@ -48,6 +48,17 @@ class Tensor(Op):
         if self.is_view and args:
             self.storage = args[0].storage
 
+    def copy_with_args(self: T, args: Sequence[Op]) -> T:
+        """The same op, made now from other arguments; it keeps its place in the program, name and metadata."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.__dict__.pop("_adjoints", None)
+        Op.__init__(made, args, dict(self.attributes))
+        made.location, made.given_name, made.metadata = self.location, self.given_name, dict(self.metadata)
+        if made.is_view and args:
+            made.storage = args[0].storage
+        return made
+
     # ---- type
 
     @property

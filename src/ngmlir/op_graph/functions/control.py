@@ -9,9 +9,13 @@ from typing import Any
 from ...ir.types import i1
 from ...ops import ng
 from ..axes import Axes, Axis
+from ..bodies import Body, States
+from ..building import BUILDING
 from ..calls import takes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
-from ..regions import ControlOp, build_region
+from ..node import Op
+from ..regions import ControlOp, GraphRegion, build_region
+from ..state import doall
 from ..tensor import Tensor
 from ..values import as_op
 from ..verbs import cast as cast_elements
@@ -24,6 +28,15 @@ Outputs = Tensor | float | tuple[Any, ...] | list[Any]
 
 def _tuple(value: Outputs) -> tuple[Tensor, ...]:
     return tuple(as_op(v) for v in value) if isinstance(value, (tuple, list)) else (as_op(value),)
+
+
+def _values(value: Outputs | Op | None) -> tuple[Tensor, ...]:
+    """The values among what a body gives. None is no value, nor are writes and groups, which run with the body."""
+    region = BUILDING.region
+    assert isinstance(region, GraphRegion)
+    given = value if isinstance(value, (tuple, list)) else () if value is None else (value,)
+    region.groups += [v for v in given if isinstance(v, Op) and not v.is_tensor_op]
+    return tuple(as_op(v) for v in given if v not in region.groups)
 
 
 def _like(made: Any, wanted: Tensor, what: str) -> Tensor:
@@ -49,47 +62,104 @@ def _truth(condition: Any, what: str) -> Tensor:
 
 
 def cond(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """What `then()` gives if the condition is true, else what `otherwise()` gives; only one is computed."""
+    """What `then()` gives if the condition is true, else what `otherwise()` gives; only one is computed.
+
+    What a branch writes is written where that branch is taken. Branches that only write give a group of their writes.
+    """
     takes(then, 0, "the first branch")
     takes(otherwise, 0, "the other branch")
-    single = False
+    several = False
 
     def first() -> Sequence[Tensor]:
-        nonlocal single
+        nonlocal several
         value = then()
-        single = not isinstance(value, (tuple, list))
-        return _tuple(value)
+        several = isinstance(value, (tuple, list))
+        return _values(value)
 
-    one = build_region((), first)
+    one = Body((), first)
 
     def second() -> Sequence[Tensor]:
-        values = _tuple(otherwise())
-        if len(values) != len(one.results):
-            fail(UserError, f"one branch gives {len(one.results)} values, the other {len(values)}")
-        return [_like(v, w, "the other branch") for v, w in zip(values, one.results, strict=True)]
+        values, wanted = _values(otherwise()), one.region.results
+        if len(values) != len(wanted):
+            fail(UserError, f"one branch gives {_count(wanted)}, the other {len(values)}")
+        return [_like(v, w, "the other branch") for v, w in zip(values, wanted, strict=True)]
 
-    other = build_region((), second)
-    types = [(r.axes, r.element) for r in one.results]
-    made = ControlOp(ng.IfOp, [_truth(condition, "the condition")], [one, other], types)
-    return made.results[0] if single else made.results
+    other = Body((), second)
+    states = States((one, other))
+    truth = _truth(condition, "the condition")
+    if not one.region.results and not states.storages:
+        fail(UserError, "the branches give no value and write nothing")
+    types = [*((r.axes, r.element) for r in one.region.results), *states.shapes]
+
+    def branch(body: Body) -> GraphRegion:
+        def again() -> Sequence[Tensor]:
+            results, after = body.again((), states.of(states.before))
+            return [*results, *states.values(after)]
+
+        return build_region((), again) if states.storages else body.region
+
+    made = ControlOp(ng.IfOp, [truth], [branch(one), branch(other)], types)
+    return _handed_over(states, made, len(one.region.results), several)
 
 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], initial: Any) -> Any:
-    """Repeats `body` on its own results while `condition` of them is true; both take the values one by one."""
+    """Repeats `body` on its own results while `condition` of them is true; both take the values one by one.
+
+    A loop of no values, that only writes, gives a group of its writes.
+    """
     start = _tuple(initial)
     takes(condition, len(start), "the condition")
     takes(body, len(start), "the body")
     types = [(s.axes, s.element) for s in start]
 
     def step(*values: Tensor) -> Sequence[Tensor]:
-        made = _tuple(body(*values))
+        made = _values(body(*values))
         if len(made) != len(start):
-            fail(UserError, f"the body gives {len(made)} values, but takes {len(start)}")
+            fail(UserError, f"the body gives {_count(made)}, but takes {len(start)}")
         return [_like(m, s, "a result of the body") for m, s in zip(made, start, strict=True)]
 
-    asked = build_region(types, lambda *values: [_truth(condition(*values), "the condition")])
-    made = ControlOp(ng.WhileOp, start, [asked, build_region(types, step)], types)
-    return made.results if isinstance(initial, (tuple, list)) else made.results[0]
+    asked = Body(types, lambda *values: [_truth(condition(*values), "the condition")])
+    repeated = Body(types, step)
+    states = States((asked, repeated))
+    count, several = len(start), isinstance(initial, (tuple, list))
+    if not asked.written:
+        regions = [_asking(asked, states), states.region(repeated, count)]
+        made = ControlOp(ng.WhileOp, [*start, *states.before], regions, [*types, *states.shapes])
+        return _handed_over(states, made, count, several)
+
+    # A condition that writes is asked before the loop and at the end of each round; its answer goes round too.
+    (first,), entered = asked.again(start, states.of(states.before))
+
+    def round(*values: Tensor) -> Sequence[Tensor]:
+        results, after = repeated.again(values[:count], states.of(values[count:-1]))
+        (answer,), after = asked.again(results, after)
+        return [*results, *states.values(after), answer]
+
+    operands = [*start, *states.values(entered), first]
+    types = [(o.axes, o.element) for o in operands]
+    regions = [build_region(types, lambda *values: values[-1:]), build_region(types, round)]
+    made = ControlOp(ng.WhileOp, operands, regions, types)
+    return _handed_over(states, made, count, several)
+
+
+def _asking(asked: Body, states: States) -> GraphRegion:
+    """The region of a condition that writes nothing, but may read what the body writes."""
+    count = len(asked.shapes)
+
+    def again(*values: Tensor) -> Sequence[Tensor]:
+        return asked.again(values[:count], states.of(values[count:]))[0]
+
+    return build_region([*asked.shapes, *states.shapes], again) if states.storages else asked.region
+
+
+def _count(values: Sequence[Any]) -> str:
+    return f"{len(values)} value{'s' * (len(values) != 1)}"
+
+
+def _handed_over(states: States, op: ControlOp, count: int, several: bool) -> Any:
+    """What the user gets: the first `count` results, each with the writes that come with it, or the writes alone."""
+    values = states.written(op, count)[:count]
+    return values if several else values[0] if values else doall(op.writes)
 
 
 def scan(
@@ -99,6 +169,7 @@ def scan(
 
     `initial`, `sequences` and what the body gives are tensors or tuples of them. Gives the last carried values and the
     outputs, stacked along the axis, which becomes their first one. `reverse` goes from the last position to the first.
+    What the body writes at one position the next one reads; afterwards the storage holds what the last one wrote.
     """
     takes(body, 2, "the body of a scan")
     start, given = _tuple(initial), _tuple(sequences)
@@ -127,18 +198,22 @@ def scan(
                 "the body of a scan gives (carried, outputs)",
                 "give an empty tuple where there is nothing",
             )
-        carried, outputs = _tuple(result[0]), _tuple(result[1])
-        single_output = not isinstance(result[1], (tuple, list))
+        carried, outputs = _values(result[0]), _values(result[1])
+        single_output = not isinstance(result[1], (tuple, list)) and len(outputs) == 1
         if len(carried) != len(start):
             fail(UserError, f"the body hands on {len(carried)} values, but takes {len(start)}")
         output_types.extend((Axes((along, *o.axes)), o.element) for o in outputs)
         return [*(_like(c, s, "a carried value") for c, s in zip(carried, start, strict=True)), *outputs]
 
     parameters = [*((s.axes, s.element) for s in start), *((s.axes[1:], s.element) for s in ordered)]
-    region = build_region(parameters, step)
-    types = [*((s.axes, s.element) for s in start), *output_types]
+    one = Body(parameters, step)
+    states, count = States([one]), len(start)
+    end = count + len(states.storages)
+    types = [*((s.axes, s.element) for s in start), *states.shapes, *output_types]
     made = ControlOp(
-        ng.ScanOp, [*start, *ordered], [region], types, {"carried": len(start), "reverse": reverse}
-    )
-    outputs = made.results[len(start) :]
-    return pack(made.results[: len(start)], initial), outputs[0] if single_output else outputs
+        ng.ScanOp, [*start, *states.before, *ordered], [states.region(one, count)], types,
+        {"carried": end, "reverse": reverse},
+    )  # fmt: skip
+    values = states.written(made, count)
+    outputs = values[count:]
+    return pack(values[:count], initial), outputs[0] if single_output else outputs
