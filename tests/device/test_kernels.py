@@ -21,6 +21,19 @@ ng.slice %a from [0, 2] to [4, -1] step [2, -1] | tensor<4x3xf32> | tensor<2x3xf
 ng.slice %a from [1, 3] to [40, 90] step [3, 2] | tensor<40x100xf32> | tensor<13x44xf32>
 ng.pad %a low [1, 0] high [1, 2] | tensor<4x3xf32> | tensor<6x5xf32>
 ng.pad %a low [1, 17] high [1, 2] | tensor<4x300xf32> | tensor<6x319xf32>
+ng.windows %a axes [1] steps [2] dilations [1] | tensor<2x9x3xf32> | tensor<3x2x4x3xf32>
+ng.windows %a axes [1, 2] steps [2, 1] dilations [1, 2] | tensor<2x9x11x3xf32> | tensor<3x2x2x4x9x3xf32>
+ng.windows %a axes [2, 3] steps [2, 2] dilations [1, 1] | tensor<2x3x13x17xi8> | tensor<3x3x2x3x6x8xi8>
+ng.windows %a axes [0] steps [1] dilations [1] | tensor<5xf64> | tensor<5x1xf64>
+ng.windows %a axes [0] steps [7] dilations [1] | tensor<100xf32> | tensor<1x15xf32>
+ng.overlap_add %a axes [1] steps [2] dilations [1] | tensor<3x2x4x3xf32> | tensor<2x9x3xf32>
+ng.overlap_add %a axes [1, 2] steps [2, 1] dilations [1, 2] | tensor<3x2x2x4x9x3xf32> | tensor<2x9x11x3xf32>
+ng.overlap_add %a axes [2, 3] steps [2, 2] dilations [1, 1] | tensor<3x3x2x3x6x8xi8> | tensor<2x3x13x17xi8>
+ng.overlap_add %a axes [2, 3] steps [2, 3] dilations [1, 2] | tensor<3x3x2x3x6x30xbf16> | tensor<2x3x14x93xbf16>
+ng.overlap_add %a axes [0] steps [1] dilations [1] | tensor<5x1xf64> | tensor<5xf64>
+ng.overlap_add %a axes [0] steps [7] dilations [1] | tensor<1x15xf32> | tensor<100xf32>
+ng.overlap_add %a axes [0] steps [4] dilations [6] | tensor<5x200xi32> | tensor<823xi32>
+ng.first_max %a axes [0, 2] | tensor<3x33x10xf32> | tensor<33xf32>
 ng.concatenate %a, %b axis 0 | tensor<4x3xf32> , tensor<2x3xf32> | tensor<6x3xf32>
 ng.concatenate %a, %b axis 1 | tensor<4x30xf32> , tensor<4x50xf32> | tensor<4x80xf32>
 ng.gather %a[%b] axis 0 | tensor<10x3xf32> , tensor<4xi32> | tensor<4x3xf32>

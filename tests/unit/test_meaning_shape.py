@@ -100,6 +100,51 @@ def test_moving(dtype: np.dtype) -> None:
     assert same(stacked, built((2, 3, 2, 5), dtype, lambda a, b, i, c: (x[1 - a] if i else x[a])[b, c]))
 
 
+WINDOWS = [
+    ((0,), (3,), (1,), (1,)),
+    ((2, 0), (2, 3), (2, 1), (3, 2)),
+    ((1,), (1,), (5,), (4,)),
+    ((0, 1, 2), (7, 2, 3), (1, 1, 2), (1, 2, 1)),
+]
+
+
+@pytest.mark.parametrize("dtype", EVERY, ids=str)
+@pytest.mark.parametrize(("axes", "sizes", "steps", "dilations"), WINDOWS)
+def test_windows_and_their_sum(
+    dtype: np.dtype,
+    axes: tuple[int, ...],
+    sizes: tuple[int, ...],
+    steps: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> None:
+    x = sample(dtype, (7, 4, 6))
+    counts = list(x.shape)
+    for axis, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
+        counts[axis] = (counts[axis] - (size - 1) * dilation - 1) // step + 1
+
+    def whole(place: tuple[int, ...]) -> tuple[int, ...]:
+        found = list(place[len(axes) :])
+        for tap, axis, step, dilation in zip(place, axes, steps, dilations, strict=False):
+            found[axis] = found[axis] * step + tap * dilation
+        return tuple(found)
+
+    attributes: dict[str, Any] = {"axes": axes, "steps": steps, "dilations": dilations}
+    shape = (*sizes, *counts)
+    assert same(
+        value(ng.WindowsOp, x, type=tensor(shape, dtype), **attributes),
+        built(shape, dtype, lambda *place: x[whole(place)]),
+    )
+    if dtype == np.bool_:
+        return
+    y = sample(dtype, shape, 1)
+    wide = np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
+    total = np.zeros(x.shape, wide)
+    with np.errstate(over="ignore"):
+        for place in np.ndindex(*shape):
+            total[whole(place)] += y[place].astype(wide)
+    assert same(value(ng.OverlapAddOp, y, type=tensor(x.shape, dtype), **attributes), total.astype(dtype))
+
+
 def test_moving_nothing_and_points() -> None:
     point, nothing = np.array(3.5, np.float32), np.zeros((0, 3), np.float32)
     assert same(

@@ -19,7 +19,7 @@ from ..ir.definition import Typing
 from ..ir.types import DYNAMIC, TensorType, Type, element_type, i32
 from ..ops import ng
 from ..ops.fields import attributes_of
-from ..ops.gradients import GradientVerbs
+from ..ops.gradients import Applied, GradientVerbs
 from ..ops.lengths import Length, Size, derived, same
 from ..ops.ng_rules import slice_size
 from ..ops.rules import names_of, same_shape
@@ -133,6 +133,12 @@ class GraphVerbs(GradientVerbs[Tensor]):
     ) -> Tensor:
         attributes = {"low": tuple(low), "high": tuple(high), "value": numeric_literal(fill, value.element)}
         return self.stated(ng.PadOp, [value], attributes, like.axes, value.element)
+
+    def windows_like(self, value: Tensor, like: Tensor, op: Applied[Tensor]) -> Tensor:
+        return self.stated(ng.WindowsOp, [value], op.attributes, like.axes, value.element)
+
+    def overlap_add_like(self, value: Tensor, like: Tensor, op: Applied[Tensor]) -> Tensor:
+        return self.stated(ng.OverlapAddOp, [value], op.attributes, like.axes, value.element)
 
     def one_hot_like(self, indices: Tensor, axis: int, like: Tensor) -> Tensor:
         return self.stated(ng.OneHotOp, [indices], {"axis": axis}, like.axes, like.element)

@@ -158,6 +158,16 @@ def lookup(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
     return [verbs.gather(table, indices, axis=get_i64(op, "axis"))]
 
 
+def overlap_add(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    source, target = op.operands[0].type, op.result.type
+    wide = _computed(target)
+    if wide is target:
+        return None
+    named = {name: get_i64s(op, name) for name in ("axes", "steps", "dilations")}
+    summed = verbs.overlap_add(verbs.cast(operands[0], type=_computed(source)), type=wide, **named)
+    return [verbs.cast(summed, type=target)]
+
+
 # ---- along axes --------------------------------------------------------------------------------------------
 
 
@@ -176,6 +186,10 @@ def mean(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None
     count = prod(shape_of(source)[a] for a in axes)
     total = verbs.sum(_converted(verbs, operands[0], source, wide), axes=axes)
     return [_converted(verbs, verbs.divide(total, _number(verbs, count, reduced)), reduced, op.result.type)]
+
+
+def first_max(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
+    return [verbs.max(operands[0], axes=get_i64s(op, "axes"))]
 
 
 def _powers(verbs: NgVerbs[V], x: V, axes: Sequence[int], type: Type) -> tuple[V, V, V]:
@@ -310,7 +324,9 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.stack": stack,
     "ng.one_hot": one_hot,
     "ng.lookup": lookup,
+    "ng.overlap_add": overlap_add,
     "ng.mean": mean,
+    "ng.first_max": first_max,
     "ng.softmax": softmax,
     "ng.log_softmax": log_softmax,
     "ng.cross_entropy": cross_entropy,

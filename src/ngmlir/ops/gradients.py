@@ -82,6 +82,14 @@ class GradientVerbs(ng.NgVerbs[V], Generic[V]):
         """`value` padded to the shape of `like`."""
 
     @abstractmethod
+    def windows_like(self, value: V, like: V, op: Applied[V]) -> V:
+        """The windows of `value`, of the type of `like`, along the axes and by the steps that `op` says."""
+
+    @abstractmethod
+    def overlap_add_like(self, value: V, like: V, op: Applied[V]) -> V:
+        """The sum of windows at the places that `op` says, of the type of `like`."""
+
+    @abstractmethod
     def one_hot_like(self, indices: V, axis: int, like: V) -> V:
         """1 at each index and 0 elsewhere along a new dimension `axis`: of the type of `like`."""
 
@@ -365,6 +373,16 @@ def _stack(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     return [v.reshape_like(v.window(delta, axis, i, i + 1), part) for i, part in enumerate(op.operands)]
 
 
+@gradient("windows")
+def _windows(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    return [v.overlap_add_like(delta, op.operands[0], op)]
+
+
+@gradient("overlap_add")
+def _overlap_add(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    return [v.windows_like(delta, op.operands[0], op)]
+
+
 # ---- by index -------------------------------------------------------------------------------------------------
 
 
@@ -466,6 +484,21 @@ def _extreme(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None
     return [
         _where(v, v.equal(op.operands[0], _spread_back(v, op.results[0], op)), _spread_back(v, delta, op))
     ]
+
+
+@gradient("first_max")
+def _first_max(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    (x,), axes = op.operands, sorted(get_i64s(op, "axes"))
+    if not axes:
+        return [delta]
+    place, count = v.positions_like(x, axes[-1]), v.shape_of(x)[axes[-1]]
+    for axis in reversed(axes[:-1]):
+        here = v.positions_like(x, axis)
+        place = v.add(v.multiply(here, v.number_like(count, here)), place)
+        count *= v.shape_of(x)[axis]
+    greatest = v.equal(x, _spread_back(v, op.results[0], op))
+    first = v.min(v.select(greatest, place, v.number_like(count, place)), axes=axes)
+    return [_where(v, v.equal(place, _spread_back(v, first, op)), _spread_back(v, delta, op))]
 
 
 @gradient("product")

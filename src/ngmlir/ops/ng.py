@@ -1993,6 +1993,90 @@ class StackOp(Op):
         return fields.get_i64(self, "axis")
 
 
+class WindowsOp(Op):
+    """The windows that slide along some dimensions. The first dimensions of the result are their taps, one for each axis; the others are the operand's, with the windows counted in place of the elements: element (t, p) along an axis is element p * step + t * dilation. Windows lie inside the operand; what the last step leaves over is in none."""
+
+    __slots__ = ()
+    name = "ng.windows"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+            AttributeField("steps", "i64s", None, False),
+            AttributeField("dilations", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=ng_rules.windows,
+        form=('$input', 'axes', '$axes', 'steps', '$steps', 'dilations', '$dilations'),
+        doc="The windows that slide along some dimensions. The first dimensions of the result are their taps, one for each axis; the others are the operand's, with the windows counted in place of the elements: element (t, p) along an axis is element p * step + t * dilation. Windows lie inside the operand; what the last step leaves over is in none.",
+        example='%r = ng.windows %a axes [1] steps [2] dilations [1] : (tensor<2x9x3xf32, #ng.axes<N, W, C>>) -> tensor<3x2x4x3xf32, #ng.axes<S, N, W, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "steps")
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "dilations")
+
+
+class OverlapAddOp(Op):
+    """The sum of windows that overlap, each at the place from which `windows` with the same attributes takes it; 0 where there is none. Axes are dimensions of the result. f16 and bf16 are summed in f32 and rounded once."""
+
+    __slots__ = ()
+    name = "ng.overlap_add"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-4.0, 4.0, False)),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(numeric)", "tensor", "numeric")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+            AttributeField("steps", "i64s", None, False),
+            AttributeField("dilations", "i64s", None, False),
+        ),
+        traits=frozenset(['pure', 'stated']),
+        rule=ng_rules.overlap_add,
+        form=('$input', 'axes', '$axes', 'steps', '$steps', 'dilations', '$dilations'),
+        doc='The sum of windows that overlap, each at the place from which `windows` with the same attributes takes it; 0 where there is none. Axes are dimensions of the result. f16 and bf16 are summed in f32 and rounded once.',
+        example='%r = ng.overlap_add %a axes [1] steps [2] dilations [1] : (tensor<3x2x4x3xf32, #ng.axes<S, N, W, C>>) -> tensor<2x9x3xf32, #ng.axes<N, W, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "steps")
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "dilations")
+
+
 class GatherOp(Op):
     """Slices of the operand by index along an axis; the index dimensions stand in the axis' place. A negative index counts from the end; then it is clamped to the axis."""
 
@@ -2273,6 +2357,38 @@ class MaxOp(Op):
         form=('$input', 'axes', '$axes'),
         doc='The greatest; NaN if any is NaN; of nothing -inf or the smallest integer.',
         example='%r = ng.max %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+
+class FirstMaxOp(Op):
+    """The greatest, as ng.max says it; but its gradient goes to the first of the greatest elements alone (row by row over the axes, in the operand's order)."""
+
+    __slots__ = ()
+    name = "ng.first_max"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(numeric)", "tensor", "numeric")),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+        ),
+        traits=frozenset(['pure']),
+        rule=ng_rules.reduce,
+        form=('$input', 'axes', '$axes'),
+        doc="The greatest, as ng.max says it; but its gradient goes to the first of the greatest elements alone (row by row over the axes, in the operand's order).",
+        example='%r = ng.first_max %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
 
     @property
@@ -3121,6 +3237,8 @@ OPS: dict[str, type[Op]] = {
     "ng.pad": PadOp,
     "ng.concatenate": ConcatenateOp,
     "ng.stack": StackOp,
+    "ng.windows": WindowsOp,
+    "ng.overlap_add": OverlapAddOp,
     "ng.gather": GatherOp,
     "ng.gather_elements": GatherElementsOp,
     "ng.scatter": ScatterOp,
@@ -3129,6 +3247,7 @@ OPS: dict[str, type[Op]] = {
     "ng.sum": SumOp,
     "ng.product": ProductOp,
     "ng.max": MaxOp,
+    "ng.first_max": FirstMaxOp,
     "ng.min": MinOp,
     "ng.mean": MeanOp,
     "ng.any": AnyOp,
@@ -3441,6 +3560,14 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         """Joins tensors of one shape along a new dimension."""
         return self.build(StackOp, [*inputs], {"axis": axis}, types=[type])[0]
 
+    def windows(self, input: V, *, type: Type, axes: Sequence[int], steps: Sequence[int], dilations: Sequence[int]) -> V:
+        """The windows that slide along some dimensions. The first dimensions of the result are their taps, one for each axis; the others are the operand's, with the windows counted in place of the elements: element (t, p) along an axis is element p * step + t * dilation. Windows lie inside the operand; what the last step leaves over is in none."""
+        return self.build(WindowsOp, [input], {"axes": axes, "steps": steps, "dilations": dilations}, types=[type])[0]
+
+    def overlap_add(self, input: V, *, type: Type, axes: Sequence[int], steps: Sequence[int], dilations: Sequence[int]) -> V:
+        """The sum of windows that overlap, each at the place from which `windows` with the same attributes takes it; 0 where there is none. Axes are dimensions of the result. f16 and bf16 are summed in f32 and rounded once."""
+        return self.build(OverlapAddOp, [input], {"axes": axes, "steps": steps, "dilations": dilations}, types=[type])[0]
+
     def gather(self, input: V, indices: V, *, axis: int) -> V:
         """Slices of the operand by index along an axis; the index dimensions stand in the axis' place. A negative index counts from the end; then it is clamped to the axis."""
         return self.build(GatherOp, [input, indices], {"axis": axis})[0]
@@ -3472,6 +3599,10 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
     def max(self, input: V, *, axes: Sequence[int]) -> V:
         """The greatest; NaN if any is NaN; of nothing -inf or the smallest integer."""
         return self.build(MaxOp, [input], {"axes": axes})[0]
+
+    def first_max(self, input: V, *, axes: Sequence[int]) -> V:
+        """The greatest, as ng.max says it; but its gradient goes to the first of the greatest elements alone (row by row over the axes, in the operand's order)."""
+        return self.build(FirstMaxOp, [input], {"axes": axes})[0]
 
     def min(self, input: V, *, axes: Sequence[int]) -> V:
         """The least; NaN if any is NaN; of nothing +inf or the greatest integer."""

@@ -235,6 +235,57 @@ def stack(t: Typing) -> Types:
     return [reshaped(first, shape, names)]
 
 
+def _windowed(t: Typing, whole: Type, sizes: Sequence[int]) -> list[int]:
+    """The shape of the windows of so many taps along the axes of a tensor."""
+    axes, steps, dilations = (get_i64s(t, n) for n in ("axes", "steps", "dilations"))
+    _axes(t, len(shape_of(whole)))
+    require(
+        len(axes) == len(steps) == len(dilations),
+        f"{len(axes)} axes, but {len(steps)} steps and {len(dilations)} dilations",
+    )
+    shape = list(shape_of(whole))
+    for axis, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
+        require(step > 0 and dilation > 0, f"step {step} and dilation {dilation} along dimension {axis}")
+        require(size > 0, f"windows of {'an unknown number of' if size == DYNAMIC else size} taps")
+        span = (size - 1) * dilation + 1
+        if shape[axis] != DYNAMIC:
+            apart = f" ({size} taps, {dilation} apart)" if dilation > 1 else ""
+            require(
+                span <= shape[axis],
+                f"a window of {span} elements{apart} along dimension {axis}, which has {shape[axis]}",
+                "pad the dimension before",
+            )
+            shape[axis] = (shape[axis] - span) // step + 1
+    return [*sizes, *shape]
+
+
+def _are_windows(t: Typing, windows: Type, whole: Type) -> None:
+    count = len(get_i64s(t, "axes"))
+    require(
+        count <= len(shape_of(windows)),
+        f"{count} axes need at least {count} dimensions of taps, but {windows} has {len(shape_of(windows))}",
+    )
+    expected = reshaped(whole, _windowed(t, whole, shape_of(windows)[:count]))
+    require(
+        same_shape(windows, expected) and element_type(windows) is element_type(whole),
+        f"these windows of {whole} are like {expected}, not {windows}",
+    )
+    names, inner = names_of(whole), names_of(windows)
+    require(names is None or inner is None or names == inner[count:], f"axes of {whole} and {windows} differ")
+
+
+def windows(t: Typing) -> Types:
+    (source,), (target,) = t.operands, t.results
+    _are_windows(t, target, source)
+    return t.results
+
+
+def overlap_add(t: Typing) -> Types:
+    (source,), (target,) = t.operands, t.results
+    _are_windows(t, source, target)
+    return t.results
+
+
 # ---- by index ----------------------------------------------------------------------------------------------
 
 

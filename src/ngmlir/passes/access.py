@@ -154,7 +154,7 @@ def access_of(op: Op, through: Callable[[Value], Op | None], whole: bool = False
             if moved is None:
                 return None
             places, shape = moved, shape_of(source.type)
-            if current.name == "ng.pad" and _leave(places, shape, sizes):
+            if current.name == "ng.pad" and leaves(places, shape, sizes):
                 given = current.attributes.get("value")
                 fill = numeric_literal(0, element_type(source.type)) if given is None else given
         # Behind a border reshapes change nothing: the buffer is seen in the shape that the pad gave it.
@@ -170,6 +170,14 @@ def _before(op: Op, places: Sequence[Place], sizes: Sequence[int]) -> list[Place
             return [p.times(n).shifted(o) for p, n, o in zip(places, steps, starts, strict=True)]
         case "ng.pad":
             return [p.shifted(-low) for p, low in zip(places, get_i64s(op, "low"), strict=True)]
+        case "ng.windows":
+            axes = get_i64s(op, "axes")
+            taps, found = places[: len(axes)], [*places[len(axes) :]]
+            for d, tap, n, m in zip(
+                axes, taps, get_i64s(op, "steps"), get_i64s(op, "dilations"), strict=True
+            ):
+                found[d] = found[d].times(n).plus(tap.times(m))
+            return found
         case "ng.transpose":
             order = get_i64s(op, "permutation")
             return [places[order.index(d)] for d in range(len(order))]
@@ -191,7 +199,7 @@ def _reshaped(op: Op, places: Sequence[Place], sizes: Sequence[int]) -> list[Pla
     return found
 
 
-def _leave(places: Sequence[Place], shape: Sequence[int], sizes: Sequence[int]) -> bool:
+def leaves(places: Sequence[Place], shape: Sequence[int], sizes: Sequence[int]) -> bool:
     """Whether some position lies outside a shape."""
     ends = [place.ends(sizes) for place in places]
     return any(low < 0 or high >= size for (low, high), size in zip(ends, shape, strict=True))

@@ -137,6 +137,7 @@ REDUCTIONS: dict[str, Callable[[Op, Sequence[Array]], Any]] = {
     "ng.sum": sum_,
     "ng.product": product,
     "ng.max": max_,
+    "ng.first_max": max_,
     "ng.min": min_,
     "ng.mean": mean,
     "ng.any": any_,

@@ -106,6 +106,41 @@ def stack(op: Op, arrays: Sequence[Array]) -> Any:
     return np.stack(arrays, axis=get_i64(op, "axis"))
 
 
+def _tapped(op: Op, tap: Sequence[int], counts: Sequence[int]) -> tuple[slice, ...]:
+    """Where, in what is or becomes whole, one tap of so many windows lies."""
+    places = [slice(None)] * len(counts)
+    axes, steps, dilations = (get_i64s(op, name) for name in ("axes", "steps", "dilations"))
+    for t, axis, step, dilation in zip(tap, axes, steps, dilations, strict=True):
+        first = t * dilation
+        places[axis] = slice(first, first + (counts[axis] - 1) * step + 1, step)
+    return tuple(places)
+
+
+def windows(op: Op, arrays: Sequence[Array]) -> Any:
+    (source,), axes = arrays, get_i64s(op, "axes")
+    taps = shape_of(op.result.type)[: len(axes)]
+    shape = list(source.shape)
+    for axis, size, step, dilation in zip(
+        axes, taps, get_i64s(op, "steps"), get_i64s(op, "dilations"), strict=True
+    ):
+        shape[axis] = (shape[axis] - (size - 1) * dilation - 1) // step + 1
+    result = np.empty((*taps, *shape), source.dtype)
+    for tap in np.ndindex(*taps):
+        result[tap] = source[_tapped(op, tap, shape)]
+    return result
+
+
+def overlap_add(op: Op, arrays: Sequence[Array]) -> Any:
+    (source,), axes = arrays, get_i64s(op, "axes")
+    taps, counts = source.shape[: len(axes)], source.shape[len(axes) :]
+    whole = [size if d in axes else counts[d] for d, size in enumerate(shape_of(op.result.type))]
+    narrow = source.dtype.itemsize < 4 and source.dtype.kind not in "iu"
+    result = np.zeros(whole, np.float32 if narrow else source.dtype)
+    for tap in np.ndindex(*taps):
+        result[_tapped(op, tap, counts)] += source[tap]
+    return result.astype(source.dtype)
+
+
 SHAPE = {
     "ng.constant": constant,
     "ng.iota": iota,
@@ -117,4 +152,6 @@ SHAPE = {
     "ng.pad": pad,
     "ng.concatenate": concatenate,
     "ng.stack": stack,
+    "ng.windows": windows,
+    "ng.overlap_add": overlap_add,
 }

@@ -12,11 +12,14 @@ from .indexed import gather_elements_kernel, gather_kernel, scatter_kernel
 from .moves import concatenate_kernel, pad_kernel, slice_kernel, transpose_kernel
 from .running import cumulative_kernel
 from .single import Single
+from .windows import overlap_add_kernel, windows_kernel
 
 SINGLES: dict[str, Callable[[Op, Target], Single]] = {
     "ng.transpose": transpose_kernel,
     "ng.slice": slice_kernel,
     "ng.pad": pad_kernel,
+    "ng.windows": windows_kernel,
+    "ng.overlap_add": overlap_add_kernel,
     "ng.concatenate": concatenate_kernel,
     "ng.gather": gather_kernel,
     "ng.gather_elements": gather_elements_kernel,

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows that nobody reads through, copied; and windows summed back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import gcd, prod
+
+from ...ir.attributes import numeric_literal
+from ...ir.core import Op, Value
+from ...ir.types import element_type, shape_of
+from ...ops.fields import get_i64s
+from ...support.target import Target
+from ..access import Access, Place, access_of, leaves
+from .frame import Span
+from .reading import read
+from .single import Single, SingleFrame, vector
+
+
+def windows_kernel(op: Op, target: Target) -> Single:
+    """Every element is copied from where its window begins."""
+    access = access_of(op, lambda _: None)
+    assert access is not None
+    frame = SingleFrame(op, target, access.sizes, [access.shape], [access.sizes])
+    b, element = frame.b, element_type(op.results[0].type)
+
+    def copy(spans: list[Span]) -> None:
+        type = vector(spans[-1].size if spans else 0, element)
+        tile = read(frame, spans, access.sizes, access, type, frame.sources[0])
+        b.store(tile, frame.results[0], [s.start for s in spans], masked=bool(spans) and spans[-1].masked)
+
+    frame.visit(access.sizes, frame.width, copy)
+    return frame.done()
+
+
+@dataclass(frozen=True)
+class _Phases:
+    """Every `step`-th element of a dimension, from `first` + r on, for each r below `count`: window q + `offset` - k *
+    `back` touches element q of these with tap `tap` + r + k * `skip`, for each k below `taps`."""
+
+    first: int
+    count: int
+    taps: int
+    tap: int = 0
+    skip: int = 1
+    offset: int = 0
+    back: int = 0
+
+
+def _phases(taps: int, step: int, dilation: int) -> list[_Phases]:
+    """The elements of a dimension by what is left of their place divided by the step: all of one phase are touched by
+    the same taps."""
+    skip, back = step // gcd(step, dilation), dilation // gcd(step, dilation)
+    found: list[_Phases] = []
+    for first in range(step):
+        tap = next((t for t in range(min(taps, skip)) if (first - t * dilation) % step == 0), None)
+        if tap is None:
+            here = _Phases(first, 1, 0)
+        else:
+            offset = (first - tap * dilation) // step
+            here = _Phases(first, 1, -(-(taps - tap) // skip), tap, skip, offset, back)
+        before = found[-1] if found else None
+        if (
+            before is not None
+            and replace(before, first=first, count=1, tap=before.tap + (before.count if before.taps else 0))
+            == here
+        ):
+            found[-1] = replace(before, count=before.count + 1)
+        else:
+            found.append(here)
+    return found
+
+
+def overlap_add_kernel(op: Op, target: Target) -> Single:
+    """Every element of the result is the sum of the taps that touch it: nothing is written twice."""
+    axes, steps, dilations = (get_i64s(op, name) for name in ("axes", "steps", "dilations"))
+    taps = shape_of(op.operands[0].type)[: len(axes)]
+    windows = shape_of(op.operands[0].type)[len(axes) :]
+    # Neighbouring dimensions without windows are one loop.
+    groups: list[list[int]] = []
+    for d in range(len(windows)):
+        if groups and d not in axes and groups[-1][-1] not in axes:
+            groups[-1].append(d)
+        else:
+            groups.append([d])
+    whole = shape_of(op.results[0].type)
+    lengths = [prod(whole[d] for d in group) for group in groups]
+    counts = [prod(windows[d] for d in group) for group in groups]
+    places = [groups.index([axis]) for axis in axes]
+    step_of = dict(zip(places, steps, strict=True))
+    sizes = [-(-length // step_of.get(g, 1)) for g, length in enumerate(lengths)]
+    shape = (*taps, *counts)
+    frame = SingleFrame(op, target, sizes, [shape], [lengths])
+    b, element = frame.b, element_type(op.results[0].type)
+    zero = numeric_literal(0, element)
+    ways = [_phases(*each) for each in zip(taps, steps, dilations, strict=True)]
+
+    def add(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> None:
+        """One tile of the elements whose places begin with phase `rest` of each of `phases`."""
+        whole_loops = [*sizes, *(p.count for p in phases), *(p.taps for p in phases)]
+        outer, first = len(sizes), len(sizes) + len(phases)
+        taken = [Place(p.tap, {outer + i: 1, first + i: p.skip}) for i, p in enumerate(phases)]
+        at = [Place(0, {g: 1}) for g in range(outer)]
+        for i, (g, p) in enumerate(zip(places, phases, strict=True)):
+            at[g] = Place(p.offset, {g: 1, first + i: -p.back})
+        fill = zero if leaves(at, counts, whole_loops) else None
+        access = Access(op.operands[0], shape, (*taken, *at), (), tuple(whole_loops), fill)
+        type = vector(spans[-1].size, element)
+        here = [*spans, *map(Span, rest)]
+
+        def tap(inner: list[Span], values: Sequence[Value]) -> list[Value]:
+            if len(inner) == len(phases):
+                tile = read(frame, [*here, *inner], whole_loops, access, type, frame.sources[0])
+                return [b.add(values[0], tile)]
+            count = phases[len(inner)].taps
+            if count == 1:
+                return tap([*inner, Span(b.index(0))], values)
+            return list(b.loop(0, count, 1, values, lambda k, v: tap([*inner, Span(k)], v)))
+
+        total = b.number(zero, type)
+        if all(p.taps for p in phases):
+            (total,) = tap([], [total])
+        indices = [s.start for s in spans]
+        for g, p, r in zip(places, phases, rest, strict=True):
+            indices[g] = b.add(b.multiply(indices[g], b.index(step_of[g])), b.add(r, b.index(p.first)))
+        last = step_of.get(outer - 1, 1)
+        # Phases that begin late may have an element less than others.
+        short = any(
+            p.first + p.count - 1 + (sizes[g] - 1) * step_of[g] >= lengths[g]
+            for g, p in zip(places, phases, strict=True)
+        )
+        masked = spans[-1].masked or short
+        b.store(total, frame.results[0], indices, steps=[last] if last > 1 else None, masked=masked)
+
+    def every(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> tuple[()]:
+        """All of some phases."""
+        if len(rest) == len(phases):
+            add(spans, phases, rest)
+        elif phases[len(rest)].count == 1:
+            every(spans, phases, [*rest, b.index(0)])
+        else:
+            b.loop(0, phases[len(rest)].count, 1, (), lambda r, _: every(spans, phases, [*rest, r]))
+        return ()
+
+    def tile(spans: list[Span]) -> None:
+        for phases in product(*ways):
+            every(spans, phases, [])
+
+    frame.visit(sizes, frame.width, tile)
+    return frame.done()
