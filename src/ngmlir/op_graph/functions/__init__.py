@@ -22,6 +22,7 @@ from .composed import (
     where,
 )
 from .control import cond, scan, while_loop
+from .convolution import convolution, convolve, deconvolution, deconvolve
 from .elementwise import *  # noqa: F403
 from .index import gather, gather_elements, iota, lookuptable, one_hot, scatter
 from .linear import dot
@@ -34,6 +35,7 @@ from .network import (
     sigmoid,
     softmax,
 )
+from .pooling import pool, pooling
 from .random import normal, random_bits, uniform
 from .reductions import (
     L1_norm,
@@ -74,17 +76,19 @@ from .shape import (
     tensor_slice,
     unflatten,
 )
+from .sliding import overlap_add, windows
 
 __all__: list[str] = [
     "L1_norm", "L2_norm", "Transpose", "all", "any", "argmax", "argmin", "as_op", "as_ops", "axes_with_order",
     "batch_size", "bitcast", "broadcast", "cast", "cast_axes", "cast_role", "compute_reduction_axes",
-    "concat_along_axis", "cond", "constant", "cross_entropy_binary", "cross_entropy_binary_inner",
-    "cross_entropy_multi", "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum", "dot",
-    "expand_dims", "flatten", "flatten_at", "fma", "gather", "gather_elements", "getitem", "iota", "log_softmax",
-    "logical_and", "logical_not", "logical_or", "lookuptable", "map_roles", "max", "mean", "min", "normal",
-    "one_hot", "pad", "prod", "random_bits", "relu", "safelog", "safelog_cutoff", "scan", "scatter", "set_item",
-    "sigmoid", "slice_along_axis", "softmax", "squared_L2", "stack", "stop_gradient", "sum",
-    "tensor_size", "tensor_slice", "unflatten", "uniform", "variance", "where", "while_loop",
+    "concat_along_axis", "cond", "constant", "convolution", "convolve", "cross_entropy_binary",
+    "cross_entropy_binary_inner", "cross_entropy_multi", "cumulative_max", "cumulative_min", "cumulative_prod",
+    "cumulative_sum", "deconvolution", "deconvolve", "dot", "expand_dims", "flatten", "flatten_at", "fma",
+    "gather", "gather_elements", "getitem", "iota", "log_softmax", "logical_and", "logical_not", "logical_or",
+    "lookuptable", "map_roles", "max", "mean", "min", "normal", "one_hot", "overlap_add", "pad", "pool",
+    "pooling", "prod", "random_bits", "relu", "safelog", "safelog_cutoff", "scan", "scatter", "set_item",
+    "sigmoid", "slice_along_axis", "softmax", "squared_L2", "stack", "stop_gradient", "sum", "tensor_size",
+    "tensor_slice", "unflatten", "uniform", "variance", "where", "while_loop", "windows",
 ]  # fmt: skip
 __all__ += elementwise.__all__
 

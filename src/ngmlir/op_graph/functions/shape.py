@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
+from ...ir.attributes import numeric_literal
 from ...ops import ng
 from ...ops.lengths import Length, total
 from ...ops.ng_rules import slice_size
@@ -31,7 +32,8 @@ from ..verbs import VERBS
 from .coerce import broadcast, floating
 
 
-def _reshape(x: Tensor, axes: Axes) -> Tensor:
+def reshaped(x: Tensor, axes: Axes) -> Tensor:
+    """The same elements, row by row, under other axes."""
     return VERBS.stated(ng.ReshapeOp, [x], {}, axes, x.element)
 
 
@@ -92,7 +94,7 @@ def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesLike | None = None) 
         attributes = {"starts": tuple(starts), "limits": tuple(limits), "steps": tuple(steps)}
         made = node_class(ng.SliceOp)([x], attributes, Axes(sliced), x.element)
     if len(kept) < len(sliced):
-        made = _reshape(made, Axes(kept))
+        made = reshaped(made, Axes(kept))
     return made if axes is None else cast_axes(made, axes)
 
 
@@ -224,21 +226,21 @@ def flatten(x: Any, axes: AxesOrNames | None = None) -> Tensor:
         part for axis in wanted for part in (axis.axes if isinstance(axis, FlattenedAxis) else (axis,))
     )
     if not order.is_equal_set(x.axes):
-        return _reshape(x, wanted)
-    return _reshape(broadcast(x, order), wanted)
+        return reshaped(x, wanted)
+    return reshaped(broadcast(x, order), wanted)
 
 
 def flatten_at(x: Any, idx: int) -> Tensor:
     """Two axes: the first `idx` ones and the rest, each flattened; a single axis stays itself."""
     x = as_op(x)
-    return _reshape(x, Axes((x.axes[:idx].flatten(), x.axes[idx:].flatten())))
+    return reshaped(x, Axes((x.axes[:idx].flatten(), x.axes[idx:].flatten())))
 
 
 def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
     """The parts in the place of flattened axes; with `axes`, exactly those."""
     x = as_op(x)
     if axes is None:
-        return _reshape(
+        return reshaped(
             x,
             Axes(
                 part
@@ -246,14 +248,16 @@ def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
                 for part in (axis.axes if isinstance(axis, FlattenedAxis) else (axis,))
             ),
         )
-    return _reshape(x, make_axes(axes))
+    return reshaped(x, make_axes(axes))
 
 
 # ---- joining and padding
 
 
-def pad(x: Any, paddings: Iterable[int | Sequence[int]], axes: AxesLike | None = None) -> Tensor:
-    """Zeros around: per axis a number, or (before, after)."""
+def pad(
+    x: Any, paddings: Iterable[int | Sequence[int]], axes: AxesLike | None = None, value: float = 0
+) -> Tensor:
+    """Elements of `value` around: per axis a number of them, or (before, after)."""
     x, paddings = as_op(x), listed(paddings, "paddings")
     if len(paddings) != len(x.axes):
         fail(
@@ -270,7 +274,10 @@ def pad(x: Any, paddings: Iterable[int | Sequence[int]], axes: AxesLike | None =
         for a, (lo, hi) in zip(x.axes, pairs, strict=True)
     )
     low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-    made = VERBS.stated(ng.PadOp, [x], {"low": low, "high": high}, padded, x.element)
+    attributes: dict[str, Any] = {"low": low, "high": high}
+    if value:
+        attributes["value"] = numeric_literal(value, x.element)
+    made = VERBS.stated(ng.PadOp, [x], attributes, padded, x.element)
     return made if axes is None else cast_axes(made, axes)
 
 

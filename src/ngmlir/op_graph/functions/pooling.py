@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling: windows reduced to their greatest element, mean or sum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from ...ir.literals import dtype_of
+from ...ir.types import FloatType, i1
+from ..axes import AxesLike, Axis
+from ..errors import IncompatibleAxesError, UserError, fail
+from ..tensor import Tensor
+from ..values import as_op, constant
+from ..verbs import VERBS
+from ..verbs import cast as cast_elements
+from .coerce import floating, result_element
+from .elementwise import divide, multiply
+from .shape import cast_axes, pad
+from .sliding import Padding, PerAxis, Slide, borders, slides, whole_number, windows_of
+
+KINDS = ("max", "mean", "sum")
+
+
+def pool(
+    x: Any,
+    over: Mapping[Any, int],
+    kind: Literal["max", "mean", "sum"] = "max",
+    strides: PerAxis | None = None,
+    dilations: PerAxis = 1,
+    padding: Padding = "valid",
+    dtype: Any = None,
+) -> Tensor:
+    """Each window of x reduced to one element: its greatest one, their mean or their sum.
+
+    `over` gives the number of taps for each axis that windows slide along: `{H: 2, W: 2}`. Windows lie side by side
+    unless `strides` say otherwise; `padding` is that of `ng.convolve`. Axes and their order stay those of x.
+
+    What is padded counts for nothing: it is no greatest element, and the mean is that of the elements
+    inside. The gradient of `max` goes to the first of equal elements in each window.
+
+    Raises UserError for a kind that is none, settings that fit no axis, and windows that lie in the padding altogether;
+    AxisNotFound; AxisLengthError for windows longer than their axis.
+    """
+    if kind not in KINDS:
+        fail(UserError, f"a window is reduced by one of {', '.join(KINDS)}, not {kind!r}")
+    x, element = as_op(x), result_element(dtype)
+    if kind in ("mean", "sum") or x.element is i1:
+        x = floating(x, dtype)
+    if not isinstance(over, Mapping) or not over:  # pyright: ignore[reportUnnecessaryIsInstance]
+        fail(UserError, f"`over` says how many taps windows have: {{H: 2, W: 2}}, not {over!r}")
+    taps = {axis: Axis(whole_number(count, "number of taps", 1)) for axis, count in over.items()}
+    sliding = slides(x.axes, taps, over if strides is None else strides, dilations)
+    around = borders(sliding, padding)
+    inside = [_inside(s, *pair) for s, pair in zip(sliding, around, strict=True)]
+    sides = {s.axis.name: pair for s, pair in zip(sliding, around, strict=True)}
+    windows = windows_of(pad(x, [sides.get(a.name, 0) for a in x.axes], value=_least(x, kind)), sliding)
+    places = tuple(range(len(sliding)))
+    if kind == "max":
+        made = VERBS.first_max(windows, axes=places)
+    elif kind == "sum":
+        made = VERBS.sum(windows, axes=places)
+    elif all(s.taps.length == count for s, counts in zip(sliding, inside, strict=True) for count in counts):
+        made = VERBS.mean(windows, axes=places)
+    else:
+        total = VERBS.sum(windows, axes=places)
+        made = divide(total, _counts(sliding, inside, total), total.dtype)
+    return cast_elements(made, element)
+
+
+def _least(x: Tensor, kind: str) -> float:
+    """What is padded: it is greater than nothing, and adds nothing."""
+    if kind != "max":
+        return 0
+    return float("-inf") if isinstance(x.element, FloatType) else int(np.iinfo(dtype_of(x.element)).min)
+
+
+def _inside(slide: Slide, before: int, after: int) -> list[int]:
+    """How many elements of each window along an axis lie inside it."""
+    length = slide.axis.known_length
+    starts = range(-before, length + after - slide.span + 1, slide.stride)
+    found = [
+        sum(0 <= start + t * slide.dilation < length for t in range(slide.taps.known_length))
+        for start in starts
+    ]
+    if 0 in found:
+        fail(
+            UserError,
+            f"window {found.index(0)} along {slide.axis.name} lies in the padding altogether",
+            "pad less",
+        )
+    return found
+
+
+def _counts(sliding: list[Slide], inside: list[list[int]], like: Tensor) -> Tensor:
+    """How many elements each window has."""
+    found = constant(1, dtype=like.element)
+    for slide, counts in zip(sliding, inside, strict=True):
+        axis = like.axes[like.axes.index(slide.axis)]
+        line = constant(np.array(counts), axes=[axis], dtype=like.element)
+        found = multiply(found, line, like.dtype)
+    return found
+
+
+def pooling(pool_params: Mapping[str, Any], inputs: Any, axes: AxesLike) -> Tensor:
+    """Pooling of inputs (C, D, H, W, N): `pool_params` holds `op` (`max` or `avg`), the taps `J T R S` and `pad_` and
+    `str_` for each of c, d, h and w. `axes` are those of the result under any names. `ng.pool` is the same for axes in
+    any number and order.
+
+    Raises UserError for a parameter that is missing, and what `ng.pool` raises.
+    """
+    inputs = as_op(inputs)
+    if len(inputs.axes) != 5:
+        fail(
+            IncompatibleAxesError,
+            f"inputs have five axes (C, D, H, W, N), not ({', '.join(inputs.axes.names)})",
+            "ng.pool takes any",
+        )
+    needed = ["op", *"JTRS", *(f"{kind}_{d}" for kind in ("pad", "str") for d in "cdhw")]
+    missing = [name for name in needed if name not in pool_params]
+    if missing:
+        fail(UserError, f"the parameters lack {', '.join(missing)}")
+    names = {"max": "max", "avg": "mean"}
+    if pool_params["op"] not in names:
+        fail(UserError, f"op is 'max' or 'avg', not {pool_params['op']!r}")
+    kind: Any = names[pool_params["op"]]
+    over = dict(zip(inputs.axes[:4], (pool_params[t] for t in "JTRS"), strict=True))
+    strides, pads = ([pool_params[f"{what}_{d}"] for d in "cdhw"] for what in ("str", "pad"))
+    return cast_axes(pool(inputs, over, kind, strides, 1, pads), axes)
