@@ -21,11 +21,13 @@ _LABEL = re.compile(r"^(\.L\w+):")
 _JUMP = re.compile(r"^\s+(?:j\w+|b|b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+,\s*#\d+,)\s+(\.L\w+)")
 
 
-def product(m: int, k: int, n: int, sides: str = "NN", kind: str = "f32", batch: int = 0) -> str:
+def product(
+    m: int, k: int, n: int, sides: str = "NN", kind: str = "f32", batch: int = 0, to: str = ""
+) -> str:
     first, b = int(bool(batch)), f"{batch}x" if batch else ""
     lhs = f"tensor<{b}{m}x{k}x{kind}>" if sides[0] == "N" else f"tensor<{b}{k}x{m}x{kind}>"
     rhs = f"tensor<{b}{k}x{n}x{kind}>" if sides[1] == "N" else f"tensor<{b}{n}x{k}x{kind}>"
-    result = f"tensor<{b}{m}x{n}x{kind}>"
+    result = f"tensor<{b}{m}x{n}x{to or kind}>"
     batches = " {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>}" if batch else ""
     places = f"[{first + (sides[0] == 'N')}] x [{first + (sides[1] == 'T')}]"
     return f"""func.func @main(%a: {lhs}, %b: {rhs}) -> {result} {{
@@ -61,6 +63,10 @@ PROGRAMS = {
             (512, 512, 512, "NN", "f64"), (1000, 1000, 1000, "TT", "f64"), (512, 512, 512, "NN", "bf16"),
             (300, 300, 300, "NN", "i32"), (13, 77, 101, "NN", "f32"),
         ]
+    },
+    **{
+        f"dot {sides} i8 to i32": product(256, 256, 256, sides, "i8", to="i32")
+        for sides in ("NN", "NT", "TN", "TT")
     },
     "batched dot": product(128, 64, 128, "NN", "f32", 12),
     "add": loop("ng.add %x, %y"),

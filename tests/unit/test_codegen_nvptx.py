@@ -466,6 +466,18 @@ def product(
     )
 
 
+def test_product_of_pairs() -> None:
+    """Each i32 holds two i16; sums wrap around."""
+    random = np.random.default_rng(0)
+    left, right = (random.integers(-(2**31), 2**31, shape, dtype=np.int32) for shape in ((70, 20), (20, 33)))
+    bias = np.zeros(33, np.int32)
+    text = product(70, 33, 20, "NN", "i32", "i32").replace("%r, %sum :", "%r, %sum {pairs} :")
+    (got,) = simulated(text, [left, right, bias])
+    x = left.view(np.int16).astype(np.int32)
+    y = right.view(np.int16).reshape(20, 33, 2).transpose(0, 2, 1).reshape(40, 33).astype(np.int32)
+    np.testing.assert_array_equal(got, np.maximum(x @ y, 0))
+
+
 @pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT"])
 @pytest.mark.parametrize(("rows", "columns", "depth"), [(64, 64, 32), (70, 33, 50), (1, 130, 16)])
 def test_product_with_bias_and_relu(rows: int, columns: int, depth: int, form: str) -> None:

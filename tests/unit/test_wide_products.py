@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_text import compiled, host_with_vectors, interpreted, planned
 
 import ngmlir as ng
-from ngmlir.compiler import compile_module
+from ngmlir.compiler import compile_module, lower, resolve
 from ngmlir.ops.interpreter import run
+from ngmlir.ops.tile import DotOp
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.buffers import DTYPES
 
@@ -92,3 +94,36 @@ def test_casts_become_part_of_the_product() -> None:
     for name in ("numpy", "cpu"):
         got = ng.transformers.make_transformer(name).computation(product, x, w)(a, b)
         np.testing.assert_array_equal(got, a.astype(np.int32) @ b.astype(np.int32))
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("columns", [1, 2, 5, 16, 24])
+def test_tiles_of_pairs(columns: int, vector_bytes: int) -> None:
+    """Each i32 holds two i16, the first in the low half; sums wrap around."""
+    body = f"""
+      %a = tile.load %x[%c0, %c0] : memref<3x7xi32>, vector<3x7xi32>
+      %b = tile.load %w[%c0, %c0] : memref<7x{columns}xi32>, vector<7x{columns}xi32>
+      %c = tile.load %y[%c0, %c0] : memref<3x{columns}xi32>, vector<3x{columns}xi32>
+      %d = tile.dot %a, %b, %c {{pairs}} : vector<3x{columns}xi32>
+      tile.store %d, %o[%c0, %c0] : vector<3x{columns}xi32>, memref<3x{columns}xi32>"""
+    inputs = {"x": "memref<3x7xi32>", "w": f"memref<7x{columns}xi32>", "y": f"memref<3x{columns}xi32>"}
+    text = planned(inputs, {"o": f"memref<3x{columns}xi32>"}, body)
+    x, w, y = numbers("i32", (3, 7)), numbers("i32", (7, columns)), numbers("i32", (3, columns))
+    left = x.view(np.int16).astype(np.int32)
+    right = w.view(np.int16).reshape(7, columns, 2).transpose(0, 2, 1).reshape(14, columns).astype(np.int32)
+    np.testing.assert_array_equal(interpreted(text, [x, w, y])[0], y + left @ right)
+    got = compiled(text, [x, w, y], host_with_vectors(vector_bytes))[0]
+    np.testing.assert_array_equal(got, y + left @ right)
+
+
+def test_what_is_multiplied_in_pairs() -> None:
+    """Where a machine can, both sides are packed, and all values have room in 16 bits."""
+
+    def dots(kinds: tuple[str, str, str], cpu: str) -> list[bool]:
+        lowered = lower(from_text(program(*kinds, (64, 64, 64), "NN")), resolve(cpu))
+        return [bool(op.pairs) for op in lowered.walk() if isinstance(op, DotOp)]
+
+    for kinds in KINDS:
+        wide = kinds[2] == "i32" and "ui16" not in kinds
+        assert set(dots(kinds, "x86-64-v3")) == {wide}
+        assert set(dots(kinds, "aarch64")) == {False}

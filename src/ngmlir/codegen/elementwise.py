@@ -80,6 +80,12 @@ def identity(name: str, element: Type) -> int | float:
             raise KeyError(name)
 
 
+def multiply_pairs(b: Instructions, x: Value, y: Value) -> Value:
+    """The sum of the products of both halves of each i32, which are i16."""
+    low = b.mul(b.ashr(b.shl(x, 16), 16), b.ashr(b.shl(y, 16), 16))
+    return b.add(low, b.mul(b.ashr(x, 16), b.ashr(y, 16)))
+
+
 def cast(b: Instructions, x: Value, source: Type, target: Type) -> Value:
     """`ng.cast`: see its doc line for the rounding."""
     to = with_element(x.type, llvm_element(target))

@@ -94,9 +94,9 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
 
     # Where both dialects have a word, the plain one is ng's.
 
-    def dot_tile(self, lhs: Value, rhs: Value, accumulator: Value) -> Value:
+    def dot_tile(self, lhs: Value, rhs: Value, accumulator: Value, pairs: bool = False) -> Value:
         """`tile.dot`."""
-        return tile.TileVerbs.dot(self, lhs, rhs, accumulator)
+        return tile.TileVerbs.dot(self, lhs, rhs, accumulator, pairs=pairs)
 
     def gather_tile(self, buffer: Value, indices: Sequence[Value], *, type: Type) -> Value:
         """`tile.gather`."""

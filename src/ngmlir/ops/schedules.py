@@ -190,11 +190,18 @@ class Panels(Schedule):
     kind = "dot"
     tile: tuple[int, int] = _knob("rows and columns of the sums that stay in registers", count=2)
     block: tuple[int, int] = _knob("rows and columns of one program", count=2)
-    depth: int = _knob("steps of the depth before it turns to the next tile")
+    depth: int = _knob(
+        "steps of the depth before it turns to the next tile; of integers in pairs two are one step"
+    )
     unroll: int = _knob("steps of the depth that are written out")
     pack: tuple[str, ...] = _knob("sides that kernels of their own pack before", words=("left", "right"))
     part: int = _knob("columns of the right side that a program packs by itself at once (0: none)", least=0)
     batch: int = _knob("products of a batch by one program")
+
+    @property
+    def packed(self) -> set[str]:
+        """The sides that are read from packed copies, whoever makes them."""
+        return {*self.pack, *(["right"] if self.part else [])}
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()

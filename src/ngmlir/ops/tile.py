@@ -421,7 +421,7 @@ class ScatterOp(Op):
 
 
 class DotOp(Op):
-    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without)."""
+    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half."""
 
     __slots__ = ()
     name = "tile.dot"
@@ -435,10 +435,13 @@ class DotOp(Op):
         results=(
             Operand("result", Constraint("vector(numeric)", "vector", "numeric"), "T"),
         ),
+        attributes=(
+            AttributeField("pairs", "unit", None, True),
+        ),
         traits=frozenset(['pure']),
         rule=tile_rules.dot_tile,
         form=('$lhs', ',', '$rhs', ',', '$accumulator', 'attr-dict', ':', 'type($result)'),
-        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without).",
+        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half.",
         given='%a: vector<6x4xf32>, %b: vector<4x64xf32>, %acc: vector<6x64xf32>',
         example='%c = tile.dot %a, %b, %acc : vector<6x64xf32>',
     )
@@ -454,6 +457,10 @@ class DotOp(Op):
     @property
     def accumulator(self) -> Value:
         return self.operands[2]
+
+    @property
+    def pairs(self) -> bool | None:
+        return fields.find_unit(self, "pairs")
 
 
 class ForOp(Op):
@@ -666,9 +673,9 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         """Combines one element per position where the mask is true, in row order of the tile."""
         return self.build(ScatterOp, [value, mask, buffer, *indices], {"combine": combine})
 
-    def dot(self, lhs: V, rhs: V, accumulator: V) -> V:
-        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without)."""
-        return self.build(DotOp, [lhs, rhs, accumulator], {})[0]
+    def dot(self, lhs: V, rhs: V, accumulator: V, *, pairs: bool | None = None) -> V:
+        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half."""
+        return self.build(DotOp, [lhs, rhs, accumulator], {"pairs": pairs})[0]
 
     def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
         """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.definition import Typing
-from ..ir.types import FloatType, MemRefType, Type, element_type, index, shape_of
+from ..ir.types import FloatType, MemRefType, Type, element_type, i32, index, shape_of
 from .fields import find_i64, find_i64s, get_i64, get_i64s
 from .rules import Types, fits, require, same_shape, same_size
 
@@ -125,6 +125,9 @@ def dot_tile(t: Typing) -> Types:
         f"{lhs} times {rhs} is not {accumulator}",
     )
     wide = element_type(accumulator)
+    if "pairs" in t.attributes:
+        elements = [element_type(type) for type in t.operands]
+        require(elements == [i32] * 3, f"pairs of i16 lie in i32, not in {lhs} and {rhs} for {accumulator}")
     if isinstance(wide, FloatType):
         _same_element(lhs, rhs)
     for side in (lhs, rhs):

@@ -15,6 +15,7 @@ from ...llvm.types import Value
 from ...ops import tile
 from . import formats
 from .emitter import Deferred, Emitter, Tile
+from .rules import multiply_pairs
 from .tiles import Chunk, splat_lane
 
 
@@ -26,13 +27,19 @@ def dot(e: Emitter, op: tile.DotOp) -> None:
     chunks = e.layout(op.accumulator.type).chunks
     sums = [formats.unpack(e.b, e.machine, element, x) for x in e.registers(op.accumulator)]
     left, right = _Operand(e, op.lhs, wide), _Operand(e, op.rhs, wide)
+
+    def add(x: Value, y: Value, total: Value) -> Value:
+        if op.pairs:
+            return e.b.add(multiply_pairs(e.b, e.machine, x, y), total)
+        return _multiply_add(e, wide, x, y, total)
+
     for k in range(depth):
         line = [right.register(k, c) for c in range(len(chunks))]
         for m in range(rows):
             for c, chunk in enumerate(chunks):
                 factor = left.splat(m, k, chunk.width)
                 at = m * len(chunks) + c
-                sums[at] = _multiply_add(e, wide, factor, line[c], sums[at])
+                sums[at] = add(factor, line[c], sums[at])
     e.define(op.result, [formats.pack(e.b, e.machine, element, x) for x in sums])
 
 

@@ -27,6 +27,7 @@ class Machine(NamedTuple):
     ranges: bool  # AVX-512's VRANGE
     longs: bool  # vectors of floats to 64-bit integers
     fma: bool  # products with a sum, rounded once
+    pairs: bool  # x86's PMADDWD
 
 
 def machine_of(target: Target) -> Machine:

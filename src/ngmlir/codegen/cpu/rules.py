@@ -13,6 +13,8 @@ from .tiles import resize
 
 #: The operation of VRANGE: the lesser or the greater, with its own sign.
 _RANGE = {"minimum": 0b0100, "maximum": 0b0101}
+#: PMADDWD by the number of its results.
+_PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 #: Integers of so many bits -> floats that hold them, and in which no quotient of two is rounded to an integer.
 _QUOTIENTS = {8: llvm.f32, 16: llvm.f32, 32: llvm.f64}
 
@@ -33,6 +35,15 @@ def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands
         if element.width in _QUOTIENTS and not known:
             return _divided(b, element, *operands)[name == "remainder"]
     return elementwise.apply(b, name, element, *operands)
+
+
+def multiply_pairs(b: Instructions, machine: Machine, x: Value, y: Value) -> Value:
+    """The sum of the products of both halves of each i32, which are i16."""
+    name = _PAIRS.get(lanes_of(x.type)) if machine.pairs else None
+    if name is None:
+        return elementwise.multiply_pairs(b, x, y)
+    halves = llvm.vector(2 * lanes_of(x.type), llvm.i16)
+    return b.call(x.type, name, b.bitcast(x, halves), b.bitcast(y, halves))
 
 
 def _extremum(b: Instructions, operation: int, x: Value, y: Value) -> Value:

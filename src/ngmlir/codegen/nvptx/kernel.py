@@ -412,7 +412,7 @@ class _Kernel:
         lhs, rhs = (self._tile(value) for value in op.operands[:2])
         accumulator = self._tile(op.operands[2], self._layout(op.result))
         found = fragments(op, self.threads) if self.matrix else None
-        self._set(op.result, dot(self.block, lhs, rhs, accumulator, found))
+        self._set(op.result, dot(self.block, lhs, rhs, accumulator, found, bool(op.pairs)))
 
     # Control flow: the same way for all threads of a block, as scalars are the same in all of them
 

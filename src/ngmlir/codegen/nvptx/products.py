@@ -6,7 +6,7 @@ from __future__ import annotations
 from ...ir.core import Op
 from ...ir.types import FloatType, Type, element_type, shape_of
 from ...llvm.types import Value, f32, i32, vector
-from ..elementwise import apply, cast, llvm_element
+from ..elementwise import apply, cast, llvm_element, multiply_pairs
 from ..layouts import Layout, MatrixLayouts, matrix_fragments, padded
 from .block import Block, Tile
 from .convert import Stored, convert_all, read, storage, write
@@ -24,17 +24,19 @@ def fragments(op: Op, threads: int) -> MatrixLayouts | None:
     return matrix_fragments(rows, columns, depth, threads)
 
 
-def dot(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, found: MatrixLayouts | None) -> Tile:
+def dot(
+    block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, found: MatrixLayouts | None, pairs: bool
+) -> Tile:
     """accumulator + lhs @ rhs, in the layout of the accumulator."""
     if found is not None and accumulator.layout == found.accumulator:
         return _by_matrix(block, lhs, rhs, accumulator, found)
-    return _by_fma(block, lhs, rhs, accumulator)
+    return _by_fma(block, lhs, rhs, accumulator, pairs)
 
 
 # ---- fma
 
 
-def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile) -> Tile:
+def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, pairs: bool) -> Tile:
     """Each thread reads the rows and columns of its block step by step, k ascending, from shared memory."""
     layout = accumulator.layout
     rows, columns = layout.drop([1]), layout.drop([0])
@@ -53,7 +55,7 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile) -> Tile:
         a = _line(block, stored_left, rows, lhs.element, accumulator.element, k, 1)
         c = _line(block, stored_right, columns, rhs.element, accumulator.element, k, 0)
         sums = [
-            _multiply_add(block, accumulator.element, a[i], c[j], total)
+            _multiply_add(block, accumulator.element, a[i], c[j], total, pairs)
             for i, j, total in zip(row_of, column_of, sums, strict=True)
         ]
     block.scratch_done()
@@ -68,10 +70,10 @@ def _line(
     return [cast(block.b, value, narrow, wide) for value in values]
 
 
-def _multiply_add(block: Block, element: Type, x: Value, y: Value, total: Value) -> Value:
+def _multiply_add(block: Block, element: Type, x: Value, y: Value, total: Value, pairs: bool) -> Value:
     if isinstance(element, FloatType):
         return apply(block.b, "fma", element, x, y, total)
-    return block.b.add(block.b.mul(x, y), total)
+    return block.b.add(multiply_pairs(block.b, x, y) if pairs else block.b.mul(x, y), total)
 
 
 # ---- matrix instructions

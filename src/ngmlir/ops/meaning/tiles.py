@@ -245,6 +245,9 @@ def barrier(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 def dot(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     lhs, rhs, total = operands
+    if "pairs" in op.attributes:
+        halves = [(x.astype(np.int16).astype(np.int32), x >> 16) for x in (lhs, rhs)]
+        return [sum((a @ b for a, b in zip(*halves, strict=True)), total)]
     lhs, rhs = lhs.astype(total.dtype), rhs.astype(total.dtype)
     if not runner.exact or not is_float(total.dtype):
         return [(total + lhs @ rhs).astype(total.dtype)]

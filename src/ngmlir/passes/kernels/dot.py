@@ -16,7 +16,7 @@ from .along import AlongKernel
 from .packing import Packing, left_side, right_side
 from .panels import PanelKernel
 from .plan import Kernel, Plan, plan
-from .product import Product, oriented, product_of, store_epilogue
+from .product import Product, in_pairs, oriented, product_of, store_epilogue
 from .reading import Matrix
 
 
@@ -48,6 +48,7 @@ def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> Dot
                 AlongKernel(planned, target, schedule, dot, product, types).build(name), planned, plain
             )
         case Panels():
+            product = in_pairs(product, target, schedule.packed)
             packings = (left_side(product, LEFT_WIDTH, target), right_side(product, schedule.tile[1], target))
             packed = [
                 p if side in schedule.pack else None

@@ -39,6 +39,19 @@ class Packing:
     element: Type
     block: int
     side: Side | None = None
+    steps: int = (
+        0  # where two elements that follow each other along the depth go into one: how many there are
+    )
+    left: bool = False  # whether the depth is the columns
+
+    @property
+    def stored_shape(self) -> tuple[int, int]:
+        """Rows and columns of the side as it lies."""
+        size = (self.rows, self.columns)
+        if self.steps:
+            size = (self.rows, self.steps) if self.left else (self.steps, self.columns)
+        rows, columns = size
+        return (columns, rows) if self.turned else size
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,21 +66,31 @@ class Packing:
     @property
     def band(self) -> int:
         """Rows that are copied at once."""
-        return self.block if self.turned else ROWS
+        return self.block if self.turned else ROWS // 4 if self.steps else ROWS
+
+    @property
+    def step(self) -> int:
+        """Columns of them: blocks to be transposed are square, rows that stay rows are copied whole. Pairs take registers
+        until they are made."""
+        return self.block if self.turned else 2 * self.block if self.steps else self.width
 
 
 def right_side(product: Product, width: int, target: Target) -> Packing:
     """The right side as the register tiles of a product read it: in the type in which they compute."""
     turned, element = not product.rhs_depth_first, product.accumulator
     sizes = (product.batch, product.depth, product.columns)
-    return Packing(*sizes, width, turned, product.rhs_element, element, _block(element, target), product.rhs)
+    block = _block(element, target)
+    return Packing(*sizes, width, turned, product.rhs_element, element, block, product.rhs, product.steps)
 
 
 def left_side(product: Product, width: int, target: Target) -> Packing:
     """The same of the left side."""
     turned, element = product.lhs_depth_first, product.accumulator
     sizes = (product.batch, product.rows, product.depth)
-    return Packing(*sizes, width, turned, product.lhs_element, element, _block(element, target), product.lhs)
+    block = _block(element, target)
+    return Packing(
+        *sizes, width, turned, product.lhs_element, element, block, product.lhs, product.steps, True
+    )
 
 
 def _block(element: Type, target: Target) -> int:
@@ -78,9 +101,8 @@ def _block(element: Type, target: Target) -> int:
 
 def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     """Copies a side into panels, a panel for each program."""
-    size = (packing.columns, packing.rows) if packing.turned else (packing.rows, packing.columns)
     batch = (packing.batch,) if packing.batch else ()
-    shape = packing.side.shape if packing.side else (*batch, *size)
+    shape = packing.side.shape if packing.side else (*batch, *packing.stored_shape)
     types = [MemRefType(shape, packing.stored), packing.type]
     grid = (*batch, packing.shape[-3])
     block = Block([*types, *[index] * len(grid)], ["from", "to", *"ij"[: len(grid)]])
@@ -127,8 +149,7 @@ class Panel:
     def band(self, first: Value, rows: Span, column: Value) -> tuple[()]:
         """A few rows of the panel, which lie behind row `first` of the side."""
         b, whole = self.b, self.packing.width
-        # Blocks to be transposed are square; rows that stay rows are copied whole.
-        step = min(self.width, self.packing.block) if self.packing.turned else self.width
+        step = min(self.width, self.packing.step)
         exact_tiles(b, self.width, step, (), lambda columns, _: self.some(first, rows, column, columns))
         if self.width < whole:
             rest = b.number(0, VectorType((rows.size, whole - self.width), self.packing.element))
@@ -136,14 +157,41 @@ class Panel:
         return ()
 
     def some(self, first: Value, rows: Span, column: Value, columns: Span) -> tuple[()]:
-        b = self.b
-        type = VectorType((rows.size, columns.size), self.packing.stored)
-        row, place = b.add(first, rows.start), b.add(column, columns.start)
-        if self.packing.turned:
-            tile = self.source.load(place, row, type, turned=True)
-        else:
-            tile = self.source.load(row, place, type)
-        if self.packing.stored is not self.packing.element:
-            tile = b.cast(tile, type=with_element(type, self.packing.element))
+        b, packing = self.b, self.packing
+        shape = (rows.size, columns.size)
+        places = (b.add(first, rows.start), b.add(column, columns.start))
+        tile = self.pairs(*places, shape) if packing.steps else self.load(*places, shape)
         b.store(tile, self.target, [*self.inner, rows.start, columns.start])
         return ()
+
+    def load(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
+        """A tile of the side, in the type of the panels."""
+        packing, type = self.packing, VectorType(shape, self.packing.stored)
+        if packing.turned:
+            tile = self.source.load(column, row, type, turned=True)
+        else:
+            tile = self.source.load(row, column, type)
+        if packing.stored is packing.element:
+            return tile
+        return self.b.cast(tile, type=with_element(type, packing.element))
+
+    def pairs(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
+        """A tile of pairs: the first of each in the low half of an element, the second in the high half. They are made as
+        they lie, and turned after that."""
+        b, packing = self.b, self.packing
+        at, size = ([column, row], shape[::-1]) if packing.turned else ([row, column], shape)
+        depth = int(packing.left != packing.turned)  # the dimension of the side along which it lies
+        at[depth] = b.multiply(at[depth], b.index(2))
+        low = self.half(at, size, depth, False)
+        at[depth] = b.add(at[depth], b.index(1))
+        high = self.half(at, size, depth, packing.steps % 2 != 0)  # the last may stand alone
+        low = b.bitwise_and(low, b.number((1 << 16) - 1, low.type))
+        made = b.bitwise_or(low, b.shift_left(high, b.number(16, high.type)))
+        return b.transpose(made, permutation=[1, 0]) if packing.turned else made
+
+    def half(self, at: Sequence[Value], size: Sequence[int], depth: int, masked: bool) -> Value:
+        """Every second element along the depth, in the type of the panels."""
+        type = VectorType(tuple(size), self.packing.stored)
+        steps = (1, 2) if depth else (2, 1)
+        tile = self.source.load(at[0], at[1], type, masked=masked, steps=steps)
+        return self.b.cast(tile, type=with_element(type, self.packing.element))

@@ -218,7 +218,7 @@ class PanelKernel:
         def step(k: Span, sums: Sequence[Value]) -> list[Value]:
             left = self.left(row, rows, b.add(first, k.start), k.size)
             right = self.right(column, columns, place, first, k.start, k.size)
-            return [b.dot_tile(left, right, sums[0])]
+            return [b.dot_tile(left, right, sums[0], bool(self.product.steps))]
 
         return self.kernel.tiles(depth, self.schedule.unroll, [total], step, "k")[0]
 

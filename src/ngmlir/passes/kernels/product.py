@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir.core import Op, Value
-from ...ir.types import FloatType, Type, VectorType, element_type, f32, shape_of, with_element
+from ...ir.types import (
+    FloatType,
+    IntegerType,
+    Type,
+    VectorType,
+    element_type,
+    f32,
+    i32,
+    shape_of,
+    with_element,
+)
 from ...ops.fields import get_i64s
 from ...support.target import Target
 from ..sides import Side
@@ -30,6 +40,7 @@ class Product:
     result: Type
     lhs: Side | None = None  # how they are read, if not as they are
     rhs: Side | None = None
+    steps: int = 0  # where its depth is counted in pairs: how many elements that are
 
     @property
     def accumulator(self) -> Type:
@@ -79,6 +90,18 @@ def product_of(dot: Op, sides: Mapping[Value, Side]) -> Product:
         lhs=left,
         rhs=right,
     )
+
+
+def in_pairs(product: Product, target: Target, packed: Collection[str]) -> Product:
+    """The product whose depth is counted in pairs of i16, which lie in one i32 where both sides are `packed` so: the same
+    if the machine does not multiply them at once, or elements do not fit."""
+    fits = all(
+        isinstance(element, IntegerType) and element.width + element.unsigned <= 16
+        for element in (product.lhs_element, product.rhs_element)
+    )
+    if not (target.can("pairs") and fits and product.result is i32 and len(set(packed)) == 2):
+        return product
+    return replace(product, depth=-(-product.depth // 2), steps=product.depth)
 
 
 def oriented(product: Product, target: Target) -> tuple[Product, tuple[int, int]]:

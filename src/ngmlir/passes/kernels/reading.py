@@ -86,9 +86,16 @@ class Matrix:
             self.before = [_index(b, place, parts) for place in side.places]
 
     def load(
-        self, row: Value, column: Value, type: Type, turned: bool = False, masked: bool = False
+        self,
+        row: Value,
+        column: Value,
+        type: Type,
+        turned: bool = False,
+        masked: bool = False,
+        steps: tuple[int, int] | None = None,
     ) -> Value:
-        """A tile from a row and a column on, as it lies or `turned`: then its rows are the matrix's columns."""
+        """A tile from a row and a column on, as it lies or `turned`: then its rows are the matrix's columns. `steps`: from
+        one row of the tile to the next, and from one column."""
         if self.side is None:
             indices, dims = [*self.before, row, column], [len(self.before), len(self.before) + 1]
         else:
@@ -96,7 +103,9 @@ class Matrix:
             indices[dims[0]], indices[dims[1]] = row, column
         usual = not turned and dims[0] == len(indices) - 2
         dims = dims[::-1] if turned else dims
-        return self.b.load(self.buffer, indices, type=type, dims=None if usual else dims, masked=masked)
+        return self.b.load(
+            self.buffer, indices, type=type, dims=None if usual else dims, steps=steps, masked=masked
+        )
 
 
 def _index(b: Builder, place: Place, spans: Sequence[Span]) -> Value:

@@ -12,7 +12,7 @@ from ...ir.types import FloatType
 from ...ops.schedules import Along, Blocks, Given, Panels
 from ...support.target import Target
 from ..kernels.frame import power_of_two
-from ..kernels.product import Product, split
+from ..kernels.product import Product, in_pairs, split
 from .candidate import Candidate, fixed, fixed_pair, fixed_words
 
 #: Steps of the depth loop that are written out.
@@ -69,13 +69,14 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     """The blocks for a register tile: what one program owns, how deep it goes at once, and which sides are packed."""
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
-    # Products that wait for their sums take registers, the more the more steps are written out.
-    steps = UNROLL if isinstance(product.accumulator, FloatType) else 1
-    unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
     near, few = right_bytes <= NEAR_BYTES, product.rows <= FEW_ROWS
     sides = fixed_words(given, "pack", _packed(product, target, tile_columns, near))
     pack, part = "right" in sides or bool(given.get("part")), 0
+    product = in_pairs(product, target, {*sides, *(["right"] if pack else [])})
+    # Products that wait for their sums take registers, the more the more steps are written out.
+    steps = UNROLL if isinstance(product.accumulator, FloatType) else 2 if product.steps else 1
+    unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     if near:
         depth = fixed(given, "depth", _ceiling(product.depth, unroll))
         per_row = product.columns * product.depth
