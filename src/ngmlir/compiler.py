@@ -223,11 +223,9 @@ def _lowered(module: Module, target: Target, checked: bool) -> Module:
     """
     functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
     planned = [op for op in functions if "ng.arguments" in op.attributes]
-    if not planned or len(planned) < len(functions):
-        return lower(module, target, checked=checked)
-    if found := violations(module, "planned"):
+    if planned and len(planned) == len(functions) and (found := violations(module, "planned")):
         raise UserError(found)
-    return lower(module, target, checked=True) if checked else module
+    return lower(module, target, checked=checked)
 
 
 def _device(target: str) -> CudaDevice | CudaSimDevice:

@@ -15,6 +15,7 @@ from ngmlir.codegen.nvptx import emit
 from ngmlir.llvm.machine import assembly, nvptx_target
 from ngmlir.ops.interpreter import run as interpret
 from ngmlir.ops.words import from_text
+from ngmlir.passes.barriers import barriers
 from ngmlir.runtime import ptxas
 from ngmlir.runtime.cuda_sim import CudaSimDevice
 from ngmlir.runtime.gpu import load
@@ -29,7 +30,7 @@ ASSEMBLED: set[str] = set()
 
 def ptx_of(text: str) -> tuple[str, Artifact]:
     """The PTX of a planned module, assembled where that is possible."""
-    unit = emit(from_text(text), TARGET)
+    unit = emit(barriers(from_text(text), TARGET), TARGET)
     ptx = assembly(unit.llvm, TARGET)
     assert "call" not in ptx.replace("callseq", ""), "a GPU has no library to call"
     if ptxas.available() and ptx not in ASSEMBLED:

@@ -86,6 +86,13 @@ def buffer_of(op: Op) -> Value:
     return op.operands[{"tile.store": 1, "tile.scatter": 2}.get(op.name, 0)]
 
 
+def whole_of(buffer: Value) -> Value:
+    """The buffer that a window is cut from."""
+    while isinstance(owner := buffer.owner, Op) and owner.name == "tile.subview":
+        buffer = owner.operands[0]
+    return buffer
+
+
 def touches(op: Op, reach: Reach) -> tuple[str, str]:
     """The words before and after the number of an element that is not there."""
     name = buffer_of(op).name

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ..rewrite.pipeline import Pass, name_of
+from .barriers import barriers
 from .check_bounds import check_bounds
 from .check_target import check_target
 from .common_subexpressions import common_subexpressions
@@ -43,6 +44,7 @@ PASSES: dict[str, Pass] = {
         to_kernels,
         expand_math,
         plan_memory,
+        barriers,
         check_bounds,
     )
 }

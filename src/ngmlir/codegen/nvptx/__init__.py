@@ -2,7 +2,7 @@
 """Kernels to PTX: tiles spread over the threads of a block by linear layouts.
 
 emit: launches and signature from the entry function, LLVM IR for the kernels
-  kernel: op by op; facts, access, hazards: what is known of positions and memory; assign: a layout for each tile
+  kernel: op by op; facts, access: what is known of positions and memory; assign: a layout for each tile
     memory, indexed, reductions, products: the ops on tiles; convert: from layout to layout
       block: the threads of a block, their shared memory and shuffles; grid: the blocks
 """

@@ -22,6 +22,7 @@ from ...llvm.text import Argument, Module
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, constant, from_bits, i32, i64
 from ...ops import ng, tile
+from ...ops.accesses import whole_of
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
 from ...support.target import Target
@@ -35,7 +36,6 @@ from .block import GLOBAL, Block, Tile
 from .convert import convert
 from .facts import Facts
 from .grid import positions
-from .hazards import hazards, root
 from .indexed import Index, gather, scatter
 from .memory import Buffer, Memory, common_piece, everywhere
 from .pending import unfinished
@@ -98,7 +98,6 @@ class _Kernel:
         )
         self.matrix = has_matrix_instructions(target)
         self.layouts = assign(self.body, self.facts, threads, self.matrix)
-        self.hazards = hazards(kernel, {buffers[i] for i in parameters.overlapping})
         self.allocated, reserved = _reserve(kernel)
         self.b = module.function(
             name,
@@ -338,14 +337,8 @@ class _Kernel:
 
     # Memory
 
-    def _order(self, buffer: IrValue) -> None:
-        """Where other threads may have touched what this access touches, waits for them."""
-        if root(buffer) in self.hazards:
-            self.block.barrier()
-
     def _load(self, op: tile.LoadOp) -> None:
         buffer, indices = self._buffer(op.operands[0]), [self._scalar(v) for v in op.operands[1:]]
-        self._order(op.operands[0])
         element = element_type(op.result.type)
         kind = elementwise.llvm_element(element)
         given = op.attributes.get("pad")
@@ -361,12 +354,10 @@ class _Kernel:
         if layout is None and is_tile(value):
             layout = self.layouts.of.get(value) or access.layout(self.threads)
         stored = self._tile(value, layout)
-        self._order(buffer)
         self.memory.store(access, self._buffer(buffer), [self._scalar(v) for v in indices], stored)
 
     def _gather(self, op: tile.GatherOp) -> None:
         buffer, *indices = op.operands
-        self._order(buffer)
         layout, shape = self._layout(op.result), shape_of(op.result.type)
         values = gather(self.memory, self._buffer(buffer), self._indices(indices, layout), layout, shape)
         self._set(op.result, Tile(layout, shape, element_type(op.result.type), values))
@@ -378,7 +369,6 @@ class _Kernel:
         if layout is None and is_tile(value):
             layout = blocked(shape_of(value.type), self.threads)
         stored = self._tile(value, layout)
-        self._order(buffer)
         where = self._indices(indices, stored.layout)
         scatter(self.memory, op, self._buffer(buffer), stored, self._tile(mask, stored.layout), where)
 
@@ -389,8 +379,6 @@ class _Kernel:
 
     def _copy(self, op: Op) -> None:
         source, target = op.operands
-        self._order(source)
-        self._order(target)
         piece = self._piece(op)
         background = isinstance(op, tile.CopyAsyncOp) and self._in_background(op)
         self.memory.copy(self._buffer(source), self._buffer(target), piece, background=background)
@@ -403,7 +391,7 @@ class _Kernel:
 
     def _in_background(self, op: tile.CopyAsyncOp) -> bool:
         """Whether the hardware copies by itself: 16 bytes at a time, from global to shared memory."""
-        source, target = (isinstance(root(value).owner, tile.AllocOp) for value in op.operands)
+        source, target = (isinstance(whole_of(value).owner, tile.AllocOp) for value in op.operands)
         type = _memref(op.operands[0])
         whole = self._piece(op) * item_bytes(type.element) == WIDEST
         return whole and bool(type.size) and target and not source
