@@ -440,6 +440,9 @@ class _Parser(RecoveringParser):
         regions: list[Region] = []
         for i, name in enumerate(definition.regions):
             if i and not self.accept_word(name):
+                if "optional" in definition.traits and (idle := _idle(regions[0])):
+                    regions.append(idle)
+                    continue
                 raise self.error(f"expected '{name} {{' and the region of {definition.name} that it begins")
             regions.append(self.region_called(definition, name, arguments))
         _add_defaults(definition, form.attributes)
@@ -488,6 +491,14 @@ class _Parser(RecoveringParser):
                 return first.inputs
             return types * max(1, count)
         return types
+
+
+def _idle(first: Region) -> Region | None:
+    """A region that does no more than to end as the first one does; None where that one yields something."""
+    end = first.blocks[0].terminator if first.blocks else None
+    if end is None or end.operands:
+        return None
+    return Region(Block(ops=[type(end)((), (), {}, (), end.location)]))
 
 
 def _add_defaults(definition: OpDefinition, attributes: dict[str, Attribute]) -> None:

@@ -174,17 +174,27 @@ class _Printer(Wording):
         if arguments:
             form.name_arguments(isolated)
         text = head + op.name + form.text()
-        for i, region in enumerate(op.regions):
+        regions = op.regions[:-1] if "optional" in definition.traits and self.idle(op) else op.regions
+        for i, region in enumerate(regions):
             self.lines.append(f"{text} {{")
             self.region(region, indent, op, header=bool(arguments) or isolated)
             # A region that is not the last is followed by the name of the next one.
-            text = f"{indent}}} {definition.regions[i + 1]}" if i + 1 < len(op.regions) else f"{indent}}}"
+            text = f"{indent}}} {definition.regions[i + 1]}" if i + 1 < len(regions) else f"{indent}}}"
         self.finish(text, op.location)
         if isolated:
             del self.given[mark:]
         else:
             self.release(mark)
         self.taken, self.suffixes, self.next_number = saved
+
+    def idle(self, op: Op) -> bool:
+        """Whether the last region only ends, as the first one does, so that it can be left out; but not its place."""
+        first, last = op.regions[0].blocks[0].terminator, op.regions[-1].blocks
+        if self.locations or first is None or len(last) != 1 or last[0].args or len(last[0].ops) != 1:
+            return False
+        end = last[0].ops[0]
+        bare = not (end.operands or end.attributes or end.successors or end.results or end.regions)
+        return bare and not first.operands and type(first) is type(end)
 
     def generic_op(self, op: Op, head: str, operands: list[str], indent: str) -> None:
         text = f'{head}"{op_name(op)}"({", ".join(operands)})'

@@ -3000,7 +3000,7 @@ class IfOp(Op):
             Operand("results", Constraint("any", "any", ""), "", True),
         ),
         regions=('then', 'else'),
-        traits=frozenset(['control', 'stated']),
+        traits=frozenset(['control', 'optional', 'stated']),
         rule=ng_rules.if_else,
         form=('$condition', 'attr-dict', '{', '->', 'type($results)', '}'),
         doc='What the first region yields if the condition is true, else what the second yields; only one is computed.',
