@@ -26,14 +26,17 @@ from .verbs import VERBS, cast, resolved
 
 
 class Adjoints:
-    """The gradients of one dependent with respect to everything below it, down to the ops of `stop`."""
+    """The gradients of dependents, each weighted with an error and added up, with respect to everything below them, down to
+    the ops of `stop`."""
 
-    def __init__(self, dependent: Tensor, error: Tensor, stop: Collection[Op] = ()):
+    def __init__(self, dependents: Sequence[tuple[Tensor, Tensor]], stop: Collection[Op] = ()):
         self.sums: dict[Op, Tensor] = {}
-        ops = sources_first([dependent], lambda op: () if op in stop else data(op))
+        ops = sources_first([d for d, _ in dependents], lambda op: () if op in stop else data(op))
         # Only ops that a float storage, parameter or array reaches can have a gradient that is of any use.
         self.active = _active(ops, stop)
-        self.add(dependent.forwarded, error)
+        for dependent, error in dependents:
+            if isinstance(dependent.element, FloatType):
+                self.add(dependent.forwarded, error)
         pending: dict[ControlOp, list[Tensor | None]] = {}
         for op in reversed(ops):
             if isinstance(op, ControlOp):
@@ -90,8 +93,8 @@ class Adjoints:
                 self.add(arg.forwarded, followed(made, op.writes))
 
 
-def _sums(dependent: Tensor, error: Tensor, stop: Collection[Op]) -> Mapping[Op, Tensor]:
-    return Adjoints(dependent, error, stop).sums
+def _sums(dependents: Sequence[tuple[Tensor, Tensor]], stop: Collection[Op]) -> Mapping[Op, Tensor]:
+    return Adjoints(dependents, stop).sums
 
 
 def data(op: Op) -> Iterable[Op]:
@@ -151,7 +154,7 @@ def adjoints_of(dependent: Tensor, error: Tensor | None = None) -> Adjoints:
     cache: dict[object, Adjoints] = dependent.__dict__.setdefault("_adjoints", {})
     found = cache.get(key)
     if found is None:
-        found = cache[key] = Adjoints(dependent, _seed(dependent, error))
+        found = cache[key] = Adjoints([(dependent, _seed(dependent, error))])
     return found
 
 

@@ -28,6 +28,7 @@ from .calls import listed
 from .errors import AxisLengthError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
 from .node import Op, closure
 from .order import schedule
+from .pruning import needed
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
 from .state import AssignableTensorOp, AssignOp, ComputationOp, ReadOp, SequentialOp, WrittenOp, is_executed
 from .tensor import Tensor
@@ -70,8 +71,7 @@ def _lifted(computation: ComputationOp, name: str) -> Lifted:
     names = [s.given_name or f"{s.role.value}{i}" for i, s in enumerate(storages)]
     block = Block([_static(s) for s in storages], names)
     lifting = _Lifting(block, dict(zip(storages, block.args, strict=True)))
-    for op in ops:
-        lifting.run(op)
+    lifting.run_all(ops)
 
     results: list[Value] = []
     places: list[int | None] = []
@@ -122,9 +122,17 @@ class _Lifting:
         self.builder = Builder(block)
         self.state = state
         self.values: dict[Op, Value] = {}
-        self.several: dict[Op, Sequence[Value]] = {}
+        self.several: dict[Op, dict[int, Value]] = {}
+        self.used: dict[Op, set[int]] = {}  # of loops and branches, the results that are needed
         self.views: dict[Op, tuple[Value, Value]] = {}
         self.regions: list[GraphRegion] = []
+
+    def run_all(self, ops: Sequence[Op]) -> None:
+        for op in ops:
+            if isinstance(op, ResultOp):
+                self.used.setdefault(op.control, set()).add(op.index)
+        for op in ops:
+            self.run(op)
 
     def run(self, op: Op) -> None:
         if op.is_invalid:
@@ -220,25 +228,30 @@ class _Lifting:
         self.builder.add_op(made)
         return made.result
 
-    def control(self, op: ControlOp) -> Sequence[Value]:
-        regions = [self.region(r) for r in op.regions]
+    def control(self, op: ControlOp) -> dict[int, Value]:
+        """The results that are needed, by number."""
+        results, operands, regions = needed(op, self.used[op])
+        attributes = resolved(op.attributes)
+        if "carried" in attributes:
+            attributes["carried"] = sum(i < attributes["carried"] for i in operands)
+        bodies = [self.region(*region) for region in regions]
         self.builder.location = op.location
         made = build_op(
-            op.kind, [self.read(a) for a in op.operands], resolved(op.attributes),
-            types=[_static(r) for r in op.results], regions=regions, location=op.location,
+            op.kind, [self.read(op.operands[i]) for i in operands], attributes,
+            types=[_static(op.results[i]) for i in results], regions=bodies, location=op.location,
         )  # fmt: skip
         self.builder.add_op(made)
-        return made.results
+        return dict(zip(results, made.results, strict=True))
 
-    def region(self, region: GraphRegion) -> Region:
+    def region(
+        self, region: GraphRegion, parameters: Sequence[RegionParameter], results: Sequence[Tensor]
+    ) -> Region:
         views = dict(self.views)
         self.regions.append(region)
-        with self.builder.region(*[_static(p) for p in region.parameters]) as (made, arguments):
-            self.values.update(zip(region.parameters, arguments, strict=True))
-            for op in region.inside():
-                if not isinstance(op, RegionParameter):
-                    self.run(op)
-            self.builder.end(ng.YieldOp, *[self.read(r) for r in region.results])
+        with self.builder.region(*[_static(p) for p in parameters]) as (made, arguments):
+            self.values.update(zip(parameters, arguments, strict=True))
+            self.run_all([op for op in region.inside(results) if not isinstance(op, RegionParameter)])
+            self.builder.end(ng.YieldOp, *[self.read(r) for r in results])
         self.regions.pop()
         self.views = views
         return made

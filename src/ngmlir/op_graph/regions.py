@@ -117,6 +117,8 @@ class ControlOp(Op):
         self.kind = kind
         self.operand_count = len(operands)
         self.regions = tuple(regions)
+        #: Of a scan: what values of its steps were in all steps, where it gives that.
+        self.kept: dict[Op, Tensor] = {}
         #: What follows it: writes of what its bodies wrote.
         self.writes: tuple[Op, ...] = ()
         self.results = tuple(ResultOp(self, i, axes, element) for i, (axes, element) in enumerate(results))
