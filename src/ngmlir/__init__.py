@@ -32,6 +32,7 @@ from .op_graph.errors import (
     UnmatchedAxesError,
     UnsupportedTransformerException,
 )
+from .op_graph.foreign import missing as _missing
 from .op_graph.functions import *  # noqa: F403
 from .op_graph.lift import lift
 from .op_graph.node import Invalid, Op
@@ -77,4 +78,4 @@ def __getattr__(name: str) -> Any:
         return import_module(".transformers", __name__).compile
     if name in _LATER:
         return import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'ngmlir' has no attribute '{name}'")
+    raise _missing("module 'ngmlir'", name, __all__)

@@ -174,7 +174,8 @@ def test_a_node_knows_what_it_is_made_of() -> None:
     assert total.initializers == set()
     with_value = ng.variable((), initial_value=3)
     assert [type(i).__name__ for i in with_value.initializers] == ["InitTensorOp"]
-    assert (total == total) is True and (total == x) is False
+    assert (total == total) == True and (total == x) == False  # noqa: E712
+    assert (total != total) == False and (total != x) == True  # noqa: E712
 
 
 def test_a_node_knows_who_made_it() -> None:

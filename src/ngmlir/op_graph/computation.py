@@ -43,7 +43,7 @@ def computation(returns: Any, *parameters: Any) -> Computation:
                 "parameters are placeholders, variables and persistent tensors",
             )
         if parameter in inputs:
-            fail(UserError, f"{parameter.name} is a parameter twice")
+            fail(UserError, f"{parameter.called} is a parameter twice")
         inputs.append(parameter)
     made = Computation(ops, inputs, pack)
     for op in closure([made]):
@@ -55,7 +55,7 @@ def computation(returns: Any, *parameters: Any) -> Computation:
         ):
             fail(
                 MissingPlaceholder,
-                f"the placeholder {op.name} ({', '.join(op.axes.names)}) is needed, but is no parameter",
+                f"the placeholder {op.called} ({', '.join(op.axes.names)}) is needed, but is no parameter",
                 f"it was made at {op.location}; add it to the parameters, or give it an initial value",
             )
     return made

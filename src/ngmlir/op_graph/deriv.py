@@ -14,7 +14,7 @@ from ..ops.fields import attributes_of
 from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
 from .building import BUILDING
 from .control_gradients import CONTROL_GRADIENTS
-from .errors import IncompatibleAxesError, NotDifferentiable, fail, limit
+from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, fail, limit
 from .functions.coerce import broadcast, check_lengths
 from .functions.composed import StopGradientOp
 from .node import Op, closure, sources_first
@@ -29,11 +29,16 @@ class Adjoints:
     """The gradients of dependents, each weighted with an error and added up, with respect to everything below them, down to
     the ops of `stop`."""
 
-    def __init__(self, dependents: Sequence[tuple[Tensor, Tensor]], stop: Collection[Op] = ()):
+    def __init__(
+        self,
+        dependents: Sequence[tuple[Tensor, Tensor]],
+        stop: Collection[Op] = (),
+        independent: Op | None = None,
+    ):
         self.sums: dict[Op, Tensor] = {}
         ops = sources_first([d for d, _ in dependents], lambda op: () if op in stop else data(op))
-        # Only ops that a float storage, parameter or array reaches can have a gradient that is of any use.
-        self.active = _active(ops, stop)
+        # Only ops that a float storage, parameter or array (or what is asked for) reaches can have a gradient of any use.
+        self.active = _active(ops, stop, independent)
         for dependent, error in dependents:
             if isinstance(dependent.element, FloatType):
                 self.add(dependent.forwarded, error)
@@ -106,11 +111,11 @@ def data(op: Op) -> Iterable[Op]:
     return tuple([arg.forwarded for arg in op.args])
 
 
-def _active(ops: Sequence[Op], stop: Collection[Op]) -> set[Op]:
+def _active(ops: Sequence[Op], stop: Collection[Op], independent: Op | None) -> set[Op]:
     active: set[Op] = set()
     for op in ops:
         below = () if op in stop else tuple(data(op))
-        is_source = not below and not isinstance(op, (ConstantOp, FollowingOp))
+        is_source = op is independent or (not below and not isinstance(op, (ConstantOp, FollowingOp)))
         is_array = isinstance(op, ConstantOp) and op.value.ndim > 0
         flat = isinstance(op, StopGradientOp) or (
             op.operation is not None and op.operation.name in NO_GRADIENT
@@ -126,35 +131,51 @@ def _active(ops: Sequence[Op], stop: Collection[Op]) -> set[Op]:
 def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -> Tensor:
     """The derivative of `dependent` with respect to `independent`, weighted with `error`.
 
-    `error` has the axes of `dependent`; it may be left out (1) if that is a single number. The result has the
-    axes of `independent`; it is 0 where there is no dependence.
+    `error` has the axes of `dependent`. It may be left out (1) if that is a single number, or one for each sample of the
+    batch axis N, as losses are: then it is the derivative of their sum. The result has the axes of `independent`; it is 0
+    where there is no dependence. Raises NotDifferentiable where either holds no floats, the independent is a constant
+    number, or the dependent has other axes and there is no error; OutsideRegion for a value of a loop or branch that is
+    not being built.
     """
     dependent, independent = as_op(dependent), as_op(independent)
-    if not isinstance(dependent.element, FloatType):
-        fail(NotDifferentiable, f"{dependent.name} holds {dependent.element}; only floats have derivatives")
-    if error is None and dependent.axes:
+    for op in (dependent, independent):
+        if not isinstance(op.element, FloatType):
+            fail(NotDifferentiable, f"{op.called} holds {op.element}; only floats have derivatives")
+    if error is None and dependent.axes - dependent.axes.batch_axes():
         fail(
             NotDifferentiable,
             f"the dependent has axes ({', '.join(dependent.axes.names)}), so a derivative needs an error",
             "give error= with the same axes, or reduce it to one number with ng.sum(x, out_axes=())",
         )
-    adjoints = adjoints_of(dependent, error)
     target = independent.forwarded
-    made = adjoints.sums.get(target)
-    if made is None and isinstance(target, ConstantOp) and target in closure([dependent], data):
+    if isinstance(target, ConstantOp) and target.is_scalar:
         fail(NotDifferentiable, f"{target.name} is a constant number", "make it a placeholder or a variable")
+    at = BUILDING.region
+    while target.region is not at and target.region is not None:
+        if at is None:
+            fail(
+                OutsideRegion,
+                f"{target.name} belongs to a loop or branch, and the derivative by it is asked for outside",
+                "ask for it in the body, or by what the body captures",
+            )
+        at = at.outer
+    adjoints = adjoints_of(dependent, error)
+    if target not in adjoints.active and target in closure([dependent], data):
+        # What nothing trainable reaches, such as a draw of random numbers.
+        adjoints = adjoints_of(dependent, error, target)
+    made = adjoints.sums.get(target)
     if made is None:
         return VERBS.number_like(0, independent)
     return broadcast(cast(made, independent.element), independent.axes)
 
 
-def adjoints_of(dependent: Tensor, error: Tensor | None = None) -> Adjoints:
+def adjoints_of(dependent: Tensor, error: Tensor | None = None, independent: Op | None = None) -> Adjoints:
     """The backward graph of a dependent; made once for each error (and each region that asks)."""
-    key = (error, BUILDING.region)
+    key = (error, BUILDING.region, independent)
     cache: dict[object, Adjoints] = dependent.__dict__.setdefault("_adjoints", {})
     found = cache.get(key)
     if found is None:
-        found = cache[key] = Adjoints([(dependent, _seed(dependent, error))])
+        found = cache[key] = Adjoints([(dependent, _seed(dependent, error))], (), independent)
     return found
 
 

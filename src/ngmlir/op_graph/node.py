@@ -110,6 +110,11 @@ class Op:
         self.given_name = name
         _NAMED[name] = self
 
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return self.name
+
     def named(self: O, name: str) -> O:
         """This op, after naming it."""
         self.name = name

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from ..ir.types import FloatType
 from ..ops import ng
-from .axes import Axes, Axis
+from ..ops.lengths import Length, same
+from .axes import Axes, Axis, DerivedAxis
 from .node import Op
 from .order import schedule
 from .ordered import OrderedSet
@@ -286,7 +287,7 @@ def _apart(scan: ControlOp, values: Iterable[Tensor]) -> Axis:
     along = _along(scan)
     if not any(along in v.axes for v in values):
         return along
-    return Axis(along.known_length)
+    return DerivedAxis(Axis().name, Length(same, along))
 
 
 def _stacked_axes(scan: ControlOp, value: Tensor) -> Axes:

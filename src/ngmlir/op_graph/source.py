@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import linecache
 import os
 import sys
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from types import CodeType, FrameType
@@ -36,3 +39,38 @@ def user_location() -> Location:
     while frame is not None and _is_ours(frame.f_code):
         frame = frame.f_back
     return UNKNOWN if frame is None else _place(frame.f_code, frame.f_lasti)
+
+
+def assigned_name(place: Location) -> str:
+    """What the call at a place is assigned to (`w` in `w = ng.variable(...)`); '' where that cannot be seen."""
+    return _assigned(place.file).get((place.line, place.column), "")
+
+
+@lru_cache(maxsize=64)
+def _assigned(file: str) -> dict[tuple[int, int], str]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return {}
+    pairs = [pair for node in ast.walk(tree) for pair in _assignments(node)]
+    return {(value.lineno, value.col_offset + 1): ast.unparse(target) for target, value in pairs}
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    match node:
+        case ast.Assign():
+            for target in node.targets:
+                yield from _paired(target, node.value)
+        case ast.AnnAssign(value=ast.expr()) | ast.NamedExpr():
+            assert node.value is not None
+            yield node.target, node.value
+        case _:
+            pass
+
+
+def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
+        for one, its in zip(target.elts, value.elts, strict=False):
+            yield from _paired(one, its)
+    else:
+        yield target, value

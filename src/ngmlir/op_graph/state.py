@@ -23,6 +23,7 @@ from .errors import NotAssignable, UserError, fail
 from .node import WATCHING, Op, closure, needs
 from .ordered import OrderedSet
 from .regions import within
+from .source import assigned_name
 from .tensor import Index, Tensor, as_tensor
 from .values import as_array, as_op, element_of, numbers
 
@@ -50,7 +51,7 @@ class InitTensorOp(Op):
         if callable(value):
             value = value(tensor.axes)
         return np.broadcast_to(
-            as_array(value, tensor.axes, tensor.element, f"the initial value of {tensor.name}"),
+            as_array(value, tensor.axes, tensor.element, f"the initial value of {tensor.called}"),
             tensor.axes.known_shape,
         )
 
@@ -76,6 +77,11 @@ class AssignableTensorOp(Tensor):
             else:
                 initial_value = as_array(initial_value, axes, element, "the initial value")
             self._initializer = InitTensorOp(self, initial_value)
+
+    @property
+    def called(self) -> str:
+        """What messages call it: its name, or what it was assigned to where it was made."""
+        return self.given_name or assigned_name(self.location) or self.name
 
     @property
     def initializers(self) -> OrderedSet[Op]:
@@ -182,6 +188,17 @@ class AssignOp(Op):
     @property
     def target(self) -> Tensor:
         return as_tensor(self.args[0])
+
+    def _no_value(self, *_: Any) -> Any:
+        fail(
+            UserError,
+            f"this is the write to {self.written.called}, which has no value",
+            "after `w -= g` the name w is that of the write: write ng.assign(w, w - g), and go on with w",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_value
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __neg__ = __abs__ = __getitem__ = __iter__ = _no_value
+    __lt__ = __le__ = __gt__ = __ge__ = __iadd__ = __isub__ = __imul__ = __itruediv__ = _no_value
 
     def withdraw(self) -> None:
         """Takes this write out of the creation order; the writes before it are pending again."""

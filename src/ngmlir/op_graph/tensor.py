@@ -15,6 +15,7 @@ from ..ir.types import TensorType, Type
 from ..ops.schedules import Setting, complaints
 from .axes import Axes, Axis
 from .errors import UserError, fail
+from .foreign import Foreign, Sameness, missing
 from .node import Op
 
 if TYPE_CHECKING:
@@ -30,16 +31,13 @@ T = TypeVar("T", bound="Tensor")
 Index = SupportsIndex | slice | EllipsisType
 
 
-class Tensor(Op):
+class Tensor(Op, Foreign):
     """A node with a value. Which functions the operators call is decided by its `family`."""
 
     is_tensor_op = True
     is_persistent = is_input = is_constant = False
     is_alias = False  # its value is that of its argument
     family: ClassVar[Any]
-
-    # NumPy then leaves `array * tensor` to the operators here, instead of making an array of tensors.
-    __array_ufunc__ = None
 
     def __init__(self, args: Sequence[Op], attributes: dict[str, Any] | None, axes: Axes, element: Type):
         super().__init__(args, attributes)
@@ -116,8 +114,8 @@ class Tensor(Op):
 
     # ---- methods that are functions
 
-    def mean(self, reduction_axes: Any = None, out_axes: Any = None) -> Tensor:
-        return self.family.mean(self, reduction_axes=reduction_axes, out_axes=out_axes)
+    def mean(self, reduction_axes: Any = None, out_axes: Any = None, *, axis: Any = None) -> Tensor:
+        return self.family.mean(self, reduction_axes=reduction_axes, out_axes=out_axes, axis=axis)
 
     def insert_axis(self, index: int, axis: Axis) -> Tensor:
         """The tensor repeated along a new axis that stands at `index`."""
@@ -127,7 +125,37 @@ class Tensor(Op):
         """The tensor repeated along a new last axis."""
         return self.insert_axis(len(self.axes), axis)
 
+    def sum(self, reduction_axes: Any = None, out_axes: Any = None, *, axis: Any = None) -> Tensor:
+        return self.family.sum(self, reduction_axes=reduction_axes, out_axes=out_axes, axis=axis)
+
+    def prod(self, reduction_axes: Any = None, out_axes: Any = None, *, axis: Any = None) -> Tensor:
+        return self.family.prod(self, reduction_axes=reduction_axes, out_axes=out_axes, axis=axis)
+
+    def max(self, reduction_axes: Any = None, out_axes: Any = None, *, axis: Any = None) -> Tensor:
+        return self.family.max(self, reduction_axes=reduction_axes, out_axes=out_axes, axis=axis)
+
+    def min(self, reduction_axes: Any = None, out_axes: Any = None, *, axis: Any = None) -> Tensor:
+        return self.family.min(self, reduction_axes=reduction_axes, out_axes=out_axes, axis=axis)
+
+    @property
+    def T(self) -> Tensor:
+        """The axes in reverse order, as in NumPy; functions match axes by name, so that it is seldom needed."""
+        return self.family.Transpose(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise missing("a tensor", name, dir(type(self)))
+
     # ---- operators: `==` and `!=` stay identity
+
+    __hash__ = Op.__hash__
+
+    def __eq__(self, other: object) -> Sameness:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return Sameness(self is other)
+
+    def __ne__(self, other: object) -> Sameness:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return Sameness(self is not other)
 
     def __bool__(self) -> bool:
         fail(

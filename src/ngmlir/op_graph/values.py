@@ -22,6 +22,7 @@ from .axes import Axes, AxesLike, Axis, DerivedAxis, make_axes
 from .building import BUILDING
 from .calls import listed
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from .foreign import refuse_sameness
 from .node import Op
 from .tensor import Tensor
 
@@ -149,12 +150,32 @@ def size_op(counted: Axes, axes: Axes, element: Type) -> FollowingOp:
     return FollowingOp(_array_of_product, tuple(counted), axes, element)
 
 
-def numbers(value: Any, what: str = "the value") -> np.ndarray[Any, Any]:
+class ValueFor:
+    """What messages call a value that is fed; worked out where there is a message."""
+
+    def __init__(self, op: Op):
+        self.op = op
+
+    def __str__(self) -> str:
+        return f"the value for {self.op.called}"
+
+
+def numbers(value: Any, what: object = "the value") -> np.ndarray[Any, Any]:
     """A number or anything that NumPy makes an array of real numbers (or booleans) of; UserError for the rest."""
+    refuse_sameness(value)
+    if isinstance(value, Op) and not isinstance(value, Tensor):
+        fail(
+            UserError,
+            f"{value.name} is a write or a group, which has no value",
+            "after `w -= g` the name w is that of the write: write ng.assign(w, w - g), and go on with w",
+        )
     if is_masked(value):
         fail(UserError, f"{what} is a masked array, whose mask would be lost", UNMASK)
     try:
         array: np.ndarray[Any, Any] = np.asarray(value)
+    except UserError:  # of tensors
+        hint = "the value of a tensor is known when a computation returns it"
+        fail(UserError, f"{what} is no number and no array: {value!r}", hint)
     except (TypeError, ValueError):
         fail(UserError, f"{what} is no number and no array: {value!r}", "rows must have one length")
     kind = array.dtype.kind
@@ -163,16 +184,13 @@ def numbers(value: Any, what: str = "the value") -> np.ndarray[Any, Any]:
     # Python's integers beyond 64 bits are objects; the small floats of ml_dtypes are of kind V, as records are.
     real = kind == "O" and all(isinstance(item, Real) for item in array.flat)
     if not (real or kind in "biuf" or (kind == "V" and not array.dtype.name.startswith("void"))):
-        hint = "the value of a tensor is known when a computation returns it" if isinstance(value, Op) else ""
         fail(
-            UserError,
-            f"{what} is no number and no array: {value!r}",
-            hint or "numbers, lists of them and arrays are",
+            UserError, f"{what} is no number and no array: {value!r}", "numbers, lists of them and arrays are"
         )
     return array
 
 
-def converted(array: np.ndarray[Any, Any], element: Type, what: str = "the value") -> np.ndarray[Any, Any]:
+def converted(array: np.ndarray[Any, Any], element: Type, what: object = "the value") -> np.ndarray[Any, Any]:
     """A copy in an element type. Floats round (to infinity when too big), and lose their fraction where integers are
     asked for; what an integer type cannot hold is a UserError."""
     dtype = dtype_of(element)
@@ -202,7 +220,7 @@ def _fixed(array: np.ndarray[Any, Any]) -> bool:
     return at is None or isinstance(at, bytes) or (isinstance(at, mmap.mmap) and memoryview(at).readonly)
 
 
-def as_array(value: Any, axes: Axes, element: Type, what: str = "the value") -> np.ndarray[Any, Any]:
+def as_array(value: Any, axes: Axes, element: Type, what: object = "the value") -> np.ndarray[Any, Any]:
     """A number (rank 0) or an array that fits the axes, in an element type."""
     given = numbers(value, what)
     # What nobody can change is kept as it is: a file that is mapped for reading stays where it is.

@@ -17,7 +17,7 @@ from ..op_graph.node import closure
 from ..op_graph.source import user_location
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
-from ..op_graph.values import numbers
+from ..op_graph.values import ValueFor, numbers
 from ..ops.lengths import reading
 from .backends import Backend, Run
 from .storage import DeviceBufferStorage, UninitializedVariable, fit
@@ -57,7 +57,7 @@ class Lengths:
         for op, value in zip(self.computation.parameters, values, strict=True):
             if isinstance(op, AssignableTensorOp) and op.is_persistent:
                 continue  # a variable keeps its lengths
-            shape = numbers(value, f"the value for {op.name}").shape
+            shape = numbers(value, ValueFor(op)).shape
             if len(shape) > len(op.axes):
                 continue  # `fit` says so
             for axis, length in zip(op.axes[len(op.axes) - len(shape) :], shape, strict=True):
@@ -67,7 +67,7 @@ class Lengths:
                 if known != length:
                     fail(
                         AxisLengthError,
-                        f"the values fed differ along {axis.name}: {known} for {first.name}, {length} for {op.name}",
+                        f"the values fed differ along {axis.name}: {known} for {first.called}, {length} for {op.called}",
                         f"along {axis.name} all values of a call have one length",
                     )
         # An axis is its name: what is said of one holds for those of its name.
@@ -176,7 +176,7 @@ class Program:
             if not storage.initialized:
                 fail(
                     UninitializedVariable,
-                    f"{storage.op.name} is read before it has a value",
+                    f"{storage.op.called} is read before it has a value",
                     f"give it an initial_value where it is made ({storage.op.location}), feed it, or assign to it first",
                 )
         self._unset = []  # what has a value keeps one

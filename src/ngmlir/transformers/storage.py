@@ -13,7 +13,7 @@ from ..op_graph.errors import AxisLengthError, NotAssignable, UserError, fail
 from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
-from ..op_graph.values import converted, numbers
+from ..op_graph.values import ValueFor, converted, numbers
 from ..op_graph.verbs import resolved
 from ..ops import ng
 from ..ops.lengths import READING, reading
@@ -25,7 +25,7 @@ class UninitializedVariable(UserError):
 
 def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A value as fed: broadcast to the shape and converted (see `converted`); itself where nothing is to be done."""
-    what = f"the value for {op.name}"
+    what = ValueFor(op)
     array = numbers(value, what)
     if array.shape == shape and array.dtype == dtype:
         return array
@@ -39,7 +39,7 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
     if stretched:
         fail(
             AxisLengthError,
-            f"one row for {op.name}, which has {shape[op.axes.names.index(BATCH)]} along {BATCH}",
+            f"one row for {op.called}, which has {shape[op.axes.names.index(BATCH)]} along {BATCH}",
             "a batch is not made of one row: feed as many, or a value without that axis",
         )
     try:
@@ -48,7 +48,7 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
         names = ", ".join(f"{a.name}: {n}" for a, n in zip(op.axes, shape, strict=True))
         fail(
             UserError,
-            f"{op.name} has axes ({names}), a value of shape {array.shape} cannot be broadcast to them",
+            f"{op.called} has axes ({names}), a value of shape {array.shape} cannot be broadcast to them",
             f"it was made at {op.location}",
         )
     return whole if array.dtype == dtype else converted(whole, op.element, what)
@@ -92,7 +92,7 @@ class DeviceBufferStorage:
             names = ", ".join(f"{self.shape[i]} along {self.op.axes[i].name}" for i in differing)
             fail(
                 AxisLengthError,
-                f"{self.op.name} holds {names}, and cannot be used with {', '.join(str(now[i]) for i in differing)}",
+                f"{self.op.called} holds {names}, and cannot be used with {', '.join(str(now[i]) for i in differing)}",
                 f"what is kept from call to call keeps its lengths; it was made at {self.op.location}",
             )
 
@@ -154,7 +154,7 @@ class DeviceTensor:
         if tensor is None:
             return value
         if tensor.shape != value.shape:
-            fail(UserError, f"{self.op.name} has the shape {value.shape}, the array to fill {tensor.shape}")
+            fail(UserError, f"{self.op.called} has the shape {value.shape}, the array to fill {tensor.shape}")
         tensor[...] = value
         return tensor
 
@@ -166,15 +166,15 @@ class DeviceTensor:
         with reading(self.storage.lengths):
             view = _view(self.op, whole)
         if not np.shares_memory(view, whole) and view.size:
-            fail(NotAssignable, f"{self.op.name} is no view that can be written to from the host")
-        what = f"the value for {self.op.name}"
+            fail(NotAssignable, f"{self.op.called} is no view that can be written to from the host")
+        what = ValueFor(self.op)
         array = converted(numbers(value, what), self.op.element, what)
         try:
             view[item] = array
         except (IndexError, ValueError) as error:
             fail(
                 UserError,
-                f"a value of shape {array.shape} cannot be put at {item!r} of {self.op.name}, of shape {view.shape}",
+                f"a value of shape {array.shape} cannot be put at {item!r} of {self.op.called}, of shape {view.shape}",
                 str(error),
             )
         self.storage.set(whole)

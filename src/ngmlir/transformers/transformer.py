@@ -130,7 +130,7 @@ class DeviceComputation:
         if parameter not in feed_dict:
             fail(
                 MissingValue,
-                f"feed_dict has no value for {parameter.name}",
+                f"feed_dict has no value for {parameter.called}",
                 f"the parameter was made at {parameter.location}",
             )
         return feed_dict[parameter]
@@ -220,7 +220,7 @@ class Transformer:
         if not isinstance(found.storage, AssignableTensorOp):
             fail(
                 NotAssignable,
-                f"{found.name} is computed: it has no contents between runs",
+                f"{found.called} is computed: it has no contents between runs",
                 "return it from a computation",
             )
         return DeviceTensor(self.storage_of(found.storage), found)

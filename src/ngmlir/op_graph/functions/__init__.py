@@ -12,6 +12,7 @@ from . import elementwise
 from .coerce import broadcast, cast
 from .composed import (
     bitcast,
+    clip,
     fma,
     logical_and,
     logical_not,
@@ -80,7 +81,7 @@ from .sliding import overlap_add, windows
 
 __all__: list[str] = [
     "L1_norm", "L2_norm", "Transpose", "all", "any", "argmax", "argmin", "as_op", "as_ops", "axes_with_order",
-    "batch_size", "bitcast", "broadcast", "cast", "cast_axes", "cast_role", "compute_reduction_axes",
+    "batch_size", "bitcast", "broadcast", "cast", "cast_axes", "cast_role", "clip", "compute_reduction_axes",
     "concat_along_axis", "cond", "constant", "convolution", "convolve", "cross_entropy_binary",
     "cross_entropy_binary_inner", "cross_entropy_multi", "cumulative_max", "cumulative_min", "cumulative_prod",
     "cumulative_sum", "deconvolution", "deconvolve", "dot", "expand_dims", "flatten", "flatten_at", "fma",

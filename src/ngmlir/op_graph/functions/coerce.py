@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from typing import cast as cast_type
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from ...ir.types import FloatType, Type, i1
 from ...ops.ng import BroadcastOp
 from ..axes import Axes, AxesOrNames
 from ..building import BUILDING
-from ..errors import AxisLengthError, IncompatibleAxesError, fail
+from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
 from ..values import ConstantOp, as_op, constant, element_of, numbers
 from ..verbs import VERBS
@@ -51,6 +53,30 @@ def common_element(x: Any, y: Any) -> Type:
 def cast(x: Any, dtype: Any) -> Tensor:
     """The tensor with other elements; itself if it has them."""
     return cast_elements(as_op(x), element_of(dtype))
+
+
+#: What may stand for axes where NumPy's word `axis` is used.
+Positions = AxesOrNames | int | Sequence[int] | None
+
+
+def one_of(x: Tensor, axes: AxesOrNames | None, axis: Positions) -> AxesOrNames | None:
+    """The axes of x that were given, under one of two words; those of `axis` may be positions."""
+    if axis is None:
+        return axes
+    if axes is not None:
+        fail(UserError, "the axes are given twice", "axis= is another word for them")
+    given: Any = axis
+    if isinstance(given, (tuple, list)):
+        return [_at(x, a) for a in cast_type("Sequence[Any]", given)]
+    return _at(x, given)
+
+
+def _at(x: Tensor, axis: Any) -> Any:
+    if not isinstance(axis, int):
+        return axis
+    if not -len(x.axes) <= axis < len(x.axes):
+        fail(AxisNotFound, f"there is no axis number {axis} in ({', '.join(x.axes.names)})")
+    return x.axes[axis]
 
 
 def result_axes(x: Axes, y: Axes) -> Axes:

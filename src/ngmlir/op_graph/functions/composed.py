@@ -13,7 +13,7 @@ from ..values import as_op, element_of
 from ..verbs import VERBS
 from .applying import binary_bits
 from .coerce import align, broadcast, operand, result_axes, result_element
-from .elementwise import add, log, maximum, not_equal
+from .elementwise import add, log, maximum, minimum, not_equal
 
 #: Below this, `safelog` does not go.
 safelog_cutoff = 50.0
@@ -64,6 +64,11 @@ def fma(x: Any, y: Any, z: Any, dtype: Any = None) -> Tensor:
     z = operand(z, element)
     axes = result_axes(x.axes, z.axes)
     return VERBS.fma(broadcast(x, axes), broadcast(y, axes), broadcast(z, axes))
+
+
+def clip(x: Any, low: Any, high: Any, dtype: Any = None) -> Tensor:
+    """x, held between two bounds."""
+    return minimum(maximum(x, low, dtype), high, dtype)
 
 
 def bitcast(x: Tensor, dtype: Any) -> Tensor:

@@ -16,7 +16,7 @@ from ..tensor import Tensor, as_tensor
 from ..values import as_op
 from ..verbs import VERBS
 from .applying import unary
-from .coerce import broadcast, floating, result_axes
+from .coerce import Positions, broadcast, floating, one_of, result_axes
 from .composed import safelog
 from .elementwise import add, maximum, multiply, negative, softplus, subtract
 from .reductions import compute_reduction_axes, sum
@@ -40,25 +40,28 @@ def schema_of(x: Tensor, kind: type[Any]) -> Any:
     return next((s for s in x.schemas if isinstance(s, kind)), None)
 
 
-def _normalized(name: str, x: Any, normalization_axes: AxesOrNames | None) -> tuple[Tensor, Tensor, Axes]:
+def _normalized(
+    name: str, x: Any, normalization_axes: AxesOrNames | None, axis: Positions
+) -> tuple[Tensor, Tensor, Axes]:
     x = floating(x)
-    axes = x.axes.feature_axes() if normalization_axes is None else x.axes.chosen(normalization_axes)
-    for axis in axes:
-        if axis not in x.axes:
-            fail(AxisNotFound, f"there is no axis {axis.name} in ({', '.join(x.axes.names)})")
+    given = one_of(x, normalization_axes, axis)
+    axes = x.axes.feature_axes() if given is None else x.axes.chosen(given)
+    for each in axes:
+        if each not in x.axes:
+            fail(AxisNotFound, f"there is no axis {each.name} in ({', '.join(x.axes.names)})")
     return getattr(VERBS, name)(x, axes=tuple(x.axes.index(a) for a in axes)), x, axes
 
 
-def softmax(x: Any, normalization_axes: AxesOrNames | None = None) -> Tensor:
-    """exp(x) over its sum along the normalization axes (all but N and REC)."""
-    made, logits, axes = _normalized("softmax", x, normalization_axes)
+def softmax(x: Any, normalization_axes: AxesOrNames | None = None, axis: Positions = None) -> Tensor:
+    """exp(x) over its sum along the normalization axes (all but N and REC); `axis` is another word for them, and takes positions too."""
+    made, logits, axes = _normalized("softmax", x, normalization_axes, axis)
     made.schemas.append(Softmax(logits, axes))
     return made
 
 
-def log_softmax(x: Any, normalization_axes: AxesOrNames | None = None) -> Tensor:
+def log_softmax(x: Any, normalization_axes: AxesOrNames | None = None, axis: Positions = None) -> Tensor:
     """The logarithm of the softmax, computed without it."""
-    return _normalized("log_softmax", x, normalization_axes)[0]
+    return _normalized("log_softmax", x, normalization_axes, axis)[0]
 
 
 def sigmoid(x: Any) -> Tensor:

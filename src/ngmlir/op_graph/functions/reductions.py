@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that reduce axes. By default all but the batch axis N and the recurrent axis REC are reduced."""
+"""Functions that reduce axes. By default all but the batch axis N and the recurrent axis REC are reduced.
+
+`axis` is another word for `reduction_axes`, and takes positions too.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from ..tensor import Tensor
 from ..values import as_op, element_of, size_op
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
-from .coerce import broadcast, floating, result_element
+from .coerce import Positions, broadcast, floating, one_of, result_element
 from .elementwise import absolute, add, sqrt, square, subtract
 
 
@@ -61,17 +64,27 @@ def _reduce(
 
 
 def sum(
-    x: Any, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None, dtype: Any = None
+    x: Any,
+    reduction_axes: AxesOrNames | None = None,
+    out_axes: AxesOrNames | None = None,
+    dtype: Any = None,
+    axis: Positions = None,
 ) -> Tensor:
     """The sum."""
-    return _reduce("sum", floating(x, dtype), reduction_axes, out_axes)
+    x = floating(x, dtype)
+    return _reduce("sum", x, one_of(x, reduction_axes, axis), out_axes)
 
 
 def prod(
-    x: Any, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None, dtype: Any = None
+    x: Any,
+    reduction_axes: AxesOrNames | None = None,
+    out_axes: AxesOrNames | None = None,
+    dtype: Any = None,
+    axis: Positions = None,
 ) -> Tensor:
     """The product."""
-    return _reduce("product", floating(x, dtype), reduction_axes, out_axes)
+    x = floating(x, dtype)
+    return _reduce("product", x, one_of(x, reduction_axes, axis), out_axes)
 
 
 def _extreme(
@@ -85,17 +98,27 @@ def _extreme(
 
 
 def max(
-    x: Any, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None, dtype: Any = None
+    x: Any,
+    reduction_axes: AxesOrNames | None = None,
+    out_axes: AxesOrNames | None = None,
+    dtype: Any = None,
+    axis: Positions = None,
 ) -> Tensor:
     """The greatest element."""
-    return _extreme("max", x, reduction_axes, out_axes, dtype)
+    x = as_op(x)
+    return _extreme("max", x, one_of(x, reduction_axes, axis), out_axes, dtype)
 
 
 def min(
-    x: Any, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None, dtype: Any = None
+    x: Any,
+    reduction_axes: AxesOrNames | None = None,
+    out_axes: AxesOrNames | None = None,
+    dtype: Any = None,
+    axis: Positions = None,
 ) -> Tensor:
     """The least element."""
-    return _extreme("min", x, reduction_axes, out_axes, dtype)
+    x = as_op(x)
+    return _extreme("min", x, one_of(x, reduction_axes, axis), out_axes, dtype)
 
 
 def _position(
@@ -117,31 +140,50 @@ def _position(
 
 
 def argmax(
-    x: Any, dtype: Any = None, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None
+    x: Any,
+    dtype: Any = None,
+    reduction_axes: AxesOrNames | None = None,
+    out_axes: AxesOrNames | None = None,
+    axis: Positions = None,
 ) -> Tensor:
     """The position of the first greatest element, int32; over several axes counted row by row."""
-    return _position(ng.ArgmaxOp, x, dtype, reduction_axes, out_axes)
+    x = as_op(x)
+    return _position(ng.ArgmaxOp, x, dtype, one_of(x, reduction_axes, axis), out_axes)
 
 
 def argmin(
-    x: Any, dtype: Any = None, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None
+    x: Any,
+    dtype: Any = None,
+    reduction_axes: AxesOrNames | None = None,
+    out_axes: AxesOrNames | None = None,
+    axis: Positions = None,
 ) -> Tensor:
     """The position of the first least element, int32; over several axes counted row by row."""
-    return _position(ng.ArgminOp, x, dtype, reduction_axes, out_axes)
+    x = as_op(x)
+    return _position(ng.ArgminOp, x, dtype, one_of(x, reduction_axes, axis), out_axes)
 
 
 def mean(
-    x: Any, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None, dtype: Any = None
+    x: Any,
+    reduction_axes: AxesOrNames | None = None,
+    out_axes: AxesOrNames | None = None,
+    dtype: Any = None,
+    axis: Positions = None,
 ) -> Tensor:
     """The sum divided by the number of elements."""
-    return _reduce("mean", floating(x, dtype), reduction_axes, out_axes)
+    x = floating(x, dtype)
+    return _reduce("mean", x, one_of(x, reduction_axes, axis), out_axes)
 
 
 def variance(
-    x: Any, out_axes: AxesOrNames | None = None, reduction_axes: AxesOrNames | None = None
+    x: Any,
+    out_axes: AxesOrNames | None = None,
+    reduction_axes: AxesOrNames | None = None,
+    axis: Positions = None,
 ) -> Tensor:
     """The mean of the squared distance to the mean."""
     x = floating(x)
+    reduction_axes = one_of(x, reduction_axes, axis)
     return mean(square(subtract(x, mean(x, reduction_axes, out_axes))), reduction_axes, out_axes)
 
 
@@ -164,14 +206,24 @@ def L1_norm(x: Any, out_axes: AxesOrNames | None = None, reduction_axes: AxesOrN
     return _reduce("sum", absolute(x), reduction_axes, out_axes, default=Axes.sample_axes)
 
 
-def any(x: Tensor, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None) -> Tensor:
+def any(
+    x: Tensor,
+    reduction_axes: AxesOrNames | None = None,
+    out_axes: AxesOrNames | None = None,
+    axis: Positions = None,
+) -> Tensor:
     """Whether one is true."""
-    return _reduce("any", x, reduction_axes, out_axes)
+    return _reduce("any", x, one_of(x, reduction_axes, axis), out_axes)
 
 
-def all(x: Tensor, reduction_axes: AxesOrNames | None = None, out_axes: AxesOrNames | None = None) -> Tensor:
+def all(
+    x: Tensor,
+    reduction_axes: AxesOrNames | None = None,
+    out_axes: AxesOrNames | None = None,
+    axis: Positions = None,
+) -> Tensor:
     """Whether all are true."""
-    return _reduce("all", x, reduction_axes, out_axes)
+    return _reduce("all", x, one_of(x, reduction_axes, axis), out_axes)
 
 
 def tensor_size(

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users of NumPy and PyTorch write first works as they expect, or says what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ngmlir as ng
+
+N, C = ng.make_axis(4, "N"), ng.make_axis(3, "C")
+GIVEN = np.arange(12.0, dtype=np.float32).reshape(4, 3) / 7
+
+
+def value(tensor: ng.Tensor, target: str = "numpy") -> Any:
+    return ng.compile(tensor, target=target)()
+
+
+@pytest.fixture
+def x() -> ng.Tensor:
+    return ng.variable([N, C], initial_value=GIVEN)
+
+
+def test_methods_and_axis(x: ng.Tensor) -> None:
+    for made, want in (
+        (x.sum(axis=0), GIVEN.sum(0)),
+        (ng.sum(x, axis=0), GIVEN.sum(0)),
+        (ng.sum(x, axis=(0, -1)), GIVEN.sum()),
+        (x.mean(axis="C"), GIVEN.mean(1)),
+        (ng.variance(x, axis=N), GIVEN.var(0)),
+        (x.max(axis=-1), GIVEN.max(1)),
+        (x.min(axis=[N, "C"]), GIVEN.min()),
+        (ng.prod(x, axis=1), GIVEN.prod(1)),
+        (ng.argmax(x, axis=1), GIVEN.argmax(1)),
+        (ng.all(x > 0, axis=1), (GIVEN > 0).all(1)),
+        (x.T, GIVEN.T),
+        (ng.clip(x, 0.3, 1), GIVEN.clip(0.3, 1)),
+        (ng.softmax(x, axis=0), np.exp(GIVEN) / np.exp(GIVEN).sum(0)),
+        (ng.log_softmax(x, axis=-1), GIVEN - np.log(np.exp(GIVEN).sum(1, keepdims=True))),
+    ):
+        np.testing.assert_allclose(value(made), want, rtol=1e-5)
+    with pytest.raises(ng.AxisNotFound, match="no axis number 2"):
+        ng.sum(x, axis=2)
+    with pytest.raises(ng.UserError, match="given twice"):
+        ng.sum(x, reduction_axes=[C], axis=0)
+
+
+def test_functions_of_numpy_make_graph(x: ng.Tensor) -> None:
+    for made, want in (
+        (np.exp(x), np.exp(GIVEN)),
+        (np.maximum(x, 0.5), np.maximum(GIVEN, 0.5)),
+        (np.add(x, x), GIVEN * 2),
+        (np.less(0.5, x), GIVEN > 0.5),
+        (np.arctan(x), np.arctan(GIVEN)),
+        (np.float32(2) * x, GIVEN * 2),
+        (np.array(3.0) - x, 3 - GIVEN),
+    ):
+        assert isinstance(made, ng.Tensor)
+        np.testing.assert_allclose(value(made), want, rtol=1e-5)
+
+
+def test_what_needs_elements_says_so(x: ng.Tensor) -> None:
+    for wrong, hint in (
+        (lambda: np.asarray(x), "ng.compile"),
+        (lambda: np.array([x, x]), "ng.compile"),
+        (lambda: float(x), "ng.compile"),
+        (lambda: int(x), "ng.compile"),
+        (lambda: np.sum(x), "ng.sum"),
+        (lambda: np.concatenate([x, x]), "ng.concat_along_axis"),
+        (lambda: np.add(x, x, out=np.ones((4, 3))), "ng.add"),
+        (lambda: np.linalg.norm(x), "ng.compile"),
+    ):
+        with pytest.raises(ng.UserError, match=rf"(?s)test_newcomers.py:\d+.*hint: .*{hint}"):
+            wrong()
+
+
+def test_sameness_is_no_tensor(x: ng.Tensor) -> None:
+    y = x + 1
+    assert x == x and x != y and not x == y and x in {x, y} and [y, x].index(x) == 1
+    wrongs: tuple[Callable[[], Any], ...] = (
+        lambda: ng.sum(x == y),
+        lambda: ng.where(x != y, 1, 0),
+        lambda: ng.cond(x == 3, lambda: x, lambda: y),
+        lambda: x * (x == y),
+        lambda: np.ones(3) == x,
+    )
+    for wrong in wrongs:
+        with pytest.raises(ng.UserError, match=r"(?s)the same node.*hint: .*ng.equal"):
+            wrong()
+
+
+def test_after_an_assignment_in_place() -> None:
+    w = ng.variable([C], initial_value=1)
+    kept = w
+    w -= 1
+    assert isinstance(w, ng.Op) and not w.is_tensor_op
+    wrongs: tuple[Callable[[Any], Any], ...] = (
+        lambda w: w * 2,
+        lambda w: 2 - w,
+        lambda w: w[0],
+        lambda w: -w,
+        ng.sum,
+        lambda w: ng.dot(kept, w),
+        lambda w: ng.deriv(ng.sum(kept, out_axes=()), w),
+    )
+    for wrong in wrongs:
+        with pytest.raises(ng.UserError, match=r"(?s)no value.*hint: .*ng.assign"):
+            wrong(w)
+    assert value(kept).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("matmul", r"ng\.dot"), ("grad", r"ng\.deriv"), ("einsum", r"ng\.dot"), ("concatenate", "concat_along_axis"),
+        ("softmx", "did you mean softmax"),
+    ],
+)  # fmt: skip
+def test_names_from_elsewhere(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=hint):
+        getattr(ng, name)
+
+
+def test_methods_from_elsewhere(x: ng.Tensor) -> None:
+    for name, hint in (("reshape", r"ng\.flatten"), ("numpy", r"ng\.compile"), ("backward", r"ng\.deriv")):
+        with pytest.raises(AttributeError, match=hint):
+            getattr(x, name)
+    assert not hasattr(x, "reshape") and not hasattr(x, "__len__")
+
+
+def test_storage_is_called_by_what_it_was_assigned_to() -> None:
+    class Model: ...
+
+    model: Any = Model()
+    model.weights = ng.variable([C])
+    one, (two, three) = (
+        ng.placeholder([C]),
+        (ng.placeholder([C], dtype="i32"), ng.variable([C], name="given")),
+    )
+    for wrong, called in (
+        (lambda: value(model.weights + 1), "model.weights is read before"),
+        (lambda: ng.computation(one), "the placeholder one "),
+        (lambda: ng.deriv(ng.sum(one, out_axes=()), two), "two holds i32"),
+        (lambda: value(three + 1), "given is read before"),
+        (lambda: ng.compile(one, [one])(np.ones(5)), "one has axes"),
+    ):
+        with pytest.raises(ng.UserError, match=called):
+            wrong()
+
+
+# ---- derivatives of what, by what
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu", "cuda-sim"])
+def test_the_derivative_of_one_number_for_each_sample(target: str) -> None:
+    # The example of the first documents: the batch axis is left on the loss, and its sum is meant.
+    x = ng.placeholder([C, N])
+    y0, w = ng.placeholder([N]), ng.variable([C], initial_value=[1, 2, 3])
+    error = ng.dot(w, x) - y0
+    loss = ng.squared_L2(error)
+    assert loss.axes.names == ("N",)
+    given, y = GIVEN.T.copy(), np.ones(4)
+    made = ng.compile(ng.deriv(loss, w), [x, y0], target=target)(given, y)
+    np.testing.assert_allclose(made, 2 * given @ (np.array([1, 2, 3]) @ given - y), rtol=1e-5)
+    with pytest.raises(ng.NotDifferentiable, match="error="):
+        ng.deriv(x * x, x)
+
+
+def test_by_what_has_no_derivative() -> None:
+    w, i = ng.variable([C], initial_value=1), ng.variable([C], dtype="i32", initial_value=1)
+    y = ng.sum(w * i, out_axes=())
+    for by in (i, w > 0, 3.0, ng.constant(2)):
+        with pytest.raises(ng.NotDifferentiable):
+            ng.deriv(y, by)
+    T, held = ng.make_axis(3, "T"), list[ng.Tensor]()
+
+    def body(c: ng.Tensor, s: ng.Tensor) -> Any:
+        held.append(c * s)
+        return held[0], ()
+
+    last, _ = ng.scan(body, ng.constant(1.0), ng.constant([1, 2, 3], [T]), T)
+    with pytest.raises(ng.OutsideRegion, match="in the body"):
+        ng.deriv(last, held[0])
+
+
+def test_by_what_nothing_trainable_reaches() -> None:
+    w = ng.variable([C], initial_value=[1.5, 2.5, 3.5])
+    for by in (ng.floor(w), ng.stop_gradient(w), ng.uniform(w), ng.constant([1, 2, 3], [C]) * 2.0):
+        square, given = value_of_two(ng.deriv(ng.sum(by * by, out_axes=()), by), by)
+        np.testing.assert_allclose(square, 2 * given)
+
+
+def value_of_two(*tensors: ng.Tensor) -> Any:
+    return ng.transformers.make_transformer("numpy").computation(list(tensors))()
