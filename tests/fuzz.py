@@ -30,7 +30,7 @@ sys.path[:0] = [str(TESTS / "laws"), str(TESTS / "unit")]
 import numpy as np  # noqa: E402
 import test_fuzzed_text as text_law  # noqa: E402
 from generators import drawn  # noqa: E402
-from keeping import LAWS, STRAIGHT  # noqa: E402
+from keeping import LAWS  # noqa: E402
 from shrinking import shrunk, shrunk_text  # noqa: E402
 
 from ngmlir.ops.words import to_text  # noqa: E402
@@ -48,9 +48,7 @@ class Case(NamedTuple):
     seed: int
 
     def program(self):
-        return drawn(
-            self.seed, exact=self.how != "rough", control=self.law not in STRAIGHT, large=self.how == "large"
-        )
+        return drawn(self.seed, exact=self.how != "rough", large=self.how == "large")
 
     def __str__(self) -> str:
         return f"{self.law}, {self.how}, seed {self.seed}"

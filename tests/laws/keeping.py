@@ -107,7 +107,7 @@ def machine_code(of: Module, exact: bool, target: str) -> None:
     _comparison(of, arrays, exact)(compiled(of, arrays, target), run(of, *arrays), target)
 
 
-#: Whether a law is about programs with branches and loops too -> its name -> the law.
+#: Name -> the law.
 LAWS: dict[str, Law] = {
     "passes": each_pass,
     "way to a cpu": partial(way_down, target=CPU),
@@ -115,5 +115,3 @@ LAWS: dict[str, Law] = {
     "cpu": partial(machine_code, target="cpu"),
     "cuda-sim": partial(machine_code, target="cuda-sim"),
 }
-#: Laws of devices that have no `ng.if` and `ng.while` yet.
-STRAIGHT = {"way to a gpu", "cuda-sim"}

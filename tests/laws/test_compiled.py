@@ -79,7 +79,7 @@ def test_random_program(of: Module) -> None:
     assert_close(compiled(of, arrays), run(of, *arrays), largest_number(of, arrays))
 
 
-@given(of=modules(exact=True, control=False))
+@given(of=modules(exact=True))
 def test_random_program_on_a_simulated_gpu(of: Module) -> None:
     arrays = arguments(of)
     got = compile_module(of, "cuda-sim")(*arrays)

@@ -38,7 +38,7 @@ def test_way_to_the_cpu_keeps_every_bit(of: Module) -> None:
         assert_same_bits(run(stage, *arrays), wanted, name)
 
 
-@given(of=modules(exact=True, control=False))
+@given(of=modules(exact=True))
 def test_way_to_a_gpu_keeps_every_bit(of: Module) -> None:
     arrays = arguments(of)
     wanted = run(of, *arrays)

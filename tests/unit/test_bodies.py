@@ -253,3 +253,92 @@ def test_names_of_the_body_stay() -> None:
         return c + ng.exp(x).named("grown") * ng.uniform(x), ()
 
     assert "%grown = ng.exp" in to_text(ng.lift([ng.scan(body, ng.constant(0), series(), T)[0]]).module)
+
+
+# ---- branches and loops whose conditions the program decides
+
+
+def test_a_branch_writes_where_it_is_taken(run: Any) -> None:
+    w, c = number(1), ng.placeholder(())
+    ng.cond(c > 0, lambda: ng.assign(w, w * 2), lambda: None)
+    read = run(w, c)
+    assert [read(1), read(-1), read(1)] == [2, 2, 4]
+
+
+def test_what_a_branch_writes_in_a_sequence(run: Any) -> None:
+    w, c = number(1), ng.placeholder(())
+    group = ng.cond(c > 0, lambda: ng.assign(w, w * 2), lambda: ng.doall([ng.assign(w, w + 1)]))
+    after = run(ng.sequential([group, w + 0]), c)
+    assert [after(1), after(-1), run(w)(), run(w)()] == [2, 3, 3, 3]
+    with pytest.raises(ng.UserError, match="gives 0 values, the other 1"):
+        ng.cond(c > 0, lambda: ng.assign(w, w * 2), lambda: w)
+
+
+def test_a_branch_in_a_scan_writes_in_one_of_its_arms(run: Any) -> None:
+    n = number()
+
+    def body(c: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = ng.cond(x > 2, lambda: ng.sequential([ng.assign(n, n + x), n * 10]), lambda: c - 1)
+        return c + y, n + 0
+
+    total, seen = ng.scan(body, ng.constant(0), series(), T)
+    read, step = run(n), run([total, seen, n])
+    assert (read(), step(), read()) == (0, [97, [0, 0, 3, 7], 7], 7)  # a sequence keeps its writes to itself
+
+
+def test_draws_in_a_branch_and_their_gradient(run: Any) -> None:
+    w, c = ng.variable([H], initial_value=[1, 2, 3]), ng.placeholder(())
+
+    def taken() -> tuple[Tensor, Tensor]:
+        mask = ng.uniform(w) > 0.5
+        return w * w * mask, mask * 1.0
+
+    y, mask = ng.cond(c > 0, taken, lambda: (w, w * 0))
+    slope = ng.deriv(ng.sum(y, out_axes=()), w)
+    both, alone = run([slope, mask], c), run(slope, c)
+    for _ in range(3):
+        got, drawn = both(1)
+        assert got == (2 * np.array([1, 2, 3]) * drawn).tolist()
+    assert both(-1) == [[1, 1, 1], [0, 0, 0]]
+    assert len({tuple(alone(1)) for _ in range(8)}) > 1
+
+
+def test_loops_that_write(run: Any) -> None:
+    w = number(1)
+
+    def body(v: Tensor) -> Tensor:
+        ng.assign(w, w * 2)
+        return v + w
+
+    step = run([ng.while_loop(lambda v: v < 20, body, ng.constant(0)), w])
+    assert (step(), step()) == ([30, 16], [32, 32])
+
+
+def test_a_condition_that_writes_is_asked_once_more_than_the_body_runs(run: Any) -> None:
+    n = number()
+
+    def asked(v: Tensor) -> Tensor:
+        ng.assign(n, n + 1)
+        return n < 5
+
+    step = run([ng.while_loop(asked, lambda v: v + n, ng.constant(0)), n])
+    assert (step(), step()) == ([10, 5], [0, 6])
+
+
+def test_a_loop_of_nothing_but_writes(run: Any) -> None:
+    n = number()
+    ng.while_loop(lambda: n < 5, lambda: ng.assign(n, n + 2), ())
+    read = run(n)
+    assert [read(), read()] == [6, 6]
+
+
+def test_loops_and_branches_in_a_scan(run: Any) -> None:
+    most = number()
+
+    def body(c: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        counted = ng.while_loop(lambda v: v < x, lambda v: v + 1 + ng.uniform(v) * 0, ng.constant(0))
+        ng.cond(counted > 2, lambda: ng.assign(most, most + counted), lambda: ())
+        return c + counted, most + 0
+
+    total, seen = ng.scan(body, ng.constant(0), series(), T)
+    assert run([total, seen, most])() == [10, [0, 0, 3, 7], 7]

@@ -807,10 +807,11 @@ def test_symbols_that_ptx_cannot_spell() -> None:
     assert got == [1.5]
 
 
-def test_control_flow_between_kernels_is_a_limit() -> None:
+def test_computing_between_kernels_is_a_limit() -> None:
+    # A condition is read there (tests/unit/test_bodies.py); other numbers are not.
     text = """
-func.func @main(%x: memref<i1>, %arena: memref<0xi8>) attributes {ng.arguments = 1 : i64, ng.results = 0 : i64} {
-  %c = tile.load %x[] : memref<i1>, i1
+func.func @main(%x: memref<f32>, %arena: memref<0xi8>) attributes {ng.arguments = 1 : i64, ng.results = 0 : i64} {
+  %c = tile.load %x[] : memref<f32>, f32
   func.return
 }
 """

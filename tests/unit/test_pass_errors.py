@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_checked_programs import program as accessing
 
+from ngmlir.decl.target_text import TargetText, load_target
 from ngmlir.ir.core import Module
 from ngmlir.llvm.machine import cpu_target
 from ngmlir.ops.interpreter import run
@@ -16,7 +17,7 @@ from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.plan_memory import planned_bytes
 from ngmlir.passes.registry import PASSES
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
-from ngmlir.support.diagnostics import NgmlirError
+from ngmlir.support.diagnostics import Limit, NgmlirError
 
 TARGET = cpu_target("x86-64-v3")
 
@@ -146,3 +147,15 @@ def test_blocks_that_jump_are_left_alone() -> None:
   func.return
 }"""
     assert "ng.exp" in to_text(passed("dead-code", text))
+
+
+def test_what_a_table_does_not_name_is_refused() -> None:
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = ng.add %x, %x : tensor<4xf32>
+  return %y : tensor<4xf32> }"""
+    table = load_target("cpu")
+    smaller = TargetText("cpu", {op: entries for op, entries in table.ops.items() if op != "ng.add"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ngmlir.passes.check_target.load_target", lambda name: smaller)
+        with pytest.raises(Limit, match=r":2:3: error: ng\.add of f32 cannot run on target 'x86-64-v3' yet"):
+            passed("check-target", text)

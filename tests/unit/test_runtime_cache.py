@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -15,6 +16,9 @@ import pytest
 from ngmlir.llvm.machine import assemble, cpu_target, host_target
 from ngmlir.runtime import cache as cache_module
 from ngmlir.runtime.cache import Cache, assembled, default_cache, key_of
+from ngmlir.runtime.stored import artifact_of, bytes_of, header_of
+from ngmlir.support.artifact import Artifact, Branch, Entry, Launch, Place, Repeat
+from ngmlir.support.signature import Signature
 
 TEXT = "define i32 @f() {\n ret i32 42\n}\n"
 KEY = key_of("a", "b")
@@ -192,3 +196,15 @@ for i in range(150):
     processes = [subprocess.Popen([sys.executable, "-c", program, folder, str(i)]) for i in range(4)]
     assert [process.wait(60) for process in processes] == [0] * 4
     assert all(path.suffix == ".entry" for path in (tmp_path / "cache").iterdir())
+
+
+def test_what_conditions_decide_over_is_stored_too() -> None:
+    place = Place("arena", 0, 64)
+    launch = Launch("k", (7, 1, 1), 128, (Place("argument", 1), place), 16)
+    steps = (launch, Branch(place, (launch, Repeat((launch,), Place("result"), ())), ()))
+    entry = Entry(Signature("main", (), (), (), 128), steps)
+    artifact = Artifact("ptx", b"code", (entry,), "sm_90a")
+    header = json.loads(json.dumps(header_of(artifact, [])))
+    assert artifact_of((header, bytes_of(artifact, header)), []) == artifact
+    assert [each.kernel for each in entry.launches] == ["k"] * 3
+    assert artifact_of(({**header, "entries": [{}]}, b"code"), []) is None

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..support.artifact import Artifact, Check, Entry, Place
+from ..support.artifact import Artifact, Branch, Check, Entry, Launch, Place, Repeat, Step
 from ..support.diagnostics import UserError
 from ..support.signature import ITEM_BYTES, Parameter
 from .buffers import DTYPES, in_memory
@@ -149,7 +149,7 @@ class GpuExecutable:
         self.code = code
         self.signature = entry.signature
         self.device = code.device
-        self._launches = entry.launches
+        self._steps = entry.steps
         self._arena = DeviceBuffer(self.device, "ui8", (self.signature.arena_bytes,))
         self._staging: dict[tuple[str, int], DeviceBuffer] = {}
         self._bound: OrderedDict[tuple[int, ...], list[Callable[[], None]]] = OrderedDict()
@@ -269,23 +269,63 @@ class GpuExecutable:
         bound = self._bound.get(key)
         if bound is None:
             self._check_apart(inputs, outputs)
-            bound = [
-                self.device.bind(
-                    self.code.module,
-                    launch.kernel,
-                    launch.grid,
-                    launch.threads,
-                    launch.shared_bytes,
-                    [self._address(place, inputs, outputs) for place in launch.buffers],
-                )
-                for launch in self._launches
-                if prod(launch.grid)  # an empty grid has nothing to do, and no GPU accepts one
-            ]
+            bound = self._bound_steps(self._steps, inputs, outputs)
             self._bound[key] = bound
             if len(self._bound) > _BINDINGS:
                 self._bound.popitem(last=False)
         self._bound.move_to_end(key)
         return bound
+
+    def _bound_steps(
+        self, steps: Sequence[Step], inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]
+    ) -> list[Callable[[], None]]:
+        def bind(step: Step) -> Callable[[], None] | None:
+            match step:
+                case Launch():
+                    if not prod(step.grid):  # an empty grid has nothing to do, and no GPU accepts one
+                        return None
+                    places = [self._address(place, inputs, outputs) for place in step.buffers]
+                    return self.device.bind(
+                        self.code.module, step.kernel, step.grid, step.threads, step.shared_bytes, places
+                    )
+                case Branch():
+                    flag = self._address(step.flag, inputs, outputs)
+                    return self._branch(flag, *(every(part) for part in (step.then, step.other)))
+                case Repeat():
+                    flag = self._address(step.flag, inputs, outputs)
+                    return self._repeat(flag, *(every(part) for part in (step.asked, step.steps)))
+
+        def every(steps: Sequence[Step]) -> list[Callable[[], None]]:
+            return [made for step in steps if (made := bind(step)) is not None]
+
+        return every(steps)
+
+    def _branch(
+        self, flag: int, then: Sequence[Callable[[], None]], other: Sequence[Callable[[], None]]
+    ) -> Callable[[], None]:
+        def go() -> None:
+            for step in then if self._is_true(flag) else other:
+                step()
+
+        return go
+
+    def _repeat(
+        self, flag: int, asked: Sequence[Callable[[], None]], steps: Sequence[Callable[[], None]]
+    ) -> Callable[[], None]:
+        def go() -> None:
+            for step in asked:
+                step()
+            while self._is_true(flag):
+                for step in (*steps, *asked):
+                    step()
+
+        return go
+
+    def _is_true(self, flag: int) -> bool:
+        """What a condition has come to. The host decides: it waits for the device, and goes on from there."""
+        answer = np.empty(1, np.uint8)
+        self.device.copy_out(flag, answer)
+        return bool(answer[0])
 
     def _address(self, place: Place, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> int:
         base = {

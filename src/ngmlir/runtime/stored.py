@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..support.artifact import Artifact, Constant, Entry, Launch, Place
+from ..support.artifact import Artifact, Branch, Constant, Entry, Launch, Place, Repeat, Step
 from ..support.signature import Parameter, Signature
 from .cache import Entry as CacheEntry
 
@@ -51,10 +51,7 @@ def header_of(artifact: Artifact, given: Sequence[memoryview]) -> dict[str, Any]
                 "results": [[p.dtype, list(p.shape)] for p in entry.signature.results],
                 "tied": [list(pair) for pair in entry.signature.tied],
                 "arena": entry.signature.arena_bytes,
-                "launches": [
-                    [l.kernel, list(l.grid), l.threads, [list(astuple(b)) for b in l.buffers], l.shared_bytes]
-                    for l in entry.launches
-                ],
+                "steps": [_described(step) for step in entry.steps],
             }
             for entry in artifact.entries
         ],
@@ -100,11 +97,34 @@ def _entry(header: Mapping[str, Any]) -> Entry:
         tied=tuple((int(r), int(a)) for r, a in header["tied"]),
         arena_bytes=int(header["arena"]),
     )
-    launches = tuple(
-        Launch(kernel, (grid[0], grid[1], grid[2]), threads, tuple(Place(*b) for b in buffers), shared)
-        for kernel, grid, threads, buffers, shared in header["launches"]
-    )
-    return Entry(signature, launches)
+    return Entry(signature, _steps(header["steps"]))
+
+
+def _described(step: Step) -> list[Any]:
+    match step:
+        case Launch():
+            buffers = [list(astuple(b)) for b in step.buffers]
+            return ["launch", step.kernel, list(step.grid), step.threads, buffers, step.shared_bytes]
+        case Branch():
+            parts = [[_described(s) for s in part] for part in (step.then, step.other)]
+            return ["branch", list(astuple(step.flag)), *parts]
+        case Repeat():
+            parts = [[_described(s) for s in part] for part in (step.asked, step.steps)]
+            return ["repeat", list(astuple(step.flag)), *parts]
+
+
+def _steps(described: Sequence[Any]) -> tuple[Step, ...]:
+    return tuple(_step(*each) for each in described)
+
+
+def _step(kind: str, *parts: Any) -> Step:
+    if kind == "launch":
+        kernel, (x, y, z), threads, buffers, shared = parts
+        return Launch(kernel, (x, y, z), threads, tuple(Place(*b) for b in buffers), shared)
+    flag, one, other = parts
+    if kind == "branch":
+        return Branch(Place(*flag), _steps(one), _steps(other))
+    return Repeat(_steps(one), Place(*flag), _steps(other))
 
 
 def _parameter(given: Any) -> Parameter:

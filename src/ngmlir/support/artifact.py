@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -30,6 +31,39 @@ class Launch:
     threads: int
     buffers: tuple[Place, ...]
     shared_bytes: int = 0  # dynamic shared memory
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Steps that run if the byte at `flag` is not 0 by then, and others that run if it is."""
+
+    flag: Place
+    then: tuple[Step, ...]
+    other: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """`asked` runs, and while the byte at `flag` is not 0 after it, `steps` and then `asked` again."""
+
+    asked: tuple[Step, ...]
+    flag: Place
+    steps: tuple[Step, ...]
+
+
+Step = Launch | Branch | Repeat
+
+
+def launches_of(steps: Iterable[Step]) -> Iterator[Launch]:
+    """All launches among steps, in order, whether or not they will run."""
+    for step in steps:
+        match step:
+            case Launch():
+                yield step
+            case Branch():
+                yield from launches_of((*step.then, *step.other))
+            case Repeat():
+                yield from launches_of((*step.asked, *step.steps))
 
 
 @dataclass(frozen=True)
@@ -65,10 +99,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Entry:
-    """One function to call: what it takes and gives and, of PTX, the kernels that it launches, in order."""
+    """One function to call: what it takes and gives and, of PTX, what it does, in order."""
 
     signature: Signature
-    launches: tuple[Launch, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The kernels that it launches, also those that a condition decides over."""
+        return tuple(launches_of(self.steps))
 
     @property
     def symbol(self) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import gcd, prod
@@ -15,12 +15,12 @@ import numpy as np
 from ...ir.attributes import IntegerAttr, integers
 from ...ir.core import Block, Module, Op, Value, callee
 from ...ir.literals import item_bytes
-from ...ir.types import IndexType, MemRefType, VectorType, i64, index
+from ...ir.types import IndexType, MemRefType, VectorType, i1, i64, index
 from ...llvm.text import Module as LlvmModule
 from ...ops import func, ng, tile
 from ...ops.builder import Builder, function
 from ...ops.interpreter import evaluate
-from ...support.artifact import Entry, Launch, Place
+from ...support.artifact import Branch, Entry, Launch, Place, Repeat, Step
 from ...support.diagnostics import Bug, Limit, Location, UserError
 from ...support.target import Target
 from ..unit import Unit, checks, interfaces
@@ -40,7 +40,7 @@ def emit(module: Module, target: Target) -> Unit:
     copies: dict[tuple[MemRefType, MemRefType], tile.KernelOp] = {}
     calls = [_Steps(module, outside.places, copies).run(outside.function.block) for outside in outsides]
     by_kernel: dict[tile.KernelOp, list[_Call]] = {}
-    for call in chain(*calls):
+    for call in chain(*map(_calls, calls)):
         by_kernel.setdefault(call.kernel, []).append(call)
     code = LlvmModule(debug=target.debug, only_lines=True)
     names: dict[tile.KernelOp, str] = {}
@@ -49,14 +49,19 @@ def emit(module: Module, target: Target) -> Unit:
         threads = threads_of(kernel, target)
         emit_kernel(code, kernel, names[kernel], target, threads, _parameters(kernel, launched))
 
-    def launches(calls: Sequence[_Call]) -> tuple[Launch, ...]:
-        return tuple(
-            Launch(names[call.kernel], blocks(call.kernel.grid), threads_of(call.kernel, target), call.places)
-            for call in calls
-            if prod(call.kernel.grid)
-        )
+    def steps(planned: Sequence[_Planned]) -> tuple[Step, ...]:
+        return tuple(step(each) for each in planned if not isinstance(each, _Call) or prod(each.kernel.grid))
 
-    entries = tuple(Entry(o.signature, launches(c)) for o, c in zip(outsides, calls, strict=True))
+    def step(each: _Planned) -> Step:
+        match each:
+            case _Call(kernel):
+                return Launch(names[kernel], blocks(kernel.grid), threads_of(kernel, target), each.places)
+            case _Choice(flag, then, other):
+                return Branch(flag, steps(then), steps(other))
+            case _Loop(asked, flag, repeated):
+                return Repeat(steps(asked), flag, steps(repeated))
+
+    entries = tuple(Entry(o.signature, steps(c)) for o, c in zip(outsides, calls, strict=True))
     return Unit(code.text(), entries, constants.table(), checks(module))
 
 
@@ -89,8 +94,32 @@ class _Call(NamedTuple):
     extents: tuple[int, ...]  # bytes from each place on that may be touched
 
 
+class _Choice(NamedTuple):
+    flag: Place
+    then: list[_Planned]
+    other: list[_Planned]
+
+
+class _Loop(NamedTuple):
+    asked: list[_Planned]
+    flag: Place
+    steps: list[_Planned]
+
+
+_Planned = _Call | _Choice | _Loop
+
+
+def _calls(planned: Sequence[_Planned]) -> Iterator[_Call]:
+    for each in planned:
+        match each:
+            case _Call():
+                yield each
+            case _Choice(_, one, other) | _Loop(one, _, other):
+                yield from _calls([*one, *other])
+
+
 class _Steps:
-    """Runs an entry function with buffers as places: what is left are launches in order."""
+    """Runs an entry function with buffers as places: what is left are launches in order, and what decides over some."""
 
     def __init__(
         self,
@@ -101,14 +130,22 @@ class _Steps:
         self.module = module
         self.places = dict(places)
         self.numbers: dict[Value, int] = {}
-        self.calls: list[_Call] = []
+        self.planned: list[_Planned] = []
+        self.count = 0
         self.copies = copies
 
-    def run(self, block: Block) -> list[_Call]:
-        """All launches so far."""
+    def run(self, block: Block) -> list[_Planned]:
+        """All that is to be done so far."""
         for op in block.ops:
             self._step(op)
-        return self.calls
+        return self.planned
+
+    def apart(self, block: Block) -> list[_Planned]:
+        """What a block does, by itself."""
+        around, self.planned = self.planned, []
+        made = self.run(block)
+        self.planned = around
+        return made
 
     def _step(self, op: Op) -> None:
         match op:
@@ -133,10 +170,20 @@ class _Steps:
                 for position in positions:
                     self.numbers[body.args[0]] = position
                     self.run(body)
-                    if len(self.calls) > _MOST_LAUNCHES:
+                    if self.count > _MOST_LAUNCHES:
                         raise Limit(
                             f"a loop between kernels of {len(positions)} rounds on the GPU", op.location
                         )
+            case tile.LoadOp() if op.result.type is i1 and not op.operands[1:]:
+                self.places[op.result] = self.places[op.operands[0]]
+            case ng.IfOp() if not op.results:
+                then, other = (self.apart(region.block) for region in op.regions)
+                self.planned.append(_Choice(self.places[op.condition], then, other))
+            case ng.WhileOp() if not op.operands:
+                condition, body = (region.block for region in op.regions)
+                asked = self.apart(condition)
+                flag = self.places[condition.ops[-1].operands[0]]
+                self.planned.append(_Loop(asked, flag, self.apart(body)))
             case _ if (
                 op.results and all(isinstance(r.type, IndexType) for r in op.results) and "pure" in op.traits
             ):
@@ -159,7 +206,8 @@ class _Steps:
 
     def _call(self, kernel: tile.KernelOp, buffers: Sequence[Value]) -> None:
         places = tuple(self.places[value] for value in buffers)
-        self.calls.append(_Call(kernel, places, tuple(_extent(value) for value in buffers)))
+        self.count += 1
+        self.planned.append(_Call(kernel, places, tuple(_extent(value) for value in buffers)))
 
     def _copy_kernel(self, op: tile.CopyOp) -> tile.KernelOp:
         source, target = (value.type for value in op.operands)
