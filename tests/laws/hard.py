@@ -49,6 +49,27 @@ HARD = {
         %s = ng.slice %p from [0, 1] to [7, 8] step [1, 1] : (tensor<7x9xf32>) -> tensor<7x7xf32>
         %n = ng.negative %s : tensor<7x7xf32>
         return %a, %r, %c, %n : tensor<7x9xf32>, tensor<7xf32>, tensor<9xf32>, tensor<7x7xf32> }""",
+    "windows in steps under sums and greatest elements, with borders and without": """(%x: tensor<2x9x7x5xf32>, %y: tensor<2x5x9x7xi8>, %v: tensor<3x2x5xf32>) -> (tensor<2x5x7x5xf32>, tensor<2x5x5x4xi8>, tensor<2x4x6x5xf32>, tensor<2x2xf32>) {
+        %p = ng.pad %x low [0, 1, 1, 0] high [0, 1, 1, 0] {value = 0xFF800000 : f32} : (tensor<2x9x7x5xf32>) -> tensor<2x11x9x5xf32>
+        %a = ng.windows %p axes [1, 2] steps [2, 1] dilations [1, 1] : (tensor<2x11x9x5xf32>) -> tensor<3x3x2x5x7x5xf32>
+        %m = ng.max %a axes [0, 1] : (tensor<3x3x2x5x7x5xf32>) -> tensor<2x5x7x5xf32>
+        %q = ng.pad %y low [0, 0, 1, 1] high [0, 0, 1, 1] : (tensor<2x5x9x7xi8>) -> tensor<2x5x11x9xi8>
+        %b = ng.windows %q axes [2, 3] steps [2, 2] dilations [1, 1] : (tensor<2x5x11x9xi8>) -> tensor<3x3x2x5x5x4xi8>
+        %s = ng.sum %b axes [0, 1] : (tensor<3x3x2x5x5x4xi8>) -> tensor<2x5x5x4xi8>
+        %c = ng.windows %x axes [1, 2] steps [2, 1] dilations [1, 1] : (tensor<2x9x7x5xf32>) -> tensor<3x2x2x4x6x5xf32>
+        %w = ng.broadcast %v dims [0, 1, 5] : (tensor<3x2x5xf32>) -> tensor<3x2x2x4x6x5xf32>
+        %d = ng.multiply %c, %w : tensor<3x2x2x4x6x5xf32>
+        %t = ng.sum %d axes [0, 1] : (tensor<3x2x2x4x6x5xf32>) -> tensor<2x4x6x5xf32>
+        %n = ng.sum %d axes [1, 3, 4, 5] : (tensor<3x2x2x4x6x5xf32>) -> tensor<3x2xf32>
+        %o = ng.slice %n from [0, 0] to [3, 2] step [2, 1] : (tensor<3x2xf32>) -> tensor<2x2xf32>
+        return %m, %s, %t, %o : tensor<2x5x7x5xf32>, tensor<2x5x5x4xi8>, tensor<2x4x6x5xf32>, tensor<2x2xf32> }""",
+    "windows that leave, summed back with phases that some taps miss": """(%x: tensor<3x2x2x4x3xf32>, %y: tensor<1x15xi16>, %z: tensor<5x20xi32>) -> (tensor<3x2x2x4x3xf32>, tensor<2x10x9x3xf32>, tensor<100xi16>, tensor<103xi32>) {
+        %a = ng.negative %x : tensor<3x2x2x4x3xf32>
+        %e = ng.broadcast %a dims [0, 2, 3, 4, 5] : (tensor<3x2x2x4x3xf32>) -> tensor<3x2x2x2x4x3xf32>
+        %b = ng.overlap_add %e axes [1, 2] steps [7, 2] dilations [1, 2] : (tensor<3x2x2x2x4x3xf32>) -> tensor<2x10x9x3xf32>
+        %c = ng.overlap_add %y axes [0] steps [7] dilations [1] : (tensor<1x15xi16>) -> tensor<100xi16>
+        %d = ng.overlap_add %z axes [0] steps [4] dilations [6] : (tensor<5x20xi32>) -> tensor<103xi32>
+        return %a, %b, %c, %d : tensor<3x2x2x4x3xf32>, tensor<2x10x9x3xf32>, tensor<100xi16>, tensor<103xi32> }""",
     "borders of narrow elements, in long rows and short ones": """(%x: tensor<3x300xi8>, %y: tensor<5x302xi8>, %z: tensor<6x5xi8>) -> (tensor<5x302xi8>, tensor<5xi8>, tensor<6x7xi8>, tensor<302xi8>) {
         %p = ng.pad %x low [1, 1] high [1, 1] {value = 7 : i8} : (tensor<3x300xi8>) -> tensor<5x302xi8>
         %a = ng.add %p, %y : tensor<5x302xi8>

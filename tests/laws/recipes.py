@@ -187,6 +187,32 @@ def _pad(m: Maker) -> None:
         m.add(m.builder.pad(x, low=low, high=high), kept=x)
 
 
+def _windows(m: Maker) -> None:
+    """Windows of a value; of numbers also their sum, put back."""
+    x = m.value(lambda v: len(shape_of(v.type)) > 0)
+    shape = list(shape_of(x.type))
+    axes = m.some([d for d, size in enumerate(shape) if size])
+    if not axes:
+        return
+    steps, dilations, taps = [], [], []
+    for axis in axes:
+        taps.append(m.number(1, min(3, shape[axis])))
+        dilations.append(m.number(1, max(1, (shape[axis] - 1) // max(1, taps[-1] - 1))) if m.chance(3) else 1)
+        if (taps[-1] - 1) * dilations[-1] >= shape[axis]:
+            dilations[-1] = 1
+        steps.append(m.number(1, 3))
+        shape[axis] = (shape[axis] - (taps[-1] - 1) * dilations[-1] - 1) // steps[-1] + 1
+    if len(taps) + len(shape) > 6 or prod(taps) * prod(shape) > m.most:
+        return
+    made = m.tensor([*[None] * len(taps), *m.names(x)], [*taps, *shape], element_type(x.type))
+    windows = m.builder.windows(x, type=made, axes=axes, steps=steps, dilations=dilations)
+    m.add(windows, kept=x)
+    fact = m.facts[x]
+    if not is_bool(x) and not m.exact and fact.bound * prod(taps) < 1e4 and m.chance(2):
+        total = m.builder.overlap_add(windows, type=x.type, axes=axes, steps=steps, dilations=dilations)
+        m.add(total, Fact(fact.bound * prod(taps), fact.whole, fact.rough or not fact.whole))
+
+
 def _concatenate(m: Maker) -> None:
     x = m.value(lambda v: len(shape_of(v.type)) > 0)
     if not shape_of(x.type):
@@ -393,7 +419,7 @@ def _network(m: Maker) -> None:
 
 RECIPES: list[Callable[[Maker], None]] = [
     _applied(2), _applied(1), _pattern, _applied(2), _pattern, _applied(2), _applied(1), _broadcast, _reduce, _reduce, _reshape, _transpose, _source, _applied(3), _compare, _select, _cast,
-    _bitcast, _slice, _pad, _concatenate, _dot, _dot, _gather, _one_hot, _position, _cumulative, _network, _network, _iota,
+    _bitcast, _slice, _pad, _windows, _concatenate, _dot, _dot, _gather, _one_hot, _position, _cumulative, _network, _network, _iota,
     _random, _cast_axes,
 ]  # fmt: skip
 

@@ -22,7 +22,7 @@ from ..support.target import Target
 LONG_ROW = 4
 
 #: Ops that only move data, and whose every result element is an element of the operand or a fixed one.
-MOVES = frozenset({"ng.slice", "ng.pad", "ng.transpose"})
+MOVES = frozenset({"ng.slice", "ng.pad", "ng.transpose", "ng.windows"})
 
 
 @dataclass(frozen=True)

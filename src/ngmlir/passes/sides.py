@@ -5,7 +5,7 @@ element of a batch all the same."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir.core import Op, Value
 from ..ir.types import shape_of
@@ -32,6 +32,10 @@ class Side:
         for size in self.shape[self.row + 1 :]:
             distance *= size
         return distance
+
+    def of(self, source: Value) -> Side:
+        """The same of another value."""
+        return replace(self, source=source)
 
 
 def side_of(value: Value, through: Callable[[Value], Op | None]) -> Side | None:

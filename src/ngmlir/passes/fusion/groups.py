@@ -10,6 +10,7 @@ from ...ir.types import shape_of
 from ...support.diagnostics import Bug
 from ...support.target import Target
 from ..access import MOVES, Access, access_of
+from ..implicit import depths, implicit_side
 from ..sides import side_of
 from ..space import Atoms, Space, relate
 from .group import FREE, MAX_OPS, Group, fusible, has_elements, living, reads, splat
@@ -176,8 +177,8 @@ class Groups:
         group.atoms[op.results[0]] = group.domain = self.space.atoms(shape_of(op.results[0].type))
         group.rank = len(self.space.resolve(group.domain))
         group.ops[op] = None
-        for side in op.operands:
-            found = side_of(side, self.through)
+        for side, depth in zip(op.operands, depths(op), strict=True):
+            found = side_of(side, self.through) or implicit_side(side, depth, self.through)
             if found is not None and not self.unplaced(found.source):
                 self.sides.add(side)
                 self.bring(side, group, [])

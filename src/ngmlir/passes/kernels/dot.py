@@ -12,12 +12,14 @@ from ...ops.builder import Builder
 from ...ops.schedules import LEFT_WIDTH, Along, Blocks, Panels, Schedule
 from ...support.diagnostics import Bug
 from ...support.target import Target
+from ..implicit import Implicit
 from .along import AlongKernel
+from .implicit import ImplicitKernel
 from .packing import Packing, left_side, right_side
 from .panels import PanelKernel
 from .plan import Kernel, Plan, plan
 from .product import Product, in_pairs, oriented, product_of, store_epilogue
-from .reading import Matrix
+from .reading import Matrix, gathered
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> Dot
                 for p, side in zip(packings, ("left", "right"), strict=True)
             ]
             types = [p.type if p else type for p, type in zip(packed, types, strict=True)]
-            kernel = PanelKernel(planned, target, schedule, dot, product, types).build(name)
+            implicit = isinstance(product.lhs, Implicit) or isinstance(product.rhs, Implicit)
+            family = ImplicitKernel if implicit else PanelKernel
+            kernel = family(planned, target, schedule, dot, product, types).build(name)
             return DotKernel(kernel, planned, tuple(zip(order, packed, strict=True)))
         case _:
             raise Bug(f"no product is cut by '{schedule.by}'", fusion.location)
@@ -92,6 +96,14 @@ def _for_threads(
             (product.rows, product.lhs_element) if left else (product.columns, product.rhs_element)
         )
         masked = extent % size != 0 or product.depth % depth != 0
+        implicit = product.lhs if left else product.rhs
+        if isinstance(implicit, Implicit):
+            starts = (across, k) if left else (k, across)
+            turned = implicit.depth < implicit.across
+            if turned == left:
+                starts, shape = starts[::-1], shape[::-1]
+            tile = gathered(b, implicit, matrix.buffer, batch, starts, VectorType(shape, element), not masked)
+            return b.transpose(tile, permutation=[1, 0]) if turned == left else tile
         return matrix.load(*place, VectorType(shape, element), depth_first == left, masked)
 
     def step(k: Value, values: Sequence[Value]) -> list[Value]:

@@ -16,6 +16,7 @@ from ...ops import tile as tile_ops
 from ...ops.builder import Builder, function
 from ...support.diagnostics import Location
 from ...support.target import Target
+from ..implicit import Implicit
 from ..sides import Side
 from .frame import Span, exact_tiles
 from .product import Product
@@ -38,10 +39,8 @@ class Packing:
     stored: Type
     element: Type
     block: int
-    side: Side | None = None
-    steps: int = (
-        0  # where two elements that follow each other along the depth go into one: how many there are
-    )
+    side: Side | Implicit | None = None
+    steps: int = 0  # where neighbours along the depth go into one element two by two: how many there are
     left: bool = False  # whether the depth is the columns
 
     @property

@@ -59,10 +59,7 @@ class PanelKernel:
 
     def build(self, name: str) -> Op:
         b, product, schedule = self.b, self.product, self.schedule
-        if schedule.part:
-            panels = schedule.part // self.tile_columns
-            shape = (panels, min(schedule.depth, product.depth), self.tile_columns)
-            self.packed = b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
+        self.allocate()
 
         def shares() -> None:
             self.left_matrix = Matrix(b, self.lhs, self.batch, product.lhs)
@@ -82,6 +79,17 @@ class PanelKernel:
         else:
             shares()
         return self.kernel.finish(name)
+
+    def allocate(self) -> None:
+        """Scratch for what this program packs."""
+        product, schedule = self.product, self.schedule
+        if schedule.part:
+            panels = schedule.part // self.tile_columns
+            shape = (panels, min(schedule.depth, product.depth), self.tile_columns)
+            self.packed = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
+
+    def prepare(self, row: Value, rows: int, first: Value, depth: int) -> None:
+        """Comes before a block of rows meets `depth` steps of the depth from `first` on."""
 
     def share(self, which: int, size: int, block: int, body: Callable[[Value, int], None]) -> None:
         """This program's part of the rows or columns; the last part may be smaller."""
@@ -106,6 +114,7 @@ class PanelKernel:
                 here = b.add(column, at)
                 self.tiles(rows, size, lambda i, m, j, n: self.direct(b.add(row, i), m, b.add(here, j), n, j))
 
+            self.prepare(row, rows, b.index(0), depth)
             self.parts(columns, b.index(0), depth, column, all_of)
             return
         sums = b.alloc(type=MemRefType((rows, columns), self.product.accumulator, None, 0, 3))
@@ -126,6 +135,7 @@ class PanelKernel:
             self.tiles(rows, part_columns, tile)
 
         def along(first: Value, size: int) -> tuple[()]:
+            self.prepare(row, rows, first, size)
             self.parts(columns, first, size, column, lambda at, n: deeper(first, size, at, n))
             return ()
 

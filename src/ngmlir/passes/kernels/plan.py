@@ -16,6 +16,7 @@ from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit, Location
 from ...support.target import Target
 from ..access import Access
+from ..implicit import Implicit
 from ..sides import Side
 from ..space import Atoms, Space, label
 from .frame import Frame, Span, positions, within
@@ -36,7 +37,7 @@ class Plan:
     loops: dict[Value, tuple[int, ...]]
     dimension_loops: dict[Op, tuple[int, ...]]  # of an iota: the loops of the counted dimension
     accesses: dict[Value, Access]
-    sides: Mapping[Value, Side]  # operands of a product that it reads in another way than they are
+    sides: Mapping[Value, Side | Implicit]  # operands of a product that it reads in another way than they are
     written: dict[Value, Access]  # outputs that are written moved
 
     @property

@@ -20,6 +20,7 @@ from ...ir.types import (
 )
 from ...ops.fields import get_i64s
 from ...support.target import Target
+from ..implicit import Implicit
 from ..sides import Side
 from .frame import Span
 from .plan import Kernel, Tile
@@ -38,8 +39,8 @@ class Product:
     lhs_element: Type
     rhs_element: Type
     result: Type
-    lhs: Side | None = None  # how they are read, if not as they are
-    rhs: Side | None = None
+    lhs: Side | Implicit | None = None  # how they are read, if not as they are
+    rhs: Side | Implicit | None = None
     steps: int = 0  # where its depth is counted in pairs: how many elements that are
 
     @property
@@ -69,7 +70,7 @@ class Product:
         )
 
 
-def product_of(dot: Op, sides: Mapping[Value, Side]) -> Product:
+def product_of(dot: Op, sides: Mapping[Value, Side | Implicit]) -> Product:
     """Reads a product that the shape pass brought to [batch,] matrix form; `sides` are read otherwise than they are."""
     left, right = (sides.get(operand) for operand in dot.operands)
     lhs, rhs = shape_of(dot.operands[0].type), shape_of(dot.operands[1].type)
@@ -82,14 +83,21 @@ def product_of(dot: Op, sides: Mapping[Value, Side]) -> Product:
         rows=lhs[2 * first + 1 - lhs_contract] if batched else lhs[1 - lhs_contract],
         columns=rhs[2 * first + 1 - rhs_contract] if batched else rhs[1 - rhs_contract],
         depth=lhs[lhs_contract],
-        lhs_depth_first=(lhs_contract == first) != (left is not None and left.turned),
-        rhs_depth_first=(rhs_contract == first) != (right is not None and right.turned),
+        lhs_depth_first=_depth_first(left, lhs_contract == first),
+        rhs_depth_first=_depth_first(right, rhs_contract == first),
         lhs_element=element_type(dot.operands[0].type),
         rhs_element=element_type(dot.operands[1].type),
         result=element_type(dot.results[0].type),
         lhs=left,
         rhs=right,
     )
+
+
+def _depth_first(side: Side | Implicit | None, depth_first: bool) -> bool:
+    """Whether a side is read depth x rows (or columns); what is packed, as it lies closest."""
+    if isinstance(side, Implicit):
+        return not side.along_depth
+    return depth_first != (side is not None and side.turned)
 
 
 def in_pairs(product: Product, target: Target, packed: Collection[str]) -> Product:
@@ -99,7 +107,8 @@ def in_pairs(product: Product, target: Target, packed: Collection[str]) -> Produ
         isinstance(element, IntegerType) and element.width + element.unsigned <= 16
         for element in (product.lhs_element, product.rhs_element)
     )
-    if not (target.can("pairs") and fits and product.result is i32 and len(set(packed)) == 2):
+    implicit = isinstance(product.lhs, Implicit) or isinstance(product.rhs, Implicit)
+    if implicit or not (target.can("pairs") and fits and product.result is i32 and len(set(packed)) == 2):
         return product
     return replace(product, depth=-(-product.depth // 2), steps=product.depth)
 
@@ -107,7 +116,7 @@ def in_pairs(product: Product, target: Target, packed: Collection[str]) -> Produ
 def oriented(product: Product, target: Target) -> tuple[Product, tuple[int, int]]:
     """A product as it is computed, and which operand each of its sides is. Of one column both results have the same
     elements in the same order, and vectors know how to do with few rows."""
-    if product.columns == 1 and not target.shares_tiles:
+    if product.columns == 1 and not target.shares_tiles and not isinstance(product.lhs, Implicit):
         return product.turned, (1, 0)
     return product, (0, 1)
 

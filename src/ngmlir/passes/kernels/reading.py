@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from math import prod
 
 from ...ir.core import Value
-from ...ir.types import Type
+from ...ir.types import Type, VectorType, i32
 from ...ops.builder import Builder
 from ..access import Access, Place
+from ..implicit import Implicit
 from ..sides import Side
-from .frame import Frame, Span, apart
+from .frame import Frame, Span, apart, positions
 
 
 def read(
@@ -76,7 +78,9 @@ def _located(
 class Matrix:
     """One matrix of a side of a product, as it lies in memory: that of an element of the batch."""
 
-    def __init__(self, b: Builder, buffer: Value, batch: Sequence[Value], side: Side | None):
+    def __init__(self, b: Builder, buffer: Value, batch: Sequence[Value], side: Side | Implicit | None):
+        # Of what lies nowhere as a matrix, kernels read what they have packed.
+        side = side if isinstance(side, Side) else None
         self.b, self.buffer, self.side = b, buffer, side
         self.before = list(batch)  # indices before the matrix's own
         if side is not None:
@@ -117,3 +121,55 @@ def _index(b: Builder, place: Place, spans: Sequence[Span]) -> Value:
     if place.offset or not parts:
         parts.append(b.index(place.offset))
     return reduce(b.add, parts)
+
+
+def gathered(
+    b: Builder,
+    side: Implicit,
+    buffer: Value,
+    batch: Sequence[Value],
+    starts: Sequence[Value],
+    type: VectorType,
+    whole: bool,
+) -> Value:
+    """A tile of an implicit side from `starts` (rows, columns) on, each element from where the side finds it; what lies
+    beyond the side is 0. `whole`: nothing does."""
+    access = side.access
+    counts = VectorType(type.shape, i32)
+    at: dict[int, Value] = {}
+    inside: list[Value] = []
+    first = len(side.groups) - 2
+
+    def number(value: int) -> Value:
+        return b.number(value, counts)
+
+    for dimension, loops in enumerate(side.groups):
+        if dimension < first:
+            place = b.broadcast(b.cast(batch[0], type=i32), type=counts, dimensions=())
+        else:
+            place = positions(b, starts[dimension - first], counts, dimension - first)
+            if not whole:
+                inside.append(b.less(place, number(prod(side.sizes(dimension)))))
+        for i, loop in enumerate(reversed(loops)):
+            size = number(access.sizes[loop])
+            at[loop] = b.remainder(place, size) if i + 1 < len(loops) else place
+            place = b.floor_divide(place, size)
+    shown: list[Value] = []
+    indices: list[Value] = []
+    for place, size in zip(access.places, access.shape, strict=True):
+        index = number(place.offset)
+        for loop, stride in place.terms.items():
+            index = b.add(index, b.multiply(at[loop], number(stride)))
+        low, high = place.ends(access.sizes)
+        if access.fill is not None and (low < 0 or high >= size):
+            shown += [b.less_equal(number(0), index), b.less(index, number(size))]
+        indices.append(index)
+    if not (inside or shown):
+        return b.gather_tile(buffer, indices, type=type)
+    there = reduce(b.bitwise_and, [*inside, *shown])
+    found = b.gather_tile(buffer, [b.select(there, index, number(0)) for index in indices], type=type)
+    if shown and access.fill is not None:
+        found = b.select(reduce(b.bitwise_and, shown), found, b.number(access.fill, type))
+    if inside:
+        found = b.select(reduce(b.bitwise_and, inside), found, b.number(0, type))
+    return found

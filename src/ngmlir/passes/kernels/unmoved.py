@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.core import Block, Op, Region, Value
 from ..access import MOVES, Access, access_of
+from ..implicit import Implicit, depths, implicit_side
 from ..sides import Side, side_of
 
 
@@ -18,7 +19,7 @@ class Unmoved:
 
     fusion: Op
     accesses: Mapping[Value, Access]
-    sides: Mapping[Value, Side]
+    sides: Mapping[Value, Side | Implicit]
     results: Mapping[Value, Access]
 
 
@@ -34,7 +35,12 @@ def unmoved(fusion: Op, whole: bool) -> Unmoved:
     end = body.ops[-1]
     found = {op.results[0]: access_of(op, through, whole) for op in body.ops if op.name in MOVES}
     read = {v: access for v, access in found.items() if access is not None and access.source not in made}
-    multiplied = {v: side_of(v, through) for op in body.ops if op.name == "ng.dot" for v in op.operands}
+    multiplied = {
+        v: side_of(v, through) or implicit_side(v, depth, through)
+        for op in body.ops
+        if op.name == "ng.dot"
+        for v, depth in zip(op.operands, depths(op), strict=True)
+    }
     sides = {v: side for v, side in multiplied.items() if side is not None and side.source not in made}
     written = {v: access for v in end.operands if (access := _written(v, made, through, whole)) is not None}
     # A value that is given back twice, moved and as it is, has no one place.
@@ -67,7 +73,7 @@ def unmoved(fusion: Op, whole: bool) -> Unmoved:
     return Unmoved(
         fusion.rebuilt(regions=[Region(block)]),
         {mapping[v]: replace(read[v], source=mapping[read[v].source]) for v in moved},
-        {own[v]: replace(side, source=mapping[side.source]) for v, side in sides.items()},
+        {own[v]: side.of(mapping[side.source]) for v, side in sides.items()},
         {mapping[access.source]: access for access in written.values()},
     )
 

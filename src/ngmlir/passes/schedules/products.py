@@ -5,14 +5,16 @@ a block of threads."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import gcd
+from math import gcd, lcm
 
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType
 from ...ops.schedules import Along, Blocks, Given, Panels
 from ...support.target import Target
+from ..implicit import Implicit
 from ..kernels.frame import power_of_two
 from ..kernels.product import Product, in_pairs, split
+from ..sides import Side
 from .candidate import Candidate, fixed, fixed_pair, fixed_words
 
 #: Steps of the depth loop that are written out.
@@ -36,6 +38,8 @@ NEAR_DEPTH, FAR_DEPTH = 512, 64
 #: Bytes of each row of the right side that one program reads at least, where rows are few: memory is what takes time
 #: then, and it wants to be read in long runs.
 RUN_BYTES = 1 << 11
+#: Columns of a side that is packed on the way, within which runs of elements end.
+PART_COLUMNS = 512
 #: Bytes of sums that wait between blocks of the depth.
 WAITING_BYTES = 1 << 16
 #: With more rows a packed right side costs less than joining lanes.
@@ -67,6 +71,8 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
 
 def blocked(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
     """The blocks for a register tile: what one program owns, how deep it goes at once, and which sides are packed."""
+    if isinstance(product.lhs, Implicit) or isinstance(product.rhs, Implicit):
+        return packed_on_the_way(product, target, tile, given)
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
     right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
@@ -120,6 +126,62 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     )
 
 
+def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
+    """The same where a side lies nowhere: each program packs blocks of it. Where elements that lie side by side follow each
+    other, blocks hold whole runs of them, or runs whole blocks."""
+    tile_rows, tile_columns = tile
+    item = item_bytes(product.accumulator)
+    lhs, rhs = product.lhs, product.rhs
+    steps = UNROLL if isinstance(product.accumulator, FloatType) else 1
+    unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
+    right_bytes = product.depth * product.columns * item
+    depth = _ceiling(product.depth, unroll)
+    if 2 * product.depth > 3 * NEAR_DEPTH:
+        unit = unroll
+        if isinstance(lhs, Implicit) and lhs.along_depth:
+            unit = lcm(unroll, _runs(lhs.run(), NEAR_DEPTH))
+        depth = _ceiling(min(product.depth, _depth(product.depth, NEAR_DEPTH, unroll)), unit)
+    depth = fixed(given, "depth", depth)
+    part = 0
+    if isinstance(rhs, Implicit):
+        unit = lcm(tile_columns, _runs(rhs.run(), PART_COLUMNS))
+        wanted = target.l2_bytes // 4 // (depth * item)
+        part = _ceiling(product.columns, tile_columns)
+        if part > max(wanted, unit):
+            part = max(1, wanted // unit) * unit if unit <= PART_COLUMNS else _ceiling(wanted, tile_columns)
+    elif product.widens or not product.rhs_depth_first or right_bytes > NEAR_BYTES:
+        part = _ceiling(min(target.l2_bytes // 4 // (depth * item), product.columns), tile_columns)
+    part = fixed(given, "part", part)
+    rows = target.l2_bytes // 2 // (depth * item)
+    if isinstance(rhs, Implicit):
+        rows = product.rows
+    elif not part:
+        rows = min(rows, PROGRAM_MULTIPLICATIONS // (product.columns * depth))
+    rows = max(rows, 4 * tile_rows)
+    if isinstance(lhs, Implicit) and not lhs.along_depth:
+        rows = _whole(rows, _runs(lhs.run(), rows), product.rows)
+    else:
+        rows = _whole(rows, tile_rows, product.rows)
+    columns = product.columns
+    if isinstance(rhs, Implicit) or product.rows <= rows:
+        columns = max(PROGRAM_MULTIPLICATIONS // (rows * product.depth), 8 * tile_columns)
+    columns = _ceiling(min(columns, product.columns), part or tile_columns)
+    return Panels(
+        tile=tile,
+        block=fixed_pair(given, "block") or (rows, columns),
+        depth=depth,
+        unroll=unroll,
+        pack=("left",) if product.widens and not isinstance(lhs, Implicit) else (),
+        part=part,
+        batch=fixed(given, "batch", 1),
+    )
+
+
+def _runs(run: int, most: int) -> int:
+    """A run of elements, or the greatest part of it that is no longer than `most`."""
+    return max(d for d in range(1, min(run, max(1, most)) + 1) if run % d == 0)
+
+
 def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> tuple[str, ...]:
     """The sides that are read from packed copies."""
     right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
@@ -127,7 +189,7 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
     apart = product.columns > tile_columns and right_bytes > target.l1_bytes
     from_rows = PACK_FROM_ROWS if near else PACK_FAR_FROM_ROWS
     # Rows of a matrix that is a part of others may crowd a few sets of the cache.
-    distance = 0 if product.rhs is None else product.rhs.distance * item_bytes(product.rhs_element)
+    distance = product.rhs.distance * item_bytes(product.rhs_element) if isinstance(product.rhs, Side) else 0
     crowded = distance > 0 and product.depth > target.l1_ways * _places(target, distance)
     right = not product.rhs_depth_first or (
         product.rows > (FEW_ROWS if crowded else from_rows) and (apart or crowded)
@@ -180,7 +242,7 @@ def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[
 def _rows_beside(product: Product, target: Target) -> int:
     """How many rows of the left side can be read at once before they drive each other out of the near cache: rows whose
     distance is a multiple of what one way holds share its sets. Two ways are left to the rest."""
-    if product.lhs_depth_first:
+    if product.lhs_depth_first or isinstance(product.lhs, Implicit):
         return target.vector_registers
     elements = product.depth if product.lhs is None else product.lhs.distance
     distance = elements * item_bytes(product.lhs_element)
@@ -226,6 +288,8 @@ def suits_along(product: Product) -> bool:
     """Whether both sides are contiguous along the depth."""
     left = not product.lhs_depth_first or product.rows == 1
     right = not product.rhs_depth_first or product.columns == 1
+    if isinstance(product.lhs, Implicit) or isinstance(product.rhs, Implicit):
+        return False
     return left and right and product.depth > 1
 
 

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products of windows for a CPU: the register tiles of `panels`, over blocks of the windows that each program
+packs before it multiplies them. So no more of them than a block is ever in memory, and what lies beyond a border is
+filled in on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import gcd, prod
+
+from ...ir.core import Value
+from ...ir.literals import item_bytes
+from ...ir.types import MemRefType, VectorType, with_element
+from ..implicit import Implicit
+from .frame import Span, apart, exact_tiles
+from .panels import PanelKernel
+from .reading import Matrix, read
+
+#: Registers that are copied at once.
+REGISTERS = 8
+
+
+class ImplicitKernel(PanelKernel):
+    """Builds the kernel of a product one of whose sides, or both, are implicit."""
+
+    left_block: Matrix
+    first: tuple[Value, Value]  # row and depth at which the packed block of the left side begins
+
+    def allocate(self) -> None:
+        product, schedule, lhs = self.product, self.schedule, self.product.lhs
+        depth = min(schedule.depth, product.depth)
+        if isinstance(lhs, Implicit):
+            rows = min(self.block_rows, product.rows)
+            shape = self.apart(rows, depth) if lhs.along_depth else self.apart(depth, rows)
+            block = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
+            self.left_block = Matrix(self.b, block, (), None)
+        if isinstance(product.rhs, Implicit):
+            shape = self.apart(depth, schedule.part)
+            self.packed = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
+        else:
+            super().allocate()
+
+    def apart(self, lines: int, run: int) -> tuple[int, int]:
+        """The shape of a block whose lines do not come to few sets of the near cache."""
+        target, item = self.kernel.target, item_bytes(self.product.accumulator)
+        way = target.l1_bytes // target.l1_ways
+        return lines, run + (64 // item if run * item % (way // 8) == 0 else 0)
+
+    def prepare(self, row: Value, rows: int, first: Value, depth: int) -> None:
+        lhs, product = self.product.lhs, self.product
+        if not isinstance(lhs, Implicit):
+            return
+        self.first = row, first
+        lines, run = ((row, rows), (first, depth))[:: 1 if lhs.along_depth else -1]
+        step = self.schedule.depth if lhs.along_depth else self.block_rows
+        whole = product.depth if lhs.along_depth else product.rows
+        self.copy(lhs, self.left_block.buffer, self.lhs, lines, run, step if whole > step else 0)
+
+    def pack(self, first: Value, depth: int, column: Value, columns: int) -> None:
+        rhs, product = self.product.rhs, self.product
+        if not isinstance(rhs, Implicit):
+            super().pack(first, depth, column, columns)
+            return
+        step = self.schedule.part if product.columns > self.schedule.part else 0
+        self.copy(rhs, self.packed, self.rhs, (first, depth), (column, columns), step)
+
+    def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
+        lhs = self.product.lhs
+        if not isinstance(lhs, Implicit):
+            return super().left(row, rows, k, size)
+        b = self.b
+        at, deep = b.subtract(row, self.first[0]), b.subtract(k, self.first[1])
+        type = VectorType((rows, size), self.product.accumulator)
+        if lhs.along_depth:
+            return self.left_block.load(at, deep, type)
+        return self.left_block.load(deep, at, type, turned=True)
+
+    def right(self, column: Value, columns: int, place: Value, first: Value, k: Value, size: int) -> Value:
+        if not isinstance(self.product.rhs, Implicit):
+            return super().right(column, columns, place, first, k, size)
+        return self.b.load(
+            self.packed, [k, place], type=VectorType((size, columns), self.product.accumulator)
+        )
+
+    def copy(
+        self,
+        side: Implicit,
+        block: Value,
+        source: Value,
+        lines: tuple[Value, int],
+        run: tuple[Value, int],
+        step: int,
+    ) -> None:
+        """Copies a block of a side, a line after the other: what the lines are made of lies closest. `lines` and `run`
+        are the first and how many; `step` divides the first one of the run (0: that is 0)."""
+        b, product = self.b, self.product
+        along, other = (side.depth, side.across) if side.along_depth else (side.across, side.depth)
+        sizes = side.sizes(along)
+        piece = gcd(sizes[-1], run[1], step) if sizes else 1
+        element = product.lhs_element if side is product.lhs else product.rhs_element
+        width = REGISTERS * self.kernel.target.lanes(item_bytes(element))
+        batch = apart(b, self.batch[0], side.sizes(0)) if self.batch else []
+
+        def line(i: Value, _: object) -> tuple[()]:
+            across = apart(b, b.add(lines[0], i), side.sizes(other))
+
+            def place(spans: Sequence[Span], to: Value) -> None:
+                """A piece of the line: `spans` say where it begins in the loops of the run."""
+
+                def tile(span: Span, _: object) -> tuple[()]:
+                    here = [*spans]
+                    if here:
+                        here[-1] = Span(b.add(here[-1].start, span.start), span.size)
+                    pair = (across, here) if other < along else (here, across)
+                    type = VectorType((span.size,), element) if here else element
+                    value = read(
+                        self.kernel,
+                        [*batch, *pair[0], *pair[1]],
+                        side.access.sizes,
+                        side.access,
+                        type,
+                        source,
+                    )
+                    if product.accumulator is not element:
+                        value = b.cast(value, type=with_element(type, product.accumulator))
+                    b.store(value, block, [i, b.add(to, span.start)])
+                    return ()
+
+                exact_tiles(b, piece, width, (), tile)
+
+            if run[1] == prod(sizes):
+                self.every(sizes, place)
+            else:
+                b.loop(0, run[1], piece, (), lambda j, _: place(apart(b, b.add(run[0], j), sizes), j) or ())
+            return ()
+
+        b.loop(0, lines[1], 1, (), line)
+
+    def every(self, sizes: Sequence[int], place: Callable[[Sequence[Span], Value], None]) -> None:
+        """All of the run: a piece for each position of its outer loops."""
+        b = self.b
+
+        def one(outer: list[Span]) -> None:
+            to, distance = b.index(0), sizes[-1] if sizes else 1
+            for span, size in zip(reversed(outer), reversed(sizes[:-1]), strict=True):
+                to = b.add(to, b.multiply(span.start, b.index(distance)))
+                distance *= size
+            place([*outer, Span(b.index(0))] if sizes else [], to)
+
+        self.kernel.nest(sizes[:-1], one)
