@@ -63,6 +63,33 @@ HARD = {
         %n = ng.sum %d axes [1, 3, 4, 5] : (tensor<3x2x2x4x6x5xf32>) -> tensor<3x2xf32>
         %o = ng.slice %n from [0, 0] to [3, 2] step [2, 1] : (tensor<3x2xf32>) -> tensor<2x2xf32>
         return %m, %s, %t, %o : tensor<2x5x7x5xf32>, tensor<2x5x5x4xi8>, tensor<2x4x6x5xf32>, tensor<2x2xf32> }""",
+    "products of windows with both sides, and of windows that are summed": """(%x: tensor<2x7x6x3xf32>, %w: tensor<3x2x3x5xf32>) -> (tensor<2x4x5x5xf32>, tensor<3x2x3x5xf32>, tensor<2x4x6x3xf32>) {
+        %p = ng.pad %x low [0, 1, 0, 0] high [0, 1, 1, 0] {value = -1.0 : f32} : (tensor<2x7x6x3xf32>) -> tensor<2x9x7x3xf32>
+        %n = ng.windows %p axes [1, 2] steps [2, 1] dilations [1, 2] : (tensor<2x9x7x3xf32>) -> tensor<3x2x2x4x5x3xf32>
+        %d = ng.dot %n, %w contract [0, 1, 5] x [0, 1, 2] : (tensor<3x2x2x4x5x3xf32>, tensor<3x2x3x5xf32>) -> tensor<2x4x5x5xf32>
+        %z = ng.constant dense<0.0> : tensor<2x4x5x5xf32>
+        %e = ng.maximum %d, %z : tensor<2x4x5x5xf32>
+        %g = ng.dot %n, %e contract [2, 3, 4] x [0, 1, 2] : (tensor<3x2x2x4x5x3xf32>, tensor<2x4x5x5xf32>) -> tensor<3x2x3x5xf32>
+        %h = ng.dot %e, %w contract [3] x [3] : (tensor<2x4x5x5xf32>, tensor<3x2x3x5xf32>) -> tensor<2x4x5x3x2x3xf32>
+        %t = ng.transpose %h perm [3, 4, 0, 1, 2, 5] : (tensor<2x4x5x3x2x3xf32>) -> tensor<3x2x2x4x5x3xf32>
+        %o = ng.overlap_add %t axes [1, 2] steps [1, 1] dilations [1, 2] : (tensor<3x2x2x4x5x3xf32>) -> tensor<2x6x7x3xf32>
+        %s = ng.slice %o from [0, 1, 0, 0] to [2, 5, 7, 3] step [1, 1, 1, 1] : (tensor<2x6x7x3xf32>) -> tensor<2x4x7x3xf32>
+        %c = ng.slice %s from [0, 0, 1, 0] to [2, 4, 7, 3] step [1, 1, 1, 1] : (tensor<2x4x7x3xf32>) -> tensor<2x4x6x3xf32>
+        return %e, %g, %c : tensor<2x4x5x5xf32>, tensor<3x2x3x5xf32>, tensor<2x4x6x3xf32> }""",
+    "products of windows that lie across, of narrow elements, in groups and on the right": """(%y: tensor<1x3x6x7xi32>, %v: tensor<4x3x2x2xi32>, %b: tensor<40x6xbf16>, %k: tensor<3x6x5xbf16>, %q: tensor<9x2x3xf32>, %u: tensor<3x2x3x4xf32>, %l: tensor<6x33xf32>) -> (tensor<1x4x5x6xi32>, tensor<19x5xbf16>, tensor<2x7x4xf32>, tensor<6x30xf32>) {
+        %m = ng.windows %y axes [2, 3] steps [1, 1] dilations [1, 1] : (tensor<1x3x6x7xi32>) -> tensor<2x2x1x3x5x6xi32>
+        %d = ng.dot %m, %v contract [0, 1, 3] x [2, 3, 1] : (tensor<2x2x1x3x5x6xi32>, tensor<4x3x2x2xi32>) -> tensor<1x5x6x4xi32>
+        %t = ng.transpose %d perm [0, 3, 1, 2] : (tensor<1x5x6x4xi32>) -> tensor<1x4x5x6xi32>
+        %w = ng.windows %b axes [0] steps [2] dilations [1] : (tensor<40x6xbf16>) -> tensor<3x19x6xbf16>
+        %e = ng.dot %w, %k contract [0, 2] x [0, 1] : (tensor<3x19x6xbf16>, tensor<3x6x5xbf16>) -> tensor<19x5xbf16>
+        %r = ng.windows %q axes [0] steps [1] dilations [1] : (tensor<9x2x3xf32>) -> tensor<3x7x2x3xf32>
+        %g = ng.dot %r, %u contract [0, 3] x [0, 2] {lhs_batch = array<i64: 2>, rhs_batch = array<i64: 1>} : (tensor<3x7x2x3xf32>, tensor<3x2x3x4xf32>) -> tensor<2x7x4xf32>
+        %n = ng.windows %l axes [1] steps [1] dilations [1] : (tensor<6x33xf32>) -> tensor<4x6x30xf32>
+        %a = ng.slice %u from [0, 0, 0, 0] to [3, 2, 1, 4] step [1, 1, 1, 1] : (tensor<3x2x3x4xf32>) -> tensor<3x2x1x4xf32>
+        %f = ng.reshape %a : (tensor<3x2x1x4xf32>) -> tensor<6x4xf32>
+        %h = ng.dot %f, %n contract [0, 1] x [1, 0] : (tensor<6x4xf32>, tensor<4x6x30xf32>) -> tensor<30xf32>
+        %i = ng.broadcast %h dims [1] : (tensor<30xf32>) -> tensor<6x30xf32>
+        return %t, %e, %g, %i : tensor<1x4x5x6xi32>, tensor<19x5xbf16>, tensor<2x7x4xf32>, tensor<6x30xf32> }""",
     "windows that leave, summed back with phases that some taps miss": """(%x: tensor<3x2x2x4x3xf32>, %y: tensor<1x15xi16>, %z: tensor<5x20xi32>) -> (tensor<3x2x2x4x3xf32>, tensor<2x10x9x3xf32>, tensor<100xi16>, tensor<103xi32>) {
         %a = ng.negative %x : tensor<3x2x2x4x3xf32>
         %e = ng.broadcast %a dims [0, 2, 3, 4, 5] : (tensor<3x2x2x4x3xf32>) -> tensor<3x2x2x2x4x3xf32>

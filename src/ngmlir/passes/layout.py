@@ -15,6 +15,7 @@ from ..ops.ng_rules import multiplies
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
+from .window_products import as_windows, sliced_product
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -25,7 +26,7 @@ def layout(module: Module, target: Target) -> Module:
     repetitions is computed in the order that is wanted; an elementwise op takes a transpose over when only
     one of its operands has to be moved for it. What is computed for a slice alone is computed of slices: of fewer
     elements, and in the kernel that wants them. A product takes in elements that are cast for it as they are, and
-    widens them by itself.
+    widens them by itself. A product whose result are windows that are summed is a product of windows.
 
     Before:
         func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
@@ -68,6 +69,7 @@ _KINDS = frozenset(
         "ng.all",
         "ng.mean",
         "ng.slice",
+        "ng.overlap_add",
     }
 )
 
@@ -112,6 +114,8 @@ class _Layout:
             return self.dot(op, b)
         if op.name == "ng.slice":
             return self.slice(op, b)
+        if op.name == "ng.overlap_add":
+            return None if self.uses.get(op.operands[0], 2) > 1 else as_windows(op, self.uses, b)
         return self.reduction(op, b)
 
     # -- slices ------------------------------------------------------------------------------------------
@@ -119,6 +123,8 @@ class _Layout:
     def slice(self, op: Op, b: Builder) -> Sequence[Value] | None:
         source = op.operands[0]
         owner = source.owner
+        if isinstance(owner, Op) and owner.name == "ng.dot" and self.uses.get(source, 2) == 1:
+            return sliced_product(op, owner, b)
         if not isinstance(owner, Op) or not (owner.name == "ng.broadcast" or self.only_for(op, source)):
             return None
         return [self.cut(source, op, b)]
@@ -156,7 +162,11 @@ class _Layout:
     def transpose(self, op: Op, b: Builder) -> Sequence[Value] | None:
         source = op.operands[0]
         order = get_i64s(op, "permutation")
-        if not self.vanishes(source, order) and not self.one_moves(source, order):
+        if not (
+            self.vanishes(source, order)
+            or self.one_moves(source, order)
+            or (self.absorbs(source, order) and _lies_across(source.owner))
+        ):
             return None
         return [self.move(source, order, b)]
 
@@ -296,11 +306,32 @@ def _uncast(dot: Op) -> list[Value] | None:
 
 
 def _swaps(dot: Op, order: Sequence[int]) -> bool:
-    """Whether the order exchanges the rows and the columns of a product, each as a whole."""
+    """Whether the order exchanges the rows and the columns of a product, each as a whole; single elements may stand
+    anywhere."""
+    shape = shape_of(dot.results[0].type)
+    return [d for d in order if shape[d] != 1] == [d for d in _swapped_order(dot) if shape[d] != 1]
+
+
+def _swapped_order(dot: Op) -> list[int]:
+    """The columns of a product before its rows."""
     batch = len(get_i64s(dot, "lhs_batch"))
     rows = len(shape_of(dot.operands[0].type)) - batch - len(get_i64s(dot, "lhs_contract"))
-    rank = len(order)
-    return list(order) == [*range(batch), *range(batch + rows, rank), *range(batch, batch + rows)]
+    rank = len(shape_of(dot.results[0].type))
+    return [*range(batch), *range(batch + rows, rank), *range(batch, batch + rows)]
+
+
+def _tensor(type: Type) -> TensorType:
+    assert isinstance(type, TensorType)
+    return type
+
+
+def _lies_across(dot: object) -> bool:
+    """Whether the left side of a product are windows whose closest elements are no summands of one sum: these are read
+    as they lie where they are columns."""
+    windows = dot.operands[0].owner if isinstance(dot, Op) else None
+    if not isinstance(dot, Op) or not isinstance(windows, Op) or windows.name != "ng.windows":
+        return False
+    return len(shape_of(windows.results[0].type)) - 1 not in get_i64s(dot, "lhs_contract")
 
 
 def _swapped(dot: Op, wanted: Type, b: Builder) -> Value:
@@ -310,4 +341,6 @@ def _swapped(dot: Op, wanted: Type, b: Builder) -> Value:
         for new, old in (("lhs", "rhs"), ("rhs", "lhs"))
         for kind in ("contract", "batch")
     }
-    return b.dot(dot.operands[1], dot.operands[0], **sides, type=wanted)
+    made = permuted(_tensor(dot.results[0].type), _swapped_order(dot))
+    product = b.dot(dot.operands[1], dot.operands[0], **sides, type=made)
+    return product if made is wanted else b.reshape(product, type=wanted)  # single elements stand elsewhere

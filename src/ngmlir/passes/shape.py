@@ -194,10 +194,11 @@ class _Shaping:
     def dot(self, op: Op) -> None:
         """To [batch,] rows x depth times depth x columns, or the transposed forms where no data must move."""
         sides: list[tuple[Value, tuple[int, ...], int]] = []
-        for side, operand in (("lhs", op.operands[0]), ("rhs", op.operands[1])):
-            contract = get_i64s(op, f"{side}_contract")
+        for (side, operand), contracted in zip(
+            (("lhs", op.operands[0]), ("rhs", op.operands[1])), _contracted(op), strict=True
+        ):
             batch = get_i64s(op, f"{side}_batch")
-            sides.append(self.matrix(operand, batch, contract, side == "lhs"))
+            sides.append(self.matrix(operand, batch, contracted, side == "lhs"))
         (lhs, lhs_shape, lhs_depth), (rhs, rhs_shape, rhs_depth) = sides
         first = int(bool(get_i64s(op, "lhs_batch")))
         made = self.builder.dot(
@@ -264,6 +265,19 @@ def _plain_attribute(attribute: Attribute) -> Attribute:
     if isinstance(attribute, ElementsAttr) and isinstance(attribute.type, TensorType):
         return attribute.of_type(TensorType(attribute.type.shape, attribute.type.element))
     return attribute
+
+
+def _contracted(dot: Op) -> tuple[Sequence[int], Sequence[int]]:
+    """The contracted dimensions of both sides of a product, in one order. Windows that lie across the depth are packed in
+    any order: then it is that in which the other side lies."""
+    found = get_i64s(dot, "lhs_contract"), get_i64s(dot, "rhs_contract")
+    for side, operand in enumerate(dot.operands):
+        owner = operand.owner
+        if isinstance(owner, Op) and owner.name == "ng.windows":
+            if len(shape_of(operand.type)) - 1 not in found[side]:
+                order = sorted(range(len(found[0])), key=found[1 - side].__getitem__)
+                return [found[0][i] for i in order], [found[1][i] for i in order]
+    return found
 
 
 def _in_place(order: Sequence[int], shape: Sequence[int]) -> bool:
