@@ -95,10 +95,17 @@ class Access:
         runs = tuple((d,) for d in range(len(self.shape)))
         return replace(self, shape=self.sizes, places=places, runs=runs, sizes=self.shape)
 
+    @property
+    def crosses(self) -> bool:
+        """Whether a part of a row may lie beyond a border."""
+        last = len(self.sizes) - 1
+        along = [(p, n) for p, n in zip(self.places, self.shape, strict=True) if last in p.terms]
+        return self.fill is not None and leaves([p for p, _ in along], [n for _, n in along], self.sizes)
+
     def in_parts(self, target: Target) -> bool:
         """Whether rows must be read in parts, as the machine has no masks to read such elements across the border."""
         wide = item_bytes(element_type(self.source.type)) >= 4
-        return self.fill is not None and not (target.can("masks") or (wide and target.can("word_masks")))
+        return self.crosses and not (target.can("masks") or (wide and target.can("word_masks")))
 
     def pays_in_parts(self, target: Target) -> bool:
         """Whether rows are long enough to be read in parts."""

@@ -37,6 +37,7 @@ def read(
     if access.fill is None or masked or frame.masks:
         return load(masked or access.fill is not None)
     bounds: list[tuple[Value, int, int]] = []
+    partly = False  # whether a part of a tile may lie inside
     for index, place, size in zip(indices, access.places, access.shape, strict=True):
         first, last = place.ends(sizes)
         if first >= 0 and last < size:
@@ -46,12 +47,17 @@ def read(
         if high < low:
             return load(True)  # the tile is longer than what it is read from
         bounds.append((index, low, high))
+        partly = partly or bool(reach)
     inside = [
         b.bitwise_and(b.less_equal(b.index(low), at), b.less_equal(at, b.index(high)))
         for at, low, high in bounds
     ]
+
+    def outside() -> Value:
+        return load(True) if partly or access.fill is None else b.number(access.fill, type)
+
     # Most tiles lie inside the border, and need no mask.
-    (tile,) = b.branch(reduce(b.bitwise_and, inside), lambda: [load(False)], lambda: [load(True)])
+    (tile,) = b.branch(reduce(b.bitwise_and, inside), lambda: [load(False)], lambda: [outside()])
     return tile
 
 
