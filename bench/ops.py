@@ -39,6 +39,7 @@ import numpy as np
 from gate import BARS, Row, geomean, judge, told
 from gate_cases import products
 from op_cases import Case, cases, compare
+from window_cases import windows
 
 from ngmlir.compiler import compile_module, resolve
 from ngmlir.ops.words import from_text
@@ -173,6 +174,7 @@ def every_case(sizes: Sequence[int], gate: bool) -> Iterator[Case]:
     barred = {family for bar in BARS for family in bar.families}
     for size in sizes:
         yield from (case for case in cases(size) if not gate or case.family in barred)
+    yield from (case for case in windows() if not gate or case.family in barred)
     if gate:
         yield from products()
 

@@ -50,6 +50,17 @@ def load_apart(
         whole = Chunk(0, extent, 1 << (extent - 1).bit_length())
         found = load(e, type, pointer, whole, True, zero(vector(whole.width, type)), spare=False)
         return b.shuffle(found, None, [i * stride if i < chunk.count else -1 for i in range(chunk.width)])
+    if mask is not True and 1 < stride <= NEAR_STRIDE and chunk.count > 1 and _masks(e, type):
+        # The elements between stay away from memory too: the next one may lie beyond its end.
+        register, none = vector_mask(mask, chunk), zero(vector(chunk.width, llvm.i1))
+        size = 1 << ((chunk.count - 1) * stride).bit_length()
+        places = [
+            i // stride if i % stride == 0 and i // stride < chunk.count else chunk.width for i in range(size)
+        ]
+        spread = b.shuffle(register, none, places)
+        found = b.masked_load(vector(size, type), pointer, spread, zero(vector(size, type)), align=align)
+        taken = b.shuffle(found, None, [i * stride if i < chunk.count else -1 for i in range(chunk.width)])
+        return b.select(register, taken, pad)
     if e.machine.masks and align >= 4 and chunk.width >= 4:
         addresses = b.getelementptr(type, pointer, _steps(chunk, stride))
         return b.gather(wide, addresses, vector_mask(mask, chunk), pad, align=align)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 
 from ...ir.core import Op, Value
@@ -12,7 +13,11 @@ from ...ops.schedules import Columns
 from ...support.target import Target
 from .frame import Span, share
 from .plan import Kernel, Plan, Tile, plan
+from .reading import all_inside
 from .reduction import Reduction, reductions
+
+#: Elements of a window that are written out one after the other.
+TAPS = 16
 
 
 def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> tuple[Op, Plan]:
@@ -114,15 +119,45 @@ class _Columns:
         return len(self.kernel.plan.loops[output]) == self.last + 1
 
     def tile(self, span: Span) -> None:
-        """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue."""
+        """One tile of results: the reduced loops run over vectors of accumulators, then the epilogue. Most windows lie
+        inside the border: then none of their elements has to look for it."""
+        near = None if self.kernel.masks else self.inside(span)
+        if not near:
+            totals = self.total(span, near is not None)
+        else:
+            totals = self.b.branch(
+                reduce(self.b.bitwise_and, near),
+                lambda: self.total(span, True),
+                lambda: self.total(span, False),
+            )
+        self.finish(span, totals)
+
+    def inside(self, span: Span) -> list[Value] | None:
+        """The conditions under which all that a tile of results is made of lies inside; None if some never does."""
+        plan, found = self.kernel.plan, list[Value]()
+        for access in plan.accesses.values():
+            conditions = all_inside(self.b, {**self.outer, self.last: span}, plan.sizes, access)
+            if conditions is None:
+                return None
+            found += conditions
+        return found
+
+    def total(self, span: Span, inside: bool) -> Sequence[Value]:
+        """The accumulators of a tile of results."""
+        # The taps of small windows are written out: each is at a fixed place beside the others.
+        apart = self.kernel.plan.accesses and prod(self.sizes[l] for l in self.reduced) <= TAPS
 
         def level(inner: dict[int, Span], values: Sequence[Value]) -> Sequence[Value]:
             if len(inner) == len(self.reduced):
-                return self.joined(inner, span, values)
+                return self.joined(inner, span, values, inside)
             l = self.reduced[len(inner)]
-            return self.b.loop(0, self.sizes[l], 1, values, lambda i, v: level({**inner, l: Span(i)}, v))
+            if not apart or not inside:
+                return self.b.loop(0, self.sizes[l], 1, values, lambda i, v: level({**inner, l: Span(i)}, v))
+            for i in range(self.sizes[l]):
+                values = level({**inner, l: Span(self.b.index(i))}, values)
+            return values
 
-        self.finish(span, level({}, self.starts(span)))
+        return level({}, self.starts(span))
 
     def bands(self, tiles: Callable[[Callable[[Span], None]], None], start: Value, stripe: int) -> None:
         """All tiles of a stripe, a band of rows after the other; `tiles` runs a body over them."""
@@ -168,9 +203,11 @@ class _Columns:
     def starts(self, span: Span) -> list[Value]:
         return [self.b.number(r.start, VectorType((span.size,), r.accumulator)) for r in self.found]
 
-    def joined(self, inner: dict[int, Span], span: Span, values: Sequence[Value]) -> list[Value]:
-        """The accumulators after one more element of each column."""
-        b, here = self.b, self.at(inner, span)
+    def joined(
+        self, inner: dict[int, Span], span: Span, values: Sequence[Value], inside: bool = False
+    ) -> list[Value]:
+        """The accumulators after one more element of each column; `inside`: no border is near."""
+        b, here = self.b, self.at(inner, span, inside=inside)
         # Everything is loaded before the stores: they may overwrite an input.
         made = [
             r.combine(b, v, r.widen(b, here.at(r.source))) for r, v in zip(self.found, values, strict=True)
@@ -185,6 +222,13 @@ class _Columns:
         outputs = [(v, buffer) for v, buffer in self.buffers.items() if not self.every(v)]
         self.at({}, span, known).store(outputs)
 
-    def at(self, inner: dict[int, Span], span: Span, known: dict[Value, Value] | None = None) -> Tile:
+    def at(
+        self,
+        inner: dict[int, Span],
+        span: Span,
+        known: dict[Value, Value] | None = None,
+        inside: bool = False,
+    ) -> Tile:
         spans = {**self.outer, **inner, self.last: span}
-        return Tile(self.kernel, [spans.get(l, Span(self.b.index(0))) for l in range(self.last + 1)], known)
+        whole = [spans.get(l, Span(self.b.index(0))) for l in range(self.last + 1)]
+        return Tile(self.kernel, whole, known, inside)

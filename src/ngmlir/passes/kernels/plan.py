@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ...ir.attributes import Attribute, FloatAttr, StringAttr, numeric_literal
@@ -234,8 +234,15 @@ class Kernel(Frame):
 class Tile:
     """The values of a fusion on one tile: each op is computed at most once, when first asked for."""
 
-    def __init__(self, kernel: Kernel, spans: Sequence[Span], known: dict[Value, Value] | None = None):
+    def __init__(
+        self,
+        kernel: Kernel,
+        spans: Sequence[Span],
+        known: dict[Value, Value] | None = None,
+        inside: bool = False,
+    ):
         self.kernel = kernel
+        self.inside = inside  # nothing that is read through an access lies beyond its border
         self.b = kernel.b
         self.spans = tuple(spans)
         self.known: dict[Value, Value] = dict(known or {})
@@ -325,6 +332,7 @@ class Tile:
     def load(self, value: Value, buffer: Value) -> Value:
         access = self.kernel.plan.accesses.get(value)
         if access is not None:
+            access = replace(access, fill=None) if self.inside else access
             return read(self.kernel, self.spans, self.kernel.plan.sizes, access, self.type(value), buffer)
         indices, dims, masked = self._access(value)
         return self.b.load(buffer, indices, type=self.type(value), dims=dims, masked=masked)

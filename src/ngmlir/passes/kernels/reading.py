@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import prod
 
@@ -59,6 +59,29 @@ def read(
     # Most tiles lie inside the border, and need no mask.
     (tile,) = b.branch(reduce(b.bitwise_and, inside), lambda: [load(False)], lambda: [outside()])
     return tile
+
+
+def all_inside(
+    b: Builder, spans: Mapping[int, Span], sizes: Sequence[int], access: Access
+) -> list[Value] | None:
+    """The conditions under which no tile at `spans` of some loops, wherever the others stand, meets a border of an access;
+    None where one always does."""
+    found: list[Value] = []
+    if access.fill is None:
+        return found
+    for place, size in zip(access.places, access.shape, strict=True):
+        first, last = place.ends(sizes)
+        if first >= 0 and last < size:
+            continue
+        here = Place(place.offset, {l: s for l, s in place.terms.items() if l in spans})
+        steps = {l: (spans[l].size or 1) if l in spans else sizes[l] for l in place.terms}
+        reach = [stride * (steps[l] - 1) for l, stride in place.terms.items()]
+        low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
+        if high < low:
+            return None
+        at = _index(b, here, [spans.get(l, Span(b.index(0))) for l in range(len(sizes))])
+        found += [b.less_equal(b.index(low), at), b.less_equal(at, b.index(high))]
+    return found
 
 
 def write(b: Builder, spans: Sequence[Span], access: Access, tile: Value, buffer: Value) -> None:
