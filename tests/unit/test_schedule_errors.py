@@ -39,6 +39,30 @@ def loops(op: str, schedule: str = "", shape: str = "70x130", result: str = "") 
     return f"func.func @main(%x: {x}) -> {r} {{\n  %0 = ng.{op}{given} : {types}\n  return %0 : {r}\n}}"
 
 
+def windows(schedule: str, kind: str = "f32", across: bool = False) -> str:
+    """A convolution along one dimension."""
+    x, w, n, r = (
+        f"tensor<40x6x{kind}>",
+        f"tensor<3x6x8x{kind}>",
+        f"tensor<3x38x6x{kind}>",
+        f"tensor<38x8x{kind}>",
+    )
+    if across:
+        x, w, n, r = (
+            f"tensor<6x40x{kind}>",
+            f"tensor<8x3x6x{kind}>",
+            f"tensor<3x6x38x{kind}>",
+            f"tensor<8x38x{kind}>",
+        )
+    axis, sides = int(across), "%w, %n" if across else "%n, %w"
+    where, types = ("[1, 2] x [0, 1]", f"({w}, {n})") if across else ("[0, 2] x [0, 1]", f"({n}, {w})")
+    return f"""func.func @main(%x: {x}, %w: {w}) -> {r} {{
+  %n = ng.windows %x axes [{axis}] steps [1] dilations [1] : ({x}) -> {n}
+  %d = ng.dot {sides} contract {where} {{ng.schedule = {{{schedule}}}}} : {types} -> {r}
+  return %d : {r}
+}}"""
+
+
 def fused(text: str) -> Module:
     steps = parse_pipeline(named_pipelines().expanded("canonical, fuse"), PASSES)
     of = from_text(text)
@@ -91,6 +115,11 @@ def _violations(text: str) -> list[tuple[str, str]]:
         (product('by = "blocks"'), "x86-64-v3", "computes this product by panels, not by blocks"),
         (product("unroll = 2"), "sm_80", "computes this product by blocks, not by panels"),
         (product("tile = [24, 64]"), "sm_80", "a power of two of elements, not 24"),
+        (windows('pack = ["left"]'), "x86-64-v3", "the left side are windows, which each program packs by itself"),
+        (windows('by = "along"'), "x86-64-v3", "computes this product by panels, not by along"),
+        (windows('by = "along", tile = [2, 8], block = 4, batch = 1'), "x86-64-v3", "windows are multiplied by 'panels', not by 'along'"),
+        (windows("part = 0", "bf16"), "x86-64-v3", "windows of bf16 are packed as f32, and so is the right side"),
+        (windows("part = 0", across=True), "x86-64-v3", "of which a program packs a part of the columns at once"),
         (loops("exp %x", "threads = 64"), "x86-64-v3", "is run by one thread, not by 64"),
         (loops("exp %x", "tile = 100000"), "x86-64-v3", "a tile has 8192 elements at most"),
         (loops("exp %x", "threads = 48"), "sm_80", "in whole warps of 32, not 48"),

@@ -33,7 +33,42 @@ def same(text: str, target: str = "cpu") -> None:
         np.testing.assert_allclose(np.asarray(got), want, rtol=2e-5, atol=2e-6)
 
 
+def windows(across: bool) -> str:
+    """A convolution; its windows are the right side if they lie `across` the depth."""
+    x, w = ("1x5x9x8", "12x5x3x3") if across else ("1x9x8x10", "3x3x10x20")
+    p, n = ("1x5x11x10", "3x3x1x5x9x8") if across else ("1x11x10x10", "3x3x1x9x8x10")
+    low, axes = ("[0, 0, 1, 1]", "[2, 3]") if across else ("[0, 1, 1, 0]", "[1, 2]")
+    r = "1x9x8x12" if across else "1x9x8x20"
+    where = "[0, 1, 3] x [2, 3, 1]" if across else "[0, 1, 5] x [0, 1, 2]"
+    result = "1x12x9x8" if across else r
+    turned = (
+        f"%t = ng.transpose %d perm [0, 3, 1, 2] : (tensor<{r}xf32>) -> tensor<{result}xf32>"
+        if across
+        else ""
+    )
+    return f"""func.func @main(%x: tensor<{x}xf32>, %w: tensor<{w}xf32>) -> tensor<{result}xf32> {{
+  %p = ng.pad %x low {low} high {low} : (tensor<{x}xf32>) -> tensor<{p}xf32>
+  %n = ng.windows %p axes {axes} steps [1, 1] dilations [1, 1] : (tensor<{p}xf32>) -> tensor<{n}xf32>
+  %d = ng.dot %n, %w contract {where} : (tensor<{n}xf32>, tensor<{w}xf32>) -> tensor<{r}xf32>
+  {turned}
+  return {"%t" if across else "%d"} : tensor<{result}xf32>
+}}"""
+
+
+def pooling() -> str:
+    x, p, n, r = "9x8x40", "11x10x40", "3x3x5x4x40", "5x4x40"
+    return f"""func.func @main(%x: tensor<{x}xf32>) -> tensor<{r}xf32> {{
+  %p = ng.pad %x low [1, 1, 0] high [1, 1, 0] : (tensor<{x}xf32>) -> tensor<{p}xf32>
+  %n = ng.windows %p axes [0, 1] steps [2, 2] dilations [1, 1] : (tensor<{p}xf32>) -> tensor<{n}xf32>
+  %r = ng.sum %n axes [0, 1] : (tensor<{n}xf32>) -> tensor<{r}xf32>
+  return %r : tensor<{r}xf32>
+}}"""
+
+
 PROGRAMS = {
+    "windows": windows(across=False),
+    "windows across": windows(across=True),
+    "pooling": pooling(),
     "map": loops("exp %x"),
     "rows": loops("softmax %x axes [1]"),
     "held": loops("softmax %x axes [1]", shape="90x20"),
@@ -53,7 +88,7 @@ def test_a_schedule_turned_by_any_knob_computes_the_same(name: str) -> None:
     machine = resolve("cpu")
     (same_again,) = [c.schedule for c in candidates(fusion, machine)]
     assert same_again.attribute() is fusion.attributes["ng.schedule"]
-    near = [s for s in neighbours(same_again) if buildable(s, machine)]
+    near = [s for s in neighbours(same_again) if buildable(s, machine, fusion)]
     assert len(near) >= 3
     before = str(same_again.attribute())
     text = to_text(fused(PROGRAMS[name]))
@@ -65,14 +100,14 @@ def test_a_schedule_turned_by_any_knob_computes_the_same(name: str) -> None:
         same(edited)
 
 
-@pytest.mark.parametrize("name", ["map", "rows", "columns", "panels"])
+@pytest.mark.parametrize("name", ["map", "rows", "columns", "panels", "windows", "windows across", "pooling"])
 def test_on_a_gpu_too(name: str) -> None:
     machine = resolve("cuda-sim")
     (fusion,) = scheduled(PROGRAMS[name], "cuda-sim")
     chosen = candidates(fusion, machine)[0].schedule
     assert getattr(chosen, "threads") >= 32  # noqa: B009 - of each family that a GPU has
     text = to_text(fused(PROGRAMS[name]))
-    for schedule in [s for s in neighbours(chosen) if buildable(s, machine)][:4]:
+    for schedule in [s for s in neighbours(chosen) if buildable(s, machine, fusion)][:4]:
         edited = re.sub(r"(ng\.fusion .*\)) ->", rf"\1 {{ng.schedule = {schedule.attribute()}}} ->", text)
         same(edited, "cuda-sim")
 

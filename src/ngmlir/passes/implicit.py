@@ -67,8 +67,12 @@ class Implicit:
 
 
 def depths(dot: Op) -> tuple[int, int]:
-    """The dimension of each side of a product, brought to [batch,] matrix form, that is summed over."""
-    return get_i64s(dot, "lhs_contract")[0], get_i64s(dot, "rhs_contract")[0]
+    """The dimension of each side of a product that is summed over; -1 where that is not in [batch,] matrix form."""
+    batch = get_i64s(dot, "lhs_batch")
+    left, right = (get_i64s(dot, f"{side}_contract") for side in ("lhs", "rhs"))
+    ranks = {len(shape_of(operand.type)) for operand in dot.operands}
+    plain = len(left) == 1 and batch in ((), (0,)) and batch == get_i64s(dot, "rhs_batch")
+    return (left[0], right[0]) if plain and ranks == {2 + len(batch)} else (-1, -1)
 
 
 def implicit_side(value: Value, depth: int, through: Callable[[Value], Op | None]) -> Implicit | None:
@@ -80,7 +84,7 @@ def implicit_side(value: Value, depth: int, through: Callable[[Value], Op | None
     op = through(value)
     while op is not None and op.name == "ng.reshape":
         op = through(op.operands[0])
-    if op is None or op.name not in MOVES or not _has_windows(op, through):
+    if depth < 0 or op is None or op.name not in MOVES or not _has_windows(op, through):
         return None
     access = access_of(op, through, whole=True)
     if access is None:

@@ -86,7 +86,7 @@ def tuned(fusion: Op, machine: Target, target: str, best: int) -> tuple[Schedule
         fastest = _fastest(known)
         if known[fastest] < GAIN * known[winner]:
             winner = fastest
-        new = [s for s in neighbours(winner) if s not in known and buildable(s, machine)]
+        new = [s for s in neighbours(winner) if s not in known and buildable(s, machine, fusion)]
         if not new:
             break
         known |= zip(new, trial.seconds(new), strict=True)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ...ir.core import Op
-from ...ops.schedules import Given, Schedule, complaints, families, given_by, stated
+from ...ops.schedules import Blocks, Given, Schedule, complaints, families, given_by, stated
 from ...support.diagnostics import Diagnostic, UserError
 from ...support.target import Target
 from ..kernels.plan import Plan, kind, plan
 from ..kernels.product import Product, oriented, product_of
 from .candidate import Candidate, ranked
 from .loops import columns, rows, tiles
-from .products import MOST_ROWS_ALONG, along, blocks, panels, suits_along
+from .products import MOST_ROWS_ALONG, along, blocks, panels, suits_along, window_conflicts
 
 #: Predicted cycles of loops that are no further apart are equal: then the shorter code is better.
 _ALIKE = 1.03
@@ -44,9 +44,9 @@ def candidates(fusion: Op, target: Target) -> list[Candidate[Schedule]]:
         found = ranked(_LOOPS[sort](plan(fusion), target, given), _ALIKE)
     # Whatever was made of what is given, it stands as it is given.
     found = [c._replace(schedule=replace(c.schedule, **stated(given))) for c in found]
-    if conflicts := _conflicts(found[0].schedule, target):
+    if conflicts := _conflicts(found[0].schedule, target, fusion):
         raise _refused(fusion, conflicts)
-    return [c for c in found if not _conflicts(c.schedule, target)]
+    return [c for c in found if not _conflicts(c.schedule, target, fusion)]
 
 
 def chosen(fusion: Op, target: Target) -> Schedule:
@@ -55,16 +55,14 @@ def chosen(fusion: Op, target: Target) -> Schedule:
     for family in families(kind(fusion), given):
         if not family.open(given):
             whole = family(**stated(given))
-            if conflicts := _conflicts(whole, target):
+            if conflicts := _conflicts(whole, target, fusion):
                 raise _refused(fusion, conflicts)
             return whole
     return candidates(fusion, target)[0].schedule
 
 
 def _products(fusion: Op, target: Target, given: Given) -> Iterable[Candidate[Schedule]]:
-    planned = plan(fusion, lambda op: op.name == "ng.dot")
-    dot = next(op for op in planned.ops if op.name == "ng.dot")
-    product, _ = oriented(product_of(dot, planned.sides), target)
+    product = _product(fusion, target)
     there = ["blocks"] if target.shares_tiles else ["panels"]
     if not target.shares_tiles and suits_along(product):
         there.insert(0 if product.rows <= MOST_ROWS_ALONG else 1, "along")
@@ -76,13 +74,22 @@ def _products(fusion: Op, target: Target, given: Given) -> Iterable[Candidate[Sc
     return _PRODUCTS[usable[0]](product, target, given)
 
 
-def buildable(schedule: Schedule, target: Target) -> bool:
-    """Whether a kernel can be cut so for a target."""
-    return not _conflicts(schedule, target)
+def _product(fusion: Op, target: Target) -> Product:
+    """The product of a fusion as it is computed."""
+    planned = plan(fusion, lambda op: op.name == "ng.dot")
+    dot = next(op for op in planned.ops if op.name == "ng.dot")
+    return oriented(product_of(dot, planned.sides), target)[0]
 
 
-def _conflicts(schedule: Schedule, target: Target) -> list[str]:
+def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
+    """Whether the kernel of a fusion can be cut so for a target."""
+    return not _conflicts(schedule, target, fusion)
+
+
+def _conflicts(schedule: Schedule, target: Target, fusion: Op) -> list[str]:
     found = list(schedule.conflicts())
+    if not isinstance(schedule, Blocks) and any(op.name == "ng.windows" for op in fusion.block.ops):
+        found += window_conflicts(schedule, _product(fusion, target)) if kind(fusion) == "dot" else ()
     threads = getattr(schedule, "threads", 1)
     if not target.shares_tiles and threads > 1:
         found.append(f"a program of {target.name} is run by one thread, not by {threads}")

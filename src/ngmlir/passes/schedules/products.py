@@ -9,7 +9,7 @@ from math import gcd, lcm
 
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType
-from ...ops.schedules import Along, Blocks, Given, Panels
+from ...ops.schedules import Along, Blocks, Given, Panels, Schedule
 from ...support.target import Target
 from ..implicit import Implicit
 from ..kernels.frame import power_of_two
@@ -175,6 +175,23 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
         part=part,
         batch=fixed(given, "batch", 1),
     )
+
+
+def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
+    """Why no kernel of a product of windows can be cut so."""
+    implicit = [isinstance(side, Implicit) for side in (product.lhs, product.rhs)]
+    if not any(implicit):
+        return
+    if not isinstance(schedule, Panels):
+        yield f"windows are multiplied by 'panels', not by '{schedule.by}'"
+        return
+    for side, is_windows in zip(("left", "right"), implicit, strict=True):
+        if is_windows and side in schedule.pack:
+            yield f"the {side} side are windows, which each program packs by itself"
+    if implicit[1] and not schedule.part:
+        yield "the right side are windows, of which a program packs a part of the columns at once (part above 0)"
+    if product.element is not product.accumulator and not schedule.part and "right" not in schedule.pack:
+        yield f"windows of {product.element} are packed as {product.accumulator}, and so is the right side: part by part or before"
 
 
 def _runs(run: int, most: int) -> int:
