@@ -61,19 +61,21 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
     )
     turned_taps = [homes[d][1] for d in taps]
     filters = _turned(other, turned_taps, b)
-    attributes: dict[str, list[int]] = {}
-    for kind in ("contract", "batch"):
-        own, others = (get_i64s(dot, f"{name}_{kind}") for name in (("lhs", "rhs"), ("rhs", "lhs"))[side])
-        attributes[f"own_{kind}"] = [d + count for d in own]
-        attributes[f"other_{kind}"] = [*others]
-    attributes["own_contract"] = [*range(count), *attributes["own_contract"]]
-    attributes["other_contract"] = [*turned_taps, *attributes["other_contract"]]
-    pair = (windows, filters) if side == 0 else (filters, windows)
-    mine, theirs = ("lhs", "rhs") if side == 0 else ("rhs", "lhs")
+    sides = ("lhs", "rhs") if side == 0 else ("rhs", "lhs")
+    (own, own_batch), (others, other_batch) = (
+        [get_i64s(dot, f"{name}_{kind}") for kind in ("contract", "batch")] for name in sides
+    )
+    summed = [*range(count), *(d + count for d in own)], [*turned_taps, *others]
+    batches = [d + count for d in own_batch], [*other_batch]
+    pair = (windows, filters)
+    if side == 1:
+        pair, summed, batches = pair[::-1], summed[::-1], batches[::-1]
     product = b.dot(
         *pair,
-        **{f"{mine}_{k}": attributes[f"own_{k}"] for k in ("contract", "batch")},
-        **{f"{theirs}_{k}": attributes[f"other_{k}"] for k in ("contract", "batch")},
+        lhs_contract=summed[0],
+        rhs_contract=summed[1],
+        lhs_batch=batches[0],
+        rhs_batch=batches[1],
     )
     # The dimensions of the product that are left, in the order in which the sum had them.
     kept = [d for d in range(len(homes)) if d not in taps]
