@@ -13,12 +13,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from ..ir.attributes import Attribute
 from ..ir.core import Op
 from . import ng
-from .fields import get_bool, get_i64, get_i64s, get_str
+from .fields import find_i64, get_bool, get_i64, get_i64s, get_str
 from .lengths import Length, Size, derived, product
 from .ng_rules import slice_size
 
@@ -96,15 +96,25 @@ class GradientVerbs(ng.NgVerbs[V], Generic[V]):
 
 @dataclass(frozen=True)
 class Applied(Generic[V]):
-    """One op as a rule sees it. `wanted` says for which operands a gradient is of any use, `sizes` has the attributes
-    as they were given: of those that tell of lengths, what stands for them."""
+    """One op as a rule sees it. `wanted` says for which operands a gradient is of any use, `given` has the attributes
+    as they were given: in those that tell of lengths may be what stands for them."""
 
     op: type[Op]
     operands: Sequence[V]
     results: Sequence[V]
     attributes: Mapping[str, Attribute]
     wanted: Sequence[bool]
-    sizes: Mapping[str, Any]  # attributes that are lengths or places, which may not be known yet
+    given: Mapping[str, Any]
+
+    def sizes(self, name: str) -> Sequence[Size]:
+        """An attribute of lengths or places, which may not be known yet."""
+        given = self.given.get(name)
+        return cast("tuple[Size, ...]", given) if isinstance(given, tuple) else get_i64s(self, name)
+
+    def find_size(self, name: str) -> int | Length | None:
+        """An attribute of one place, if it is there."""
+        given = self.given.get(name)
+        return given if isinstance(given, Length) else find_i64(self, name)
 
 
 Rule = Callable[[GradientVerbs[V], Applied[V], V], Sequence["V | None"]]
@@ -317,7 +327,7 @@ def _slice(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     low: list[Size] = [0] * len(shape)
     high: list[Size] = [0] * len(shape)
     strided: dict[int, tuple[Size, int, Size]] = {}
-    places = zip(*(op.sizes[name] for name in ("starts", "limits", "steps")), strict=True)
+    places = zip(*(op.sizes(name) for name in ("starts", "limits")), get_i64s(op, "steps"), strict=True)
     for d, (start, limit, step) in enumerate(places):
         if start == 0 and step == 1 and _is_length(limit, shape[d]):
             continue
@@ -349,7 +359,7 @@ def _least(start: int, count: int) -> int:
 @gradient("pad")
 def _pad(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     size = v.shape_of(op.operands[0])
-    for d, (low, high) in enumerate(zip(op.sizes["low"], op.sizes["high"], strict=True)):
+    for d, (low, high) in enumerate(zip(op.sizes("low"), op.sizes("high"), strict=True)):
         if low != 0 or high != 0:
             delta = v.window(delta, d, low, low + size[d])
     return [v.rename_like(delta, op.operands[0])]
@@ -404,7 +414,7 @@ def _gather(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]
     table, indices = op.operands
     axis = get_i64(op, "axis")
     rows = _clamped(v, indices, v.shape_of(table)[axis])
-    pad = op.sizes.get("pad")
+    pad = op.find_size("pad")
     if pad is not None:
         spared = v.equal(rows, v.number_like(pad, rows))
         inner = range(axis, axis + len(v.shape_of(indices)))
