@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import ngmlir as ng
+from ngmlir import transformers as ngt
 from ngmlir.ops import ng as dialect
 from ngmlir.ops.words import from_text, to_text
 
@@ -249,13 +250,7 @@ def test_a_node_has_no_truth_and_no_items() -> None:
 def test_results_are_float32() -> None:
     integers = ng.constant([1, 2, 3], [W], dtype="i32")
     doubles = ng.constant([1.0, 2, 3], [W], dtype=np.float64)
-    for made in (
-        integers + integers,
-        doubles * 2,
-        ng.sum(integers),
-        ng.dot(doubles, doubles),
-        ng.one_hot(integers, C),
-    ):
+    for made in (integers + integers, ng.sum(integers), ng.one_hot(integers, C), ng.exp(integers)):
         assert made.dtype == np.float32
     assert ng.add(integers, integers, dtype="i32").dtype == np.int32
     assert value(ng.add(integers, integers, dtype="i32")).tolist() == [2, 4, 6]
@@ -267,6 +262,69 @@ def test_results_are_float32() -> None:
         assert (doubles * 0.1).dtype == np.float64
         assert value(doubles * 0.1)[0] == 0.1
         assert ng.placeholder([H]).dtype == np.float64
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu", "cuda-sim"])
+def test_what_has_64_bits_keeps_them(backend: str) -> None:
+    doubles = ng.constant([0.1, 2, 3], [W], dtype="f64")
+    longs = ng.constant([2**40, 1, -3], [W], dtype="i64")
+    counts = ng.constant([2**63, 1, 3], [W], dtype="ui64")
+    singles = ng.constant([1, 2, 3], [W])
+    small = ng.constant([1, 2, 3], [W], dtype="i32")
+    logits = ng.softmax(doubles)
+    made: dict[str, list[Any]] = {
+        "f64": [
+            doubles * 2, doubles + doubles, 1 - doubles, doubles * singles, doubles * longs, ng.sum(doubles),
+            ng.dot(doubles, doubles), ng.dot(doubles, singles), ng.exp(doubles), ng.mean(doubles), logits,
+            ng.cross_entropy_multi(logits, singles), ng.variance(doubles), ng.where(doubles > 1, doubles, 0.0),
+            ng.cumulative_sum(doubles, W), ng.max(doubles), doubles**2, ng.sigmoid(doubles),
+            ng.mean(longs), longs / 2, longs / longs, longs * 0.5, ng.exp(longs), longs**2, longs + counts,
+            ng.stack([doubles, singles], ng.make_axis(2)),
+        ],
+        "i64": [
+            ng.sum(longs), longs + longs, longs + 1, 2 * longs, -longs, longs * small, ng.dot(longs, longs),
+            ng.max(longs), ng.prod(longs), ng.cumulative_sum(longs, W), longs % 7, longs // 7, abs(longs),
+            ng.where(longs > 0, longs, 0), longs + (small > 1), ng.concat_along_axis([longs, small], W),
+        ],
+        "ui64": [ng.sum(counts), counts + 1],
+        "f32": [longs * singles, singles * 2.5, singles + small, small / 2, ng.sum(small > 1)],
+        "i32": [ng.argmax(doubles)],
+    }  # fmt: skip
+    for element, tensors in made.items():
+        for tensor in tensors:
+            assert str(tensor.element) == element, (element, tensor)
+    exact = [
+        ng.sum(longs),
+        longs + 1,
+        ng.dot(longs, small),
+        ng.max(longs),
+        doubles * 1,
+        longs / 4,
+        ng.sum(counts),
+    ]
+    with ngt.make_transformer(backend) as transformer:
+        values = [v.tolist() for v in transformer.computation(exact)()]
+    assert values == [
+        2**40 - 2, [2**40 + 1, 2, -2], 2**40 + 2 - 9, 2**40, [0.1, 2, 3], [2**38, 0.25, -0.75], 2**63 + 4
+    ]  # fmt: skip
+
+
+def test_constants_lose_nothing() -> None:
+    small = ng.constant([1, 2, 3], [W], dtype="i32")
+    for wrong in (
+        lambda: ng.constant(0.5, dtype="i32"),
+        lambda: ng.constant([1, 2**40], dtype="i32"),
+        lambda: ng.constant(np.array([1, 2.5]), dtype="i8"),
+        lambda: ng.add(small, 0.5, dtype="i32"),
+        lambda: ng.variable([W], dtype="i32", initial_value=0.5),
+        lambda: ng.fill(ng.variable([W], dtype="i32"), 1e20),
+    ):
+        with pytest.raises(ng.UserError, match=r"i(32|8) cannot hold"):
+            wrong()
+    with pytest.raises(ng.UserError, match="i32 holds whole numbers: round before"):
+        ng.constant(0.5, dtype="i32")
+    assert ng.constant([1.0, -2.0], dtype="i8").const.tolist() == [1, -2]
+    assert value(small > 0.5).tolist() == [True] * 3
 
 
 def test_comparisons_are_bool_and_count_as_numbers() -> None:

@@ -180,7 +180,7 @@ def test_numbers_that_do_not_fit_are_refused():
         b.memcpy(pointers[1], pointers[0], 2)
 
     call = load(artifact(body, (Parameter("x", "i8", (2,)),), (Parameter("y", "i8", (2,)),)))
-    assert call([-128, 127.9])[0].tolist() == [-128, 127]
+    assert call([-128, 127.0])[0].tolist() == [-128, 127]
     for value in ([300, 1], (1, -129), [2**70, 1]):
         with pytest.raises(UserError, match="argument 'x' must be int8"):
             call(value)
@@ -196,8 +196,11 @@ def test_numbers_that_do_not_fit_are_refused():
             UserError, match=f"'x' must be int8 of shape .* but it holds {first}\nhint: int8 holds"
         ):
             call(value)
-    for value in (np.array([127, -128]), np.array([127.9, -128.9], np.float32), np.array([1, 0], np.uint64)):
-        assert call(value)[0].tolist() == np.trunc(value).astype(int).tolist()
+    for value in (np.array([127, -128]), np.array([127, -128], np.float32), np.array([1, 0], np.uint64)):
+        assert call(value)[0].tolist() == value.astype(int).tolist()
+    for value in (np.array([1, 0.5]), np.array([126.5, 1], np.float16), [1, 0.25]):
+        with pytest.raises(UserError, match="int8 holds whole numbers: round before"):
+            call(value)
 
 
 def test_masked_arrays_are_refused():

@@ -47,8 +47,11 @@ def test_feeding(transformer: ngt.Transformer) -> None:
     made = run(a, [1, 2, 3, 4])
     assert made[0].dtype == np.float32 and made[1].dtype == np.int32
     np.testing.assert_array_equal(made[0], a * 2)
-    np.testing.assert_array_equal(run(1, 2.9)[0], np.full((3, 4), 2))  # scalars broadcast
-    assert run(a[:1], 2.9)[1].tolist() == [2] * 4  # floats are truncated
+    np.testing.assert_array_equal(run(1, 2.0)[0], np.full((3, 4), 2))  # scalars broadcast
+    assert run(a[:1], 2.0)[1].tolist() == [2] * 4  # whole numbers are integers
+    for wrong, held in ((2.9, "2.9"), (2**40, "1099511627776"), ([1, 2, 3, 0.5], r"0.5 at \[3\]")):
+        with pytest.raises(ng.UserError, match=f"holds {held}, which i32 cannot hold"):
+            run(a, wrong)
     np.testing.assert_array_equal(run(feed_dict={k: 0, x: a})[0], a * 2)
     np.testing.assert_array_equal(made[0], a * 2)  # later runs leave earlier results alone
     with pytest.raises(ng.UserError, match=r"2 values \(.*\), but 1 were given"):

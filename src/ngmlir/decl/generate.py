@@ -259,8 +259,8 @@ def functions_text(dialect: DialectText) -> str:
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
         f"# Generated from dialects/{dialect.name}.ngd by `python -m ngmlir.decl.generate`; do not edit.",
-        '"""Elementwise functions, one for each op. Results have float32 elements unless `dtype` says otherwise; operands are',
-        "matched by axis name. Comparisons give `bool` tensors, which count as 0 and 1 wherever numbers are needed.",
+        '"""Elementwise functions, one for each op. Results have float32 elements, or the 64-bit ones of an operand, unless',
+        "`dtype` says otherwise; operands are matched by axis name. Comparisons give `bool` tensors, which count as 0 and 1 wherever numbers are needed.",
         '"""',
         "",
         "from __future__ import annotations",

@@ -16,7 +16,7 @@ from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import FloatType, IndexType, IntegerType, Type
 from ..ops import ng
 from ..ops.lengths import Length, Long, Size
-from ..support.arrays import UNMASK, is_masked, misfit, misfit_text
+from ..support.arrays import UNMASK, is_masked, misfit, misfit_hint, misfit_text
 from ..support.memory import empty_bytes
 from .axes import Axes, AxesLike, Axis, DerivedAxis, make_axes
 from .building import BUILDING
@@ -191,12 +191,12 @@ def numbers(value: Any, what: object = "the value") -> np.ndarray[Any, Any]:
 
 
 def converted(array: np.ndarray[Any, Any], element: Type, what: object = "the value") -> np.ndarray[Any, Any]:
-    """A copy in an element type. Floats round (to infinity when too big), and lose their fraction where integers are
-    asked for; what an integer type cannot hold is a UserError."""
+    """A copy in an element type. Floats round (to infinity when too big); what an integer type cannot hold, a fraction
+    too, is a UserError."""
     dtype = dtype_of(element)
     wrong = misfit(array, dtype)
     if wrong is not None:
-        hint = f"{element} holds {np.iinfo(dtype).min} to {np.iinfo(dtype).max}"
+        hint = misfit_hint(wrong[1], dtype, element.text)
         fail(UserError, f"{what} holds {misfit_text(*wrong)}, which {element} cannot hold", hint)
     try:
         with np.errstate(over="ignore", invalid="ignore"):

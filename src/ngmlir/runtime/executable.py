@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from ..support.arrays import UNMASK, is_masked, misfit, misfit_text
+from ..support.arrays import UNMASK, is_masked, misfit, misfit_hint, misfit_text
 from ..support.artifact import Check
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter
@@ -54,7 +54,7 @@ def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndar
         raise _refusal(parameter, f"its elements are {array.dtype}", hint=f"convert it to {dtype}")
     wrong = misfit(array, dtype)
     if wrong is not None:
-        hint = f"{dtype} holds {np.iinfo(dtype).min} to {np.iinfo(dtype).max}"
+        hint = misfit_hint(wrong[1], dtype, str(dtype))
         raise _refusal(parameter, f"it holds {misfit_text(*wrong)}", hint=hint)
     result = np.empty(parameter.shape, dtype)
     result[...] = array

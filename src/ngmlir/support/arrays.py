@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every call asks of the arrays that it is given: nothing in them is lost on the way without a word.
 
-Elements convert as in a NumPy assignment: floats round (to infinity where they are too big), and to integers they lose
-their fraction. But an integer type takes only what it can hold, whether an array, a list or a number holds it.
+Elements convert as in a NumPy assignment: floats round (to infinity where they are too big). But an integer type takes
+only what it can hold, whole numbers of its range, whether an array, a list or a number holds them.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def misfit(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> tuple[tuple[int
             return None
         wrong = (array < info.min) | (array > info.max)
     elif kind == "O":
-        fits = [abs(n) < np.inf and info.min <= int(n) <= info.max for n in array.flat]
+        fits = [abs(n) < np.inf and info.min <= int(n) == n <= info.max for n in array.flat]
         wrong = ~np.reshape(np.array(fits, np.bool_), array.shape)
     else:
         wide = kind == "f" and array.itemsize >= 4  # f16 has no number as great as some integers
-        whole = np.trunc(array if wide else array.astype(np.float64))
+        given = array if wide else array.astype(np.float64)
         # The greatest 64-bit integers are no floats; the power of two above them is one. NaN is in no range.
-        inside = (whole >= float(info.min)) & (whole < float(info.max + 1))
+        inside = (given >= float(info.min)) & (given < float(info.max + 1)) & (np.trunc(given) == given)
         if inside.all():
             return None
         wrong = ~inside
@@ -51,6 +51,14 @@ def misfit(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> tuple[tuple[int
         return None
     place = tuple(map(int, np.argwhere(wrong)[0].tolist()))
     return place, array[place]
+
+
+def misfit_hint(value: Any, dtype: np.dtype[Any], name: str) -> str:
+    """What to do about a misfit; `name` is the type's."""
+    info = np.iinfo(dtype)
+    if info.min <= value <= info.max:
+        return f"{name} holds whole numbers: round before, or ask for a float type"
+    return f"{name} holds {info.min} to {info.max}"
 
 
 def misfit_text(place: tuple[int, ...], value: Any) -> str:

@@ -51,7 +51,7 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
             f"{op.called} has axes ({names}), a value of shape {array.shape} cannot be broadcast to them",
             f"it was made at {op.location}",
         )
-    return whole if array.dtype == dtype else converted(whole, op.element, what)
+    return whole if array.dtype == dtype else np.broadcast_to(converted(array, op.element, what), shape)
 
 
 class DeviceBufferStorage:

@@ -3,20 +3,31 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from ...ir.types import FloatType
+from ...ops.ng import OPS
 from ..errors import UserError, fail
 from ..tensor import Tensor
 from ..values import as_op, element_of
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
-from .coerce import align, common_element, floating, operand, result_element
+from .coerce import align, common_element, floating, number, operand, result_element
+
+
+@cache
+def _has_integers(name: str) -> bool:
+    """Whether an op of integers gives the integer that the same op of numbers gives; functions of mathematics do not."""
+    definition = OPS[f"ng.{name}"].definition
+    assert definition is not None
+    kinds = {operand.constraint.element for operand in definition.operands}
+    return "float" not in kinds and "math" not in definition.traits
 
 
 def unary(name: str, x: Any, dtype: Any = None) -> Tensor:
-    """Of one number: float32 unless `dtype` says otherwise."""
-    return getattr(VERBS, name)(floating(x, dtype))
+    """Of one number: float32, or as wide as the operand's, unless `dtype` says otherwise."""
+    return getattr(VERBS, name)(number(x, dtype) if _has_integers(name) else floating(x, dtype))
 
 
 def unary_bits(name: str, x: Any) -> Tensor:
@@ -25,8 +36,8 @@ def unary_bits(name: str, x: Any) -> Tensor:
 
 
 def binary(name: str, x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """Of two numbers, matched by axis name: float32 unless `dtype` says otherwise."""
-    element = result_element(dtype)
+    """Of two numbers, matched by axis name: float32, or as wide as an operand's, unless `dtype` says otherwise."""
+    element = result_element(dtype, x, y, whole=_has_integers(name))
     return getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))
 
 

@@ -9,7 +9,8 @@ from typing import cast as cast_type
 
 import numpy as np
 
-from ...ir.types import FloatType, Type, i1
+from ...ir.literals import dtype_of
+from ...ir.types import FloatType, IntegerType, Type, f64, i1
 from ...ops.ng import BroadcastOp
 from ..axes import Axes, AxesOrNames
 from ..building import BUILDING
@@ -20,9 +21,25 @@ from ..verbs import VERBS
 from ..verbs import cast as cast_elements
 
 
-def result_element(dtype: Any = None) -> Type:
-    """The element type of a computed result: float32 unless something else is asked for."""
-    return BUILDING.float if dtype is None else element_of(dtype)
+def result_element(dtype: Any = None, *operands: Any, whole: bool = False) -> Type:
+    """The element type of a result: float32 unless something else is asked for.
+
+    Elements of 64 bits were asked for, and are not narrowed: with an f64 among the operands, or where all are integers
+    and one has 64 bits, the result is f64; with `whole` (an op that integers have too) that of integers is an integer.
+    """
+    if dtype is not None:
+        return element_of(dtype)
+    elements = [x.element for x in operands if isinstance(x, Tensor)]
+    if any(e is f64 for e in elements):
+        return f64
+    integers = [e for e in elements if isinstance(e, IntegerType)]
+    if not any(e.width == 64 for e in integers) or len(integers) < len(elements):
+        return BUILDING.float
+    others = [numbers(x).dtype for x in operands if not isinstance(x, Tensor)]
+    joined = element_of(np.result_type(*map(dtype_of, integers)))
+    return (
+        joined if whole and isinstance(joined, IntegerType) and all(d.kind in "biu" for d in others) else f64
+    )
 
 
 def operand(x: Any, element: Type) -> Tensor:
@@ -31,8 +48,13 @@ def operand(x: Any, element: Type) -> Tensor:
 
 
 def floating(x: Any, dtype: Any = None) -> Tensor:
-    """`x` with the elements that a result has."""
-    return operand(x, result_element(dtype))
+    """`x` with the elements that a result has which is a float."""
+    return operand(x, result_element(dtype, x))
+
+
+def number(x: Any, dtype: Any = None) -> Tensor:
+    """`x` with the elements that a result has which may be an integer."""
+    return operand(x, result_element(dtype, x, whole=True))
 
 
 def common_element(x: Any, y: Any) -> Type:

@@ -51,7 +51,7 @@ def where(condition: Any, x: Any, y: Any, dtype: Any = None) -> Tensor:
     """x where the condition holds, else y."""
     condition = _truth(condition)
     same = isinstance(x, Tensor) and isinstance(y, Tensor) and x.element is y.element
-    element = x.element if same and dtype is None else result_element(dtype)
+    element = x.element if same and dtype is None else result_element(dtype, x, y, whole=True)
     x, y = align(operand(x, element), operand(y, element))
     axes = result_axes(x.axes, condition.axes)
     return VERBS.select(broadcast(condition, axes), broadcast(x, axes), broadcast(y, axes))
@@ -59,7 +59,7 @@ def where(condition: Any, x: Any, y: Any, dtype: Any = None) -> Tensor:
 
 def fma(x: Any, y: Any, z: Any, dtype: Any = None) -> Tensor:
     """x * y + z, rounded once."""
-    element = result_element(dtype)
+    element = result_element(dtype, x, y, z)
     x, y = align(operand(x, element), operand(y, element))
     z = operand(z, element)
     axes = result_axes(x.axes, z.axes)

@@ -9,7 +9,7 @@ from ..axes import AxesOrNames
 from ..errors import IncompatibleAxesError, fail
 from ..tensor import Tensor
 from ..verbs import VERBS
-from .coerce import check_lengths, floating
+from .coerce import check_lengths, operand, result_element
 from .elementwise import multiply
 
 
@@ -18,7 +18,8 @@ def dot(x: Any, y: Any, *, batch_axes: AxesOrNames = (), dtype: Any = None) -> T
 
     Axes of the result: the batch axes, those that only x has, those that only y has.
     """
-    x, y = floating(x, dtype), floating(y, dtype)
+    element = result_element(dtype, x, y, whole=True)
+    x, y = operand(x, element), operand(y, element)
     if not x.axes or not y.axes:
         return multiply(x, y, dtype)
     batch = x.axes.chosen(batch_axes)

@@ -16,7 +16,7 @@ from ..tensor import Tensor, as_tensor
 from ..values import as_op
 from ..verbs import VERBS
 from .applying import unary
-from .coerce import Positions, broadcast, floating, one_of, result_axes
+from .coerce import Positions, broadcast, floating, one_of, operand, result_axes, result_element
 from .composed import safelog
 from .elementwise import add, maximum, multiply, negative, softplus, subtract
 from .reductions import compute_reduction_axes, sum
@@ -77,7 +77,8 @@ def relu(x: Any) -> Tensor:
 
 
 def _matched(y: Any, t: Any) -> tuple[Tensor, Tensor]:
-    y, t = floating(y), floating(t)
+    element = result_element(None, y, t)
+    y, t = operand(y, element), operand(t, element)
     if not (y.axes.is_sub_set(t.axes) or y.axes.is_super_set(t.axes)):
         fail(
             UnmatchedAxesError,

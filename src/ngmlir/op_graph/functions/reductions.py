@@ -18,7 +18,7 @@ from ..tensor import Tensor
 from ..values import as_op, element_of, size_op
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
-from .coerce import Positions, broadcast, floating, one_of, result_element
+from .coerce import Positions, broadcast, floating, number, one_of, result_element
 from .elementwise import absolute, add, sqrt, square, subtract
 
 
@@ -71,7 +71,7 @@ def sum(
     axis: Positions = None,
 ) -> Tensor:
     """The sum."""
-    x = floating(x, dtype)
+    x = number(x, dtype)
     return _reduce("sum", x, one_of(x, reduction_axes, axis), out_axes)
 
 
@@ -83,7 +83,7 @@ def prod(
     axis: Positions = None,
 ) -> Tensor:
     """The product."""
-    x = floating(x, dtype)
+    x = number(x, dtype)
     return _reduce("product", x, one_of(x, reduction_axes, axis), out_axes)
 
 
@@ -91,7 +91,7 @@ def _extreme(
     name: str, x: Any, reduction_axes: AxesOrNames | None, out_axes: AxesOrNames | None, dtype: Any
 ) -> Tensor:
     # Reduced in its own elements, so that large integers are compared exactly.
-    element, x = result_element(dtype), as_op(x)
+    element, x = result_element(dtype, x, whole=True), as_op(x)
     if x.element is i1:
         x = cast_elements(x, element)
     return cast_elements(_reduce(name, x, reduction_axes, out_axes), element)
@@ -240,7 +240,7 @@ def batch_size(x: Tensor) -> Tensor:
 
 
 def _cumulative(name: str, x: Any, axis: Any, reverse: bool, exclusive: bool, dtype: Any) -> Tensor:
-    x = floating(x, dtype)
+    x = number(x, dtype)
     verb = getattr(VERBS, f"cumulative_{name}")
     return verb(x, axis=x.axes.index(axis), reverse=reverse, exclusive=exclusive)
 

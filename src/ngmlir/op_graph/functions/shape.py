@@ -29,7 +29,7 @@ from ..source import user_location
 from ..tensor import Index, Tensor, node_class
 from ..values import as_op, as_ops
 from ..verbs import VERBS
-from .coerce import broadcast, floating
+from .coerce import broadcast, operand, result_element
 
 
 def reshaped(x: Tensor, axes: Axes) -> Tensor:
@@ -291,7 +291,10 @@ def _padding(given: int | Sequence[int]) -> tuple[int, int]:
 
 def _alike(xs: Sequence[Tensor]) -> list[Tensor]:
     """All with one element type."""
-    return list(xs) if len({x.element for x in xs}) == 1 else [floating(x) for x in xs]
+    if len({x.element for x in xs}) == 1:
+        return list(xs)
+    element = result_element(None, *xs, whole=True)
+    return [operand(x, element) for x in xs]
 
 
 def stack(x_list: Iterable[Any], axis: Axis, pos: int = 0) -> Tensor:

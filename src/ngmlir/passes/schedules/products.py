@@ -190,8 +190,9 @@ def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
             yield f"the {side} side are windows, which each program packs by itself"
     if implicit[1] and not schedule.part:
         yield "the right side are windows, of which a program packs a part of the columns at once (part above 0)"
-    if product.element is not product.accumulator and not schedule.part and "right" not in schedule.pack:
-        yield f"windows of {product.element} are packed as {product.accumulator}, and so is the right side: part by part or before"
+    if product.widens and not schedule.part and "right" not in schedule.pack:
+        element = product.lhs_element if implicit[0] else product.rhs_element
+        yield f"windows of {element} are packed as {product.accumulator}, and so is the right side: part by part or before"
 
 
 def _runs(run: int, most: int) -> int:
