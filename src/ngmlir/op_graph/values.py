@@ -16,7 +16,7 @@ from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import FloatType, IndexType, IntegerType, Type
 from ..ops import ng
 from ..ops.lengths import Length, Long, Size
-from ..support.arrays import UNMASK, is_masked, misfit, misfit_hint, misfit_text
+from ..support.arrays import UNMASK, copy_into, is_masked, misfit, misfit_hint, misfit_text
 from ..support.memory import empty_bytes
 from .axes import Axes, AxesLike, Axis, DerivedAxis, make_axes
 from .building import BUILDING
@@ -204,7 +204,7 @@ def converted(array: np.ndarray[Any, Any], element: Type, what: object = "the va
                 return array.astype(dtype)
             # Programs use a constant where it lies: aligned, and in huge pages.
             copy = empty_bytes(array.size * dtype.itemsize).view(dtype).reshape(array.shape)
-            np.copyto(copy, array, casting="unsafe")
+            copy_into(copy, array)
             return copy
     except (OverflowError, ValueError):  # of Python objects
         fail(UserError, f"{what} holds a number that {element} cannot hold")

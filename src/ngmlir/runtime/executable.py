@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from ..support.arrays import UNMASK, is_masked, misfit, misfit_hint, misfit_text
+from ..support.arrays import UNMASK, copy_into, is_masked, misfit, misfit_hint, misfit_text
 from ..support.artifact import Check
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter
@@ -57,7 +57,7 @@ def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndar
         hint = misfit_hint(wrong[1], dtype, str(dtype))
         raise _refusal(parameter, f"it holds {misfit_text(*wrong)}", hint=hint)
     result = np.empty(parameter.shape, dtype)
-    result[...] = array
+    copy_into(result, array)
     return result
 
 

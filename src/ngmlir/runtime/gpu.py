@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..support.arrays import contiguous
 from ..support.artifact import Artifact, Branch, Check, Entry, Launch, Place, Repeat, Step
 from ..support.diagnostics import UserError
 from ..support.signature import ITEM_BYTES, Parameter
@@ -103,7 +104,7 @@ class DeviceBuffer:
 
     def write(self, array: np.ndarray) -> None:
         """Copies `array`, converted to this buffer's type, to the device."""
-        host = np.ascontiguousarray(array, DTYPES[self.dtype])
+        host = contiguous(array, DTYPES[self.dtype])
         if host.shape != self.shape and not (host.size == 1 and prod(self.shape) == 1):
             raise UserError(f"an array of shape {host.shape} is written to a buffer of shape {self.shape}")
         if host.nbytes:

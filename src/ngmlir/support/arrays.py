@@ -8,9 +8,15 @@ only what it can hold, whole numbers of its range, whether an array, a list or a
 from __future__ import annotations
 
 import sys
+from itertools import product
 from typing import Any
 
 import numpy as np
+
+#: Smaller arrays lie in a cache, where the order of a copy matters little.
+_SMALL = 256 * 1024
+#: A block of a copy against the order of memory: one cache line of the target by so many of the source.
+_LINE, _RUN = 64, 512
 
 #: What to do about a masked array.
 UNMASK = "fill in what is missing: x.filled(0), or x.compressed()"
@@ -66,3 +72,30 @@ def misfit_text(place: tuple[int, ...], value: Any) -> str:
     shown = str(value)
     shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
     return f"{shown} at [{', '.join(map(str, place))}]" if place else shown
+
+
+def copy_into(target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
+    """`target[...] = source`, in blocks where the two lie in memory in other orders (Fortran's and C's, a transpose)."""
+    if target.nbytes >= _SMALL and source.shape == target.shape:
+        strides = [
+            abs(s) if n > 1 and s else sys.maxsize for s, n in zip(source.strides, source.shape, strict=True)
+        ]
+        nearest, last = min(range(source.ndim), key=strides.__getitem__), target.ndim - 1
+        if nearest != last and strides[last] > _LINE:
+            steps = {nearest: _RUN, last: max(_LINE // target.itemsize, 1)}
+            ranges = [range(0, n, steps.get(d, max(n, 1))) for d, n in enumerate(target.shape)]
+            for start in product(*ranges):
+                block = tuple([slice(s, s + r.step) for s, r in zip(start, ranges, strict=True)])
+                np.copyto(target[block], source[block], casting="unsafe")
+            return
+    np.copyto(target, source, casting="unsafe")
+
+
+def contiguous(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The array row by row in memory, with elements of `dtype`: itself, or a copy."""
+    array = np.asarray(array)
+    if array.dtype == dtype and array.flags.c_contiguous:
+        return array
+    copy = np.empty(array.shape, dtype)
+    copy_into(copy, array)
+    return copy

@@ -17,6 +17,7 @@ from ..op_graph.values import ValueFor, converted, numbers
 from ..op_graph.verbs import resolved
 from ..ops import ng
 from ..ops.lengths import READING, reading
+from ..support.arrays import copy_into
 
 
 class UninitializedVariable(UserError):
@@ -124,7 +125,7 @@ class DeviceBufferStorage:
         if self._device is not None:
             self._device.write(array)
         else:
-            self.host[...] = array
+            copy_into(self.host, array)
         self.initialized = True
 
     def release(self) -> None:
