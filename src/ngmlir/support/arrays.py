@@ -82,10 +82,10 @@ def copy_into(target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> Non
         ]
         nearest, last = min(range(source.ndim), key=strides.__getitem__), target.ndim - 1
         if nearest != last and strides[last] > _LINE:
-            steps = {nearest: _RUN, last: max(_LINE // target.itemsize, 1)}
-            ranges = [range(0, n, steps.get(d, max(n, 1))) for d, n in enumerate(target.shape)]
-            for start in product(*ranges):
-                block = tuple([slice(s, s + r.step) for s, r in zip(start, ranges, strict=True)])
+            sizes = [max(n, 1) for n in target.shape]
+            sizes[nearest], sizes[last] = _RUN, max(_LINE // target.itemsize, 1)
+            for start in product(*(range(0, n, size) for n, size in zip(target.shape, sizes, strict=True))):
+                block = tuple([slice(s, s + size) for s, size in zip(start, sizes, strict=True)])
                 np.copyto(target[block], source[block], casting="unsafe")
             return
     np.copyto(target, source, casting="unsafe")
