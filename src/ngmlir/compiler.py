@@ -119,10 +119,10 @@ def assemble(module: Module, target: Target, *, apart: bool = False) -> Artifact
     if target.code == "nvptx":
         unit = emit(module, target)
         ptx = assembly(unit.llvm, target, apart=apart).encode()
-        return Artifact("ptx", ptx, unit.entries, target.key, unit.constants, unit.checks)
+        return unit.artifact("ptx", ptx, target)
     parts = cpu.parts(module, target)
     *kernels, code = objects(parts.pieces, target, apart=apart)
-    return Artifact("object", code, parts.entries, target.key, parts.constants, parts.checks, tuple(kernels))
+    return parts.artifact("object", code, target, kernels)
 
 
 def compile_artifact(module: Module, target: Target | str, *, checked: bool | None = None) -> Artifact:

@@ -22,7 +22,7 @@ from ngmlir.ir.elements import ElementsAttr
 from ngmlir.ir.literals import item_bytes
 from ngmlir.ir.types import MemRefType, TensorType
 from ngmlir.ops import interpreter
-from ngmlir.ops.fields import array_items, get_i64
+from ngmlir.ops.fields import array_items, find_symbols, get_i64
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.meaning import EFFECTS, tiles
 
@@ -56,7 +56,7 @@ def launches(seen: Callable[[Op, Sequence[Array], int], None]) -> Any:
         yield
 
 
-def calls(of: Module, arrays: Sequence[Array]) -> tuple[list[Call], tuple[Array, ...]]:
+def calls(of: Module, arrays: Sequence[Array], entry: str = "main") -> tuple[list[Call], tuple[Array, ...]]:
     """What each kernel of an unplanned program is given, and the results."""
     made: list[Call] = []
 
@@ -64,7 +64,7 @@ def calls(of: Module, arrays: Sequence[Array]) -> tuple[list[Call], tuple[Array,
         made.append((kernel.symbol, [np.array(b) for b in buffers[:inputs]]))
 
     with launches(seen):
-        results = run(of, *arrays)
+        results = run(of, *arrays, entry=entry)
     return made, results
 
 
@@ -109,18 +109,26 @@ def check_plan(before: Module, planned: Module, arrays: Sequence[Array], alignme
     assert main is not None
     wanted, results = calls(before, arrays)
     check_arena(before, planned, alignment)
+    # What is prepared is computed before all else, and only then.
+    prepared: list[Array] = []
+    for name in find_symbols(main, "ng.prepared"):
+        first, _ = calls(before, (), name)
+        assert [kernel for kernel, _ in wanted[: len(first)]] == [kernel for kernel, _ in first]
+        wanted = wanted[len(first) :]
+        prepared += [np.array(a) for a in run(planned, entry=name)]
+    originals = [np.array(a) for a in prepared]
 
     types = [a.type for a in main.block.args]
     count, tied = get_i64(main, "ng.arguments"), tied_pairs(main)
     stored = array_items(main.attributes["ng.constants"]) if "ng.constants" in main.attributes else ()
     constants = [np.array(c.array()) for c in stored if isinstance(c, ElementsAttr)]
     given = [np.array(a) for a in arrays]
-    own = [tiles.fresh(t) for t in types[count : len(types) - len(constants) - 1]]
+    own = [tiles.fresh(t) for t in types[count : len(types) - len(constants) - len(prepared) - 1]]
     assert len(own) == get_i64(main, "ng.results") - len(tied), "a tied result has a buffer of its own"
     arena = tiles.fresh(types[-1])
-    buffers = [*given, *own, *constants, arena]
+    buffers = [*given, *own, *constants, *prepared, arena]
     books = Books(buffers)
-    for array in (*given, *constants):
+    for array in (*given, *constants, *prepared):
         books.write(array)
     steps = iter(wanted)
 
@@ -161,6 +169,7 @@ def check_plan(before: Module, planned: Module, arrays: Sequence[Array], alignme
             assert_same_bits([array], [original], f"argument {i} afterwards")
     for c, attribute in zip(constants, stored, strict=True):
         assert_same_bits([c], [attribute.array()], "a constant afterwards")  # type: ignore[attr-defined]
+    assert_same_bits(prepared, originals, "what is prepared, afterwards")
 
 
 def check_arena(before: Module, planned: Module, alignment: int) -> None:

@@ -2,35 +2,30 @@
 """What code generation gives, and how an entry function says which of its buffers is what.
 
 An entry function of a planned module takes its arguments, then the buffers of the results that are not tied
-to an argument, then the constants, in a checked program what the checks note, then the arena:
+to an argument, then the constants, what is prepared, in a checked program what the checks note, then the arena:
 
     func.func @main(%x, %out, %constant, %arena) attributes {ng.arguments = 1 : i64, ng.results = 2 : i64,
         ng.tied = array<i64: 0, 0>, ng.constants = [dense<...> : tensor<8xf32>]}
+
+What is prepared are the results of the functions that `ng.prepared` lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr, StringAttr
 from ..ir.core import Module, Op, Value
 from ..ir.elements import ElementsAttr
 from ..ir.literals import item_bytes
 from ..ir.types import IndexType, ShapedType, i64
-from ..support.artifact import Check, Constant, Entry, Place
+from ..ops.fields import find_symbols, get_str
+from ..support.artifact import Artifact, Check, Constant, Entry, Place
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter, Signature
-
-
-@dataclass(frozen=True)
-class Unit:
-    """LLVM IR of one module, its entries, and the constants and checks that they share."""
-
-    llvm: str
-    entries: tuple[Entry, ...]
-    constants: tuple[Constant, ...] = ()
-    checks: tuple[Check, ...] = ()
+from ..support.target import Target
 
 
 @dataclass(frozen=True)
@@ -47,14 +42,45 @@ class Piece:
     size: int
 
 
-@dataclass(frozen=True)
-class Parts:
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """What is to be known of a program beside its code, as `Artifact` has it."""
+
+    entries: tuple[Entry, ...]
+    constants: tuple[Constant, ...]
+    checks: tuple[Check, ...]
+    prepared: tuple[Entry, ...]
+    spent: tuple[int, ...]
+
+    def artifact(
+        self, kind: Literal["object", "ptx"], code: bytes, target: Target, kernels: Sequence[bytes] = ()
+    ) -> Artifact:
+        """The program with its code."""
+        return Artifact(
+            kind,
+            code,
+            self.entries,
+            target.key,
+            self.constants,
+            self.checks,
+            tuple(kernels),
+            self.prepared,
+            self.spent,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit(Outside):
+    """LLVM IR of one module."""
+
+    llvm: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts(Outside):
     """A unit in pieces, to be linked together: one for each kernel, and last one for the entries."""
 
     pieces: tuple[Piece, ...]
-    entries: tuple[Entry, ...]
-    constants: tuple[Constant, ...] = ()
-    checks: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +90,8 @@ class Interface:
     function: Op
     signature: Signature
     places: dict[Value, Place]
-    alignments: dict[Value, int]  # of the constants
+    alignments: dict[Value, int]  # of the constants, and of what is prepared
+    once: bool  # whether it is called when the program is loaded, and never again
 
 
 @dataclass
@@ -86,8 +113,26 @@ def alignment_of(literal: ElementsAttr) -> int:
     return item_bytes(literal.type.element) if literal.opaque else 64
 
 
+def described(
+    module: Module, interfaces: Sequence[Interface], entries: Sequence[Entry], constants: Constants
+) -> dict[str, Any]:
+    """The fields of `Outside`, of a module whose functions with these interfaces became these entries."""
+    pairs = list(zip(interfaces, entries, strict=True))
+    table = constants.table()
+    read = {
+        p.index for each, _ in pairs if not each.once for p in each.places.values() if p.space == "constant"
+    }
+    return {
+        "entries": tuple([entry for each, entry in pairs if not each.once]),
+        "constants": table,
+        "checks": checks(module),
+        "prepared": tuple([entry for each, entry in pairs if each.once]),
+        "spent": tuple([i for i in range(len(table)) if i not in read]),
+    }
+
+
 def interfaces(module: Module) -> tuple[list[Interface], Constants]:
-    """The entries of a planned module: its functions with a body. UserError where it has none, or one is not planned."""
+    """The functions of a planned module that have a body. UserError where there are none, or one is not planned."""
     functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
     constants = Constants()
     for function in functions:
@@ -97,7 +142,14 @@ def interfaces(module: Module) -> tuple[list[Interface], Constants]:
             )
     if not functions:
         raise UserError("the module has no function to call", module.location, hint="define func.func @main")
-    return [_interface(function, constants) for function in functions], constants
+    slots: dict[str, range] = {}
+    for name in dict.fromkeys(name for f in functions for name in find_symbols(f, "ng.prepared")):
+        maker, first = module.lookup(name), sum(map(len, slots.values()))
+        assert maker is not None
+        slots[name] = range(first, first + _count(maker, "ng.results"))
+    # In the order of their slots.
+    functions.sort(key=lambda f: list(slots).index(f.symbol) if f.symbol in slots else -1)
+    return [_interface(function, constants, slots) for function in functions], constants
 
 
 def checks(module: Module) -> tuple[Check, ...]:
@@ -115,7 +167,7 @@ def checks(module: Module) -> tuple[Check, ...]:
     return tuple(found[number] for number in sorted(found))
 
 
-def _interface(function: Op, constants: Constants) -> Interface:
+def _interface(function: Op, constants: Constants, slots: Mapping[str, range]) -> Interface:
     """Reads the attributes that the memory plan left on an entry function."""
     *buffers, arena = function.block.args
     arguments = buffers[: _count(function, "ng.arguments")]
@@ -135,6 +187,11 @@ def _interface(function: Op, constants: Constants) -> Interface:
         value = next(rest)
         places[value] = Place("constant", constants.number(literal))
         alignments[value] = alignment_of(literal)
+    for name in find_symbols(function, "ng.prepared"):
+        for slot in slots[name]:
+            value = next(rest)
+            places[value] = Place("prepared", slot)
+            alignments[value] = 64
     places |= {value: Place("checks") for value in rest}
     signature = Signature(
         name=function.symbol,
@@ -143,7 +200,8 @@ def _interface(function: Op, constants: Constants) -> Interface:
         tied=tuple(sorted(tied.items())),
         arena_bytes=_shaped(arena).size,
     )
-    return Interface(function, signature, places, alignments)
+    once = function.symbol in slots and get_str(function, "sym_visibility") == "private"
+    return Interface(function, signature, places, alignments, once)
 
 
 def _literals(function: Op) -> Sequence[ElementsAttr]:

@@ -183,6 +183,13 @@ def unknown(value: V | int) -> tuple[V, ...]:
     return () if isinstance(value, int) else (value,)
 
 
+def find_symbols(op: Attributed, name: str) -> tuple[str, ...]:
+    """The symbols in a list; none where there is no list."""
+    value = op.attributes.get(name)
+    items = value.items if isinstance(value, ArrayAttr) else ()
+    return tuple([item.name for item in items if isinstance(item, SymbolRefAttr)])
+
+
 def array_items(attribute: Attribute) -> tuple[Attribute, ...]:
     return attribute.items if isinstance(attribute, ArrayAttr) else ()
 

@@ -18,7 +18,7 @@ from ..support.diagnostics import Bug, Limit, UserError
 from ..support.spelling import did_you_mean
 from . import ng
 from .builder import build_op
-from .fields import array_items, get_i64
+from .fields import array_items, find_symbols, get_i64
 from .meaning import EFFECTS, MEANING
 from .meaning.numbers import Array
 from .meaning.tiles import fresh, launch
@@ -30,8 +30,8 @@ def run(
 ) -> tuple[Array, ...]:
     """The results of function (or kernel) `entry`; the arrays are not changed.
 
-    A function whose memory is planned takes its arguments alone: result buffers, constants and arena are made
-    here. `order` is a seed that shuffles the programs of each kernel; with `exact`, tile products round as
+    A function whose memory is planned takes its arguments alone: result buffers, constants, what is prepared and the
+    arena are made here. `order` is a seed that shuffles the programs of each kernel; with `exact`, tile products round as
     their definition says.
     """
     runner = _Runner(module, order, exact)
@@ -116,8 +116,12 @@ def _run_planned(
     own = [fresh(t) for t in types[given : given + count - len(tied)]]
     stored = array_items(function.attributes["ng.constants"]) if "ng.constants" in function.attributes else ()
     constants = [np.array(c.array()) for c in stored if isinstance(c, ElementsAttr)]
-    rest = [fresh(t) for t in types[given + len(own) + len(constants) :]]
-    runner.isolated(function.regions[0].block, [*arguments, *own, *constants, *rest])
+    makers = [runner.symbol(function, name) for name in find_symbols(function, "ng.prepared")]
+    prepared = [
+        a for maker in makers for a in _run_planned(runner, maker, [b.type for b in maker.block.args], ())
+    ]
+    rest = [fresh(t) for t in types[given + len(own) + len(constants) + len(prepared) :]]
+    runner.isolated(function.regions[0].block, [*arguments, *own, *constants, *prepared, *rest])
     untied = iter(own)
     return tuple(arguments[tied[i]] if i in tied else next(untied) for i in range(count))
 

@@ -11,10 +11,10 @@ from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
 from .dead_code import without
-from .invariants import Invariants
+from .invariants import LOOPS, Invariants
 
 
-@contract(needs=("named", "plain", "fused", "kernels"), anchor="function")
+@contract(needs=("named", "plain", "kernels"), anchor="function")
 def hoist(module: Module, target: Target) -> Module:
     """Computes before a scan or while loop what depends on nothing that the loop changes.
 
@@ -44,11 +44,8 @@ def hoist(module: Module, target: Target) -> Module:
         }
     """
     return module.with_ops(
-        [sweep_op(op, _lift, _LOOPS) if op.name == "func.func" else op for op in module.ops]
+        [sweep_op(op, _lift, LOOPS) if op.name == "func.func" else op for op in module.ops]
     )
-
-
-_LOOPS = frozenset({"ng.scan", "ng.while"})
 
 
 def _lift(loop: Op, b: Builder) -> Sequence[Value] | None:

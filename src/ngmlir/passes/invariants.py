@@ -16,6 +16,8 @@ from .inline import copied
 #: What is read on the way wherever it is needed, and goes nowhere for its own sake.
 FREE = MOVES | {"ng.constant", "ng.iota", "ng.broadcast", "ng.reshape"}
 
+LOOPS = frozenset({"ng.scan", "ng.while"})
+
 
 class Invariants:
     """Of ops in a row, those that read nothing `unknown`, nor what depends on it."""
@@ -64,6 +66,28 @@ class Invariants:
                 size = max((self._read(v) for v in op.operands), default=0)
             self.sizes[value] = size
         return self.sizes[value]
+
+
+def kept_operands(function: Op) -> Iterator[frozenset[int]]:
+    """For each fusion of a function, in text order, the operands that are the same from one time that it runs to the
+    next: those that depend on constants alone, and those that do not change in the loop around it."""
+    depths: dict[Value, int] = {}  # how many loops change it; -1: it never changes
+
+    def block(ops: Sequence[Op], depth: int) -> Iterator[frozenset[int]]:
+        for op in ops:
+            if op.name == "ng.fusion":
+                yield frozenset(i for i, v in enumerate(op.operands) if depths.get(v, 0) < depth)
+            inner = depth + (op.name in LOOPS)
+            for region in () if op.name == "ng.fusion" else op.regions:
+                for each in region.blocks:
+                    depths.update(dict.fromkeys(each.args, inner))
+                    yield from block(each.ops, inner)
+            changed = max((depths.get(v, 0) for v in reads(op)), default=-1) if _movable(op) else depth
+            depths.update(dict.fromkeys(op.results, changed))
+
+    for each in function.regions[0].blocks:
+        depths.update(dict.fromkeys(each.args, 0))
+        yield from block(each.ops, 0)
 
 
 def reads(op: Op) -> Iterator[Value]:

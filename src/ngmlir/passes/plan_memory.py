@@ -3,29 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from ..ir.attributes import ArrayAttr, Attribute, IntegerAttr, TypeAttr
+from ..ir.attributes import ArrayAttr, Attribute, IntegerAttr, SymbolRefAttr, TypeAttr
 from ..ir.core import Block, Module, Op, Region, Value, callee
 from ..ir.types import FunctionType, MemRefType, Type, i8, i64
 from ..ops import func, ng
 from ..ops.builder import Builder
+from ..ops.fields import find_symbols, get_i64
 from ..rewrite.contracts import contract
 from ..support.diagnostics import Bug
 from ..support.target import Target
 from .memory.lives import Lives
 from .memory.schedule import Schedule
-from .memory.steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, While
+from .memory.steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, While, bytes_of
 
 
 @contract(needs=("kernels",), gives="planned")
 def plan_memory(module: Module, target: Target) -> Module:
-    """Gives every value of each function a place: an argument, a result, a constant, or a part of one arena.
+    """Gives every value of each function a place: an argument, a result, a constant, what is prepared, or a part of one
+    arena.
 
     Buffers whose lives do not meet share bytes, whatever their shapes and types; a result is written where
     the caller wants it; a kernel overwrites an input that nobody needs any more where it may; a variable and
-    its new value are one buffer. The arena's size is the last argument's type: the peak is known before
-    anything runs.
+    its new value are one buffer. What functions without arguments give is kept in buffers of its own, filled when the
+    program is loaded; `ng.prepared` names these functions. The arena's size is the last argument's type: the peak is
+    known before anything runs.
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -50,12 +53,11 @@ def plan_memory(module: Module, target: Target) -> Module:
         }
     """
     kernels = {op.symbol: op for op in module.ops if op.name == "tile.kernel"}
-    return module.with_ops(
-        [
-            _planned(op, kernels, target) if op.name == "func.func" and op.regions[0].blocks else op
-            for op in module.ops
-        ]
-    )
+    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
+    # What is called once must be all that there is to call.
+    once = {f.symbol for f in functions if not any(op.name == "func.call" for op in f.walk())}
+    known = set(functions)
+    return module.with_ops([_planned(op, kernels, once, target) if op in known else op for op in module.ops])
 
 
 def planned_bytes(module: Module, entry: str = "main") -> int:
@@ -68,8 +70,18 @@ def planned_bytes(module: Module, entry: str = "main") -> int:
     return type.size
 
 
-def _planned(main: Op, kernels: dict[str, Op], target: Target) -> Op:
-    schedule = Schedule(main)
+def prepared_bytes(module: Module, entry: str = "main") -> int:
+    """What a planned function keeps from call to call, in bytes."""
+    main = module.lookup(entry)
+    if main is None or "ng.arguments" not in main.attributes:
+        raise Bug(f"the module has no planned @{entry}")
+    functions = [module.lookup(name) for name in find_symbols(main, "ng.prepared")]
+    values = [v for f in functions if f is not None for v in f.block.args[: get_i64(f, "ng.results")]]
+    return sum(bytes_of(v.type) for v in values if isinstance(v.type, MemRefType))
+
+
+def _planned(main: Op, kernels: dict[str, Op], once: Collection[str], target: Target) -> Op:
+    schedule = Schedule(main, once)
     lives = Lives(schedule, kernels)
     return _Writer(schedule, lives, kernels).function(lives.arena(target.alignment))
 
@@ -83,8 +95,9 @@ class _Writer:
     def function(self, size: int) -> Op:
         own = [b for i, b in enumerate(self.schedule.result_buffers) if i not in self.schedule.tied]
         constants = [b for b in self.schedule.buffers if b.role == "constant"]
+        prepared = [b for buffers in self.schedule.prepared.values() for b in buffers]
         arena = MemRefType((size,), i8)
-        parameters = [*self.schedule.arguments, *own, *constants]
+        parameters = [*self.schedule.arguments, *own, *constants, *prepared]
         block = Block([*[b.type for b in parameters], arena], [*[b.name for b in parameters], "arena"])
         self.b = Builder(block, self.main.location)
         self.values: dict[Buffer, Value] = dict(zip(parameters, block.args[:-1], strict=True))
@@ -94,8 +107,9 @@ class _Writer:
         self.write(self.schedule.program)
         self.b.location = self.main.location
         self.b.end(func.ReturnOp)
+        named = ("sym_name", "sym_visibility")
         attributes: dict[str, Attribute] = {
-            "sym_name": self.main.attributes["sym_name"],
+            **{name: self.main.attributes[name] for name in named if name in self.main.attributes},
             "ng.arguments": IntegerAttr(len(self.schedule.arguments), i64),
             "ng.results": IntegerAttr(len(self.schedule.result_buffers), i64),
             "function_type": TypeAttr(FunctionType(tuple(a.type for a in block.args), ())),
@@ -104,6 +118,8 @@ class _Writer:
             attributes["ng.tied"] = self.main.attributes["ng.tied"]
         if self.schedule.constants:
             attributes["ng.constants"] = ArrayAttr(tuple(self.schedule.constants))
+        if self.schedule.prepared:
+            attributes["ng.prepared"] = ArrayAttr(tuple(map(SymbolRefAttr, self.schedule.prepared)))
         return func.FuncOp((), (), attributes, [Region(block)], self.main.location)
 
     def write(self, steps: Sequence[Step]) -> None:

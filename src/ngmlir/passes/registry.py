@@ -18,6 +18,7 @@ from .hoist import hoist
 from .inline import inline
 from .layout import layout
 from .plan_memory import plan_memory
+from .prepare import prepare
 from .prune import prune
 from .schedule import schedule
 from .shape import shape
@@ -32,6 +33,7 @@ PASSES: dict[str, Pass] = {
         layout,
         shape,
         prune,
+        prepare,
         fold_constants,
         fold_empty,
         common_subexpressions,

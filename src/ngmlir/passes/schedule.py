@@ -14,6 +14,7 @@ from ..rewrite.remarks import remark, wanted
 from ..rewrite.sweep import sweep
 from ..support.diagnostics import Diagnostic, UserError
 from ..support.target import Target
+from .invariants import kept_operands
 from .schedules.candidate import Candidate
 from .schedules.choosing import candidates, chosen
 
@@ -23,7 +24,8 @@ def schedule(module: Module, target: Target) -> Module:
     """Writes on each fusion how its kernel will be cut: what its `ng.schedule` says is kept, the rest is chosen.
 
     The families of kernels and their knobs are declared in `ops/schedules.py`. The choice follows from the sizes and
-    from what the target's machine has, so that it is the same each time; `ngmlir tune` measures instead.
+    from what the target's machine has, so that it is the same each time; `ngmlir tune` measures instead. A side of a
+    product that is constant, or the same in every step of a loop, is packed whatever the number of rows: once.
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -45,13 +47,17 @@ def schedule(module: Module, target: Target) -> Module:
     if astray := [_astray(op) for op in _alone(module.ops) if SCHEDULE in op.attributes]:
         raise UserError(astray)
     known: dict[Hashable, Schedule] = {}
+    lasting = iter(
+        [kept for function in module.ops if function.name == "func.func" for kept in kept_operands(function)]
+    )
 
     def write(op: Op, builder: Builder) -> Sequence[Value] | None:
-        key = structure(op)
+        kept = next(lasting)
+        key = structure(op), kept
         if key not in known:
-            known[key] = chosen(op, target)
+            known[key] = chosen(op, target, kept)
             if wanted("schedule"):
-                _explain(op, target)
+                _explain(op, target, kept)
         attribute = known[key].attribute()
         if op.attributes.get(SCHEDULE) is attribute:
             return None
@@ -79,9 +85,9 @@ def _astray(op: Op) -> Diagnostic:
     )
 
 
-def _explain(fusion: Op, target: Target) -> None:
+def _explain(fusion: Op, target: Target, kept: frozenset[int]) -> None:
     """Tells what was chosen, and what came next."""
-    best, *others = candidates(fusion, target)
+    best, *others = candidates(fusion, target, kept)
     stated = sorted(given_by(fusion))
     told = f"{best.schedule.attribute()}: {_share(best)}"
     if stated:

@@ -12,6 +12,7 @@ from ..ir.core import Module, Op, Value, op_name
 from ..ir.definition import CONTAINERS, ELEMENTS
 from ..ir.elements import ElementsAttr
 from ..ir.types import FunctionType, MemRefType, TensorType, Type, i8, i64
+from ..ops.fields import find_symbols
 from ..support.diagnostics import Diagnostic
 from .contracts import Stage
 
@@ -30,7 +31,7 @@ KEPT = frozenset(
     }
 )
 #: The attributes that the memory plan leaves on an entry function; the first makes it one.
-_PLAN = ("ng.arguments", "ng.results", "ng.constants")
+_PLAN = ("ng.arguments", "ng.results", "ng.constants", "ng.prepared")
 
 
 def violations(module: Module, stage: Stage) -> list[Diagnostic]:
@@ -45,7 +46,7 @@ def violations(module: Module, stage: Stage) -> list[Diagnostic]:
             for text in _tied_violations(function)
         ]
         if stage == "planned" and entry:
-            found += _plan_violations(function)
+            found += _plan_violations(function, module)
         elif stage == "planned":
             if _has_body(function):
                 message = f"the memory of @{function.symbol} is not planned"
@@ -181,18 +182,19 @@ def _tied_violations(function: Op) -> Iterator[str]:
             yield f"'ng.tied' pairs {'an argument' if what else 'a result'} twice"
 
 
-def _plan_violations(function: Op) -> Iterator[Diagnostic]:
-    for text in _interface_violations(function):
+def _plan_violations(function: Op, module: Module) -> Iterator[Diagnostic]:
+    for text in _interface_violations(function, module):
         yield Diagnostic(f"@{function.symbol}: {text}", function.location)
     for op in function.walk():
         if op is not function and any(isinstance(v.type, TensorType) for v in _values(op)):
             yield Diagnostic(f"'{op_name(op)}' makes a tensor, but the memory is planned", op.location)
 
 
-def _interface_violations(function: Op) -> Iterator[str]:
-    """Arguments, then results that are not tied, then constants, what checks note, the arena: see codegen/unit.py."""
+def _interface_violations(function: Op, module: Module) -> Iterator[str]:
+    """Arguments, then results that are not tied, then constants, what is prepared, what checks note, the arena: see
+    codegen/unit.py."""
     arguments, results = (_count(function.attributes.get(name)) for name in _PLAN[:2])
-    for name, count in zip(_PLAN, (arguments, results), strict=False):
+    for name, count in zip(_PLAN[:2], (arguments, results), strict=True):
         if count is None:
             yield f"'{name}' must be an i64 that counts"
     tied = function.attributes.get("ng.tied")
@@ -205,16 +207,28 @@ def _interface_violations(function: Op) -> Iterator[str]:
     if not _has_body(function):
         yield "is planned but has no body"
         return
+    prepared: list[Value] = []
+    for name in find_symbols(function, "ng.prepared"):
+        maker = module.lookup(name)
+        count = _count(maker.attributes.get("ng.results")) if maker is not None and _has_body(maker) else None
+        if maker is None or count is None or _count(maker.attributes.get("ng.arguments")) != 0:
+            yield f"'ng.prepared' names @{name}, which is no planned function without arguments"
+            return
+        if find_symbols(maker, "ng.prepared"):
+            yield f"'ng.prepared' names @{name}, which has something prepared itself"
+            return
+        prepared += maker.block.args[:count]
     inputs, outputs = _signature(function)
     if outputs:
         yield "gives its results in buffers, not as values"
     own = results - (len(tied.values) // 2 if isinstance(tied, DenseArrayAttr) else 0)
     checks = int("ng.checks" in function.attributes)
-    wanted = arguments + own + len(constants.items) + checks + 1
+    wanted = arguments + own + len(constants.items) + len(prepared) + checks + 1
     if len(inputs) != wanted:
         yield (
             f"takes {len(inputs)} buffers, but its attributes say {wanted}: {arguments} arguments, {own} results, "
-            f"{len(constants.items)} constants{', what checks note' * checks} and the arena"
+            f"{len(constants.items)} constants{f', {len(prepared)} prepared' if prepared else ''}"
+            f"{', what checks note' * checks} and the arena"
         )
         return
     for i, type in enumerate(inputs):
@@ -228,3 +242,6 @@ def _interface_violations(function: Op) -> Iterator[str]:
         assert isinstance(type, MemRefType) and isinstance(constant, ElementsAttr)
         if (type.shape, type.element) != (constant.type.shape, constant.type.element):
             yield f"holds a constant of {constant.type} in {type}"
+    for type, value in zip(inputs[arguments + own + len(constants.items) :], prepared, strict=False):
+        if type is not value.type:
+            yield f"takes what is prepared as {type}, but it is {value.type}"

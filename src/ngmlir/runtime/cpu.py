@@ -19,7 +19,7 @@ from ..support.artifact import Artifact, Check, Entry
 from ..support.diagnostics import Bug, UserError
 from ..support.memory import empty_bytes
 from . import profile
-from .buffers import empty_like, in_memory
+from .buffers import aligned_empty, empty_like, in_memory
 from .context import Context, invoke
 from .entry import builtin
 from .executable import Prepare, as_array, check_count, in_place, raise_noted
@@ -32,21 +32,28 @@ _LARGE_BYTES = 64 * 1024
 
 
 class Code:
-    """Linked code with its constants; keeps both in memory."""
+    """Linked code with its constants and what is prepared of them; keeps all in memory."""
 
     def __init__(self, artifact: Artifact):
         if artifact.kind != "object":
             raise Bug(f"{artifact.kind} code cannot be loaded by the CPU")
-        self.artifact = artifact
+        self.artifact = artifact.without_spent()
         imports = {"ngmlir_parallel": default_pool().address}
-        symbols = [entry.symbol for entry in artifact.entries]
+        symbols = [entry.symbol for entry in (*artifact.entries, *artifact.prepared)]
         library = SharedLibrary if profile.wanted() else Library
         self.library = library(artifact.code, symbols, imports, artifact.kernels)
-        self.constants_in_memory = [in_memory(constant) for constant in artifact.constants]
+        constants = [in_memory(constant) for constant in artifact.constants]
+        self.prepared = [aligned_empty(parameter.shape, parameter.dtype) for parameter in artifact.kept]
         self.checks = np.empty(len(artifact.checks), np.int64)
         self.checking = Lock()  # one buffer serves all calls
-        addresses = [array.ctypes.data for array in (*self.constants_in_memory, self.checks)]
+        addresses = [array.ctypes.data for array in (*constants, self.checks, *self.prepared)]
         self.constants = (ctypes.c_void_p * len(addresses))(*addresses)
+        results = iter(self.prepared)
+        for entry in artifact.prepared:
+            Program(self, entry).run([next(results) for _ in entry.signature.results])
+        for number in artifact.spent:
+            self.constants[number] = None
+        self.constants_in_memory = [c for i, c in enumerate(constants) if i not in artifact.spent]
 
 
 class Program:
@@ -128,6 +135,7 @@ class CpuExecutable:
         if release_gil is None:
             parameters = (*signature.arguments, *signature.results)
             touched = sum(parameter.bytes for parameter in parameters) + code.artifact.constant_bytes
+            touched += sum(array.nbytes for array in code.prepared)
             release_gil = touched + signature.arena_bytes >= _LARGE_BYTES
         self.release_gil = release_gil
         self.__call__ = self._fastest(Call(self.program, {}))

@@ -130,17 +130,24 @@ def to_device(device: GpuDevice, array: np.ndarray, dtype: str) -> DeviceBuffer:
 
 
 class GpuCode:
-    """A loaded artifact: its kernels and its constants on a device."""
+    """A loaded artifact: its kernels, its constants and what is prepared of them on a device."""
 
     def __init__(self, artifact: Artifact, device: GpuDevice):
         if artifact.kind != "ptx":
             raise UserError(f"an artifact of kind {artifact.kind!r} does not run on a GPU")
-        self.artifact = artifact
+        self.artifact = artifact.without_spent()
         self.device = device
         self.module = device.load(artifact.code.decode())
         self.constants = [to_device(device, in_memory(c), "ui8") for c in artifact.constants]
         self.checks = DeviceBuffer(device, "i64", (len(artifact.checks),))
         self.checking = Lock()  # one buffer serves all calls
+        self.prepared = [DeviceBuffer(device, p.dtype, p.shape) for p in artifact.kept]
+        results = iter(self.prepared)
+        for entry in artifact.prepared:
+            GpuExecutable(self, entry).run((), [next(results) for _ in entry.signature.results])
+        device.synchronize()
+        for number in artifact.spent:
+            self.constants[number] = DeviceBuffer(device, "ui8", (0,))
 
 
 class GpuExecutable:
@@ -335,6 +342,7 @@ class GpuExecutable:
             "arena": lambda: self._arena,
             "constant": lambda: self.code.constants[place.index],
             "checks": lambda: self.code.checks,
+            "prepared": lambda: self.code.prepared[place.index],
         }[place.space]()
         return base.address + place.offset
 

@@ -44,17 +44,21 @@ def header_of(artifact: Artifact, given: Sequence[memoryview]) -> dict[str, Any]
         "code": len(artifact.code),
         "kernels": [len(code) for code in artifact.kernels],
         "constants": constants,
-        "entries": [
-            {
-                "name": entry.signature.name,
-                "arguments": [[p.dtype, list(p.shape)] for p in entry.signature.arguments],
-                "results": [[p.dtype, list(p.shape)] for p in entry.signature.results],
-                "tied": [list(pair) for pair in entry.signature.tied],
-                "arena": entry.signature.arena_bytes,
-                "steps": [_described(step) for step in entry.steps],
-            }
-            for entry in artifact.entries
-        ],
+        "entries": [_entry_described(entry) for entry in artifact.entries],
+        "prepared": [_entry_described(entry) for entry in artifact.prepared],
+        "spent": list(artifact.spent),
+    }
+
+
+def _entry_described(entry: Entry) -> dict[str, Any]:
+    signature = entry.signature
+    return {
+        "name": signature.name,
+        "arguments": [[p.dtype, list(p.shape)] for p in signature.arguments],
+        "results": [[p.dtype, list(p.shape)] for p in signature.results],
+        "tied": [list(pair) for pair in signature.tied],
+        "arena": signature.arena_bytes,
+        "steps": [_described(step) for step in entry.steps],
     }
 
 
@@ -81,9 +85,15 @@ def artifact_of(found: CacheEntry, given: Sequence[memoryview]) -> Artifact | No
             else:
                 constants.append(Constant(data[at : at + int(number)], int(count), int(alignment)))
                 at += int(number)
-        entries = tuple(_entry(each) for each in header["entries"])
         return Artifact(
-            header["kind"], data[:cut], entries, header["target"], tuple(constants), kernels=tuple(kernels)
+            header["kind"],
+            data[:cut],
+            tuple(_entry(each) for each in header["entries"]),
+            header["target"],
+            tuple(constants),
+            kernels=tuple(kernels),
+            prepared=tuple(_entry(each) for each in header["prepared"]),
+            spent=tuple(int(number) for number in header["spent"]),
         )
     except (KeyError, TypeError, ValueError, IndexError):
         return None

@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from .diagnostics import UNKNOWN, Diagnostic, Location, UserError
-from .signature import Signature
+from .signature import Parameter, Signature
 from .spelling import did_you_mean
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a buffer lies: byte `offset` into argument, result or constant number `index`, into the arena, or into what
-    checks note."""
+    """Where a buffer lies: byte `offset` into argument, result, constant or prepared buffer number `index`, into the arena,
+    or into what checks note."""
 
-    space: Literal["argument", "result", "arena", "constant", "checks"]
+    space: Literal["argument", "result", "arena", "constant", "checks", "prepared"]
     index: int = 0
     offset: int = 0
 
@@ -124,6 +124,10 @@ class Artifact:
     `ngmlir_parallel` (see runtime/pool.py) and what `kernels` export, more objects to be linked with it: a name of each
     says what it computes and tells it from every other. All entries share the constants. A checked program has one i64 per
     check, `Check.FINE` before each call; an object finds them behind the constants.
+
+    `prepared` are called once, in their order, when the code is loaded: without arguments, and with results that stay.
+    These are numbered on from one to the next, and an object finds them behind the checks. Constants whose numbers are in
+    `spent` are read by nobody else.
     """
 
     kind: Literal["object", "ptx"]
@@ -133,11 +137,25 @@ class Artifact:
     constants: tuple[Constant, ...] = ()
     checks: tuple[Check, ...] = ()
     kernels: tuple[bytes, ...] = ()
+    prepared: tuple[Entry, ...] = ()
+    spent: tuple[int, ...] = ()
 
     @property
     def constant_bytes(self) -> int:
         """Memory that the constants take."""
         return sum(constant.bytes for constant in self.constants)
+
+    @property
+    def kept(self) -> list[Parameter]:
+        """What is prepared, by number."""
+        return [parameter for entry in self.prepared for parameter in entry.signature.results]
+
+    def without_spent(self) -> Artifact:
+        """The artifact without the constants that nobody reads once all is prepared."""
+        if not self.spent:
+            return self
+        left = [replace(c, data=b"") if i in self.spent else c for i, c in enumerate(self.constants)]
+        return replace(self, constants=tuple(left))
 
     def entry(self, name: str | None = None) -> Entry:
         """The entry of that name; without one @main, or the only one. UserError where there is none such."""

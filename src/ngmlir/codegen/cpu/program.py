@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from typing import Any
 
 from ...ir.core import Module as IRModule
 from ...ir.core import Op, callee
@@ -26,7 +27,7 @@ from ...ops import tile
 from ...support.artifact import Entry, Place
 from ...support.signature import Signature
 from ...support.target import Target
-from ..unit import Interface, Parts, Piece, Unit, checks, interfaces
+from ..unit import Interface, Parts, Piece, Unit, described, interfaces
 from .emitter import Buffer, Emitter, scratch_bytes
 from .fused import fma
 from .kernel import Kernel, Promises, key_of, lanes, promises
@@ -38,14 +39,14 @@ def emit(module: IRModule, target: Target) -> Unit:
     """A planned module as one text."""
     program = _Program(module, target)
     kernels = program.kernels()
-    return Unit(program.whole(kernels), program.entries(kernels), program.constants.table(), checks(module))
+    return Unit(llvm=program.whole(kernels), **program.outside(kernels))
 
 
 def parts(module: IRModule, target: Target) -> Parts:
     """A planned module in pieces: each kernel, called by what it is wherever it stands; then the entries."""
     program = _Program(module, target)
     pieces, kernels = program.pieces()
-    return Parts(pieces, program.entries(kernels), program.constants.table(), checks(module))
+    return Parts(pieces=pieces, **program.outside(kernels))
 
 
 class _Program:
@@ -112,8 +113,10 @@ class _Program:
 
     # The entry points
 
-    def entries(self, kernels: Mapping[str, Kernel]) -> tuple[Entry, ...]:
-        return tuple(self.entry(outside, kernels) for outside in self.interfaces)
+    def outside(self, kernels: Mapping[str, Kernel]) -> dict[str, Any]:
+        """What is to be known beside the code."""
+        entries = [self.entry(each, kernels) for each in self.interfaces]
+        return described(self.module, self.interfaces, entries, self.constants)
 
     def entry(self, outside: Interface, kernels: Mapping[str, Kernel]) -> Entry:
         signature = outside.signature
@@ -152,6 +155,8 @@ class _Program:
                 table, slot = constants, place.index
             case "checks":
                 table, slot = constants, len(self.constants.numbers)
+            case "prepared":
+                table, slot = constants, len(self.constants.numbers) + 1 + place.index
             case "argument":
                 table, slot = buffers, place.index
             case "result":

@@ -23,7 +23,7 @@ from ...ops.interpreter import evaluate
 from ...support.artifact import Branch, Entry, Launch, Place, Repeat, Step
 from ...support.diagnostics import Bug, Limit, Location, UserError
 from ...support.target import Target
-from ..unit import Unit, checks, interfaces
+from ..unit import Unit, described, interfaces
 from .access import WIDEST
 from .grid import blocks
 from .kernel import Parameters, emit_kernel
@@ -61,8 +61,8 @@ def emit(module: Module, target: Target) -> Unit:
             case _Loop(asked, flag, repeated):
                 return Repeat(steps(asked), flag, steps(repeated))
 
-    entries = tuple(Entry(o.signature, steps(c)) for o, c in zip(outsides, calls, strict=True))
-    return Unit(code.text(), entries, constants.table(), checks(module))
+    entries = [Entry(o.signature, steps(c)) for o, c in zip(outsides, calls, strict=True)]
+    return Unit(llvm=code.text(), **described(module, outsides, entries, constants))
 
 
 def threads_of(kernel: tile.KernelOp, target: Target) -> int:

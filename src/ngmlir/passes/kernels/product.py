@@ -42,6 +42,7 @@ class Product:
     lhs: Side | Implicit | None = None  # how they are read, if not as they are
     rhs: Side | Implicit | None = None
     steps: int = 0  # where its depth is counted in pairs: how many elements that are
+    kept: bool = False  # whether the right side is the same in many runs, so that packing it costs nothing
 
     @property
     def accumulator(self) -> Type:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...ir.attributes import DenseArrayAttr, FloatAttr, IntegerAttr
-from ...ir.core import Op, Value
+from ...ir.core import Op, Value, callee
 from ...ir.elements import ElementsAttr
 from ...ir.types import MemRefType, TensorType, Type, shape_of
 from ...ops.fields import get_bool, get_i64
@@ -15,16 +15,17 @@ from .steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, While, 
 
 
 class Schedule:
-    """The steps of a function, and all buffers that they use.
+    """The steps of a function, and all buffers that they use; `once` are the functions that can be called beforehand.
 
     `wanted` names, for a temporary that is a variable's new value, the variable's own buffer.
     """
 
-    def __init__(self, main: Op):
-        self.main = main
+    def __init__(self, main: Op, once: Collection[str]):
+        self.main, self.once = main, once
         self.homes: dict[Value, Home] = {}
         self.buffers: list[Buffer] = []
         self.constants: list[ElementsAttr] = []
+        self.prepared: dict[str, list[Buffer]] = {}  # by the function that gives them
         source = main.block
         self.arguments = [self.new("argument", memref_of(a.type), a.name) for a in source.args]
         for i, (value, buffer) in enumerate(zip(source.args, self.arguments, strict=True)):
@@ -52,6 +53,13 @@ class Schedule:
         self.constants.append(value)
         return buffer
 
+    def prepare(self, op: Op) -> list[Buffer]:
+        """The buffers with what a function without arguments gives: it is called once, when the program is loaded."""
+        name = callee(op)
+        if name not in self.prepared:
+            self.prepared[name] = [self.new("prepared", memref_of(r.type), r.name) for r in op.results]
+        return self.prepared[name]
+
     def steps(self, ops: Sequence[Op]) -> list[Step]:
         out: list[Step] = []
         for op in ops:
@@ -64,6 +72,8 @@ class Schedule:
                     self.homes[op.results[0]] = self.homes[op.operands[0]]
                 case "ng.constant":
                     self.homes[op.results[0]] = self.constant(op)
+                case "func.call" if not op.operands and callee(op) in self.once:
+                    self.homes.update(zip(op.results, self.prepare(op), strict=True))
                 case "ng.scan":
                     out += self.scan(op)
                 case "ng.while":

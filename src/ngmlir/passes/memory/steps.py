@@ -17,7 +17,7 @@ class Buffer:
     """Bytes that hold values. `first` and `last` are the steps between which it holds something needed."""
 
     bytes: int
-    role: str  # "argument", "result", "constant", "temporary"
+    role: str  # "argument", "result", "constant", "prepared", "temporary"
     type: MemRefType
     name: str = ""
     index: int = 0

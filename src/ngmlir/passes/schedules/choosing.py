@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from ...ir.core import Op
@@ -31,15 +31,19 @@ _PRODUCTS: dict[str, Callable[[Product, Target, Given], Iterable[Candidate[Sched
 }
 
 
-def candidates(fusion: Op, target: Target) -> list[Candidate[Schedule]]:
-    """All schedules that have what the fusion's own says, the best first. UserError where none can be built."""
+def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[Candidate[Schedule]]:
+    """All schedules that have what the fusion's own says, the best first. UserError where none can be built.
+
+    Operands whose numbers are in `kept` are the same from one run of the kernel to the next: what packs them is run
+    once.
+    """
     given, sort = given_by(fusion), kind(fusion)
     wrong = list(complaints(given, sort))
     if wrong:
         raise _refused(fusion, [d.message for d in wrong], wrong[0].hint)
     found: list[Candidate[Schedule]]
     if sort == "dot":
-        found = ranked(_products(fusion, target, given), 1.0)
+        found = ranked(_products(fusion, target, given, kept), 1.0)
     else:
         found = ranked(_LOOPS[sort](plan(fusion), target, given), _ALIKE)
     # Whatever was made of what is given, it stands as it is given.
@@ -49,8 +53,8 @@ def candidates(fusion: Op, target: Target) -> list[Candidate[Schedule]]:
     return [c for c in found if not _conflicts(c.schedule, target, fusion)]
 
 
-def chosen(fusion: Op, target: Target) -> Schedule:
-    """The schedule by which the kernel of a fusion is built."""
+def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
+    """The schedule by which the kernel of a fusion is built; `kept` as for `candidates`."""
     given = given_by(fusion)
     for family in families(kind(fusion), given):
         if not family.open(given):
@@ -58,11 +62,13 @@ def chosen(fusion: Op, target: Target) -> Schedule:
             if conflicts := _conflicts(whole, target, fusion):
                 raise _refused(fusion, conflicts)
             return whole
-    return candidates(fusion, target)[0].schedule
+    return candidates(fusion, target, kept)[0].schedule
 
 
-def _products(fusion: Op, target: Target, given: Given) -> Iterable[Candidate[Schedule]]:
-    product = _product(fusion, target)
+def _products(
+    fusion: Op, target: Target, given: Given, kept: Collection[int]
+) -> Iterable[Candidate[Schedule]]:
+    product = _product(fusion, target, kept)
     there = ["blocks"] if target.shares_tiles else ["panels"]
     if not target.shares_tiles and suits_along(product):
         there.insert(0 if product.rows <= MOST_ROWS_ALONG else 1, "along")
@@ -74,11 +80,12 @@ def _products(fusion: Op, target: Target, given: Given) -> Iterable[Candidate[Sc
     return _PRODUCTS[usable[0]](product, target, given)
 
 
-def _product(fusion: Op, target: Target) -> Product:
+def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:
     """The product of a fusion as it is computed."""
     planned = plan(fusion, lambda op: op.name == "ng.dot")
     dot = next(op for op in planned.ops if op.name == "ng.dot")
-    return oriented(product_of(dot, planned.sides), target)[0]
+    product, order = oriented(product_of(dot, planned.sides), target)
+    return replace(product, kept=planned.side(dot.operands[order[1]])[0] in kept)
 
 
 def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:

@@ -106,7 +106,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
             columns = max(columns, WAITING_BYTES // 4 // (block_rows * item))
     block = fixed_pair(given, "block")
     block_rows = block[0] if block else block_rows
-    if pack and not near and block_rows >= product.rows and not few:
+    if pack and not (near or few or product.kept) and block_rows >= product.rows:
         part = _ceiling(min(target.l2_bytes // 4 // (depth * item), product.columns), tile_columns)
         columns = max(columns, part)
     part = fixed(given, "part", 0 if "pack" in given and "right" in sides else part)
@@ -209,7 +209,8 @@ def _packed(product: Product, target: Target, tile_columns: int, near: bool) -> 
     # Rows of a matrix that is a part of others may crowd a few sets of the cache.
     distance = product.rhs.distance * item_bytes(product.rhs_element) if isinstance(product.rhs, Side) else 0
     crowded = distance > 0 and product.depth > target.l1_ways * _places(target, distance)
-    right = not product.rhs_depth_first or (
+    right = product.kept and product.columns > tile_columns
+    right |= not product.rhs_depth_first or (
         product.rows > (FEW_ROWS if crowded else from_rows) and (apart or crowded)
     )
     # A left side stored depth x rows has what a tile reads all over many pages.

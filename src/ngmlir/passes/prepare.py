@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preparing: what depends on constants alone is computed once, when a program is loaded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from ..ir.attributes import StringAttr, SymbolRefAttr
+from ..ir.core import Block, Module, Op, Value, callee
+from ..ir.elements import ElementsAttr
+from ..ir.literals import item_bytes
+from ..ir.types import TensorType
+from ..ops import func
+from ..ops.builder import Builder, function
+from ..ops.fields import get_str
+from ..rewrite.contracts import contract
+from ..support.target import Target
+from .dead_code import without, without_dead
+from .inline import copied
+from .invariants import Invariants, reads
+
+
+@contract(needs=("named", "plain", "kernels"))
+def prepare(module: Module, target: Target, *, spare: int = 64 * 1024 * 1024) -> Module:
+    """Moves what depends on constants alone into a function without arguments, of which one call is enough.
+
+    A program calls it when it is loaded, and keeps what it gives (see `plan-memory`). That takes at most as many bytes
+    as the function's constants do, and `spare` more; what is beyond is computed in each call, as is what leads to
+    nothing but results: of that one call may be all that there is. Constants that only this function reads are let go
+    once it has been called. Once there are kernels, those that pack a constant side of a product are prepared too.
+
+    Before:
+        func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+          %0 = ng.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]> : tensor<3x3xf32>
+          %1 = ng.tanh %0 : tensor<3x3xf32>
+          %2 = ng.dot %x, %1 contract [1] x [0] : (tensor<2x3xf32>, tensor<3x3xf32>) -> tensor<2x3xf32>
+          return %2 : tensor<2x3xf32>
+        }
+    After:
+        func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+          %0 = func.call @main.prepare() : () -> tensor<3x3xf32>
+          %1 = ng.dot %x, %0 contract [1] x [0] : (tensor<2x3xf32>, tensor<3x3xf32>) -> tensor<2x3xf32>
+          func.return %1 : tensor<2x3xf32>
+        }
+        func.func private @main.prepare() -> tensor<3x3xf32> {
+          %0 = ng.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]> : tensor<3x3xf32>
+          %1 = ng.tanh %0 : tensor<3x3xf32>
+          func.return %1 : tensor<3x3xf32>
+        }
+    """
+    known = {op.symbol: op for op in module.ops if op.symbol}
+    calls = Counter(callee(op) for each in module.ops for op in each.walk())
+    made: dict[str, list[Op]] = {}
+    for op in module.ops:
+        if op.name == "func.func" and op.regions[0].blocks and get_str(op, "sym_visibility") != "private":
+            made[op.symbol] = _prepared(op, known, calls, spare)
+    replaced = {op.symbol for _, *others in made.values() for op in others}
+    ops: list[Op] = []
+    for op in module.ops:
+        if op.symbol not in replaced:
+            ops += made.get(op.symbol, [op])
+    called = {callee(op) for each in ops for op in each.walk()}
+    return module.with_ops([op for op in ops if not _serves(op) or op.symbol in called])
+
+
+def _serves(op: Op | None) -> bool:
+    """Whether a function is one that this pass could have made."""
+    return (
+        op is not None
+        and op.name == "func.func"
+        and get_str(op, "sym_visibility") == "private"
+        and bool(op.regions[0].blocks)
+        and not op.block.args
+    )
+
+
+def _prepared(main: Op, known: Mapping[str, Op], calls: Mapping[str, int], spare: int) -> list[Op]:
+    """A function, and the one that computes what it takes from constants; alone if there is nothing to prepare."""
+    before = {name for op in main.block.ops if _serves(known.get(name := callee(op)))}
+    whole = _whole(main, {name: known[name] for name in before})
+    ops = whole.block.ops[:-1]
+    invariants = Invariants(ops, whole.block.args)
+    kept = _kept(ops, invariants, spare)
+    if not kept:
+        return [main]
+    name = f"{main.symbol}.prepare"
+    while name in known and not (name in before and calls[name] == 1):
+        name += "d"
+    values = [v for op in kept for v in op.results]
+    block = Block()
+    b = Builder(block, main.location)
+    copies = invariants.copies(kept, b)
+    b.end(func.ReturnOp, *(copies[v] for v in values))
+    made = function(name, block, {"sym_visibility": StringAttr("private")}, location=main.location)
+    types, names = [v.type for v in values], [v.name for v in values]
+    call = func.CallOp((), types, {"callee": SymbolRefAttr(name)}, (), main.location, names=names)
+    rest = without(whole, set(kept), dict(zip(values, call.results, strict=True)))
+    return [without_dead(rest.with_blocks(lambda block: _after(call, block))), made]
+
+
+def _after(call: Op, block: Block) -> Block:
+    """A block after a call."""
+    out = block.emptied()
+    out.ops = [call, *block.ops]
+    return out
+
+
+def _whole(main: Op, taken: Mapping[str, Op]) -> Op:
+    """A function with what an earlier round of this pass took from it."""
+    if not taken:
+        return main
+    out = main.block.emptied()
+    mapping: dict[Value, Value] = {}
+    for op in main.block.ops:
+        if callee(op) in taken:
+            *body, end = taken[callee(op)].block.ops
+            inner: dict[Value, Value] = {}
+            out.ops += [copied(each, inner) for each in body]
+            mapping.update(zip(op.results, [inner[v] for v in end.operands], strict=True))
+        else:
+            out.ops.append(op)
+    return without(main.with_blocks(lambda _: out), set(), mapping)
+
+
+def _kept(ops: Sequence[Op], invariants: Invariants, spare: int) -> list[Op]:
+    """What is to be prepared: the ops that are worth it and whose results something reads that changes."""
+    room = spare + sum(map(_constant_bytes, dict.fromkeys(invariants.values.values())))
+    kept: list[Op] = []
+    seen: set[Op] = set()
+    for op in ops:
+        if any(r in invariants.values for r in op.results):
+            continue
+        waiting = list(reads(op))
+        while waiting:
+            below = invariants.values.get(waiting.pop())
+            if below is None or below in seen:
+                continue
+            seen.add(below)
+            size = sum(map(_bytes, below.results))
+            if invariants.worthwhile(below) and size <= room:
+                room -= size
+                kept.append(below)
+            else:
+                waiting += reads(below)
+    return kept
+
+
+def _bytes(value: Value) -> float:
+    type = value.type
+    return type.size * item_bytes(type.element) if isinstance(type, TensorType) and type.static else inf
+
+
+def _constant_bytes(op: Op) -> int:
+    literal = op.attributes.get("value") if op.name == "ng.constant" else None
+    return len(literal.data) if isinstance(literal, ElementsAttr) else 0

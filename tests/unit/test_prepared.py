@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is computed once, when a program is loaded: the same bits, in memory that is counted, for every call and entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ngmlir as ng
+from ngmlir.compiler import compile_module, lower, resolve
+from ngmlir.ir.core import Module, Op
+from ngmlir.ops.interpreter import run
+from ngmlir.ops.words import from_text
+from ngmlir.passes.plan_memory import prepared_bytes
+from ngmlir.rewrite.stages import violations
+from ngmlir.runtime.cpu import CpuExecutable
+from ngmlir.support.diagnostics import Limit, UserError
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(3)
+W = RNG.standard_normal((96, 80)).astype(np.float32)
+X = RNG.standard_normal((5, 96)).astype(np.float32)
+
+
+def dense(rows: int = 5) -> Module:
+    n, c, k = ng.make_axis(rows, name="N"), ng.make_axis(96, name="C"), ng.make_axis(80, name="K")
+    x = ng.placeholder([n, c])
+    return ng.lift([ng.dot(x, ng.tanh(ng.constant(W, [c, k])))], [x]).module
+
+
+def launches(of: Module, entry: str) -> list[str]:
+    function = of.lookup(entry)
+    assert function is not None
+    return [str(op.attributes["callee"]) for op in function.walk() if op.name == "tile.launch"]
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
+def test_a_call_only_multiplies(target: str) -> None:
+    of = dense()
+    lowered = lower(of, resolve(target))
+    assert len(launches(lowered, "main")) == 1
+    assert prepared_bytes(lowered) >= W.nbytes
+    made = compile_module(of, target)
+    wanted = run(of, X)[0]
+    for _ in range(3):
+        np.testing.assert_allclose(np.asarray(made(X)[0]), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_constants_that_only_it_reads_are_let_go() -> None:
+    made = compile_module(dense())
+    assert isinstance(made, CpuExecutable)
+    code = made.program.code
+    assert sum(c.nbytes for c in code.constants_in_memory) == 0
+    assert sum(c.bytes for c in code.artifact.constants) == 0
+    assert sum(a.nbytes for a in code.prepared) >= W.nbytes
+
+
+TWO = """
+func.func @main(%x: tensor<5x96xf32>) -> tensor<5x80xf32> {
+  %0 = ng.iota {dimension = 1 : i64} : tensor<96x80xi32>
+  %1 = ng.cast %0 : (tensor<96x80xi32>) -> tensor<96x80xf32>
+  %2 = ng.sin %1 : tensor<96x80xf32>
+  %3 = ng.dot %x, %2 contract [1] x [0] : (tensor<5x96xf32>, tensor<96x80xf32>) -> tensor<5x80xf32>
+  func.return %3 : tensor<5x80xf32>
+}
+func.func @other(%x: tensor<80xf32>) -> (tensor<80xf32>, tensor<80xf32>) {
+  %c = ng.constant dense<[CONSTANT]> : tensor<80xf32>
+  %0 = ng.exp %c : tensor<80xf32>
+  %1 = ng.add %x, %0 : tensor<80xf32>
+  func.return %1, %c : tensor<80xf32>, tensor<80xf32>
+}
+""".replace("CONSTANT", ", ".join(f"{i / 16}" for i in range(80)))
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
+def test_each_entry_has_its_own(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NGMLIR_CACHE_DIR", str(tmp_path))
+    of, y = from_text(TWO), X[0, :80].copy()
+    for _ in range(2):  # compiled, then from the cache
+        made = compile_module(of, target)
+        other = made.entry("other")
+        results: Sequence[Any] = other(y)
+        np.testing.assert_allclose(np.asarray(results[0]), run(of, y, entry="other")[0], rtol=1e-5)
+        np.testing.assert_array_equal(np.asarray(results[1]), np.arange(80, dtype=np.float32) / 16)
+        np.testing.assert_allclose(np.asarray(made(X)[0]), run(of, X)[0], rtol=1e-3, atol=1e-4)
+
+
+def test_executables_and_threads_share_nothing_that_changes() -> None:
+    of = dense()
+    programs = [compile_module(of) for _ in range(3)]
+    wanted = np.asarray(programs[0](X)[0])
+    del programs[0]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda i: np.asarray(programs[i % 2](X)[0]), range(40)))
+    assert all(np.array_equal(f, wanted) for f in found)
+
+
+def test_the_same_bits_as_without() -> None:
+    """Packed once or in each call, constant or given: a product is the same."""
+    n, c, k = ng.make_axis(5, name="N"), ng.make_axis(96, name="C"), ng.make_axis(80, name="K")
+    x, w = ng.placeholder([n, c]), ng.placeholder([c, k])
+    given = compile_module(ng.lift([ng.dot(x, w)], [x, w]).module)(X, W)[0]
+    fixed = compile_module(ng.lift([ng.dot(x, ng.constant(W, [c, k]))], [x]).module)(X)[0]
+    assert np.asarray(given).tobytes() == np.asarray(fixed).tobytes()
+
+
+PLANNED = """
+func.func @main(%x: memref<4xf32>, %0: memref<4xf32>, %p: memref<PARTxf32>, %arena: memref<0xi8>) attributes {ng.arguments = 1 : i64, ng.results = 1 : i64, ng.prepared = [@once]} {
+  tile.launch @add ins(%x, %p) outs(%0)
+  func.return
+}
+func.func private @once(%0: memref<4xf32>, %arena: memref<0xi8>) attributes {ng.arguments = 0 : i64, ng.results = 1 : i64MORE} {
+  tile.launch @count ins() outs(%0)
+  func.return
+}
+tile.kernel @add ins(%a: memref<4xf32>, %b: memref<4xf32>) outs(%o: memref<4xf32>) {
+  %c0 = ng.constant 0 : index
+  %0 = tile.load %a[%c0] : memref<4xf32>, vector<4xf32>
+  %1 = tile.load %b[%c0] : memref<4xf32>, vector<4xf32>
+  %2 = ng.add %0, %1 : vector<4xf32>
+  tile.store %2, %o[%c0] : vector<4xf32>, memref<4xf32>
+  tile.return
+}
+tile.kernel @count outs(%o: memref<4xf32>) {
+  %c0 = ng.constant 0 : index
+  %0 = ng.iota {dimension = 0 : i64} : vector<4xi32>
+  %1 = ng.cast %0 : (vector<4xi32>) -> vector<4xf32>
+  tile.store %1, %o[%c0] : vector<4xf32>, memref<4xf32>
+  tile.return
+}
+"""
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
+def test_written_by_hand(target: str, checked: bool) -> None:
+    of = from_text(PLANNED.replace("PART", "4").replace("MORE", ""))
+    if not checked:
+        assert np.array_equal(run(of, np.ones(4, np.float32))[0], [1, 2, 3, 4])
+    made = compile_module(of, target, checked=checked)
+    assert np.array_equal(np.asarray(made(np.ones(4, np.float32))[0]), [1, 2, 3, 4])
+    with pytest.raises(UserError, match="no entry @once"):
+        made.entry("once")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("PART", "5", "takes what is prepared as memref<5xf32>, but it is memref<4xf32>"),
+        ("[@once]", "[@twice]", "names @twice, which is no planned function without arguments"),
+        ("MORE", ", ng.prepared = [@main]", "names @main, which is no planned function"),
+        ("[@once]", "[]", "its attributes say 3: 1 arguments, 1 results, 0 constants and the arena"),
+    ],
+)
+def test_a_plan_that_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
+    text = PLANNED.replace(old, new).replace("PART", "4").replace("MORE", "")
+    found = violations(from_text(text, verify=False), "planned")
+    assert any(message in d.message for d in found), found
+
+
+def test_a_call_that_is_not_known_beforehand_has_no_place() -> None:
+    text = """
+    func.func @main() -> tensor<4xf32> {
+      %0 = func.call @first() : () -> tensor<4xf32>
+      func.return %0 : tensor<4xf32>
+    }
+    func.func private @first() -> tensor<4xf32> {
+      %0 = func.call @second() : () -> tensor<4xf32>
+      func.return %0 : tensor<4xf32>
+    }
+    func.func private @second() -> tensor<4xf32>
+    """
+    from ngmlir.passes.plan_memory import plan_memory
+
+    with pytest.raises(Limit, match=r"func\.call has no place"):
+        plan_memory(from_text(text), resolve("cpu"))
+
+
+def test_memory_is_bounded() -> None:
+    """What is prepared takes no more than the constants and what is spared."""
+    from ngmlir.passes.prepare import prepare
+
+    def kept(spare: int) -> list[Op]:
+        of = prepare(from_text(TWO), resolve("cpu"), spare=spare)
+        return [op for f in of.ops for op in f.walk() if op.name == "func.call"]
+
+    assert len(kept(96 * 80 * 4)) == 2
+    assert len(kept(96 * 80 * 4 - 1)) == 1  # @other's is as large as its constant
+    assert len(kept(0)) == 1
