@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_stages import ONCE
 
 import ngmlir as ng
 from ngmlir.compiler import compile_module, lower, resolve
 from ngmlir.ir.core import Module, Op
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
-from ngmlir.passes.plan_memory import prepared_bytes
-from ngmlir.rewrite.stages import violations
+from ngmlir.passes.plan_memory import plan_memory
+from ngmlir.passes.prepare import prepare
 from ngmlir.runtime.cpu import CpuExecutable
 from ngmlir.support.diagnostics import Limit, UserError
 
@@ -44,7 +45,6 @@ def test_a_call_only_multiplies(target: str) -> None:
     of = dense()
     lowered = lower(of, resolve(target))
     assert len(launches(lowered, "main")) == 1
-    assert prepared_bytes(lowered) >= W.nbytes
     made = compile_module(of, target)
     wanted = run(of, X)[0]
     for _ in range(3):
@@ -109,58 +109,16 @@ def test_the_same_bits_as_without() -> None:
     assert np.asarray(given).tobytes() == np.asarray(fixed).tobytes()
 
 
-PLANNED = """
-func.func @main(%x: memref<4xf32>, %0: memref<4xf32>, %p: memref<PARTxf32>, %arena: memref<0xi8>) attributes {ng.arguments = 1 : i64, ng.results = 1 : i64, ng.prepared = [@once]} {
-  tile.launch @add ins(%x, %p) outs(%0)
-  func.return
-}
-func.func private @once(%0: memref<4xf32>, %arena: memref<0xi8>) attributes {ng.arguments = 0 : i64, ng.results = 1 : i64MORE} {
-  tile.launch @count ins() outs(%0)
-  func.return
-}
-tile.kernel @add ins(%a: memref<4xf32>, %b: memref<4xf32>) outs(%o: memref<4xf32>) {
-  %c0 = ng.constant 0 : index
-  %0 = tile.load %a[%c0] : memref<4xf32>, vector<4xf32>
-  %1 = tile.load %b[%c0] : memref<4xf32>, vector<4xf32>
-  %2 = ng.add %0, %1 : vector<4xf32>
-  tile.store %2, %o[%c0] : vector<4xf32>, memref<4xf32>
-  tile.return
-}
-tile.kernel @count outs(%o: memref<4xf32>) {
-  %c0 = ng.constant 0 : index
-  %0 = ng.iota {dimension = 0 : i64} : vector<4xi32>
-  %1 = ng.cast %0 : (vector<4xi32>) -> vector<4xf32>
-  tile.store %1, %o[%c0] : vector<4xf32>, memref<4xf32>
-  tile.return
-}
-"""
-
-
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
 def test_written_by_hand(target: str, checked: bool) -> None:
-    of = from_text(PLANNED.replace("PART", "4").replace("MORE", ""))
+    of = from_text(ONCE.replace("PART", "4").replace("MORE", ""))
     if not checked:
         assert np.array_equal(run(of, np.ones(4, np.float32))[0], [1, 2, 3, 4])
     made = compile_module(of, target, checked=checked)
     assert np.array_equal(np.asarray(made(np.ones(4, np.float32))[0]), [1, 2, 3, 4])
     with pytest.raises(UserError, match="no entry @once"):
         made.entry("once")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("PART", "5", "takes what is prepared as memref<5xf32>, but it is memref<4xf32>"),
-        ("[@once]", "[@twice]", "names @twice, which is no planned function without arguments"),
-        ("MORE", ", ng.prepared = [@main]", "names @main, which is no planned function"),
-        ("[@once]", "[]", "its attributes say 3: 1 arguments, 1 results, 0 constants and the arena"),
-    ],
-)
-def test_a_plan_that_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
-    text = PLANNED.replace(old, new).replace("PART", "4").replace("MORE", "")
-    found = violations(from_text(text, verify=False), "planned")
-    assert any(message in d.message for d in found), found
 
 
 def test_a_call_that_is_not_known_beforehand_has_no_place() -> None:
@@ -175,15 +133,12 @@ def test_a_call_that_is_not_known_beforehand_has_no_place() -> None:
     }
     func.func private @second() -> tensor<4xf32>
     """
-    from ngmlir.passes.plan_memory import plan_memory
-
     with pytest.raises(Limit, match=r"func\.call has no place"):
         plan_memory(from_text(text), resolve("cpu"))
 
 
 def test_memory_is_bounded() -> None:
     """What is prepared takes no more than the constants and what is spared."""
-    from ngmlir.passes.prepare import prepare
 
     def kept(spare: int) -> list[Op]:
         of = prepare(from_text(TWO), resolve("cpu"), spare=spare)

@@ -211,3 +211,46 @@ def test_what_to_run_first() -> None:
         "run decompose",
         "",
     ]
+
+
+ONCE = """
+func.func @main(%x: memref<4xf32>, %0: memref<4xf32>, %p: memref<PARTxf32>, %arena: memref<0xi8>) attributes {ng.arguments = 1 : i64, ng.results = 1 : i64, ng.prepared = [@once]} {
+  tile.launch @add ins(%x, %p) outs(%0)
+  func.return
+}
+func.func private @once(%0: memref<4xf32>, %arena: memref<0xi8>) attributes {ng.arguments = 0 : i64, ng.results = 1 : i64MORE} {
+  tile.launch @count ins() outs(%0)
+  func.return
+}
+tile.kernel @add ins(%a: memref<4xf32>, %b: memref<4xf32>) outs(%o: memref<4xf32>) {
+  %c0 = ng.constant 0 : index
+  %0 = tile.load %a[%c0] : memref<4xf32>, vector<4xf32>
+  %1 = tile.load %b[%c0] : memref<4xf32>, vector<4xf32>
+  %2 = ng.add %0, %1 : vector<4xf32>
+  tile.store %2, %o[%c0] : vector<4xf32>, memref<4xf32>
+  tile.return
+}
+tile.kernel @count outs(%o: memref<4xf32>) {
+  %c0 = ng.constant 0 : index
+  %0 = ng.iota {dimension = 0 : i64} : vector<4xi32>
+  %1 = ng.cast %0 : (vector<4xi32>) -> vector<4xf32>
+  tile.store %1, %o[%c0] : vector<4xf32>, memref<4xf32>
+  tile.return
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("PART", "5", "takes what is prepared as memref<5xf32>, but it is memref<4xf32>"),
+        ("[@once]", "[@twice]", "names @twice, which is no planned function without arguments"),
+        ("MORE", ", ng.prepared = [@main]", "names @main, which is no planned function"),
+        ("i64MORE", "i64, ng.prepared = [@onceMORE]", "names @once, which has something prepared itself"),
+        ("[@once]", "[]", "its attributes say 3: 1 arguments, 1 results, 0 constants and the arena"),
+    ],
+)
+def test_a_plan_that_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
+    text = ONCE.replace(old, new).replace("PART", "4").replace("MORE", "")
+    found = violations(from_text(text, verify=False), "planned")
+    assert any(message in d.message for d in found), found

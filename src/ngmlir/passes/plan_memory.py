@@ -10,13 +10,12 @@ from ..ir.core import Block, Module, Op, Region, Value, callee
 from ..ir.types import FunctionType, MemRefType, Type, i8, i64
 from ..ops import func, ng
 from ..ops.builder import Builder
-from ..ops.fields import find_symbols, get_i64
 from ..rewrite.contracts import contract
 from ..support.diagnostics import Bug
 from ..support.target import Target
 from .memory.lives import Lives
 from .memory.schedule import Schedule
-from .memory.steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, While, bytes_of
+from .memory.steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, While
 
 
 @contract(needs=("kernels",), gives="planned")
@@ -68,16 +67,6 @@ def planned_bytes(module: Module, entry: str = "main") -> int:
     type = main.block.args[-1].type
     assert isinstance(type, MemRefType)
     return type.size
-
-
-def prepared_bytes(module: Module, entry: str = "main") -> int:
-    """What a planned function keeps from call to call, in bytes."""
-    main = module.lookup(entry)
-    if main is None or "ng.arguments" not in main.attributes:
-        raise Bug(f"the module has no planned @{entry}")
-    functions = [module.lookup(name) for name in find_symbols(main, "ng.prepared")]
-    values = [v for f in functions if f is not None for v in f.block.args[: get_i64(f, "ng.results")]]
-    return sum(bytes_of(v.type) for v in values if isinstance(v.type, MemRefType))
 
 
 def _planned(main: Op, kernels: dict[str, Op], once: Collection[str], target: Target) -> Op:
