@@ -208,3 +208,18 @@ def test_what_conditions_decide_over_is_stored_too() -> None:
     assert artifact_of((header, bytes_of(artifact, header)), []) == artifact
     assert [each.kernel for each in entry.launches] == ["k"] * 3
     assert artifact_of(({**header, "entries": [{}]}, b"code"), []) is None
+
+
+def test_what_was_recalled_is_held_up_to_a_limit(tmp_path: Path) -> None:
+    store = Cache(tmp_path / "cache", held_bytes=10)
+    store.keep("a", b"12345")
+    store.write("b", b"1234")
+    assert store.recall("b") == b"1234" and store.recall("c") is None
+    for path in store.folder.iterdir():
+        path.unlink()
+    assert store.recall("a") == b"12345" and store.recall("b") == b"1234"
+    assert store.read("a") is None
+    store.keep("d", b"12")  # the longest unused goes
+    assert store.recall("a") is None and store.recall("b") == b"1234" and store.recall("d") == b"12"
+    store.keep("e", b"12345678901")
+    assert store.recall("e") == b"12345678901"  # it is on disk

@@ -21,8 +21,8 @@ def objects(pieces: Sequence[Piece], target: Target, *, apart: bool = False) -> 
     for i, piece in enumerate(pieces):
         if cache is not None and piece.key is not None:
             keys[i] = key_of("kernel", piece.name, piece.key, str(target), version())
-            if (entry := cache.read(keys[i])) is not None:
-                found[i] = entry.code
+            if (code := cache.recall(keys[i])) is not None:
+                found[i] = code
     new = [i for i in range(len(pieces)) if i not in found]
     count = helpers(len(new), sum(pieces[i].size for i in new))
     texts = [pieces[i].text() for i in new]
@@ -31,5 +31,5 @@ def objects(pieces: Sequence[Piece], target: Target, *, apart: bool = False) -> 
     for i, code in zip(new, made, strict=True):
         found[i] = code
         if cache is not None and i in keys:
-            cache.write(keys[i], code, {"kind": "kernel", "name": pieces[i].name, "target": target.key})
+            cache.keep(keys[i], code, {"kind": "kernel", "name": pieces[i].name, "target": target.key})
     return [found[i] for i in range(len(pieces))]

@@ -2,7 +2,7 @@
 """Which targets there are, and from LLVM IR text to optimised IR, assembler text, PTX or an object file.
 
 Kernels come with explicit vectors and unrolled tiles, so the middle end only tidies up ("cleanup", about
-0.2 ms per kernel): LLVM's vectorisers and unroller would undo the tiling.
+0.4 ms per kernel): LLVM's vectorisers and unroller would undo the tiling.
 
 To some code LLVM objects by ending the process. So only what is made for this very machine by our own passes
 is compiled in this process, every time the same way and tested on each; all else goes to a child: what is

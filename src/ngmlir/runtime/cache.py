@@ -14,11 +14,13 @@ import os
 import stat
 import tempfile
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import platformdirs
@@ -51,12 +53,45 @@ def key_of(*parts: str) -> str:
 
 
 class Cache:
-    """A folder of entries, the oldest of which go when it grows past `limit_bytes`."""
+    """A folder of entries, the oldest of which go when it grows past `limit_bytes`.
 
-    def __init__(self, folder: Path, limit_bytes: int = 512 * 1024 * 1024):
+    Of those that `recall` asked for, the last ones stay in memory, up to `held_bytes`.
+    """
+
+    def __init__(
+        self, folder: Path, limit_bytes: int = 512 * 1024 * 1024, held_bytes: int = 32 * 1024 * 1024
+    ):
         self.folder = folder
         self.limit_bytes = limit_bytes
+        self.held_bytes = held_bytes
         self._writes = 0
+        self._held: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = Lock()
+
+    def recall(self, key: str) -> bytes | None:
+        """The code of an entry, from memory if this process has read or kept it not long ago."""
+        with self._lock:
+            if (code := self._held.get(key)) is not None:
+                self._held.move_to_end(key)
+                return code
+        entry = self.read(key)
+        if entry is not None:
+            self._hold(key, entry.code)
+        return None if entry is None else entry.code
+
+    def keep(self, key: str, code: bytes, header: Mapping[str, Any] | None = None) -> None:
+        """Stores an entry, and holds its code in memory too."""
+        self._hold(key, code)
+        self.write(key, code, header)
+
+    def _hold(self, key: str, code: bytes) -> None:
+        with self._lock:
+            self._held[key] = code
+            self._held.move_to_end(key)
+            total = sum(map(len, self._held.values()))
+            while total > self.held_bytes:
+                _, oldest = self._held.popitem(last=False)
+                total -= len(oldest)
 
     def read(self, key: str) -> Entry | None:
         """The entry, or None if there is none that can be trusted."""
