@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..ir.core import count_uses
 from ..ir.literals import dtype_of
 from ..op_graph.axes import Axis
@@ -122,6 +124,7 @@ class Program:
         self._unset: list[DeviceBufferStorage] = []  # read, and not known to have a value
         self._writes: list[DeviceBufferStorage] = []
         self._state: dict[int, DeviceBufferStorage] = {}
+        self._shapes: list[tuple[int, ...]] = []  # of all parameters
 
     def allocate(self) -> None:
         """Gives the state of this program its memory and its initial values, where it has none yet."""
@@ -150,6 +153,7 @@ class Program:
                 self._unset.append(state[i])
         with reading(self.given):
             for i, op in enumerate(lifted.arguments[: len(parameters)]):
+                self._shapes.append(op.axes.known_shape)
                 if i in state:
                     self._stored[i] = state[i]
                 else:
@@ -168,10 +172,15 @@ class Program:
         return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
 
     def _check(self, values: Sequence[Any]) -> None:
-        if self.lengths.key(self.lengths.given(values)) != self.key:
+        whole = all(
+            type(value) is np.ndarray and value.shape == shape
+            for value, shape in zip(values, self._shapes, strict=True)
+        )
+        if not whole and self.lengths.key(self.lengths.given(values)) != self.key:
             raise OtherLengths
 
-    def __call__(self, values: Sequence[Any]) -> Any:
+    def _check_set(self) -> None:
+        """UninitializedVariable where something is read that has no value."""
         for storage in self._unset:
             if not storage.initialized:
                 fail(
@@ -180,6 +189,10 @@ class Program:
                     f"give it an initial_value where it is made ({storage.op.location}), feed it, or assign to it first",
                 )
         self._unset = []  # what has a value keeps one
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        if self._unset:
+            self._check_set()
         if self._stored:
             self._check(values)
             # What does not fit is refused before anything changes.

@@ -96,7 +96,8 @@ class DeviceComputation:
         Raises UserError for one that does not fit, MissingValue for one that `feed_dict` lacks, and
         UninitializedVariable where a variable is read that nothing has been assigned to.
         """
-        self.transformer.check_open()
+        if self.transformer.closed:
+            self.transformer.check_open()
         if unknown:
             fail(
                 UserError,
@@ -107,7 +108,10 @@ class DeviceComputation:
         if feed_dict is not None:
             if values:
                 fail(UserError, "values are given by position and in feed_dict", "use one of them")
-            values = tuple(self._value(feed_dict, p) for p in parameters)
+            if isinstance(feed_dict, dict) and all([p in feed_dict for p in parameters]):
+                values = tuple([feed_dict[p] for p in parameters])
+            else:
+                values = tuple([self._value(feed_dict, p) for p in parameters])
         if len(values) != len(parameters):
             names = ", ".join(p.name for p in parameters)
             fail(
