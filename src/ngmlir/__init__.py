@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .op_graph import functions
 from .op_graph.axes import Axes, AxesMap, Axis, FlattenedAxis, make_axes, make_axis, slice_axis
-from .op_graph.building import metadata
+from .op_graph.building import metadata, name_scope
 from .op_graph.computation import computation
 from .op_graph.deriv import deriv
 from .op_graph.errors import (
@@ -66,7 +66,7 @@ __all__ = [
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
     "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "SetItem", "Tensor", "UnmatchedAxesError",
     "UnsupportedTransformerException", "UserError", "assign", "compile", "computation", "default_dtype",
-    "default_float", "default_int_dtype", "deriv", "doall", "fill", "lift", "make_axes", "make_axis", "metadata",
+    "default_float", "default_int_dtype", "deriv", "doall", "fill", "lift", "make_axes", "make_axis", "metadata", "name_scope",
     "persistent_tensor", "placeholder", "sequential", "slice_axis", "temporary",
     "value_of", "variable",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..ir.types import Type, f32, i32
+from .errors import UserError, fail
 
 
 class Scope:
@@ -25,6 +26,7 @@ class Building(threading.local):
     def __init__(self) -> None:
         self.metadata: dict[str, Any] = {}
         self.region: Scope | None = None
+        self.names = ""
         self.float: Type = f32
         self.integer: Type = i32
 
@@ -41,3 +43,19 @@ def metadata(**values: Any) -> Generator[None]:
         yield
     finally:
         BUILDING.metadata = outer
+
+
+@contextmanager
+def name_scope(name: str) -> Generator[str]:
+    """Names given inside begin with `name/`, so that a model that is built twice has two sets of names.
+
+    Gives the whole scope, as `decoder/layer0` of a scope inside another. Raises UserError for what is no name.
+    """
+    if not isinstance(name, str) or not name or name != name.strip("/"):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fail(UserError, f"{name!r} is no name of a scope", 'with ng.name_scope("encoder"):')
+    outer = BUILDING.names
+    BUILDING.names = f"{outer}/{name}" if outer else name
+    try:
+        yield BUILDING.names
+    finally:
+        BUILDING.names = outer

@@ -149,13 +149,15 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
         )
     target = independent.forwarded
     if isinstance(target, ConstantOp) and target.is_scalar:
-        fail(NotDifferentiable, f"{target.name} is a constant number", "make it a placeholder or a variable")
+        fail(
+            NotDifferentiable, f"{target.called} is a constant number", "make it a placeholder or a variable"
+        )
     at = BUILDING.region
     while target.region is not at and target.region is not None:
         if at is None:
             fail(
                 OutsideRegion,
-                f"{target.name} belongs to a loop or branch, and the derivative by it is asked for outside",
+                f"{target.called} belongs to a loop or branch, and the derivative by it is asked for outside",
                 "ask for it in the body, or by what the body captures",
             )
         at = at.outer

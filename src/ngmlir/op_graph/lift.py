@@ -68,7 +68,7 @@ def _lifted(computation: ComputationOp, name: str) -> Lifted:
     parameters = [_parameter(p) for p in computation.parameters]
     found = sorted((op for op in ops if isinstance(op, AssignableTensorOp)), key=lambda op: op.serial)
     storages = [*parameters, *(op for op in found if op not in parameters)]
-    names = [s.given_name or f"{s.role.value}{i}" for i, s in enumerate(storages)]
+    names = [s.given_name or f"{s.automatic_name or s.role.value}{i}" for i, s in enumerate(storages)]
     block = Block([_static(s) for s in storages], names)
     lifting = _Lifting(block, dict(zip(storages, block.args, strict=True)))
     lifting.run_all(ops)
@@ -138,13 +138,13 @@ class _Lifting:
         if op.is_invalid:
             fail(
                 InvalidOp,
-                f"the value of {op.name} was removed from the graph by a pass",
+                f"the value of {op.called} was removed from the graph by a pass",
                 location=op.location,
             )
         if op.region is not None and op.region not in self.regions:
             fail(
                 OutsideRegion,
-                f"{op.name} belongs to a loop or branch that is not running here",
+                f"{op.called} belongs to a loop or branch that is not running here",
                 "return it as a result of the loop or branch",
                 op.location,
             )

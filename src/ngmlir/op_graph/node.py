@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary
 
 from ..ir import core
 from ..support.diagnostics import Location
@@ -24,7 +24,6 @@ from .source import user_location
 O = TypeVar("O", bound="Op")
 
 _SERIAL = itertools.count()
-_NAMED: WeakValueDictionary[str, Op] = WeakValueDictionary()
 
 
 class _Invalid:
@@ -79,6 +78,7 @@ class Op:
         self.location: Location = user_location()
         self.metadata: dict[str, Any] = dict(BUILDING.metadata)
         self.region: Scope | None = BUILDING.region
+        self.scope: str = BUILDING.names
         self.schemas: list[Any] = []
         self.storage: Op | None = None  # the storage that this is, or is a view of
         self.waiting: WeakKeyDictionary[Pending, OrderedSet[Op]] | None = None  # of a storage: see Pending
@@ -98,17 +98,14 @@ class Op:
 
     @property
     def name(self) -> str:
-        """Unique; settable."""
+        """The name that it was given, after those of its scopes (`encoder/w1`); without one, a name of its own."""
         return self.given_name or f"{type(self).__name__}_{self.serial}"
 
     @name.setter
     def name(self, name: str) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             fail(UserError, f"the name of an op is a string, not {name!r}")
-        if _NAMED.get(name, self) is not self:
-            name = f"{name}_{self.serial}"
-        self.given_name = name
-        _NAMED[name] = self
+        self.given_name = f"{self.scope}/{name}" if self.scope and name else name
 
     @property
     def called(self) -> str:
@@ -194,7 +191,7 @@ class Op:
         at = op
         while isinstance(at, Op):
             if at is self:
-                fail(InvalidOp, f"{self.name} cannot be replaced by something that forwards to it")
+                fail(InvalidOp, f"{self.called} cannot be replaced by something that forwards to it")
             at = at._forward
         self._forward = op
 

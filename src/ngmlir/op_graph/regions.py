@@ -63,7 +63,7 @@ class GraphRegion(Scope):
                 if at is None:
                     fail(
                         OutsideRegion,
-                        f"{op.name} belongs to a loop or branch that is not running here",
+                        f"{op.called} belongs to a loop or branch that is not running here",
                         "return it as a result",
                         op.location,
                     )

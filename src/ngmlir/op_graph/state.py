@@ -62,13 +62,14 @@ class AssignableTensorOp(Tensor):
     def __init__(self, axes: Axes, element: Type, role: Role, initial_value: Any = None):
         super().__init__((), None, axes, element)
         self.role = role
+        self.automatic_name = ""  # what it is for, where a function made it for itself
         self.storage = self
         self._initializer: InitTensorOp | None = None
         if isinstance(initial_value, Tensor):
             if initial_value.const is None:
                 fail(
                     UserError,
-                    f"the initial value of a storage must be known now, {initial_value.name} is computed",
+                    f"the initial value of a storage must be known now, {initial_value.called} is computed",
                 )
             initial_value = initial_value.const
         if initial_value is not None:
@@ -81,7 +82,7 @@ class AssignableTensorOp(Tensor):
     @property
     def called(self) -> str:
         """What messages call it: its name, or what it was assigned to where it was made."""
-        return self.given_name or assigned_name(self.location) or self.name
+        return self.given_name or self.automatic_name or assigned_name(self.location) or self.name
 
     @property
     def initializers(self) -> OrderedSet[Op]:
@@ -174,7 +175,7 @@ class AssignOp(Op):
             kind = "a constant" if target.is_constant else "computed"
             fail(
                 NotAssignable,
-                f"{target.name} is {kind}, nothing can be assigned to it",
+                f"{target.called} is {kind}, nothing can be assigned to it",
                 "assign to a variable, a persistent tensor or a placeholder",
             )
         super().__init__([target, value])

@@ -83,7 +83,7 @@ class Tensor(Op, Foreign):
         """
         given = {name: cast(Setting, tuple(s)) if isinstance(s, list) else s for name, s in knobs.items()}
         if self.operation is None or self.is_constant:
-            fail(UserError, f"{self.name} is computed by no kernel, so there is nothing to cut")
+            fail(UserError, f"{self.called} is computed by no kernel, so there is nothing to cut")
         for wrong in complaints(given):
             fail(UserError, wrong.message, wrong.hint)
         self.metadata["schedule"] = {**self.metadata.get("schedule", {}), **given}
@@ -160,7 +160,7 @@ class Tensor(Op, Foreign):
     def __bool__(self) -> bool:
         fail(
             UserError,
-            f"{self.name} has no truth value while the graph is being built",
+            f"{self.called} has no truth value while the graph is being built",
             "use ng.cond or ng.where",
         )
 
@@ -249,7 +249,7 @@ class Tensor(Op, Foreign):
         # Without this, Python would try the items 0, 1, ... one after the other.
         fail(
             UserError,
-            f"{self.name} cannot be iterated over",
+            f"{self.called} cannot be iterated over",
             "take slices along an axis with ng.slice_along_axis",
         )
 

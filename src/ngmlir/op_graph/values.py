@@ -104,7 +104,7 @@ class ConstantOp(Tensor):
             now = ", ".join(f"{a.name} has {a.length}" for a in differing)
             fail(
                 AxisLengthError,
-                f"the constant {self.name} holds {made}, but {now} now",
+                f"the constant {self.called} holds {made}, but {now} now",
                 "make it a placeholder, or feed as many as it holds",
                 self.location,
             )

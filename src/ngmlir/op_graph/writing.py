@@ -37,7 +37,7 @@ def written(builder: Builder, view: Tensor, value: Value, read: Callable[[Op], V
     else:
         fail(
             NotAssignable,
-            f"{view.name} repeats its elements, so it cannot be written to",
+            f"{view.called} repeats its elements, so it cannot be written to",
             location=view.location,
         )
     return written(builder, base, value, read)

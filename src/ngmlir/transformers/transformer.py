@@ -20,6 +20,7 @@ from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
 from ..ops.lengths import Changes
 from .backends import BACKENDS, Run
+from .checkpoints import State, kept, load, named, saved
 from .programs import Lengths, OtherLengths, Program, Programs
 from .storage import DeviceBufferStorage, DeviceTensor
 
@@ -59,6 +60,24 @@ class DeviceComputation:
     @property
     def module(self) -> Module:
         return self.lifted.module
+
+    def state(self) -> State:
+        """What this computation keeps from call to call, by name: variables and what optimizers and random numbers need.
+
+        Names are those given (`name=`, `named`, after those of `ng.name_scope`), else those that the program assigned
+        the storage to. The arrays are copies. Raises UserError where a name was given to two storages.
+        """
+        self.transformer.check_open()
+        return saved(named(kept([self.computation_op])), self.transformer.storage_of)
+
+    def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Puts back what `state()` gave, bit for bit: here, or in a program that builds the same graph.
+
+        Raises UserError, and changes nothing, where an array has another shape or type than what it is for, and (unless
+        `strict` is false) for names that are not here or lack.
+        """
+        self.transformer.check_open()
+        load(state, named(kept([self.computation_op])), self.transformer.storage_of, strict)
 
     def transform(self) -> None:
         """Makes the program and what runs it, once; where values are to say a length, their first call does."""
@@ -113,7 +132,7 @@ class DeviceComputation:
             else:
                 values = tuple([self._value(feed_dict, p) for p in parameters])
         if len(values) != len(parameters):
-            names = ", ".join(p.name for p in parameters)
+            names = ", ".join(p.called for p in parameters)
             fail(
                 UserError,
                 f"the computation takes {len(parameters)} values ({names}), but {len(values)} were given",
@@ -203,6 +222,16 @@ class Transformer:
         self.close()
 
     # ---- state
+
+    def state(self) -> State:
+        """What all computations made so far keep from call to call, by name; see `DeviceComputation.state`."""
+        self.check_open()
+        return saved(named(kept(self.computations)), self.storage_of)
+
+    def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Puts back what `state()` gave; see `DeviceComputation.load_state`."""
+        self.check_open()
+        load(state, named(kept(self.computations)), self.storage_of, strict)
 
     def storage_of(self, op: AssignableTensorOp) -> DeviceBufferStorage:
         """The contents that this transformer has for a storage; for what is only fed, one for each shape."""

@@ -13,7 +13,7 @@ from ...ir.types import FloatType, Type, ui32, ui64
 from ...ops import ng
 from ..axes import Axes, Axis
 from ..building import BUILDING
-from ..state import assign, persistent_tensor, sequential
+from ..state import AssignableTensorOp, assign, persistent_tensor, sequential
 from ..tensor import Tensor
 from ..values import as_op
 from ..verbs import VERBS
@@ -29,7 +29,9 @@ def _key(seed: int | None) -> Tensor:
     """A key that differs from run to run: the seed, and a stream that moves on each time it is read."""
     stream = 0 if seed is not None else next(_STREAMS) * _STREAM_LENGTH
     pair = np.array([seed or 0, stream], np.uint64)
-    key = persistent_tensor(Axes((Axis(2, "key"),)), dtype="ui64", initial_value=pair, name="random_key")
+    key = persistent_tensor(Axes((Axis(2, "key"),)), dtype="ui64", initial_value=pair)
+    assert isinstance(key, AssignableTensorOp)
+    key.automatic_name = "random_key"
     step = np.array([0, 1], np.uint64)
     return sequential([assign(key, add(key, _constant(step, key), dtype="ui64")), key])
 
