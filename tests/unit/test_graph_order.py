@@ -329,3 +329,32 @@ def test_random_draws_anew_and_moves_on_once_per_run() -> None:
     again = ng.transformers.make_transformer("numpy").computation(ng.uniform(x, 2, 4, seed=1))
     np.testing.assert_array_equal(again(), first[0])
     np.testing.assert_array_equal(again(), second[0])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda s: s + 1,
+        lambda s: 1 - s,
+        lambda s: ng.exp(s),
+        lambda s: ng.sum(s),
+        lambda s: ng.value_of(s),
+        lambda s: ng.broadcast(s, []),
+        lambda s: ng.assign(ng.variable(()), s),
+        lambda s: ng.deriv(s, ng.variable(())),
+        lambda s: ng.cond(s, lambda: ng.constant(1), lambda: ng.constant(2)),
+        lambda s: s.mean(),
+    ],
+)
+def test_what_has_no_value_is_refused_where_it_is_used(use: Callable[[Any], Any]) -> None:
+    w = ng.variable((), initial_value=1)
+    step = ng.sequential([ng.assign(w, w + 1)])
+    group = ng.sequential([ng.doall([ng.assign(w, 2)])])
+    for given in (step, group):
+        message = r"SequentialOp_\d+ has no value: [\s\S]*list what it should give at its end"
+        with pytest.raises(ng.UserError, match=message) as error:
+            use(given)
+        assert error.value.diagnostics[0].location.file == __file__
+    assert ng.sequential([step, w]).is_tensor_op
+    with pytest.raises(ng.UserError, match="is a write or a group, which has no value"):
+        ng.add(ng.assign(w, 2), 1)

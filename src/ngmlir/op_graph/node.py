@@ -11,7 +11,7 @@ import itertools
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
 from ..ir import core
@@ -70,6 +70,7 @@ class Op:
     operation: ClassVar[type[core.Op] | None] = None
     is_view = False  # a view is not executed: its readers read the storage below it
     is_tensor_op = is_trainable = is_placeholder = False
+    lacks_value = False  # a group that stands where a tensor could
 
     def __init__(self, args: Sequence[Op] = (), attributes: dict[str, Any] | None = None):
         self.serial = next(_SERIAL)
@@ -89,6 +90,8 @@ class Op:
         self._automatic: list[Op] = []
         self._explicit: list[Op] = []
         for arg in self.args:
+            if arg.lacks_value:
+                arg.refuse_use()
             if arg.storage is not None:
                 self.wait_for_pending(arg.storage)
         for recorder in WATCHING.recorders:
@@ -132,6 +135,14 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}({self.name}):{self.serial}>"
+
+    def refuse_use(self) -> NoReturn:
+        """The error for what has no value, but is used as if it had one."""
+        fail(
+            UserError,
+            f"{self.called} has no value: its last member writes, or is a group",
+            f"list what it should give at its end; it was made at {self.location}",
+        )
 
     # ---- order
 

@@ -42,7 +42,7 @@ def schedule(ops: Iterable[Op]) -> list[Op]:
         stuck = min((op for op in members if missing[op]), key=lambda op: op.serial)
         fail(
             CycleError,
-            f"{stuck.name} would have to run before itself",
+            f"{stuck.called} would have to run before itself",
             "look at the order that sequential and add_control_dep ask for",
             stuck.location,
         )

@@ -317,6 +317,7 @@ class SequentialOp(Tensor):
         axes, element = (last.axes, last.element) if isinstance(last, Tensor) else (Axes(), BUILDING.float)
         super().__init__((), None, axes, element)
         self.is_tensor_op = self.has_value
+        self.lacks_value = not self.has_value
         self.order = list(_order(members))
 
     @property

@@ -269,8 +269,12 @@ def constant(const: Any, axes: AxesLike | None = None, dtype: Any = None) -> Ten
 
 
 def as_op(value: Any) -> Tensor:
-    """The tensor itself; numbers and arrays become constants."""
-    return value if isinstance(value, Tensor) else constant(value)
+    """The tensor itself; numbers and arrays become constants. UserError for a sequence without a value."""
+    if not isinstance(value, Tensor):
+        return constant(value)
+    if value.lacks_value:
+        value.refuse_use()
+    return value
 
 
 def as_ops(values: Any) -> tuple[Tensor, ...]:

@@ -44,7 +44,7 @@ def result_element(dtype: Any = None, *operands: Any, whole: bool = False) -> Ty
 
 def operand(x: Any, element: Type) -> Tensor:
     """`x` as a tensor of these elements; numbers and arrays become constants of them."""
-    return cast_elements(x, element) if isinstance(x, Tensor) else constant(x, dtype=element)
+    return cast_elements(as_op(x), element) if isinstance(x, Tensor) else constant(x, dtype=element)
 
 
 def floating(x: Any, dtype: Any = None) -> Tensor:
