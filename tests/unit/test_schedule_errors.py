@@ -118,7 +118,7 @@ def _violations(text: str) -> list[tuple[str, str]]:
         (windows('pack = ["left"]'), "x86-64-v3", "the left side are windows, which each program packs by itself"),
         (windows('by = "along"'), "x86-64-v3", "computes this product by panels, not by along"),
         (windows('by = "along", tile = [2, 8], block = 4, batch = 1'), "x86-64-v3", "windows are multiplied by 'panels', not by 'along'"),
-        (windows("part = 0", "bf16"), "x86-64-v3", "windows of bf16 are packed as f32, and so is the right side"),
+        (windows("part = 0", "bf16"), "x86-64-v3", "windows are packed as f32, and so is what meets them"),
         (windows("part = 0", across=True), "x86-64-v3", "of which a program packs a part of the columns at once"),
         (loops("exp %x", "threads = 64"), "x86-64-v3", "is run by one thread, not by 64"),
         (loops("exp %x", "tile = 100000"), "x86-64-v3", "a tile has 8192 elements at most"),

@@ -190,7 +190,7 @@ class _Lifting:
         return known[1]
 
     def written(self, op: WrittenOp) -> Value:
-        storage = op.target.storage
+        storage = op.target.storage_now
         assert storage is not None
         before = self.state[storage]
         self.state[storage] = self.read(op.args[0])

@@ -92,8 +92,8 @@ class Op:
         for arg in self.args:
             if arg.lacks_value:
                 arg.refuse_use()
-            if arg.storage is not None:
-                self.wait_for_pending(arg.storage)
+            if arg.storage is not None or arg._forward is not None:
+                self.wait_for_pending(arg.storage_now)
         for recorder in WATCHING.recorders:
             recorder.append(self)
 
@@ -171,14 +171,14 @@ class Op:
     @property
     def user_deps(self) -> OrderedSet[Op]:
         """The pending writes that an op made now from this one would wait for."""
-        if self.storage is None:
-            return OrderedSet()
-        return OrderedSet(WATCHING.pending[-1].writes(self.storage))
+        storage = self.storage_now
+        return OrderedSet() if storage is None else OrderedSet(WATCHING.pending[-1].writes(storage))
 
     @user_deps.setter
     def user_deps(self, deps: Iterable[Op]) -> None:
-        if self.storage is not None:
-            WATCHING.pending[-1].replace(self.storage, deps)
+        storage = self.storage_now
+        if storage is not None:
+            WATCHING.pending[-1].replace(storage, deps)
 
     @property
     def initializers(self) -> OrderedSet[Op]:
@@ -204,7 +204,24 @@ class Op:
             if at is self:
                 fail(InvalidOp, f"{self.called} cannot be replaced by something that forwards to it")
             at = at._forward
+        if isinstance(op, Op):
+            self.check_replacement(op.forwarded)
+            if self.storage is self and (storage := op.storage_now) is not None:
+                # Who reads the replacement waits for the writes to what it replaces.
+                pending = WATCHING.pending[-1]
+                pending.replace(storage, [*pending.writes(storage), *pending.writes(self)])
         self._forward = op
+
+    def check_replacement(self, op: Op) -> None:
+        """UserError where `op` cannot stand in the place of this one."""
+
+    @property
+    def storage_now(self) -> Op | None:
+        """The storage that this is, or is a view of, forwarding followed at every step."""
+        op = self.forwarded
+        while op.is_view and op.args:
+            op = op.args[0].forwarded
+        return op.storage
 
     @property
     def forwarded(self) -> Op:

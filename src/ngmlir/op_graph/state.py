@@ -171,15 +171,8 @@ class AssignOp(Op):
     """Writes `args[1]` to the place that `args[0]` (a storage, or a view of one) describes."""
 
     def __init__(self, target: Tensor, value: Tensor):
-        if target.storage is None:
-            kind = "a constant" if target.is_constant else "computed"
-            fail(
-                NotAssignable,
-                f"{target.called} is {kind}, nothing can be assigned to it",
-                "assign to a variable, a persistent tensor or a placeholder",
-            )
+        _written(target)
         super().__init__([target, value])
-        self.written: Op = target.storage
         self.replaced = target.user_deps
         self.pending = ref(WATCHING.pending[-1])
         target.user_deps = OrderedSet([self])
@@ -188,7 +181,13 @@ class AssignOp(Op):
 
     @property
     def target(self) -> Tensor:
-        return as_tensor(self.args[0])
+        """What is written to, forwarding followed."""
+        return as_tensor(self.args[0].forwarded)
+
+    @property
+    def written(self) -> Op:
+        """The storage that is written to; an error where a replacement of it cannot be."""
+        return _written(self.args[0])
 
     def _no_value(self, *_: Any) -> Any:
         fail(
@@ -209,6 +208,21 @@ class AssignOp(Op):
         pending = self.pending()
         if pending is not None and self in (waiting := pending.writes(self.written)):
             pending.replace(self.written, [*(w for w in waiting if w is not self), *self.replaced])
+
+
+def _written(target: Op) -> Op:
+    storage = target.storage_now
+    if storage is None:
+        now = target.forwarded
+        kind = "a constant" if isinstance(now, Tensor) and now.is_constant else "computed"
+        fail(
+            NotAssignable,
+            f"{now.called} is {kind}, nothing can be assigned to it",
+            "assign to a variable, a persistent tensor or a placeholder"
+            if now is target
+            else f"it replaces {target.called}",
+        )
+    return storage
 
 
 def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
@@ -291,7 +305,7 @@ class WrittenOp(Tensor):
 def _pull(op: Op, members: Iterable[Op]) -> None:
     """A group also runs what is pending on the storage that it is given."""
     for member in members:
-        op.wait_for_pending(member.storage)
+        op.wait_for_pending(member.storage_now)
 
 
 class ParallelOp(Op):
@@ -335,8 +349,13 @@ class ComputationOp(Op):
     def __init__(self, returns: Sequence[Op], parameters: Sequence[Tensor]):
         super().__init__()
         self.returns = tuple(returns)
-        self.parameters = tuple(parameters)
+        self._parameters = tuple(parameters)
         _pull(self, returns)
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        """What is fed, forwarding followed."""
+        return tuple([as_tensor(p.forwarded) for p in self._parameters])
 
     @property
     def members(self) -> tuple[Op, ...]:
@@ -412,4 +431,4 @@ def reads(op: Op) -> OrderedSet[Op]:
     if not is_executed(op):
         return OrderedSet()
     args = op.args[1:] if isinstance(op, AssignOp) else op.args
-    return OrderedSet(arg.forwarded.storage for arg in args if arg.forwarded.storage is not None)
+    return OrderedSet(storage for arg in args if (storage := arg.storage_now) is not None)

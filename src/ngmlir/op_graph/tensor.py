@@ -14,7 +14,7 @@ from ..ir.literals import dtype_of
 from ..ir.types import TensorType, Type
 from ..ops.schedules import Setting, complaints
 from .axes import Axes, Axis
-from .errors import UserError, fail
+from .errors import IncompatibleAxesError, UserError, fail
 from .foreign import Foreign, Sameness, missing
 from .node import Op
 
@@ -56,6 +56,25 @@ class Tensor(Op, Foreign):
         if made.is_view and args:
             made.storage = args[0].storage
         return made
+
+    def check_replacement(self, op: Op) -> None:
+        """UserError where `op` has no value, or one with other axes, lengths or elements."""
+        if not isinstance(op, Tensor) or op.lacks_value:
+            fail(UserError, f"{self.called} has a value, so {op.called} cannot replace it")
+        mine, other = (f"({', '.join(f'{a.name}: {a.length}' for a in t.axes)})" for t in (self, op))
+        known = zip(self.axes.lengths, op.axes.lengths, strict=False)
+        if self.axes != op.axes or any(a != b for a, b in known if a is not None and b is not None):
+            fail(
+                IncompatibleAxesError,
+                f"{self.called} has axes {mine}, what is to replace it {other}",
+                "its users were built for these axes, in this order: ng.axes_with_order, ng.broadcast or ng.cast_axes",
+            )
+        if self.element is not op.element:
+            fail(
+                UserError,
+                f"{self.called} holds {self.element}, what is to replace it {op.element}",
+                f"ng.cast(replacement, {self.element.text!r})",
+            )
 
     # ---- type
 

@@ -130,7 +130,8 @@ class DeviceComputation:
             if isinstance(feed_dict, dict) and all([p in feed_dict for p in parameters]):
                 values = tuple([feed_dict[p] for p in parameters])
             else:
-                values = tuple([self._value(feed_dict, p) for p in parameters])
+                given = self._by_parameter(feed_dict)
+                values = tuple([self._value(given, p) for p in parameters])
         if len(values) != len(parameters):
             names = ", ".join(p.called for p in parameters)
             fail(
@@ -147,9 +148,14 @@ class DeviceComputation:
             return self._choose(self.lengths.given(values))(values)
 
     @staticmethod
-    def _value(feed_dict: Mapping[Op, Any], parameter: Tensor) -> Any:
+    def _by_parameter(feed_dict: Mapping[Op, Any]) -> Mapping[Op, Any]:
+        """The values by what stands in the place of the parameters now."""
         if not isinstance(feed_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             fail(UserError, f"feed_dict is {feed_dict!r}", "it is a dictionary from parameters to values")
+        return {op.forwarded if isinstance(op, Op) else op: value for op, value in feed_dict.items()}  # pyright: ignore[reportUnnecessaryIsInstance]
+
+    @staticmethod
+    def _value(feed_dict: Mapping[Op, Any], parameter: Tensor) -> Any:
         if parameter not in feed_dict:
             fail(
                 MissingValue,
@@ -250,13 +256,14 @@ class Transformer:
             fail(
                 NotAssignable, f"{op!r} is no tensor: it has no contents", "give a variable or a view of one"
             )
-        if not isinstance(found.storage, AssignableTensorOp):
+        storage = found.storage_now
+        if not isinstance(storage, AssignableTensorOp):
             fail(
                 NotAssignable,
                 f"{found.called} is computed: it has no contents between runs",
                 "return it from a computation",
             )
-        return DeviceTensor(self.storage_of(found.storage), found)
+        return DeviceTensor(self.storage_of(storage), found)
 
     def get_tensor_view_value(
         self, op: Tensor, host_tensor: np.ndarray[Any, Any] | None = None

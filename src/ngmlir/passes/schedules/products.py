@@ -190,9 +190,9 @@ def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
             yield f"the {side} side are windows, which each program packs by itself"
     if implicit[1] and not schedule.part:
         yield "the right side are windows, of which a program packs a part of the columns at once (part above 0)"
-    if product.widens and not schedule.part and "right" not in schedule.pack:
-        element = product.lhs_element if implicit[0] else product.rhs_element
-        yield f"windows of {element} are packed as {product.accumulator}, and so is the right side: part by part or before"
+    right = implicit[1] or bool(schedule.part) or "right" in schedule.pack
+    if product.widens and not (right and (implicit[0] or "left" in schedule.pack)):
+        yield f"windows are packed as {product.accumulator}, and so is what meets them: part by part, or before"
 
 
 def _runs(run: int, most: int) -> int:
