@@ -49,7 +49,7 @@ from .op_graph.state import (
     variable,
 )
 from .op_graph.tensor import Tensor
-from .op_graph.values import default_dtype, default_float, default_int_dtype
+from .op_graph.values import adopt, default_dtype, default_float, default_int_dtype
 from .support.diagnostics import Bug, Limit, NgmlirError, UserError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
     "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "SetItem", "Tensor", "UnmatchedAxesError",
-    "UnsupportedTransformerException", "UserError", "assign", "compile", "computation", "default_dtype",
+    "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "computation", "default_dtype",
     "default_float", "default_int_dtype", "deriv", "doall", "fill", "lift", "make_axes", "make_axis", "metadata", "name_scope",
     "persistent_tensor", "placeholder", "sequential", "slice_axis", "temporary",
     "value_of", "variable",

@@ -41,3 +41,89 @@ def test_feeding_in_fortrans_order(backend: str) -> None:
         first, second = run(fed)
         np.testing.assert_array_equal(first, fed[::200])
         np.testing.assert_array_equal(second, fed[:, ::100])
+
+
+def test_what_is_adopted_is_used_where_it_lies() -> None:
+    c = ng.make_axis(3, "C")
+    given = np.array([1, 2, 3], np.float32)
+    with pytest.raises(
+        ng.UserError, match=r"belongs to a memoryview, which can still change it[\s\S]*array.copy"
+    ):
+        ng.adopt(np.frombuffer(bytearray(12), np.float32))
+    copied = ng.constant(given, [c])
+    given[0] = 7
+    assert copied.const.tolist() == [1, 2, 3] and not np.shares_memory(copied.const, given)
+    assert ng.adopt(given) is given and not given.flags.writeable
+    taken = ng.constant(given, [c])
+    assert np.shares_memory(taken.const, given)
+    w = ng.variable([c], initial_value=given)
+    with ng.Op.saved_user_deps():
+        run = ng.compile([taken * w, ng.assign(w, w + 1)], [])
+    assert run()[0].tolist() == [49, 4, 9] and run()[0].tolist() == [56, 6, 12]
+    assert given.tolist() == [7, 2, 3]  # a variable starts from it, and is written elsewhere
+    part = np.arange(6, dtype=np.float32)
+    ng.adopt(part[2:5])
+    with pytest.raises(ValueError, match="read-only"):
+        part[0] = 1
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu", "cuda-sim"])
+def test_initial_values_are_broadcast_as_feeds_are(backend: str) -> None:
+    h, w, n = ng.make_axis(2, "H"), ng.make_axis(3, "W"), ng.make_axis(2, "N")
+    rows = ng.variable([h, w], initial_value=[1, 2, 3])
+    columns = ng.variable([h, w], initial_value=np.array([[1], [2]]))
+    made = ng.variable([h, w], initial_value=lambda axes: np.arange(3))
+    named = ng.variable([h, w], initial_value=ng.constant([[1, 2], [3, 4], [5, 6]], [w, h]))
+    along = ng.variable([h, w], initial_value=ng.constant([1, 2], [h]))
+    with ng.transformers.make_transformer(backend) as transformer:
+        values = [v.tolist() for v in transformer.computation([rows, columns, made, named, along])()]
+    assert values == [
+        [[1, 2, 3]] * 2, [[1] * 3, [2] * 3], [[0, 1, 2]] * 2, [[1, 3, 5], [2, 4, 6]], [[1] * 3, [2] * 3]
+    ]  # fmt: skip
+    with pytest.raises(ng.AxisLengthError, match="4 elements along W"):
+        ng.variable([h, w], initial_value=[1, 2, 3, 4])
+    with pytest.raises(ng.IncompatibleAxesError, match=r"\(1, 1, 3\) cannot be broadcast"):
+        ng.variable([h, w], initial_value=[[[1, 2, 3]]])
+    with pytest.raises(ng.IncompatibleAxesError, match=r"initial value has axes \(N\), the storage \(H, W\)"):
+        ng.variable([h, w], initial_value=ng.constant([1, 2], [n]))
+    with pytest.raises(ng.AxisLengthError, match="one row"):
+        ng.variable([n, w], initial_value=[[1, 2, 3]])
+    late = ng.make_axis(name="L")
+    unset = ng.variable([late, w], initial_value=[1, 2, 3])
+    late.length = 2
+    assert ng.compile(unset, [], target=backend)().shape == (2, 3)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu", "cuda-sim"])
+def test_looking_at_a_part_copies_the_part(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    h, w = ng.make_axis(300, "H"), ng.make_axis(400, "W")
+    x = ng.variable([h, w], initial_value=np.arange(120000).reshape(300, 400))
+    expected = np.arange(120000.0).reshape(300, 400)
+    with ng.transformers.make_transformer(backend) as transformer:
+        transformer.computation(x + 1)()  # on a GPU, the storage lies there now
+        whole = transformer.get_op_tensor_view(x)
+        storage = whole.storage
+        monkeypatch.setattr(type(storage), "get", lambda self: pytest.fail("all was copied"))
+        for tensor, shown in (
+            (x[3, 5:7], expected[3, 5:7]),
+            (x[::100, 2], expected[::100, 2]),
+            (x[::-1, :2], expected[::-1, :2]),
+            (x[10:10], expected[10:10]),
+            (ng.Transpose(x)[1], expected[:, 1]),
+            (x[1, 1], expected[1, 1]),
+        ):
+            got = transformer.get_tensor_view_value(tensor)
+            np.testing.assert_array_equal(got, shown)
+            assert got.base is None or not np.shares_memory(
+                got, storage.whole() if backend != "cuda-sim" else got[:0]
+            )
+            got[...] = -1
+        assert whole[2, 3:5].tolist() == [803, 804] and whole[0, 0] == 0
+        np.testing.assert_array_equal(transformer.get_op_tensor_view(x[2])[4:6], [804, 805])
+        monkeypatch.undo()
+        flat = ng.flatten(x[:, 1:3])  # no part of the memory: made from all
+        np.testing.assert_array_equal(transformer.get_tensor_view_value(flat), expected[:, 1:3].reshape(-1))
+        transformer.get_op_tensor_view(x[5])[2:4] = [7, 8]
+        expected[5, 2:4] = [7, 8]
+        np.testing.assert_array_equal(transformer.get_tensor_view_value(x), expected)
+        np.testing.assert_array_equal(transformer.computation(x * 1)(), expected)

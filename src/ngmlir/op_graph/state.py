@@ -19,13 +19,13 @@ from ..ir.types import Type
 from .axes import Axes, AxesLike, make_axes
 from .building import BUILDING
 from .calls import listed, takes
-from .errors import NotAssignable, UserError, fail
+from .errors import IncompatibleAxesError, NotAssignable, UserError, fail
 from .node import WATCHING, Op, closure, needs
 from .ordered import OrderedSet
 from .regions import within
 from .source import assigned_name
 from .tensor import Index, Tensor, as_tensor
-from .values import as_array, as_op, element_of, numbers
+from .values import as_elements, as_op, broadcast_value, element_of, numbers
 
 
 class Role(Enum):
@@ -49,11 +49,8 @@ class InitTensorOp(Op):
         """The initial value, with the lengths that the axes have now."""
         tensor, value = self.tensor, self.value
         if callable(value):
-            value = value(tensor.axes)
-        return np.broadcast_to(
-            as_array(value, tensor.axes, tensor.element, f"the initial value of {tensor.called}"),
-            tensor.axes.known_shape,
-        )
+            value = as_elements(value(tensor.axes), tensor.element, f"the initial value of {tensor.called}")
+        return broadcast_value(value, tensor.axes, tensor.axes.known_shape, lambda: tensor.called)
 
 
 class AssignableTensorOp(Tensor):
@@ -71,12 +68,13 @@ class AssignableTensorOp(Tensor):
                     UserError,
                     f"the initial value of a storage must be known now, {initial_value.called} is computed",
                 )
-            initial_value = initial_value.const
+            initial_value = _by_name(initial_value, axes)
         if initial_value is not None:
             if callable(initial_value):
                 takes(initial_value, 1, "the initial value")
             else:
-                initial_value = as_array(initial_value, axes, element, "the initial value")
+                initial_value = as_elements(initial_value, element, "the initial value")
+                broadcast_value(initial_value, axes, axes.lengths, lambda: self.called)
             self._initializer = InitTensorOp(self, initial_value)
 
     @property
@@ -120,6 +118,21 @@ class AssignableTensorOp(Tensor):
 
     def __itruediv__(self, other: Any) -> Any:
         return assign(self, self / other)
+
+
+def _by_name(constant: Tensor, axes: Axes) -> np.ndarray[Any, Any]:
+    """The elements of a constant, its axes matched by name with those of a storage."""
+    array = np.asarray(constant.const)
+    if array.ndim == 0:
+        return array
+    if not constant.axes.is_sub_set(axes):
+        fail(
+            IncompatibleAxesError,
+            f"the initial value has axes ({', '.join(constant.axes.names)}), the storage ({', '.join(axes.names)})",
+        )
+    order = [constant.axes.index(a) for a in axes if a in constant.axes]
+    missing = [i for i, a in enumerate(axes) if a not in constant.axes]
+    return np.expand_dims(array.transpose(order), missing)
 
 
 def _storage(

@@ -220,8 +220,8 @@ def _fixed(array: np.ndarray[Any, Any]) -> bool:
     return at is None or isinstance(at, bytes) or (isinstance(at, mmap.mmap) and memoryview(at).readonly)
 
 
-def as_array(value: Any, axes: Axes, element: Type, what: object = "the value") -> np.ndarray[Any, Any]:
-    """A number (rank 0) or an array that fits the axes, in an element type."""
+def as_elements(value: Any, element: Type, what: object = "the value") -> np.ndarray[Any, Any]:
+    """A number or an array in an element type, which nobody can change."""
     given = numbers(value, what)
     # What nobody can change is kept as it is: a file that is mapped for reading stays where it is.
     kept = (
@@ -231,6 +231,71 @@ def as_array(value: Any, axes: Axes, element: Type, what: object = "the value") 
         and _fixed(given)
     )
     array = given if kept else converted(given, element, what)
+    array.flags.writeable = False
+    return array
+
+
+def adopt(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array itself, which nobody can write to from now on: constants and initial values of its type use it where it lies.
+
+    Raises UserError for an array in memory that somebody else can still change.
+    """
+    given = numbers(array, "the array")
+    views: list[Any] = []
+    at: Any = given
+    while isinstance(at, np.ndarray):
+        views.append(at)
+        at = cast(Any, at).base
+    if at is not None and not isinstance(at, bytes) and not memoryview(at).readonly:
+        fail(
+            UserError,
+            f"the memory of this array belongs to a {type(at).__name__}, which can still change it",
+            "hand over a copy: ng.adopt(array.copy())",
+        )
+    for view in views:
+        view.flags.writeable = False
+    return given
+
+
+def broadcast_value(
+    array: np.ndarray[Any, Any],
+    axes: Axes,
+    shape: Sequence[int | None],
+    called: Callable[[], str],
+    made: str = "",
+) -> np.ndarray[Any, Any]:
+    """An array repeated to a shape (None: as long as the array) as NumPy does it; but one row is no batch."""
+    given = (1,) * (len(axes) - array.ndim) + array.shape
+    if len(given) == len(axes):
+        for axis, length, wanted in zip(
+            axes, given[len(axes) - array.ndim :], shape[len(axes) - array.ndim :], strict=False
+        ):
+            if axis.is_batch and length == 1 and wanted not in (None, 1):
+                fail(
+                    AxisLengthError,
+                    f"one row for {called()}, which has {wanted} along {axis.name}",
+                    "a batch is not made of one row: give as many, or a value without that axis",
+                )
+        whole = tuple([n if w is None else w for n, w in zip(given, shape, strict=True)])
+        if all(n in (1, w) for n, w in zip(given, whole, strict=True)):
+            return np.broadcast_to(array, whole)
+    names = ", ".join(f"{a.name}: {'?' if n is None else n}" for a, n in zip(axes, shape, strict=True))
+    differing = [
+        f"{n} elements along {a.name}"
+        for a, n, w in zip(axes, given, shape, strict=False)
+        if w not in (None, n) and n != 1
+    ]
+    why = f": it has {differing[0]}" if differing and len(given) == len(axes) else ""
+    fail(
+        AxisLengthError if why else IncompatibleAxesError,
+        f"{called()} has axes ({names}), a value of shape {array.shape} cannot be broadcast to them{why}",
+        made,
+    )
+
+
+def as_array(value: Any, axes: Axes, element: Type, what: object = "the value") -> np.ndarray[Any, Any]:
+    """A number (rank 0) or an array that fits the axes, in an element type."""
+    array = as_elements(value, element, what)
     if array.ndim == 0:
         return array
     if array.ndim != len(axes):
@@ -244,7 +309,6 @@ def as_array(value: Any, axes: Axes, element: Type, what: object = "the value") 
                 AxisLengthError,
                 f"{what} has {length} elements along {axis.name}, whose length is {axis.length}",
             )
-    array.flags.writeable = False
     return array
 
 
@@ -252,7 +316,8 @@ def constant(const: Any, axes: AxesLike | None = None, dtype: Any = None) -> Ten
     """A value known now: a number, repeated over the axes, or an array (which gets new axes if none are given).
 
     An array is copied once, into memory that programs then use; one that nobody can change (`writeable` is false for
-    it and all that it is a view of, as with `np.load(file, mmap_mode="r")`) is used where it lies.
+    it and all that it is a view of, as with `np.load(file, mmap_mode="r")` or after `ng.adopt(array)`) is used where it
+    lies.
     """
     if isinstance(const, Tensor):
         return const

@@ -115,6 +115,11 @@ class DeviceBuffer:
         if array.nbytes:
             self.device.copy_out(self.address, array)
 
+    def read_range(self, start: int, octets: np.ndarray, count: int) -> None:
+        """Fills `count` bytes of `octets`, which are those of the whole buffer, from `start` on."""
+        if count:
+            self.device.copy_out(self.address + start, octets[start : start + count])
+
     def numpy(self) -> np.ndarray:
         """A copy on the host."""
         array = np.empty(self.shape, DTYPES[self.dtype])

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
-from ..op_graph.axes import BATCH
 from ..op_graph.errors import AxisLengthError, NotAssignable, UserError, fail
 from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
-from ..op_graph.values import ValueFor, converted, numbers
+from ..op_graph.values import ValueFor, broadcast_value, converted, numbers
 from ..op_graph.verbs import resolved
 from ..ops import ng
 from ..ops.lengths import READING, reading
@@ -32,28 +32,8 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
     array = numbers(value, what)
     if array.shape == shape and array.dtype == dtype:
         return array
-    stretched = [
-        axis.name
-        for axis, given, wanted in zip(
-            reversed(op.axes), reversed(array.shape), reversed(shape), strict=False
-        )
-        if axis.is_batch and given == 1 != wanted
-    ]
-    if stretched:
-        fail(
-            AxisLengthError,
-            f"one row for {op.called}, which has {shape[op.axes.names.index(BATCH)]} along {BATCH}",
-            "a batch is not made of one row: feed as many, or a value without that axis",
-        )
-    try:
-        whole = np.broadcast_to(array, shape)
-    except ValueError:
-        names = ", ".join(f"{a.name}: {n}" for a, n in zip(op.axes, shape, strict=True))
-        fail(
-            UserError,
-            f"{op.called} has axes ({names}), a value of shape {array.shape} cannot be broadcast to them",
-            f"it was made at {op.location}",
-        )
+    made = f"it was made at {op.location}"
+    whole = broadcast_value(array, op.axes, shape, lambda: op.called, made)
     return whole if array.dtype == dtype else np.broadcast_to(converted(array, op.element, what), shape)
 
 
@@ -112,6 +92,25 @@ class DeviceBufferStorage:
         """A copy of the contents."""
         return self._device.numpy() if self._device is not None else self.host.copy()
 
+    def whole(self) -> np.ndarray[Any, Any]:
+        """The contents, to change and `write`: where they lie, or a copy of those on a device."""
+        return self.get() if self._device is not None else self.host
+
+    def part(self, show: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
+        """A copy of what `show` gives of the contents, and of no more than it spans."""
+        if self._device is None:
+            return np.array(show(self.host))
+        assert self.shape is not None
+        like = np.empty(self.shape, self.op.dtype)  # memory that is not touched takes no room
+        shown: Any = show(like)
+        if not np.size(shown):
+            return np.array(shown)
+        if not isinstance(shown, np.ndarray) or not np.shares_memory(cast(Any, shown), like):
+            return np.array(show(self.get()))
+        first, end = byte_bounds(cast(Any, shown))
+        self._device.read_range(first - like.ctypes.data, like.reshape(-1).view(np.uint8), end - first)
+        return np.array(cast(Any, shown))
+
     def set(self, value: Any) -> None:
         """Replaces the contents; the value is broadcast and converted as a fed one is."""
         self.write(self.fitted(value))
@@ -126,7 +125,7 @@ class DeviceBufferStorage:
         """Replaces the contents with an array that fits."""
         if self._device is not None:
             self._device.write(array)
-        else:
+        elif array is not self._host:
             copy_into(self.host, array)
         self.initialized = True
 
@@ -152,8 +151,7 @@ class DeviceTensor:
 
     def get(self, tensor: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """A copy of the contents; in `tensor`, which must have their shape, if one is given."""
-        with reading(self.storage.lengths):
-            value = _view(self.op, self.storage.get())
+        value = self.storage.part(self._shown)
         if tensor is None:
             return value
         if tensor.shape != value.shape:
@@ -161,13 +159,19 @@ class DeviceTensor:
         tensor[...] = value
         return tensor
 
+    def _shown(self, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        with reading(self.storage.lengths):
+            return _view(self.op, base)
+
     def __getitem__(self, item: Any) -> np.ndarray[Any, Any]:
-        return self.get()[item]
+        places: tuple[Any, ...] = cast("tuple[Any, ...]", item) if isinstance(item, tuple) else (item,)
+        if not any(place is Ellipsis for place in places):
+            places = (*places, ...)  # then one element is a part too
+        return self.storage.part(lambda base: self._shown(base)[places])[()]
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        whole = self.storage.get()
-        with reading(self.storage.lengths):
-            view = _view(self.op, whole)
+        whole = self.storage.whole()
+        view = self._shown(whole)
         if not np.shares_memory(view, whole) and view.size:
             fail(NotAssignable, f"{self.op.called} is no view that can be written to from the host")
         what = ValueFor(self.op)
@@ -180,7 +184,7 @@ class DeviceTensor:
                 f"a value of shape {array.shape} cannot be put at {item!r} of {self.op.called}, of shape {view.shape}",
                 str(error),
             )
-        self.storage.set(whole)
+        self.storage.write(whole)
 
 
 def _view(op: Op, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
