@@ -257,3 +257,25 @@ def test_random_tensors_and_tolerances() -> None:
     ng.testing.assert_allclose(1.000001, 1.0)
     with pytest.raises(AssertionError):
         ng.testing.assert_allclose(1.000001, 1.0, transformer_overwrite=False)
+
+
+def test_the_first_call_gives_all_state_its_initial_values(transformer: ngt.Transformer) -> None:
+    made: list[str] = []
+
+    def initial(name: str) -> Any:
+        return lambda axes: made.append(name) or np.ones(axes.lengths)
+
+    late = ng.make_axis(name="L")
+    first = ng.variable([C], initial_value=initial("first"))
+    second = ng.variable([C], initial_value=initial("second"))
+    third = ng.variable([late], initial_value=initial("third"))
+    by_second, by_first = transformer.computation(second * 2), transformer.computation(first * 3)
+    by_third = transformer.computation(third + 1)
+    assert made == []
+    assert by_second().tolist() == [2, 2, 2]
+    assert made == ["first", "second"]  # as they were made, whatever is called
+    assert by_first().tolist() == [3, 3, 3]
+    late.length = 2
+    assert by_third().tolist() == [2, 2] and made == ["first", "second", "third"]
+    fourth = ng.variable([C], initial_value=initial("fourth"))
+    assert transformer.computation(fourth + first)().tolist() == [2, 2, 2] and made[3:] == ["fourth"]

@@ -140,6 +140,8 @@ class DeviceComputation:
                 f"its parameters were named at {self.computation_op.location}",
             )
         program = self._program
+        if program is None:
+            self.transformer.begin()
         if program is None or program.executor is None or self._seen != Changes.serial:
             program = self._choose(self.lengths.given(values))
         try:
@@ -182,6 +184,7 @@ class Transformer:
         self.device_buffers: dict[AssignableTensorOp, DeviceBufferStorage] = {}
         self._of_other_shapes: dict[tuple[AssignableTensorOp, tuple[int, ...]], DeviceBufferStorage] = {}
         self.closed = False
+        self._begun = False
         self.lock = threading.RLock()  # held while programs are made
 
     def computation(self, results: Any, *parameters: Any) -> DeviceComputation:
@@ -200,6 +203,20 @@ class Transformer:
         self.check_open()
         for made in self.computations.values():
             made.transform()
+
+    def begin(self) -> None:
+        """At the first call of any computation: gives all state that computations use by now its initial values.
+
+        In the order in which it was made, so that what initial values draw from is the same whatever is called first.
+        State whose lengths are not set waits for the values that say them.
+        """
+        with self.lock:
+            if self._begun:
+                return
+            self._begun = True
+            for op in kept(self.computations):
+                if op.initial_value is not None and None not in op.axes.lengths:
+                    self.storage_of(op).allocate()
 
     def allocate(self) -> None:
         """Gives the state known so far its memory and initial values."""
