@@ -33,7 +33,7 @@ class Bar(NamedTuple):
 
 BARS = (
     Bar("products", ("product",), 0.95, 1.05),
-    Bar("convolutions beside products", ("convolution",), 0.9, 1.0),
+    Bar("convolutions beside products", ("convolution",), 0.85, 1.0),
     Bar("depthwise, pooling", ("depthwise", "pooling"), 1.0, 2.0),
     Bar("chains, softmax, layer norm", ("chain", "softmax", "layer norm"), 1.0, 1.6),
     Bar(

@@ -76,6 +76,37 @@ HARD = {
         %s = ng.slice %o from [0, 1, 0, 0] to [2, 5, 7, 3] step [1, 1, 1, 1] : (tensor<2x6x7x3xf32>) -> tensor<2x4x7x3xf32>
         %c = ng.slice %s from [0, 0, 1, 0] to [2, 4, 7, 3] step [1, 1, 1, 1] : (tensor<2x4x7x3xf32>) -> tensor<2x4x6x3xf32>
         return %e, %g, %c : tensor<2x4x5x5xf32>, tensor<3x2x3x5xf32>, tensor<2x4x6x3xf32> }""",
+    "windows on the right that lie along the depth, and sides that only partly are runs": """(%x: tensor<3x6x7x5xf32>, %y: tensor<60x3xf32>, %z: tensor<8x5xf32>, %u: tensor<4x4xf32>, %v: tensor<2x3x4xf32>) -> (tensor<3x5x3x2xf32>, tensor<6x4xf32>, tensor<2x2x3xf32>, tensor<6x7xf32>) {
+        %n = ng.windows %x axes [1, 2] steps [1, 1] dilations [1, 1] : (tensor<3x6x7x5xf32>) -> tensor<3x2x3x4x6x5xf32>
+        %r = ng.slice %y from [0, 0] to [48, 3] step [1, 1] : (tensor<60x3xf32>) -> tensor<48x3xf32>
+        %a = ng.pad %r low [12, 0] high [12, 0] : (tensor<48x3xf32>) -> tensor<72x3xf32>
+        %b = ng.reshape %a : (tensor<72x3xf32>) -> tensor<3x4x6x3xf32>
+        %d = ng.dot %b, %n contract [0, 1, 2] x [2, 3, 4] : (tensor<3x4x6x3xf32>, tensor<3x2x3x4x6x5xf32>) -> tensor<3x3x2x5xf32>
+        %t = ng.transpose %d perm [0, 3, 1, 2] : (tensor<3x3x2x5xf32>) -> tensor<3x5x3x2xf32>
+        %w = ng.windows %z axes [0] steps [1] dilations [1] : (tensor<8x5xf32>) -> tensor<4x5x5xf32>
+        %e = ng.transpose %w perm [1, 0, 2] : (tensor<4x5x5xf32>) -> tensor<5x4x5xf32>
+        %f = ng.reshape %e : (tensor<5x4x5xf32>) -> tensor<25x4xf32>
+        %h = ng.slice %f from [0, 0] to [6, 4] step [1, 1] : (tensor<25x4xf32>) -> tensor<6x4xf32>
+        %g = ng.dot %h, %u contract [1] x [0] : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
+        %i = ng.dot %v, %v contract [1, 2] x [1, 2] : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x2xf32>
+        %j = ng.broadcast %i dims [0, 1] : (tensor<2x2xf32>) -> tensor<2x2x3xf32>
+        %k = ng.dot %g, %v contract [1] x [2] : (tensor<6x4xf32>, tensor<2x3x4xf32>) -> tensor<6x2x3xf32>
+        %l = ng.transpose %k perm [1, 0, 2] : (tensor<6x2x3xf32>) -> tensor<2x6x3xf32>
+        %o = ng.overlap_add %l axes [0] steps [1] dilations [1] : (tensor<2x6x3xf32>) -> tensor<7x3xf32>
+        %c = ng.transpose %o perm [1, 0] : (tensor<7x3xf32>) -> tensor<3x7xf32>
+        %s = ng.concatenate %c, %c axis 0 : (tensor<3x7xf32>, tensor<3x7xf32>) -> tensor<6x7xf32>
+        return %t, %g, %j, %s : tensor<3x5x3x2xf32>, tensor<6x4xf32>, tensor<2x2x3xf32>, tensor<6x7xf32> }""",
+    "windows that the left side makes, turned round, and such as stay sums": """(%w: tensor<2x3x4xf32>, %y: tensor<9x3xf32>, %v: tensor<3x4x5xf32>, %q: tensor<40x33xf32>, %k: tensor<2x33x6xf32>) -> (tensor<4x10xf32>, tensor<19x5xf32>, tensor<10x4xf32>, tensor<39x6xf32>) {
+        %d = ng.dot %w, %y contract [1] x [1] : (tensor<2x3x4xf32>, tensor<9x3xf32>) -> tensor<2x4x9xf32>
+        %o = ng.overlap_add %d axes [1] steps [1] dilations [1] : (tensor<2x4x9xf32>) -> tensor<4x10xf32>
+        %e = ng.dot %y, %v contract [1] x [0] : (tensor<9x3xf32>, tensor<3x4x5xf32>) -> tensor<9x4x5xf32>
+        %t = ng.transpose %e perm [1, 0, 2] : (tensor<9x4x5xf32>) -> tensor<4x9x5xf32>
+        %s = ng.overlap_add %t axes [0] steps [2] dilations [1] : (tensor<4x9x5xf32>) -> tensor<20x5xf32>
+        %c = ng.slice %s from [1, 0] to [20, 5] step [1, 1] : (tensor<20x5xf32>) -> tensor<19x5xf32>
+        %g = ng.transpose %o perm [1, 0] : (tensor<4x10xf32>) -> tensor<10x4xf32>
+        %n = ng.windows %q axes [0] steps [1] dilations [1] : (tensor<40x33xf32>) -> tensor<2x39x33xf32>
+        %f = ng.dot %n, %k contract [0, 2] x [0, 1] : (tensor<2x39x33xf32>, tensor<2x33x6xf32>) -> tensor<39x6xf32>
+        return %o, %c, %g, %f : tensor<4x10xf32>, tensor<19x5xf32>, tensor<10x4xf32>, tensor<39x6xf32> }""",
     "products of windows that lie across, of narrow elements, in groups and on the right": """(%y: tensor<1x3x6x7xi32>, %v: tensor<4x3x2x2xi32>, %b: tensor<40x6xbf16>, %k: tensor<3x6x5xbf16>, %q: tensor<9x2x3xf32>, %u: tensor<3x2x3x4xf32>, %l: tensor<6x33xf32>) -> (tensor<1x4x5x6xi32>, tensor<19x5xbf16>, tensor<2x7x4xf32>, tensor<6x30xf32>) {
         %m = ng.windows %y axes [2, 3] steps [1, 1] dilations [1, 1] : (tensor<1x3x6x7xi32>) -> tensor<2x2x1x3x5x6xi32>
         %d = ng.dot %m, %v contract [0, 1, 3] x [2, 3, 1] : (tensor<2x2x1x3x5x6xi32>, tensor<4x3x2x2xi32>) -> tensor<1x5x6x4xi32>

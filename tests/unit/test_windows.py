@@ -223,6 +223,25 @@ def test_deconvolution_by_a_rule() -> None:
         assert made.axes.names == ("N", "H", "C") and made.axes.known_shape == (1, length, 4)
 
 
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("dtype", ["f64", "bf16", "f16", "i32", "i8"])
+def test_convolution_of_other_elements(dtype: str, groups: int) -> None:
+    xs, ws = named("N H C", 2, 9, 4), named("R C K", 3, 4 // groups, 4)
+    x, w = (
+        np.random.RandomState(0).randint(-4, 5, (2, 9, 4)),
+        np.random.RandomState(1).randint(-2, 3, (3, 4 // groups, 4)),
+    )
+    wanted = loops(x, w, (2,), (1,), [(1, 1)], groups)
+    given = [ng.placeholder(axes, dtype=dtype) for axes in (xs, ws)]
+    made = ng.convolve(*given, {"H": "R"}, strides=2, padding=1, groups=groups, dtype=dtype)
+    back = ng.deconvolve(made, given[1], {"H": "R"}, strides=2, padding=1, groups=groups, dtype=dtype)
+    assert str(made.element) == str(back.element) == dtype
+    found = [ng.transformers.make_transformer(t).computation([made, back], *given)(x, w) for t in TARGETS]
+    for one, other in found:
+        np.testing.assert_array_equal(np.asarray(one).astype(np.float64), wanted)
+        np.testing.assert_array_equal(np.asarray(other), np.asarray(found[0][1]))
+
+
 # ---- pooling ---------------------------------------------------------------------------------------------------
 
 #: Batch, spatial lengths, channels, taps, strides, dilations, padding.
@@ -377,6 +396,27 @@ def test_compiled_derivatives(name: str, target: str) -> None:
     got = ng.transformers.make_transformer(target).computation(wanted, x, w)(*given)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
+@pytest.mark.parametrize("filters", ["R S C K", "K C R S", "C R S K"])
+@pytest.mark.parametrize("order", ["N H W C", "N C H W", "C H W N"])
+def test_compiled_second_derivatives_in_any_order(order: str, filters: str, target: str) -> None:
+    lengths = {"N": 2, "C": 3, "H": 7, "W": 8, "K": 5, "R": 3, "S": 2}
+    xs, ws = ([ng.make_axis(lengths[n], n) for n in names.split()] for names in (order, filters))
+    x, w = ng.placeholder(xs), ng.placeholder(ws)
+    y = ng.convolve(
+        x, w, {"H": "R", "W": "S"}, padding=[(1, 2), (0, 1)], axes=named(order.replace("C", "K"), *[1] * 4)
+    )
+    loss = ng.sum(ng.tanh(y) * y, out_axes=())
+    firsts = [ng.deriv(loss, v) for v in (x, w)]
+    total = ng.sum(ng.square(firsts[0]), out_axes=()) + ng.sum(ng.square(firsts[1]), out_axes=())
+    wanted = [*firsts, *(ng.deriv(total, v) for v in (x, w))]
+    given = [values(*(a.known_length for a in axes), seed=i) for i, axes in enumerate((xs, ws))]
+    expected = ng.transformers.make_transformer("numpy").computation(wanted, x, w)(*given)
+    got = ng.transformers.make_transformer(target).computation(wanted, x, w)(*given)
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * np.abs(other).max())
 
 
 # ---- in five dimensions ----------------------------------------------------------------------------------------

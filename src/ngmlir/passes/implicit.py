@@ -56,10 +56,9 @@ class Implicit:
             step *= size
         return self.access.sizes[loops[-1]] / max(1, distance)
 
-    def run(self) -> int:
-        """Elements that follow each other by one step of memory."""
-        sizes = self.sizes(self.depth if self.along_depth else self.across)
-        return sizes[-1] if sizes else 1
+    def run(self, dimension: int) -> int:
+        """Elements of the innermost loop of a dimension."""
+        return self.sizes(dimension)[-1] if self.groups[dimension] else 1
 
     def of(self, source: Value) -> Implicit:
         """The same of another value."""

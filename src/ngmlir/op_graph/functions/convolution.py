@@ -78,7 +78,7 @@ def _product(windows: Tensor, filters: Tensor, groups: int, held: Axes, sliding:
     """The windows by the filters, over taps and channels."""
     taps = Axes(s.taps for s in sliding)
     if groups == 1:
-        return dot(windows, filters)
+        return dot(windows, filters, dtype=windows.dtype)
     channel, out = _channels(held, filters, taps, "the filters")
     parts, group, inner = _parted(windows, channel, groups)
     cut, _, made = _parted(filters, out, groups, group)
@@ -90,10 +90,10 @@ def _product(windows: Tensor, filters: Tensor, groups: int, held: Axes, sliding:
         )
     if inner.length == 1:
         # A product of one row for each group is a sum of the windows' elements.
-        scaled = multiply(_alone(parts, inner), _alone(cut, inner))
-        product = sum(scaled, reduction_axes=taps)
+        scaled = multiply(_alone(parts, inner), _alone(cut, inner), windows.dtype)
+        product = sum(scaled, reduction_axes=taps, dtype=windows.dtype)
     else:
-        product = dot(parts, cut, batch_axes=[group])
+        product = dot(parts, cut, batch_axes=[group], dtype=parts.dtype)
     rest = [a for a in product.axes if a not in (group, made)]
     ordered = axes_with_order(product, [*rest, group, made])
     if made.length == 1:
@@ -203,14 +203,14 @@ def _lengths(
 def _spread(x: Tensor, filters: Tensor, groups: int, sliding: list[Slide]) -> Tensor:
     """The filters scaled by each element of x, summed over channels: axes of x, taps, and those that the filters add."""
     if groups == 1:
-        return dot(x, filters)
+        return dot(x, filters, dtype=x.dtype)
     channel, out = _channels(x.axes, filters, Axes(s.taps for s in sliding), "the filters")
     parts, group, inner = _parted(x, channel, groups)
     cut, _, _ = _parted(filters, channel, groups, group)
     if inner.length == 1:
-        product = multiply(_alone(parts, inner), _alone(cut, inner))
+        product = multiply(_alone(parts, inner), _alone(cut, inner), parts.dtype)
     else:
-        product = dot(parts, cut, batch_axes=[group])
+        product = dot(parts, cut, batch_axes=[group], dtype=parts.dtype)
     whole = Axis(groups * out.known_length, out.name)
     rest = [a for a in product.axes if a not in (group, out)]
     return reshaped(axes_with_order(product, [*rest, group, out]), Axes((*rest, whole)))

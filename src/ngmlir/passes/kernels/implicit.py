@@ -54,7 +54,8 @@ class ImplicitKernel(PanelKernel):
         lines, run = ((row, rows), (first, depth))[:: 1 if lhs.along_depth else -1]
         step = self.schedule.depth if lhs.along_depth else self.block_rows
         whole = product.depth if lhs.along_depth else product.rows
-        self.copy(lhs, self.left_block.buffer, self.lhs, lines, run, step if whole > step else 0)
+        along = lhs.depth if lhs.along_depth else lhs.across
+        self.copy(lhs, along, self.left_block.buffer, self.lhs, lines, run, step if whole > step else 0)
 
     def pack(self, first: Value, depth: int, column: Value, columns: int) -> None:
         rhs, product = self.product.rhs, self.product
@@ -62,7 +63,8 @@ class ImplicitKernel(PanelKernel):
             super().pack(first, depth, column, columns)
             return
         step = self.schedule.part if product.columns > self.schedule.part else 0
-        self.copy(rhs, self.packed, self.rhs, (first, depth), (column, columns), step)
+        # Register tiles read rows of columns, however far apart these lie.
+        self.copy(rhs, rhs.across, self.packed, self.rhs, (first, depth), (column, columns), step)
 
     def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
         lhs = self.product.lhs
@@ -85,16 +87,17 @@ class ImplicitKernel(PanelKernel):
     def copy(
         self,
         side: Implicit,
+        along: int,
         block: Value,
         source: Value,
         lines: tuple[Value, int],
         run: tuple[Value, int],
         step: int,
     ) -> None:
-        """Copies a block of a side, a line after the other: what the lines are made of lies closest. `lines` and `run`
-        are the first and how many; `step` divides the first one of the run (0: that is 0)."""
+        """Copies a block of a side, a line after the other, which run along one of its dimensions. `lines` and `run` are the
+        first and how many; `step` divides the first one of the run (0: that is 0)."""
         b, product = self.b, self.product
-        along, other = (side.depth, side.across) if side.along_depth else (side.across, side.depth)
+        other = side.across if along == side.depth else side.depth
         sizes = side.sizes(along)
         piece = gcd(sizes[-1], run[1], step) if sizes else 1
         element = product.lhs_element if side is product.lhs else product.rhs_element

@@ -139,12 +139,12 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
     if 2 * product.depth > 3 * NEAR_DEPTH:
         unit = unroll
         if isinstance(lhs, Implicit) and lhs.along_depth:
-            unit = lcm(unroll, _runs(lhs.run(), NEAR_DEPTH))
+            unit = lcm(unroll, _runs(lhs.run(lhs.depth), NEAR_DEPTH))
         depth = _ceiling(min(product.depth, _depth(product.depth, NEAR_DEPTH, unroll)), unit)
     depth = fixed(given, "depth", depth)
     part = 0
     if isinstance(rhs, Implicit):
-        unit = lcm(tile_columns, _runs(rhs.run(), PART_COLUMNS))
+        unit = lcm(tile_columns, _runs(rhs.run(rhs.across), PART_COLUMNS))
         wanted = target.l2_bytes // 4 // (depth * item)
         part = _ceiling(product.columns, tile_columns)
         if part > max(wanted, unit):
@@ -159,7 +159,7 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
         rows = min(rows, PROGRAM_MULTIPLICATIONS // (product.columns * depth))
     rows = max(rows, 4 * tile_rows)
     if isinstance(lhs, Implicit) and not lhs.along_depth:
-        rows = _whole(rows, _runs(lhs.run(), rows), product.rows)
+        rows = _whole(rows, _runs(lhs.run(lhs.across), rows), product.rows)
     else:
         rows = _whole(rows, tile_rows, product.rows)
     columns = product.columns
