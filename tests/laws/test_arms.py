@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from inspect import signature
 from itertools import product
 from pathlib import Path
@@ -26,6 +27,8 @@ import test_pass_errors
 import test_reduction_kernels
 import test_schedule_errors
 import test_stages
+import test_wide_products
+import test_windows
 from arms import Watch
 from fuzz import CORPUS
 from generators import drawn
@@ -83,9 +86,6 @@ def hard_programs(watch: Watch) -> None:
 def unit_tests(watch: Watch) -> None:
     """What is refused; and the programs of tests that run kernels of many sizes, here only lowered, until no arm is left."""
 
-    class Lowered(Exception):
-        pass
-
     for tests in (test_stages, test_pass_errors, test_schedule_errors):
         for function in functions_of(tests):
             for chosen in parameters(function):
@@ -97,6 +97,8 @@ def unit_tests(watch: Watch) -> None:
         test_dot_kernels,
         test_move_kernels,
         test_reduction_kernels,
+        test_wide_products,
+        test_windows,
     ):
         with pytest.MonkeyPatch.context() as patch:
 
@@ -106,7 +108,9 @@ def unit_tests(watch: Watch) -> None:
                 raise Lowered
 
             where = tests.compiler if hasattr(tests, "compiler") else tests
-            patch.setattr(where, "compile_module", compile_module)
+            if hasattr(where, "compile_module"):
+                patch.setattr(where, "compile_module", compile_module)
+            patch.setattr("ngmlir.transformers.make_transformer", lambda _: LoweringTransformer(watch))
             for function in functions_of(tests):
                 for chosen in parameters(function):
                     if not missing(watch):
@@ -115,8 +119,27 @@ def unit_tests(watch: Watch) -> None:
                         break  # it wants fixtures
                     try:
                         function(**chosen)
-                    except Lowered:
+                    except (Lowered, pytest.skip.Exception):
                         pass
+
+
+class Lowered(Exception):
+    """All that was wanted of a program has been done."""
+
+
+@dataclass
+class LoweringTransformer:
+    """Stands in for all transformers: lowers what it is to compute."""
+
+    watch: Watch
+
+    def computation(self, results: Any, *parameters: Any) -> None:
+        results = results if isinstance(results, list) else [results]
+        of = ngmlir.lift(results, list(parameters)).module
+        with self.watch:
+            for target in (CPU, GPU):
+                lowered(of, target)
+        raise Lowered
 
 
 def functions_of(tests: Any) -> list[Any]:

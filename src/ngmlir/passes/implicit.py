@@ -112,8 +112,6 @@ def _cut(access: Access, shape: Sequence[int]) -> tuple[Access, list[list[int]]]
     for size in shape:
         own: list[int] = []
         while size > 1:
-            if not left:
-                return None
             run, length = left.pop(0)
             if size % length == 0:
                 taken = length

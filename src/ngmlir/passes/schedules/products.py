@@ -180,8 +180,6 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
 def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
     """Why no kernel of a product of windows can be cut so."""
     implicit = [isinstance(side, Implicit) for side in (product.lhs, product.rhs)]
-    if not any(implicit):
-        return
     if not isinstance(schedule, Panels):
         yield f"windows are multiplied by 'panels', not by '{schedule.by}'"
         return
