@@ -60,6 +60,13 @@ def emulated(of: Module, arrays: Sequence[Array], folder: Path, threads: int = 2
         if i not in tied.values():
             arguments[i] = memory.add(array.tobytes())
     constants = [memory.add(bytes(c.data) * c.count) for c in artifact.constants]
+    constants.append(memory.reserve(0))  # where checks would note what they find
+    prepared: list[
+        tuple[str, int]
+    ] = []  # functions that are called before, and where the places of their results begin
+    for each in artifact.prepared:
+        prepared.append((each.symbol, len(constants)))
+        constants += [memory.reserve(parameter.bytes) for parameter in each.signature.results]
     outside = memory.size
     for i in sorted(tied.values()):
         arguments[i] = memory.add(arrays[i].tobytes())
@@ -69,14 +76,14 @@ def emulated(of: Module, arrays: Sequence[Array], folder: Path, threads: int = 2
         for i, parameter in enumerate(signature.results)
     ]
     length = memory.size - outside
-    arena = memory.reserve(signature.arena_bytes)
+    arena = memory.reserve(max(e.signature.arena_bytes for e in (entry, *artifact.prepared)))
     entries = [arguments[i] for i in range(len(arrays))] + results
     header = [memory.size, image, len(entries), len(constants), outside, length, arena, threads]
     given = np.array([*header, *entries, *constants], np.int64).tobytes() + bytes(memory.image[:image])
 
     program = folder / "program"
     objects: list[Path] = []
-    for number, code in enumerate([artifact.code, *artifact.kernels, *_objects(entry.symbol)]):
+    for number, code in enumerate([artifact.code, *artifact.kernels, *_objects(entry.symbol, *prepared)]):
         objects.append(folder / f"{number}.o")
         objects[-1].write_bytes(code)
     link = [LINKER, "-o", program, "-e", "_start", "--dynamic-linker", LOADER, *objects, LIBRARY]
@@ -114,13 +121,13 @@ class _Memory:
 
 
 @cache
-def _objects(entry: str) -> tuple[bytes, bytes]:
-    """The start, which calls `entry`, and the thread pool."""
+def _objects(entry: str, *prepared: tuple[str, int]) -> tuple[bytes, bytes]:
+    """The start, which calls what is to be `prepared` and `entry`, and the thread pool."""
     target = cpu_target(TARGET)
-    return assemble(_start(entry), target), assemble(pool_text(target.triple), target)
+    return assemble(_start(entry, prepared), target), assemble(pool_text(target.triple), target)
 
 
-def _start(entry: str) -> str:
+def _start(entry: str, prepared: Sequence[tuple[str, int]]) -> str:
     module = LlvmModule()
     _transfer(module.function("input", "void", [Argument(ptr, "to"), Argument(i64, "size")]), "read", 0)
     _transfer(module.function("output", "void", [Argument(ptr, "of"), Argument(i64, "size")]), "write", 1)
@@ -140,6 +147,8 @@ def _start(entry: str) -> str:
     b.call("void", "input", memory, image)
     b.call("void", "ngmlir_pool_reset", b.trunc(threads, i32), constant(i32, 0))
     places = [b.getelementptr("i8", memory, arena), b.getelementptr(i64, table, entries)]
+    for symbol, first in prepared:
+        b.call("void", symbol, b.getelementptr(i64, places[1], first), *places)
     b.call("void", entry, table, *places)
     b.call("void", "output", b.getelementptr("i8", memory, results), length)
     b.call("void", "exit", constant(i32, 0))

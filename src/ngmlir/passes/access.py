@@ -138,6 +138,7 @@ class Access:
                 Place(p.offset, {l: n * s for t, s in p.terms.items() for l, n in strides[t].items()})
                 for p in self.places
             ),
+            sizes=tuple(sizes),
         )
 
 
