@@ -86,9 +86,7 @@ def implicit_side(value: Value, depth: int, through: Callable[[Value], Op | None
     if depth < 0 or op is None or op.name not in MOVES or not _has_windows(op, through):
         return None
     access = access_of(op, through, whole=True)
-    if access is None:
-        return None
-    cut = _cut(access, shape_of(value.type))
+    cut = None if access is None else _cut(access, shape_of(value.type))
     if cut is None:
         return None
     access, groups = cut
