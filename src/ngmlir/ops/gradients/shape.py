@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gradients of moves: the move the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..fields import get_i64, get_i64s
+from ..lengths import Length, Size, derived
+from ..ng_rules import slice_size
+from .rules import Applied, GradientVerbs, Rules, V, others
+
+SHAPE = Rules()
+
+
+@SHAPE.of("broadcast")
+def _broadcast(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    new = others(v, delta, get_i64s(op, "dimensions"))
+    return [v.sum(delta, axes=new) if new else delta]
+
+
+@SHAPE.of("transpose")
+def _transpose(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    order = get_i64s(op, "permutation")
+    return [v.transpose(delta, permutation=[order.index(d) for d in range(len(order))])]
+
+
+@SHAPE.of("reshape")
+def _reshape(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    return [v.reshape_like(delta, op.operands[0])]
+
+
+@SHAPE.of("cast_axes")
+def _cast_axes(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    return [v.rename_like(delta, op.operands[0])]
+
+
+@SHAPE.of("slice")
+def _slice(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    (source,) = op.operands
+    shape = v.shape_of(source)
+    low: list[Size] = [0] * len(shape)
+    high: list[Size] = [0] * len(shape)
+    strided: dict[int, tuple[Size, int, Size]] = {}
+    places = zip(*(op.sizes(name) for name in ("starts", "limits")), get_i64s(op, "steps"), strict=True)
+    for d, (start, limit, step) in enumerate(places):
+        if start == 0 and step == 1 and _is_length(limit, shape[d]):
+            continue
+        count = derived(slice_size, start, limit, step)
+        if step < 0:
+            delta = v.window(delta, d, count - 1, -1, -1)
+            start, step = start + (count - 1) * step, -step
+        if step > 1:
+            strided[d] = start, step, count
+        else:
+            low[d] = derived(_least, start, count)
+            high[d] = shape[d] - count - low[d]
+    for d, (start, step, count) in strided.items():
+        places = v.progression(start, step, count)
+        delta = v.scatter(v.zeros_like(delta, source, d), places, delta, axis=d, combine="add")
+    return [v.pad_like(delta, source, low, high) if any((*low, *high)) else delta]
+
+
+def _is_length(limit: Size, length: Length) -> bool:
+    """Whether a slice ends where its dimension ends, whatever that is."""
+    return limit is length.parts[0]
+
+
+def _least(start: int, count: int) -> int:
+    """Where a slice of so many elements starts; one without elements starts anywhere, so at 0."""
+    return start if count else 0
+
+
+@SHAPE.of("pad")
+def _pad(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    size = v.shape_of(op.operands[0])
+    for d, (low, high) in enumerate(zip(op.sizes("low"), op.sizes("high"), strict=True)):
+        if low != 0 or high != 0:
+            delta = v.window(delta, d, low, low + size[d])
+    return [v.rename_like(delta, op.operands[0])]
+
+
+@SHAPE.of("concatenate")
+def _concatenate(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    axis = get_i64(op, "axis")
+    at: Size = 0
+    parts: list[V] = []
+    for part in op.operands:
+        end = at + v.shape_of(part)[axis]
+        parts.append(v.window(delta, axis, at, end))
+        at = end
+    return parts
+
+
+@SHAPE.of("stack")
+def _stack(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    axis = get_i64(op, "axis")
+    return [v.reshape_like(v.window(delta, axis, i, i + 1), part) for i, part in enumerate(op.operands)]
+
+
+@SHAPE.of("windows")
+def _windows(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    return [v.overlap_add_like(delta, op.operands[0], op)]
+
+
+@SHAPE.of("overlap_add")
+def _overlap_add(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    return [v.windows_like(delta, op.operands[0], op)]
