@@ -57,8 +57,7 @@ def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> Dot
                 for p, side in zip(packings, ("left", "right"), strict=True)
             ]
             types = [p.type if p else type for p, type in zip(packed, types, strict=True)]
-            implicit = isinstance(product.lhs, Implicit) or isinstance(product.rhs, Implicit)
-            family = ImplicitKernel if implicit else PanelKernel
+            family = ImplicitKernel if any(product.implicit) else PanelKernel
             kernel = family(planned, target, schedule, dot, product, types).build(name)
             return DotKernel(kernel, planned, tuple(zip(order, packed, strict=True)))
         case _:

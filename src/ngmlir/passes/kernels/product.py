@@ -56,6 +56,11 @@ class Product:
         return not self.lhs_element is self.rhs_element is self.accumulator
 
     @property
+    def implicit(self) -> tuple[bool, bool]:
+        """Which sides are windows, of which a kernel packs on the way what it multiplies next."""
+        return isinstance(self.lhs, Implicit), isinstance(self.rhs, Implicit)
+
+    @property
     def turned(self) -> Product:
         """The transposed product, whose sides have changed places."""
         return replace(
@@ -108,8 +113,9 @@ def in_pairs(product: Product, target: Target, packed: Collection[str]) -> Produ
         isinstance(element, IntegerType) and element.width + element.unsigned <= 16
         for element in (product.lhs_element, product.rhs_element)
     )
-    implicit = isinstance(product.lhs, Implicit) or isinstance(product.rhs, Implicit)
-    if implicit or not (target.can("pairs") and fits and product.result is i32 and len(set(packed)) == 2):
+    if any(product.implicit) or not (
+        target.can("pairs") and fits and product.result is i32 and len(set(packed)) == 2
+    ):
         return product
     return replace(product, depth=-(-product.depth // 2), steps=product.depth)
 

@@ -71,7 +71,7 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
 
 def blocked(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
     """The blocks for a register tile: what one program owns, how deep it goes at once, and which sides are packed."""
-    if isinstance(product.lhs, Implicit) or isinstance(product.rhs, Implicit):
+    if any(product.implicit):
         return packed_on_the_way(product, target, tile, given)
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
@@ -179,7 +179,7 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
 
 def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
     """Why no kernel of a product of windows can be cut so."""
-    implicit = [isinstance(side, Implicit) for side in (product.lhs, product.rhs)]
+    implicit = product.implicit
     if not isinstance(schedule, Panels):
         yield f"windows are multiplied by 'panels', not by '{schedule.by}'"
         return
@@ -305,9 +305,7 @@ def suits_along(product: Product) -> bool:
     """Whether both sides are contiguous along the depth."""
     left = not product.lhs_depth_first or product.rows == 1
     right = not product.rhs_depth_first or product.columns == 1
-    if isinstance(product.lhs, Implicit) or isinstance(product.rhs, Implicit):
-        return False
-    return left and right and product.depth > 1
+    return left and right and product.depth > 1 and not any(product.implicit)
 
 
 def along(product: Product, target: Target, given: Given) -> Iterator[Candidate[Along]]:
