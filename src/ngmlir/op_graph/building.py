@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,19 @@ class Scope:
     def __init__(self, outer: Scope | None):
         self.outer = outer
         self.writes: list[Any] = []
+
+    @property
+    def around(self) -> Iterator[Scope]:
+        """This one, and those that it is inside of."""
+        at: Scope | None = self
+        while at is not None:
+            yield at
+            at = at.outer
+
+
+def seen_from(scope: Scope | None, owner: Scope | None) -> bool:
+    """Whether ops of `scope` can use those of `owner`: it is that one, or inside it; None is around all."""
+    return owner is None or (scope is not None and owner in scope.around)
 
 
 class Building(threading.local):

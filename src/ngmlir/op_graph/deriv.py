@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ..ir.types import FloatType
 from ..ops.fields import attributes_of
 from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
-from .building import BUILDING
+from .building import BUILDING, seen_from
 from .control_gradients import CONTROL_GRADIENTS
 from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, fail, limit
 from .functions.coerce import broadcast, check_lengths
@@ -152,15 +152,12 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
         fail(
             NotDifferentiable, f"{target.called} is a constant number", "make it a placeholder or a variable"
         )
-    at = BUILDING.region
-    while target.region is not at and target.region is not None:
-        if at is None:
-            fail(
-                OutsideRegion,
-                f"{target.called} belongs to a loop or branch, and the derivative by it is asked for outside",
-                "ask for it in the body, or by what the body captures",
-            )
-        at = at.outer
+    if not seen_from(BUILDING.region, target.region):
+        fail(
+            OutsideRegion,
+            f"{target.called} belongs to a loop or branch, and the derivative by it is asked for outside",
+            "ask for it in the body, or by what the body captures",
+        )
     adjoints = adjoints_of(dependent, error)
     if target not in adjoints.active and target in closure([dependent], data):
         # What nothing trainable reaches, such as a draw of random numbers.

@@ -15,7 +15,7 @@ from typing import Any
 from ..ir import core
 from ..ir.types import Type
 from .axes import Axes
-from .building import BUILDING, Scope
+from .building import BUILDING, Scope, seen_from
 from .errors import OutsideRegion, fail
 from .node import Op, closure, needs, sources_first
 from .ordered import OrderedSet
@@ -40,10 +40,7 @@ class GraphRegion(Scope):
 
     def holds(self, op: Op) -> bool:
         """Whether an op was made in this region or in one below it."""
-        at = op.region
-        while at is not None and at is not self:
-            at = at.outer
-        return at is self
+        return seen_from(op.region, self)
 
     def inside(self, roots: Iterable[Op] | None = None) -> list[Op]:
         """The ops that the results (or `roots`) need and that belong here, each after those that it needs."""
@@ -58,16 +55,13 @@ class GraphRegion(Scope):
         found = closure(self.results, self._needs)
         outside = OrderedSet(op for op in found if not self.holds(op))
         for op in outside:
-            at = self.outer
-            while op.region is not None and op.region is not at:
-                if at is None:
-                    fail(
-                        OutsideRegion,
-                        f"{op.called} belongs to a loop or branch that is not running here",
-                        "return it as a result",
-                        op.location,
-                    )
-                at = at.outer
+            if not seen_from(self.outer, op.region):
+                fail(
+                    OutsideRegion,
+                    f"{op.called} belongs to a loop or branch that is not running here",
+                    "return it as a result",
+                    op.location,
+                )
         return OrderedSet(sorted(outside, key=lambda op: op.serial))
 
 
