@@ -499,7 +499,7 @@ REFUSED: dict[str, tuple[Callable[[Tensor, Tensor], Any], type[Exception], str]]
     "in_the_padding": (lambda x, w: ng.pool(x, {H: 2}, padding=2), ng.UserError, "window 0 along H lies in the padding altogether"),
     "five": (lambda x, w: ng.convolution(PARAMETERS, x, w, FIVE), ng.IncompatibleAxesError, "inputs have five axes"),
     "five_pool": (lambda x, w: ng.pooling({}, x, FIVE), ng.IncompatibleAxesError, "inputs have five axes"),
-    "missing": (lambda x, w: ng.convolution({"pad_d": 1}, ng.placeholder(FIVE), ng.placeholder(FILTERS), FIVE), ng.UserError, "the parameters lack str_d, str_h, str_w"),
+    "missing": (lambda x, w: ng.convolution({"pad_d": 1}, ng.placeholder(FIVE), ng.placeholder(FILTERS), FIVE), ng.UserError, "the parameters lack str_d, str_h, str_w, dil_d"),
     "missing_pool": (lambda x, w: ng.pooling({"op": "max"}, ng.placeholder(FIVE), FIVE), ng.UserError, "the parameters lack J"),
     "other_op": (lambda x, w: ng.pooling(dict.fromkeys([*"JTRS", *(f"{k}_{d}" for k in ("pad", "str") for d in "cdhw")], 1) | {"op": "min"}, ng.placeholder(FIVE), FIVE), ng.UserError, "op is 'max' or 'avg'"),
     "first_axes": (lambda x, w: ng.convolution(PARAMETERS, ng.placeholder(FIVE), ng.placeholder(named("A T R S K", 4, 1, 3, 3, 6)), FIVE), ng.IncompatibleAxesError, "the first axis of the inputs is C, that of the filters A"),

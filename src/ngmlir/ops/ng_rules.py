@@ -29,6 +29,7 @@ from ..support.diagnostics import UserError
 from .fields import get_i64, get_i64s
 from .rules import Types, fits, names_of, require, reshaped, same_kind, same_shape, same_size
 from .schedules import SCHEDULE, schedule_complaints
+from .sliding import count_of, described, span_of
 
 ATTRIBUTE_RULES[SCHEDULE] = schedule_complaints
 
@@ -247,15 +248,14 @@ def _windowed(t: Typing, whole: Type, sizes: Sequence[int]) -> list[int]:
     for axis, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
         require(step > 0 and dilation > 0, f"step {step} and dilation {dilation} along dimension {axis}")
         require(size > 0, f"windows of {'an unknown number of' if size == DYNAMIC else size} taps")
-        span = (size - 1) * dilation + 1
+        span = span_of(size, dilation)
         if shape[axis] != DYNAMIC:
-            apart = f" ({size} taps, {dilation} apart)" if dilation > 1 else ""
             require(
                 span <= shape[axis],
-                f"a window of {span} elements{apart} along dimension {axis}, which has {shape[axis]}",
+                f"{described(size, dilation)} along dimension {axis}, which has {shape[axis]}",
                 "pad the dimension before",
             )
-            shape[axis] = (shape[axis] - span) // step + 1
+            shape[axis] = count_of(shape[axis], span, step)
     return [*sizes, *shape]
 
 

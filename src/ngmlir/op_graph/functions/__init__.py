@@ -23,8 +23,9 @@ from .composed import (
     where,
 )
 from .control import cond, scan, while_loop
-from .convolution import convolution, convolve, deconvolution, deconvolve
+from .convolution import convolve, deconvolve
 from .elementwise import *  # noqa: F403
+from .five_axes import convolution, deconvolution, pooling
 from .index import gather, gather_elements, iota, lookuptable, one_hot, scatter
 from .linear import dot
 from .network import (
@@ -36,7 +37,7 @@ from .network import (
     sigmoid,
     softmax,
 )
-from .pooling import pool, pooling
+from .pooling import pool
 from .random import normal, random_bits, uniform
 from .reductions import (
     L1_norm,

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ...ops.sliding import count_of
 from ..axes import Axes, AxesLike, Axis, make_axes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
-from .coerce import check_lengths, floating
+from .coerce import floating
 from .elementwise import multiply
 from .linear import dot
 from .reductions import sum
-from .shape import axes_with_order, cast_axes, cast_role, pad, reshaped, tensor_slice
-from .sliding import Padding, PerAxis, Slide, borders, overlapped, slides, whole_number, windows_of
+from .shape import axes_with_order, cast_axes, pad, reshaped, tensor_slice
+from .sliding import Padding, PerAxis, Slide, borders, by_axis, overlapped, slides, whole_number, windows_of
 
 
 def convolve(
@@ -47,17 +48,17 @@ def convolve(
     AxisLengthError for axes that do not fit.
     """
     x, filters = floating(x, dtype), floating(filters, dtype)
-    order = None if axes is None else make_axes(axes)
-    taps = _taps(filters, over)
-    sliding = slides(x.axes, taps, strides, dilations)
+    sliding = slides(x.axes, _taps(filters, over), strides, dilations)
     around = {s.axis.name: pair for s, pair in zip(sliding, borders(sliding, padding), strict=True)}
     padded = pad(x, [around.get(a.name, 0) for a in x.axes])
-    made = _product(windows_of(padded, sliding), filters, _groups(groups), x.axes, sliding)
-    return made if order is None else _ordered(made, order)
+    return ordered(_product(windows_of(padded, sliding), filters, _groups(groups), x.axes, sliding), axes)
 
 
-def _ordered(x: Tensor, names: Axes) -> Tensor:
-    """The axes in the order of those that are called so, whatever their lengths."""
+def ordered(x: Tensor, axes: AxesLike | None) -> Tensor:
+    """The axes in the order of those that are called so, whatever their lengths; of None as they are."""
+    if axes is None:
+        return x
+    names = make_axes(axes)
     if not names.is_equal_set(x.axes):
         fail(IncompatibleAxesError, f"({', '.join(names.names)}) is no order of ({', '.join(x.axes.names)})")
     return axes_with_order(x, [x.axes[x.axes.index(a)] for a in names])
@@ -155,9 +156,7 @@ def deconvolve(
     Raises what `ng.convolve` raises.
     """
     x, filters = floating(x, dtype), floating(filters, dtype)
-    order = None if axes is None else make_axes(axes)
-    taps = _taps(filters, over)
-    sliding = slides(x.axes, taps, strides, dilations)
+    sliding = slides(x.axes, _taps(filters, over), strides, dilations)
     wanted = _lengths(sliding, padding, lengths)
     made = _spread(x, filters, _groups(groups), sliding)
     full: dict[str, int] = {}
@@ -169,31 +168,25 @@ def deconvolve(
         s.axis.name: slice(before, before + length)
         for s, (before, length) in zip(sliding, wanted, strict=True)
     }
-    made = tensor_slice(summed, [cut.get(a.name, slice(None)) for a in summed.axes])
-    return made if order is None else _ordered(made, order)
+    return ordered(tensor_slice(summed, [cut.get(a.name, slice(None)) for a in summed.axes]), axes)
 
 
 def _lengths(
     sliding: list[Slide], padding: Padding, lengths: Mapping[Any, int] | None
 ) -> list[tuple[int, int]]:
     """Where the result begins in what the windows cover, and how long it is, by axis."""
-    given = {a if isinstance(a, str) else a.name: n for a, n in (lengths or {}).items()}
-    lost = [name for name in given if all(s.axis.name != name for s in sliding)]
-    if lost:
-        fail(UserError, f"a length for {', '.join(lost)}, which no window slides along")
+    given = by_axis(lengths or {}, Axes(s.axis for s in sliding), "length")
     found: list[tuple[int, int]] = []
-    around = borders(sliding, padding)
-    for slide, (before, after) in zip(sliding, around, strict=True):
-        n = slide.axis.known_length
+    for slide, (before, after) in zip(sliding, borders(sliding, padding), strict=True):
+        name, n = slide.axis.name, slide.axis.known_length
+        usual = n * slide.stride if padding == "same" else slide.covered - before - after
+        length = whole_number(given.get(name, usual), "length", 1)
         if padding == "same":
-            length = whole_number(given.get(slide.axis.name, n * slide.stride), "length", 1)
-            before, after = replace(slide, axis=Axis(length, slide.axis.name)).border("same")
-        else:
-            length = whole_number(given.get(slide.axis.name, slide.covered - before - after), "length", 1)
-        if (length + before + after - slide.span) // slide.stride + 1 != n:
+            before, after = replace(slide, axis=Axis(length, name)).border("same")
+        if count_of(length + before + after, slide.span, slide.stride) != n:
             fail(
                 AxisLengthError,
-                f"a convolution along {length} elements of {slide.axis.name} does not give {n}",
+                f"a convolution along {length} elements of {name} does not give {n}",
                 f"{slide.covered - before - after} do",
             )
         found.append((before, length))
@@ -214,80 +207,3 @@ def _spread(x: Tensor, filters: Tensor, groups: int, sliding: list[Slide]) -> Te
     whole = Axis(groups * out.known_length, out.name)
     rest = [a for a in product.axes if a not in (group, out)]
     return reshaped(axes_with_order(product, [*rest, group, out]), Axes((*rest, whole)))
-
-
-# ---- in five dimensions ------------------------------------------------------------------------------------
-
-_SPATIAL = "dhw"
-
-
-def _setting(params: Mapping[str, int], kind: str) -> tuple[int, int, int]:
-    missing = [f"{kind}_{d}" for d in _SPATIAL if f"{kind}_{d}" not in params]
-    if missing:
-        fail(
-            UserError, f"the parameters lack {', '.join(missing)}", "give pad_, str_ and dil_ for d, h and w"
-        )
-    depth, height, width = (params[f"{kind}_{d}"] for d in _SPATIAL)
-    return depth, height, width
-
-
-def _five(x: Any, what: str, names: str) -> Tensor:
-    x = floating(x)
-    if len(x.axes) != 5:
-        fail(
-            IncompatibleAxesError,
-            f"{what} have five axes {names}, not ({', '.join(x.axes.names)})",
-            "ng.convolve takes any",
-        )
-    return x
-
-
-def convolution(conv_params: Mapping[str, int], inputs: Any, filters: Any, axes: AxesLike) -> Tensor:
-    """A convolution of inputs (C, D, H, W, N) with filters (C, T, R, S, K), whose first axes are the same by name.
-
-    `conv_params` holds `pad_`, `str_` and `dil_` for each of d, h and w: zeros on both sides, strides and dilations.
-    `axes` are those of the result, (K, D, H, W, N) under any names. `ng.convolve` is the same for axes in any number
-    and order.
-
-    Raises UserError for a parameter that is missing, IncompatibleAxesError and AxisLengthError for axes that do not fit.
-    """
-    inputs, filters = _five(inputs, "inputs", "(C, D, H, W, N)"), _five(filters, "filters", "(C, T, R, S, K)")
-    if inputs.axes[0] != filters.axes[0]:
-        fail(
-            IncompatibleAxesError,
-            f"the first axis of the inputs is {inputs.axes[0].name}, that of the filters {filters.axes[0].name}",
-        )
-    check_lengths(inputs.axes[:1], filters.axes[:1])
-    strides, dilations, pads = (_setting(conv_params, kind) for kind in ("str", "dil", "pad"))
-    own = _apart(filters, 0, inputs.axes[0])
-    over = dict(zip(inputs.axes[1:4], own.axes[1:4], strict=True))
-    made = convolve(inputs, own, over, strides, dilations, pads)
-    return cast_axes(_ordered(made, Axes((own.axes[4], *inputs.axes[1:]))), axes)
-
-
-def deconvolution(conv_params: Mapping[str, int], inputs: Any, filters: Any, axes: AxesLike) -> Tensor:
-    """The adjoint of `ng.convolution`: inputs (K, D, H, W, N), filters (C, T, R, S, K), whose last axis is as long as the
-    inputs' first; `axes` are those of the result, (C, D, H, W, N) under any names.
-
-    Along each axis str * (n - 1) + dil * (taps - 1) + 1 - 2 * pad elements. Raises what `ng.convolution` raises.
-    """
-    inputs, filters = _five(inputs, "inputs", "(K, D, H, W, N)"), _five(filters, "filters", "(C, T, R, S, K)")
-    channel = inputs.axes[0]
-    if channel.length != filters.axes[4].length:
-        fail(
-            AxisLengthError,
-            f"the first axis of the inputs has {channel.length} elements, the last one of the filters {filters.axes[4].length}",
-        )
-    strides, dilations, pads = (_setting(conv_params, kind) for kind in ("str", "dil", "pad"))
-    own = _apart(filters, 4, channel)
-    over = dict(zip(inputs.axes[1:4], own.axes[1:4], strict=True))
-    made = deconvolve(inputs, own, over, strides, dilations, pads)
-    return cast_axes(_ordered(made, Axes((own.axes[0], *inputs.axes[1:]))), axes)
-
-
-def _apart(filters: Tensor, shared: int, channel: Axis) -> Tensor:
-    """The filters with axes of their own, but for the one that is summed over: whatever they are called, no other is
-    one of the inputs'."""
-    return cast_role(
-        filters, [channel if i == shared else Axis(a.length) for i, a in enumerate(filters.axes)]
-    )

@@ -10,15 +10,15 @@ import numpy as np
 
 from ...ir.literals import dtype_of
 from ...ir.types import FloatType, i1
-from ..axes import AxesLike, Axis
-from ..errors import IncompatibleAxesError, UserError, fail
+from ..axes import Axis
+from ..errors import UserError, fail
 from ..tensor import Tensor
 from ..values import as_op, constant
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
 from .coerce import floating, result_element
 from .elementwise import divide, multiply
-from .shape import cast_axes, pad
+from .shape import pad
 from .sliding import Padding, PerAxis, Slide, borders, slides, whole_number, windows_of
 
 KINDS = ("max", "mean", "sum")
@@ -102,30 +102,3 @@ def _counts(sliding: list[Slide], inside: list[list[int]], like: Tensor) -> Tens
         line = constant(np.array(counts), axes=[axis], dtype=like.element)
         found = multiply(found, line, like.dtype)
     return found
-
-
-def pooling(pool_params: Mapping[str, Any], inputs: Any, axes: AxesLike) -> Tensor:
-    """Pooling of inputs (C, D, H, W, N): `pool_params` holds `op` (`max` or `avg`), the taps `J T R S` and `pad_` and
-    `str_` for each of c, d, h and w. `axes` are those of the result under any names. `ng.pool` is the same for axes in
-    any number and order.
-
-    Raises UserError for a parameter that is missing, and what `ng.pool` raises.
-    """
-    inputs = as_op(inputs)
-    if len(inputs.axes) != 5:
-        fail(
-            IncompatibleAxesError,
-            f"inputs have five axes (C, D, H, W, N), not ({', '.join(inputs.axes.names)})",
-            "ng.pool takes any",
-        )
-    needed = ["op", *"JTRS", *(f"{kind}_{d}" for kind in ("pad", "str") for d in "cdhw")]
-    missing = [name for name in needed if name not in pool_params]
-    if missing:
-        fail(UserError, f"the parameters lack {', '.join(missing)}")
-    names = {"max": "max", "avg": "mean"}
-    if pool_params["op"] not in names:
-        fail(UserError, f"op is 'max' or 'avg', not {pool_params['op']!r}")
-    kind: Any = names[pool_params["op"]]
-    over = dict(zip(inputs.axes[:4], (pool_params[t] for t in "JTRS"), strict=True))
-    strides, pads = ([pool_params[f"{what}_{d}"] for d in "cdhw"] for what in ("str", "pad"))
-    return cast_axes(pool(inputs, over, kind, strides, 1, pads), axes)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...ops import ng
+from ...ops.sliding import count_of, described, span_of
 from ..axes import Axes, Axis, make_axes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
@@ -37,7 +38,7 @@ class Slide:
     @property
     def span(self) -> int:
         """Elements from the first tap to the last one."""
-        return (self.taps.known_length - 1) * self.dilation + 1
+        return span_of(self.taps.known_length, self.dilation)
 
     @property
     def covered(self) -> int:
@@ -82,7 +83,7 @@ def slides(held: Axes, over: Mapping[Any, Axis], strides: PerAxis, dilations: Pe
 def _each(given: PerAxis, axes: Axes, default: int, what: str) -> list[int]:
     """One whole number above zero for each axis."""
     if isinstance(given, Mapping):
-        named = _named(given, axes, what)
+        named = by_axis(given, axes, what)
         found = [named.get(a.name, default) for a in axes]
     elif isinstance(given, Sequence) and not isinstance(given, str):
         found = list(given)
@@ -93,7 +94,8 @@ def _each(given: PerAxis, axes: Axes, default: int, what: str) -> list[int]:
     return [whole_number(number, what, 1) for number in found]
 
 
-def _named(given: Mapping[Any, Any], axes: Axes, what: str) -> dict[str, Any]:
+def by_axis(given: Mapping[Any, Any], axes: Axes, what: str) -> dict[str, Any]:
+    """Settings by the names of the axes that they are for; UserError for one that is none of these."""
     named = {axis if isinstance(axis, str) else axis.name: setting for axis, setting in given.items()}
     lost = [name for name in named if name not in axes.names]
     if lost:
@@ -120,7 +122,7 @@ def borders(sliding: Sequence[Slide], padding: Padding) -> list[tuple[int, int]]
         return [slide.border(padding) for slide in sliding]
     axes = Axes(slide.axis for slide in sliding)
     if isinstance(padding, Mapping):
-        named = _named(padding, axes, "padding")
+        named = by_axis(padding, axes, "padding")
         return [_border(named.get(a.name, 0)) for a in axes]
     if isinstance(padding, Sequence):
         if len(padding) != len(axes):
@@ -150,13 +152,13 @@ def windows_of(x: Tensor, sliding: Sequence[Slide]) -> Tensor:
     for slide in sliding:
         length = x.axes[x.axes.index(slide.axis)].known_length
         if slide.span > length:
-            apart = f" ({slide.taps.length} taps, {slide.dilation} apart)" if slide.dilation > 1 else ""
             fail(
                 AxisLengthError,
-                f"a window of {slide.span} elements{apart} does not fit into axis {slide.axis.name}, which has {length}",
+                f"{described(slide.taps.known_length, slide.dilation)} does not fit into axis {slide.axis.name}, "
+                f"which has {length}",
                 "pad the axis, or let windows have fewer taps",
             )
-        lengths[slide.axis.name] = Axis((length - slide.span) // slide.stride + 1, slide.axis.name)
+        lengths[slide.axis.name] = Axis(count_of(length, slide.span, slide.stride), slide.axis.name)
     positions = Axes(lengths.get(a.name, a) for a in x.axes)
     axes = Axes((*(slide.taps for slide in sliding), *positions))
     return VERBS.stated(ng.WindowsOp, [x], _attributes(x.axes, sliding), axes, x.element)
@@ -205,7 +207,7 @@ def overlap_add(
     for axis in order:
         x.axes.index(axis)
     sliding = slides(x.axes - order, over, strides, dilations)
-    wanted = _named(lengths or {}, Axes(s.axis for s in sliding), "length")
+    wanted = by_axis(lengths or {}, Axes(s.axis for s in sliding), "length")
     found: dict[str, int] = {}
     for slide in sliding:
         length = found[slide.axis.name] = whole_number(
