@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -166,3 +167,37 @@ def test_a_scan_is_differentiated_by_several_dependents() -> None:
     for target in ("numpy", "cpu", "cuda-sim"):
         a, b, c = ng.compile([one, other, both], target=target)()
         np.testing.assert_allclose(a + b, c, rtol=1e-4, atol=1e-5)
+
+
+def summed_in_a_loop(w: Tensor) -> Tensor:
+    last, _ = ng.scan(
+        lambda h, now: (ng.exp(0.1 * w) * h * now, ()), ng.constant(1.0, [H]),
+        ng.constant(numbers(T, H), [T, H]), T,
+    )  # fmt: skip
+    return ng.sum(last, out_axes=())
+
+
+def decided(w: Tensor) -> Tensor:
+    return ng.sum(ng.cond(ng.constant(1.0) > 0, lambda: ng.exp(w) * w, lambda: w), out_axes=())
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu", "cuda-sim"])
+@pytest.mark.parametrize("view", [False, True], ids=["whole", "view"])
+@pytest.mark.parametrize("listed", [False, True], ids=["order of creation", "sequence"])
+@pytest.mark.parametrize("function", [summed_in_a_loop, decided])
+def test_the_gradient_is_that_of_what_was_computed(
+    function: Callable[[Tensor], Tensor], listed: bool, view: bool, target: str
+) -> None:
+    # What the body reads is assigned to before the gradient is asked for.
+    def run(writes: bool) -> Any:
+        w = ng.variable([K, H], initial_value=0.7)
+        loss = function(w[1] if view else ng.sum(w, reduction_axes=[K]))
+        with ng.Op.saved_user_deps() if listed else nullcontext():
+            write = ng.assign(w, w + 1) if writes else w
+        once = ng.deriv(loss, w)
+        twice = ng.deriv(ng.sum(once, out_axes=()), w)
+        last = ng.sequential([loss, write, once, twice]) if listed else twice
+        return ng.compile([loss, once, last], target=target)()
+
+    for written, kept in zip(run(True), run(False), strict=True):
+        np.testing.assert_array_equal(written, kept)

@@ -55,6 +55,16 @@ class Body:
         return replay.results(self.region.results), replay.states
 
 
+def entered(op: ControlOp) -> ControlOp:
+    """A loop or branch, after noting what the storage that it reads holds when it is entered: its gradient is that of what
+    it computed, whatever is assigned to the storage before the gradient is computed."""
+    for captured in op.captured:
+        if isinstance(captured, Tensor) and captured.storage is not None:
+            op.reads[captured] = read = ReadOp(captured)
+            op.add_control_dep(read)
+    return op
+
+
 def _written(op: Op) -> Op:
     assert isinstance(op, AssignOp)
     return op.written

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..ir import core
 from ..ops import ng
 from .regions import ControlOp, GraphRegion, build_region
-from .replay import replayed
+from .replay import Replay, replayed
 from .scan_gradient import Backward, Deltas, scan_gradient
 from .tensor import Tensor, as_tensor
 from .verbs import VERBS
@@ -22,7 +22,7 @@ def _if_gradient(op: ControlOp, deltas: Deltas, wanted: Sequence[bool], backward
 
     def branch(region: GraphRegion) -> GraphRegion:
         def gradients() -> Sequence[Tensor]:
-            results = zip(replayed(region, ()), deltas, strict=True)
+            results = zip(replayed(region, (), Replay(op.reads)), deltas, strict=True)
             dependents = [(r, delta) for r, delta in results if delta is not None]
             sums = backward(dependents, {t.forwarded for t in targets})
             found = [sums.get(t.forwarded) for t in targets]

@@ -188,7 +188,7 @@ class _Gradient:
         handed, count = len(self.carried), len(start)
 
         def step(*values: Tensor) -> Sequence[Tensor]:
-            known = dict[Op, Op](zip(self.seeds, values[:handed], strict=False))
+            known = {**op.reads, **dict(zip(self.seeds, values[:handed], strict=False))}
             known.update(zip(steps, values[count:], strict=True))
             replay = Replay(known)
             replay.run(o for o in self.order if o in self.again)
@@ -227,7 +227,7 @@ class _Gradient:
             along = _apart(self.op, sides)
             found = [(stacks[_bare(side)], Axes((along, *side.axes))) for side in sides]
             sums[op] = _over_all_steps(as_tensor(op), [_renamed(stack, axes) for stack, axes in found])
-        replay = Replay(sums)
+        replay = Replay({**self.op.reads, **sums})
         needed = set(self.after)
         stack = [b for op in self.after for b in _below(op)]
         while stack:
@@ -339,7 +339,7 @@ def keep(op: ControlOp, values: Sequence[Op]) -> dict[Op, Tensor]:
         with within(op.region), Op.saved_user_deps():
             body = build_region([(p.axes, p.element) for p in region.parameters], step)
             made = ControlOp(op.kind, op.operands, [body], types, dict(op.attributes))
-        made.location, made.writes = op.location, op.writes
+        made.location, made.writes, made.reads = op.location, op.writes, op.reads
         for earlier in (*op.other_deps, *(c for c in op.captured if not c.is_tensor_op)):
             made.add_control_dep(earlier)
         for old, new in zip(op.results, made.results, strict=False):

@@ -9,7 +9,7 @@ from typing import Any
 from ...ir.types import i1
 from ...ops import ng
 from ..axes import Axes, Axis
-from ..bodies import Body, States
+from ..bodies import Body, States, entered
 from ..building import BUILDING
 from ..calls import takes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
@@ -98,7 +98,7 @@ def cond(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) 
 
         return build_region((), again) if states.storages else body.region
 
-    made = ControlOp(ng.IfOp, [truth], [branch(one), branch(other)], types)
+    made = entered(ControlOp(ng.IfOp, [truth], [branch(one), branch(other)], types))
     return _handed_over(states, made, len(one.region.results), several)
 
 
@@ -210,10 +210,8 @@ def scan(
     states, count = States([one]), len(start)
     end = count + len(states.storages)
     types = [*((s.axes, s.element) for s in start), *states.shapes, *output_types]
-    made = ControlOp(
-        ng.ScanOp, [*start, *states.before, *ordered], [states.region(one, count)], types,
-        {"carried": end, "reverse": reverse},
-    )  # fmt: skip
+    operands, region = [*start, *states.before, *ordered], states.region(one, count)
+    made = entered(ControlOp(ng.ScanOp, operands, [region], types, {"carried": end, "reverse": reverse}))
     values = states.written(made, count)
     outputs = values[count:]
     return pack(values[:count], initial), outputs[0] if single_output else outputs
