@@ -118,8 +118,9 @@ _COMBINE = {"add": "add", "max": "maximum", "min": "minimum"}
 OWNER_ELEMENTS, BLOCK_ELEMENTS = 1 << 16, 1 << 11
 #: Programs that share the rows of a CPU's scatter, at most: each looks at all indices.
 OWNERS = 16
-#: Elements of an update beside which looking at its index costs nothing.
-OWNED_ROW = 64
+#: Bytes of an update that take four times as long as looking at its index in vain: where the next owner stands, a branch
+#: goes another way than was foreseen.
+LOOK_BYTES = 512
 
 
 def scatter_kernel(op: Op, target: Target) -> Single:
@@ -160,8 +161,8 @@ class _Scatter:
             tiles = max(1, self.before) * -(-self.after // self.width)
             wanted = min(-(-2 * target.multiprocessors // tiles), elements // BLOCK_ELEMENTS, self.size)
             return max(1, wanted)
-        wanted = min(OWNERS // max(1, self.before), elements // OWNER_ELEMENTS, self.size)
-        return wanted if self.after >= OWNED_ROW and wanted > 1 else 1
+        looks = self.after * item_bytes(self.element) // LOOK_BYTES
+        return max(1, min(OWNERS // max(1, self.before), elements // OWNER_ELEMENTS, self.size, looks))
 
     def build(self) -> Single:
         frame = self.frame
