@@ -28,6 +28,7 @@ class Machine(NamedTuple):
     longs: bool  # vectors of floats to 64-bit integers
     fma: bool  # products with a sum, rounded once
     pairs: bool  # x86's PMADDWD
+    minps: bool  # x86's MINPS and MAXPS: of equal operands, and of NaN and a number, the second
 
 
 def machine_of(target: Target) -> Machine:

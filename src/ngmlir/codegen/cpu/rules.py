@@ -21,14 +21,15 @@ _QUOTIENTS = {8: llvm.f32, 16: llvm.f32, 32: llvm.f64}
 
 def apply(b: Instructions, machine: Machine, name: str, element: Type, *operands: Value) -> Value:
     """An elementwise op on registers of `element`s."""
-    if name in _RANGE and machine.ranges and element_of(operands[0].type) in (llvm.f32, llvm.f64):
-        width = lanes_of(operands[0].type)
-        bits = width * bits_of(operands[0].type)
-        if bits in (128, 256, 512):
-            return _extremum(b, _RANGE[name], *operands)
-        if bits < 128:
-            wide = [resize(b, x, 128 // bits_of(x.type)) for x in operands]
+    if name in _RANGE and element_of(operands[0].type) in (llvm.f32, llvm.f64):
+        width, size = lanes_of(operands[0].type), bits_of(operands[0].type)
+        if machine.ranges and width * size < 128:
+            wide = [resize(b, x, 128 // size) for x in operands]
             return resize(b, _extremum(b, _RANGE[name], *wide), width)
+        if machine.ranges and width * size in (128, 256, 512):
+            return _extremum(b, _RANGE[name], *operands)
+        if machine.minps and all(x.name.startswith("%") for x in operands):
+            return _least(b, *operands) if name == "minimum" else _greatest(b, *operands)
     if name in ("floor_divide", "remainder") and isinstance(element, IntegerType):
         # There are no instructions for vectors of integers; but by a constant LLVM multiplies.
         known = not operands[1].name.startswith("%")
@@ -55,6 +56,25 @@ def _extremum(b: Instructions, operation: int, x: Value, y: Value) -> Value:
     rounding = [constant(llvm.i32, 4)] if bits == 512 else []  # as the thread is set
     found = b.call(x.type, name, x, y, constant(llvm.i32, operation), x, all_lanes, *rounding)
     return b.select(b.fcmp("uno", x, y), b.fadd(x, y), found)
+
+
+def _least(b: Instructions, x: Value, y: Value) -> Value:
+    """In three instructions, and of scalars without the branch on a sign that LLVM makes for the zeros: both orders give
+    the same bits, or a zero each, or a NaN and a number; and a NaN stays one whatever bits are set in it."""
+    one, other = (b.select(b.fcmp("olt", p, q), p, q) for p, q in ((x, y), (y, x)))
+    return b.bitcast(b.or_(_bits(b, one), _bits(b, other)), x.type)
+
+
+def _greatest(b: Instructions, x: Value, y: Value) -> Value:
+    """The same with one more step: of zeros that differ in their sign the difference is the sign, and -0.0 less -0.0 is 0.0;
+    a NaN less anything is NaN; and of what is equal zero is subtracted."""
+    one, other = (b.select(b.fcmp("ogt", p, q), p, q) for p, q in ((x, y), (y, x)))
+    apart = b.xor(_bits(b, one), _bits(b, other))
+    return b.fsub(b.bitcast(b.or_(_bits(b, one), apart), x.type), b.bitcast(apart, x.type))
+
+
+def _bits(b: Instructions, x: Value) -> Value:
+    return b.bitcast(x, with_element(x.type, f"i{bits_of(x.type)}"))
 
 
 def _divided(b: Instructions, element: IntegerType, x: Value, y: Value) -> tuple[Value, Value]:
