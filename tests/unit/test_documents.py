@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("page, least", [("README.md", 10), ("docs/graph.md", 30), ("docs/ir.md", 3)])
+@pytest.mark.parametrize(
+    "page, least", [("README.md", 10), ("docs/graph.md", 30), ("docs/networks.md", 5), ("docs/ir.md", 3)]
+)
 def test_examples(page: str, least: int) -> None:
     result = doctest.testfile(str(Path(__file__).parents[2] / page), module_relative=False)
     assert result.attempted > least and result.failed == 0

@@ -38,7 +38,7 @@ from .network import (
     softmax,
 )
 from .pooling import pool
-from .random import normal, random_bits, uniform
+from .random import dropout, normal, random_bits, uniform
 from .reductions import (
     L1_norm,
     L2_norm,
@@ -85,7 +85,7 @@ __all__: list[str] = [
     "batch_size", "bitcast", "broadcast", "cast", "cast_axes", "cast_role", "clip", "compute_reduction_axes",
     "concat_along_axis", "cond", "constant", "convolution", "convolve", "cross_entropy_binary",
     "cross_entropy_binary_inner", "cross_entropy_multi", "cumulative_max", "cumulative_min", "cumulative_prod",
-    "cumulative_sum", "deconvolution", "deconvolve", "dot", "expand_dims", "flatten", "flatten_at", "fma",
+    "cumulative_sum", "deconvolution", "deconvolve", "dot", "dropout", "expand_dims", "flatten", "flatten_at", "fma",
     "gather", "gather_elements", "getitem", "iota", "log_softmax", "logical_and", "logical_not", "logical_or",
     "lookuptable", "map_roles", "max", "mean", "min", "normal", "one_hot", "overlap_add", "pad", "pool",
     "pooling", "prod", "random_bits", "relu", "safelog", "safelog_cutoff", "scan", "scatter", "set_item",

@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.types import FloatType, Type, ui32, ui64
+from ...ir.types import FloatType, Type, f32, ui32, ui64
 from ...ops import ng
-from ..axes import Axes, Axis
+from ..axes import Axes, AxesOrNames, Axis
 from ..building import BUILDING
+from ..errors import AxisNotFound, UserError, fail
 from ..state import AssignableTensorOp, assign, persistent_tensor, sequential
 from ..tensor import Tensor
-from ..values import as_op
+from ..values import as_op, numbers
 from ..verbs import VERBS
-from .elementwise import add, multiply
+from .coerce import floating
+from .composed import where
+from .elementwise import add, divide, less, multiply
 
 _STREAMS = itertools.count()
 
@@ -70,3 +73,32 @@ def random_bits(x: Any, seed: int | None = None) -> Tensor:
 def _scaled(drawn: Tensor, scale: float, shift: float) -> Tensor:
     made = drawn if scale == 1 else multiply(drawn, scale, dtype=drawn.element)
     return made if shift == 0 else add(made, shift, dtype=drawn.element)
+
+
+def dropout(
+    x: Any, keep: Any, *, axes: AxesOrNames | None = None, rescale: bool = True, seed: int | None = None
+) -> Tensor:
+    """x with elements set to zero at random: each stays with probability `keep`, a number or a tensor.
+
+    What stays is divided by `keep`, so that the mean does not change; with `rescale=False` it stays as it is. The choice
+    is made along `axes` (default: all of x) and is the same along the others: with all axes but N, samples of a batch
+    lose the same elements. It is made anew at every execution, and in a loop at every step; gradients see the one that
+    was made. Elements: float32, or f64 as x has it.
+
+    Raises UserError for a number that is no probability, AxisNotFound for axes that x has not.
+    """
+    x = floating(x)
+    chosen = x.axes if axes is None else x.axes.chosen(axes)
+    lost = [n for n in chosen.names if n not in x.axes.names]
+    if lost:
+        fail(AxisNotFound, f"there is no axis {', '.join(lost)} in ({', '.join(x.axes.names)})")
+    if not isinstance(keep, Tensor):
+        probability = float(numbers(keep))
+        if not 0 <= probability <= 1:
+            fail(UserError, f"an element is kept with a probability between 0 and 1, not {keep!r}")
+        if probability == 0:
+            rescale = False  # nothing is left that could make up for what is gone
+    # In f32 whatever the elements are: fewer bits know fewer probabilities.
+    drawn = VERBS.stated(ng.RandomUniformOp, [_key(seed)], {}, x.axes & chosen, f32)
+    kept = divide(x, keep, x.element) if rescale else x
+    return where(less(drawn, keep), kept, 0, x.element)
