@@ -26,8 +26,10 @@ from meaning_helpers import (
 )
 from slopes import Example, examples
 
+from ngmlir.ir.attributes import FloatAttr
 from ngmlir.ir.core import Block, Op, Region, Value, module
-from ngmlir.ir.literals import type_of_dtype
+from ngmlir.ir.literals import float_bits, type_of_dtype
+from ngmlir.ir.types import f32, f64
 from ngmlir.ir.verifier import verify
 from ngmlir.ops import func, ng
 from ngmlir.ops.builder import Builder, function
@@ -65,6 +67,18 @@ def test_softmax(dtype: np.dtype) -> None:
     loss = value(ng.CrossEntropyOp, logits, targets, axes=[1]).astype(float)
     wanted = -(targets.astype(np.float64) * exact).sum(1)
     assert (np.abs(loss - wanted) <= 16 * STEP[dtype.name] * np.maximum(1, wanted)).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_normalize(dtype: np.dtype) -> None:
+    x = (sample(dtype, (5, 7)).astype(np.float64) / 8).astype(dtype)
+    wide = x.astype(np.longdouble)
+    epsilon = FloatAttr(float_bits(1e-3, f64), f64)
+    for axes in ((1,), (0, 1), ()):
+        exact = (wide - wide.mean(axes, keepdims=True)) / np.sqrt(wide.var(axes, keepdims=True) + 1e-3)
+        found = value(ng.NormalizeOp, x, axes=axes, epsilon=epsilon)
+        assert found.dtype == dtype
+        assert (np.abs(found.astype(float) - exact) <= 16 * STEP[dtype.name]).all()
 
 
 def test_softmax_axes_may_be_several_or_first() -> None:
@@ -152,6 +166,11 @@ def composites() -> list[tuple[type[Op], tuple[np.ndarray, ...], dict[str, Any],
         ]
         found.append((ng.LookupOp, (sample(dtype, (5, 3)), np.array([[0, -1], [7, 3]])), {}, None))
         found.append((ng.OneHotOp, (np.array([0, 2, -1, 4, 9]),), {"axis": 1}, tensor((5, 5), dtype)))
+    for dtype in FLOATS:
+        given = {"epsilon": FloatAttr(float_bits(1e-3, f32), f32)}
+        found += [
+            (ng.NormalizeOp, (sample(dtype, shape),), {"axes": axes, **given}, None) for shape, axes in GROUPS
+        ]
     for integer in INTEGERS:
         found.append((ng.OneHotOp, (sample(integer, (50,)),), {"axis": 0}, tensor((200, 50), np.float32)))
         found.append((ng.OneHotOp, (np.array(3, integer),), {"axis": 0}, tensor((5,), bool)))
@@ -175,7 +194,7 @@ def close(found: np.ndarray, wanted: np.ndarray, op: type[Op]) -> bool:
     if (
         is_float(found.dtype)
         and found.size
-        and op in (ng.SoftmaxOp, ng.LogSoftmaxOp, ng.MeanOp, ng.CrossEntropyOp)
+        and op in (ng.SoftmaxOp, ng.LogSoftmaxOp, ng.MeanOp, ng.CrossEntropyOp, ng.NormalizeOp)
     ):
         return found.dtype == wanted.dtype and found.shape == wanted.shape and ulps(found, wanted) <= 2
     return same(found, wanted)

@@ -31,7 +31,7 @@ from ..ir.types import (
     with_element,
 )
 from . import ng_rules, rules
-from .fields import get_i64, get_i64s
+from .fields import get_float, get_i64, get_i64s
 from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
 from .ng import NgVerbs
 
@@ -255,6 +255,20 @@ def cross_entropy(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[
     return [_converted(verbs, verbs.negative(verbs.sum(counted, axes=axes)), reduced, op.result.type)]
 
 
+def normalize(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    type, axes = op.result.type, get_i64s(op, "axes")
+    if not _static(type):
+        return None
+    wide = _computed(type)
+    (reduced,) = ng_rules.reduce(Typing((wide,), {"axes": integers(axes)}))
+    x = _converted(verbs, operands[0], type, wide)
+    # The mean is taken off before anything is squared, so that a large one costs no digits.
+    centered = verbs.subtract(x, _spread(verbs, verbs.mean(x, axes=axes), axes, wide))
+    variance = verbs.mean(verbs.square(centered), axes=axes)
+    scale = verbs.rsqrt(verbs.add(variance, _number(verbs, get_float(op, "epsilon"), reduced)))
+    return [_converted(verbs, verbs.multiply(centered, _spread(verbs, scale, axes, wide)), wide, type)]
+
+
 # ---- random numbers ----------------------------------------------------------------------------------------
 
 
@@ -355,6 +369,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.softmax": softmax,
     "ng.log_softmax": log_softmax,
     "ng.cross_entropy": cross_entropy,
+    "ng.normalize": normalize,
     "ng.random_bits": random_bits,
     "ng.random_uniform": random_uniform,
     "ng.random_normal": random_normal,

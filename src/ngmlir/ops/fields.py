@@ -12,6 +12,7 @@ from ..ir.attributes import (
     Attribute,
     AxesAttr,
     DenseArrayAttr,
+    FloatAttr,
     IntegerAttr,
     StringAttr,
     SymbolRefAttr,
@@ -137,6 +138,11 @@ def get_number(op: Attributed, name: str) -> Attribute:
 
 
 get_any = get_literal = get_number
+
+
+def get_float(op: Attributed, name: str) -> float:
+    """A number that is a float."""
+    return _read(op, name, FloatAttr).value
 
 
 # Of attributes that an op may lack: None without them.

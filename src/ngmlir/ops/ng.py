@@ -2904,6 +2904,7 @@ class SoftmaxOp(Op):
             AttributeField("axes", "i64s", None, False),
         ),
         traits=frozenset(['pure', 'row']),
+        rule=ng_rules.along,
         form=('$input', 'axes', '$axes'),
         doc='exp(x - max) over its sum along the axes. f16 and bf16 are computed in f32 and rounded once. Where the greatest element is infinite, NaN.',
         example='%r = ng.softmax %a axes [1] : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -2935,6 +2936,7 @@ class LogSoftmaxOp(Op):
             AttributeField("axes", "i64s", None, False),
         ),
         traits=frozenset(['pure', 'row']),
+        rule=ng_rules.along,
         form=('$input', 'axes', '$axes'),
         doc='x - max - log(sum(exp(x - max))) along the axes. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.log_softmax %a axes [1] : tensor<4x3xf32, #ng.axes<N, C>>',
@@ -2947,6 +2949,43 @@ class LogSoftmaxOp(Op):
     @property
     def axes(self) -> tuple[int, ...]:
         return fields.get_i64s(self, "axes")
+
+
+class NormalizeOp(Op):
+    """(x - mean) / sqrt(variance + epsilon), of mean and variance along the axes; the variance is the mean of squared distances to the mean. f16 and bf16 are computed in f32 and rounded once."""
+
+    __slots__ = ()
+    name = "ng.normalize"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(float)", "tensor", "float"), "T"),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(float)", "tensor", "float"), "T"),
+        ),
+        attributes=(
+            AttributeField("axes", "i64s", None, False),
+            AttributeField("epsilon", "number", None, False),
+        ),
+        traits=frozenset(['pure']),
+        rule=ng_rules.normalize,
+        form=('$input', 'axes', '$axes'),
+        doc='(x - mean) / sqrt(variance + epsilon), of mean and variance along the axes; the variance is the mean of squared distances to the mean. f16 and bf16 are computed in f32 and rounded once.',
+        example='%r = ng.normalize %a axes [1] {epsilon = 0.001 : f32} : tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return fields.get_i64s(self, "axes")
+
+    @property
+    def epsilon(self) -> Attribute:
+        return fields.get_number(self, "epsilon")
 
 
 class CrossEntropyOp(Op):
@@ -3264,6 +3303,7 @@ OPS: dict[str, type[Op]] = {
     "ng.random_normal": RandomNormalOp,
     "ng.softmax": SoftmaxOp,
     "ng.log_softmax": LogSoftmaxOp,
+    "ng.normalize": NormalizeOp,
     "ng.cross_entropy": CrossEntropyOp,
     "ng.if": IfOp,
     "ng.while": WhileOp,
@@ -3667,6 +3707,10 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
     def log_softmax(self, input: V, *, axes: Sequence[int]) -> V:
         """x - max - log(sum(exp(x - max))) along the axes. f16 and bf16 are computed in f32 and rounded once."""
         return self.build(LogSoftmaxOp, [input], {"axes": axes})[0]
+
+    def normalize(self, input: V, *, axes: Sequence[int], epsilon: Attribute) -> V:
+        """(x - mean) / sqrt(variance + epsilon), of mean and variance along the axes; the variance is the mean of squared distances to the mean. f16 and bf16 are computed in f32 and rounded once."""
+        return self.build(NormalizeOp, [input], {"axes": axes, "epsilon": epsilon})[0]
 
     def cross_entropy(self, logits: V, targets: V, *, axes: Sequence[int]) -> V:
         """-sum(targets * log_softmax(logits)) along the axes, where a target of zero counts for nothing, whatever its logit. f16 and bf16 are computed in f32 and rounded once."""

@@ -434,6 +434,19 @@ def multiplies(lhs: Type, rhs: Type, result: Type) -> bool:
             return False
 
 
+def along(t: Typing) -> Types:
+    _axes(t, len(shape_of(t.operands[0])))
+    return t.operands
+
+
+def normalize(t: Typing) -> Types:
+    epsilon = t.attributes.get("epsilon")
+    if epsilon is not None:
+        least = isinstance(epsilon, FloatAttr) and isinstance(epsilon.value, float) and epsilon.value >= 0
+        require(least, f"epsilon is a float that is not negative, not {epsilon}")
+    return along(t)
+
+
 def cross_entropy(t: Typing) -> Types:
     shape, names = _dropped(t.operands[0], _axes(t, len(shape_of(t.operands[0]))))
     return [reshaped(t.operands[0], shape, names)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..fields import get_i64s
+from ..fields import get_float, get_i64s
 from .rules import Applied, GradientVerbs, Rules, V, spread_back
 
 NETWORKS = Rules()
@@ -37,3 +37,14 @@ def _cross_entropy(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V 
     if op.wanted[1]:
         to_targets = v.negative(v.multiply(v.log_softmax(logits, axes=axes), wide))
     return [to_logits, to_targets]
+
+
+@NETWORKS.of("normalize")
+def _normalize(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    (x,), (y,), axes = op.operands, op.results, get_i64s(op, "axes")
+    centered = v.subtract(x, spread_back(v, v.mean(x, axes=axes), op))
+    variance = v.mean(v.square(centered), axes=axes)
+    scale = v.rsqrt(v.add(variance, v.number_like(get_float(op, "epsilon"), variance)))
+    mean, along = (spread_back(v, v.mean(each, axes=axes), op) for each in (delta, v.multiply(delta, y)))
+    rest = v.subtract(v.subtract(delta, mean), v.multiply(y, along))
+    return [v.multiply(rest, spread_back(v, scale, op))]

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...ir.core import Op
-from ..fields import get_i64s
+from ..fields import get_float, get_i64s
 from .elementwise import transcendental
 from .numbers import Array, widened
 from .reductions import max_over, sum_over
@@ -43,8 +44,19 @@ def cross_entropy(op: Op, arrays: Sequence[Array]) -> Any:
     return (-sum_over(counted, axes)).astype(arrays[0].dtype)
 
 
+def normalize(op: Op, arrays: Sequence[Array]) -> Any:
+    wide, axes = widened(arrays[0]), get_i64s(op, "axes")
+    count = wide.dtype.type(prod(wide.shape[a] for a in axes))
+    with np.errstate(all="ignore"):
+        centered = wide - np.expand_dims(sum_over(wide, axes) / count, tuple(axes))
+        variance = np.asarray(sum_over(centered * centered, axes) / count)
+        scale = 1 / np.sqrt(variance + wide.dtype.type(get_float(op, "epsilon")))
+    return (centered * np.expand_dims(scale, tuple(axes))).astype(arrays[0].dtype)
+
+
 NETWORKS = {
     "ng.softmax": softmax,
     "ng.log_softmax": log_softmax,
     "ng.cross_entropy": cross_entropy,
+    "ng.normalize": normalize,
 }
