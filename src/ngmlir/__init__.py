@@ -35,6 +35,7 @@ from .op_graph.errors import (
 from .op_graph.foreign import missing as _missing
 from .op_graph.functions import *  # noqa: F403
 from .op_graph.lift import lift
+from .op_graph.lookuptable import lookuptable_update
 from .op_graph.node import Invalid, Op
 from .op_graph.state import (
     SetItem,
@@ -66,8 +67,8 @@ __all__ = [
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
     "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "SetItem", "Tensor", "UnmatchedAxesError",
     "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "computation", "default_dtype",
-    "default_float", "default_int_dtype", "deriv", "doall", "fill", "lift", "make_axes", "make_axis", "metadata", "name_scope",
-    "persistent_tensor", "placeholder", "sequential", "slice_axis", "temporary",
+    "default_float", "default_int_dtype", "deriv", "doall", "fill", "lift", "lookuptable_update", "make_axes", "make_axis",
+    "metadata", "name_scope", "persistent_tensor", "placeholder", "sequential", "slice_axis", "temporary",
     "value_of", "variable",
 ]  # fmt: skip
 __all__ += functions.__all__
