@@ -37,6 +37,7 @@ from .op_graph.functions import *  # noqa: F403
 from .op_graph.lift import lift
 from .op_graph.lookuptable import lookuptable_update
 from .op_graph.node import Invalid, Op
+from .op_graph.selection import find_op, select_ops
 from .op_graph.state import (
     SetItem,
     assign,
@@ -67,8 +68,9 @@ __all__ = [
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
     "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "SetItem", "Tensor", "UnmatchedAxesError",
     "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "computation", "default_dtype",
-    "default_float", "default_int_dtype", "deriv", "doall", "fill", "lift", "lookuptable_update", "make_axes", "make_axis",
-    "metadata", "name_scope", "persistent_tensor", "placeholder", "sequential", "slice_axis", "temporary",
+    "default_float", "default_int_dtype", "deriv", "doall", "fill", "find_op", "lift", "lookuptable_update", "make_axes",
+    "make_axis", "metadata", "name_scope", "persistent_tensor", "placeholder", "select_ops", "sequential", "slice_axis",
+    "temporary",
     "value_of", "variable",
 ]  # fmt: skip
 __all__ += functions.__all__

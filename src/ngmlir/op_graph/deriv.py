@@ -20,6 +20,7 @@ from .functions.composed import StopGradientOp
 from .node import Op, closure, sources_first
 from .regions import ControlOp, ResultOp
 from .state import HeldOp, ReadOp, SequentialOp, followed
+from .stating import AliasOp, stating
 from .tensor import Tensor, as_tensor
 from .values import ConstantOp, FollowingOp, as_op
 from .verbs import VERBS, cast, resolved
@@ -63,7 +64,7 @@ class Adjoints:
 
     def spread(self, op: Op, delta: Tensor) -> None:
         """Hands the gradient of an op on to what it is computed from."""
-        if isinstance(op, (HeldOp, ReadOp, SequentialOp)):
+        if isinstance(op, (AliasOp, HeldOp, ReadOp, SequentialOp)):
             for source in data(op):
                 self.add(source, delta)
             return
@@ -128,6 +129,7 @@ def _active(ops: Sequence[Op], stop: Collection[Op], independent: Op | None) -> 
     return active
 
 
+@stating
 def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -> Tensor:
     """The derivative of `dependent` with respect to `independent`, weighted with `error`.
 

@@ -7,23 +7,20 @@ Three kinds of edges lead to what runs earlier: `args` (data), `other_deps` (ord
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
 from ..ir import core
-from ..support.diagnostics import Location
 from .building import BUILDING, Scope
 from .errors import InvalidOp, UserError, fail
+from .names import NameableValue
+from .nodes import DebugInfo
 from .ordered import OrderedSet
-from .source import user_location
 
 O = TypeVar("O", bound="Op")
-
-_SERIAL = itertools.count()
 
 
 class _Invalid:
@@ -64,7 +61,7 @@ class Watching(threading.local):
 WATCHING = Watching()
 
 
-class Op:
+class Op(NameableValue, DebugInfo):
     """One node. Subclasses with an `operation` are one op of the `ng` dialect each."""
 
     operation: ClassVar[type[core.Op] | None] = None
@@ -72,20 +69,25 @@ class Op:
     is_tensor_op = is_trainable = is_placeholder = False
     lacks_value = False  # a group that stands where a tensor could
 
-    def __init__(self, args: Sequence[Op] = (), attributes: dict[str, Any] | None = None):
-        self.serial = next(_SERIAL)
+    def __init__(
+        self,
+        args: Sequence[Op] = (),
+        attributes: dict[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ):
+        NameableValue.__init__(self, name)
+        DebugInfo.__init__(self)
         self.args: tuple[Op, ...] = tuple(args)
         self.attributes: dict[str, Any] = attributes if attributes is not None else {}
-        self.location: Location = user_location()
-        self.metadata: dict[str, Any] = dict(BUILDING.metadata)
+        self.metadata: dict[str, Any] = {**BUILDING.metadata, **(metadata or {})}
         self.region: Scope | None = BUILDING.region
-        self.scope: str = BUILDING.names
         self.schemas: list[Any] = []
         self.storage: Op | None = None  # the storage that this is, or is a view of
         self.waiting: WeakKeyDictionary[Pending, OrderedSet[Op]] | None = None  # of a storage: see Pending
         self.withdrawn = False  # a write that a sequence has taken over
         self.replaced: Iterable[Op] = ()  # the writes that were pending before this one
-        self.given_name = ""
         self._forward: Op | _Invalid | None = None
         self._automatic: list[Op] = []
         self._explicit: list[Op] = []
@@ -99,39 +101,26 @@ class Op:
 
     # ---- who and where
 
-    @property
-    def name(self) -> str:
-        """The name that it was given, after those of its scopes (`encoder/w1`); without one, a name of its own."""
-        return self.given_name or f"{type(self).__name__}_{self.serial}"
+    def copy_with_args(self: O, args: Sequence[Op]) -> O:
+        """The same op, made now from other arguments; it keeps its place in the program, name and metadata.
 
-    @name.setter
-    def name(self, name: str) -> None:
-        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"the name of an op is a string, not {name!r}")
-        self.given_name = f"{self.scope}/{name}" if self.scope and name else name
+        Raises UserError for another number of arguments.
+        """
+        args = tuple(args)
+        if len(args) != len(self.args):
+            fail(UserError, f"{self.called} is computed from {len(self.args)} arguments, not {len(args)}")
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.__dict__.pop("_adjoints", None)
+        Op.__init__(made, args, dict(self.attributes))
+        made.location, made.given_name, made.metadata = self.location, self.given_name, dict(self.metadata)
+        made._follow_args()
+        return made
 
-    @property
-    def called(self) -> str:
-        """What messages call it."""
-        return self.name
+    copy_with_new_args = copy_with_args
 
-    def named(self: O, name: str) -> O:
-        """This op, after naming it."""
-        self.name = name
-        return self
-
-    @property
-    def filename(self) -> str:
-        return self.location.file
-
-    @property
-    def lineno(self) -> int:
-        return self.location.line
-
-    @property
-    def file_info(self) -> str:
-        """File and line as debuggers and editors make clickable."""
-        return f'File "{self.location.file}", line {self.location.line}'
+    def _follow_args(self) -> None:
+        """Sets what follows from the arguments, in an op that is being made from them."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}({self.name}):{self.serial}>"

@@ -16,7 +16,7 @@ from ..ir import core
 from ..ir.types import Type
 from .axes import Axes
 from .building import BUILDING, Scope, seen_from
-from .errors import OutsideRegion, fail
+from .errors import OutsideRegion, UserError, fail
 from .node import Op, closure, needs, sources_first
 from .ordered import OrderedSet
 from .tensor import Tensor, as_tensor
@@ -111,6 +111,9 @@ class ControlOp(Op):
         self.kind = kind
         self.operand_count = len(operands)
         self.regions = tuple(regions)
+        self._begin(results)
+
+    def _begin(self, results: Iterable[tuple[Axes, Type]]) -> None:
         #: Of a scan: what values of its steps were in all steps, where it gives that.
         self.kept: dict[Op, Tensor] = {}
         #: What storage that it reads holds when it is entered, for its gradient.
@@ -118,6 +121,21 @@ class ControlOp(Op):
         #: What follows it: writes of what its bodies wrote.
         self.writes: tuple[Op, ...] = ()
         self.results = tuple(ResultOp(self, i, axes, element) for i, (axes, element) in enumerate(results))
+
+    def copy_with_args(self, args: Sequence[Op]) -> ControlOp:
+        """The same loop or branch from other operands. What its bodies use from around them must stay: UserError else."""
+        args = tuple(args)
+        if args[self.operand_count :] != self.captured:
+            fail(
+                UserError,
+                f"{self.called} has bodies, which use {len(self.captured)} values from around them; these cannot be others",
+                "build the loop or branch again",
+            )
+        made = super().copy_with_args(args)
+        made._begin([(r.axes, r.element) for r in self.results])
+        return made
+
+    copy_with_new_args = copy_with_args
 
     @property
     def operands(self) -> tuple[Tensor, ...]:

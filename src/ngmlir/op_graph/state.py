@@ -24,6 +24,7 @@ from .node import WATCHING, Op, closure, needs
 from .ordered import OrderedSet
 from .regions import within
 from .source import assigned_name
+from .stating import stating
 from .tensor import Index, Tensor, as_tensor
 from .values import as_elements, as_op, broadcast_value, element_of, numbers
 
@@ -76,6 +77,14 @@ class AssignableTensorOp(Tensor):
                 initial_value = as_elements(initial_value, element, "the initial value")
                 broadcast_value(initial_value, axes, axes.lengths, lambda: self.called)
             self._initializer = InitTensorOp(self, initial_value)
+
+    def copy_with_args(self, args: Sequence[Op]) -> AssignableTensorOp:
+        """The storage itself: it is computed from nothing, and there is one of it."""
+        if [*args]:
+            fail(UserError, f"{self.called} is storage, computed from no arguments")
+        return self
+
+    copy_with_new_args = copy_with_args
 
     @property
     def called(self) -> str:
@@ -144,6 +153,7 @@ def _storage(
     return made if name is None else made.named(name)
 
 
+@stating
 def placeholder(
     axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
 ) -> Tensor:
@@ -151,6 +161,7 @@ def placeholder(
     return _storage(axes, dtype, Role.PLACEHOLDER, initial_value, name)
 
 
+@stating
 def variable(
     axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
 ) -> Tensor:
@@ -158,6 +169,7 @@ def variable(
     return _storage(axes, dtype, Role.VARIABLE, initial_value, name)
 
 
+@stating
 def persistent_tensor(
     axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
 ) -> Tensor:
@@ -165,6 +177,7 @@ def persistent_tensor(
     return _storage(axes, dtype, Role.PERSISTENT, initial_value, name)
 
 
+@stating
 def temporary(axes: AxesLike, dtype: Any = None, *, name: str | None = None) -> Tensor:
     """A place to write to that cannot be fed."""
     return _storage(axes, dtype, Role.TEMPORARY, None, name)
@@ -186,6 +199,10 @@ class AssignOp(Op):
     def __init__(self, target: Tensor, value: Tensor):
         _written(target)
         super().__init__([target, value])
+        self._follow_args()
+
+    def _follow_args(self) -> None:
+        target = self.args[0]
         self.replaced = target.user_deps
         self.pending = ref(WATCHING.pending[-1])
         target.user_deps = OrderedSet([self])
@@ -238,6 +255,7 @@ def _written(target: Op) -> Op:
     return storage
 
 
+@stating
 def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
     """Writes `rvalue`, broadcast to the axes of `lvalue`, when it runs; gives the write."""
     if not isinstance(lvalue, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -252,6 +270,7 @@ def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
     return AssignOp(lvalue, value)
 
 
+@stating
 def set_item(tensor: Tensor, item: Index | tuple[Index, ...], value: Any) -> AssignOp:
     """Writes to the part of a storage that `tensor[item]` reads."""
     parts = item if isinstance(item, tuple) else (item,)
@@ -260,16 +279,19 @@ def set_item(tensor: Tensor, item: Index | tuple[Index, ...], value: Any) -> Ass
     return assign(tensor[item], value)
 
 
+@stating
 def SetItem(tensor: Tensor, item: Any, *value: Any) -> AssignOp:
     """`SetItem(x, value)` writes all of x, `SetItem(x, item, value)` a part of it."""
     return set_item(tensor, item, *value) if value else assign(tensor, item)
 
 
+@stating
 def fill(x: Tensor, scalar: Any) -> AssignOp:
     """Writes one number to every element of `x`."""
     return assign(x, scalar)
 
 
+@stating
 def value_of(tensor: Any) -> Tensor:
     """A copy of the tensor, taken at this place in the order."""
     return ReadOp(as_op(tensor))
@@ -375,11 +397,13 @@ class ComputationOp(Op):
         return self.returns
 
 
+@stating
 def doall(ops: Iterable[Any]) -> Op:
     """A group without value and without an order of its own."""
     return ParallelOp(_members(ops))
 
 
+@stating
 def sequential(ops: Iterable[Any]) -> Tensor:
     """Runs ops one after the other, each once per computation; the value is the last one's.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, TypeVar, cast
 from ..ir import core
 from ..ir.attributes import AxesAttr
 from ..ir.literals import dtype_of
-from ..ir.types import TensorType, Type
+from ..ir.types import IntegerType, TensorType, Type
 from ..ops.schedules import Setting, complaints
 from .axes import Axes, Axis
 from .errors import IncompatibleAxesError, UserError, fail
@@ -43,19 +43,11 @@ class Tensor(Op, Foreign):
         super().__init__(args, attributes)
         self.axes = axes
         self.element = element
-        if self.is_view and args:
-            self.storage = args[0].storage
+        self._follow_args()
 
-    def copy_with_args(self: T, args: Sequence[Op]) -> T:
-        """The same op, made now from other arguments; it keeps its place in the program, name and metadata."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        made.__dict__.pop("_adjoints", None)
-        Op.__init__(made, args, dict(self.attributes))
-        made.location, made.given_name, made.metadata = self.location, self.given_name, dict(self.metadata)
-        if made.is_view and args:
-            made.storage = args[0].storage
-        return made
+    def _follow_args(self) -> None:
+        if self.is_view and self.args:
+            self.storage = self.args[0].storage
 
     def check_replacement(self, op: Op) -> None:
         """UserError where `op` has no value, or one with other axes, lengths or elements."""
@@ -237,14 +229,52 @@ class Tensor(Op, Foreign):
     def __abs__(self) -> Tensor:
         return self.family.absolute(self)
 
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return other // self, other % self
+
+    def _logic(self, name: str, *operands: Any) -> Tensor:
+        """Of integers and bools on their bits; where one is a float, on what is true (not 0)."""
+        whole = all(_has_bits(operand) for operand in operands)
+        return getattr(self.family, f"{'bitwise' if whole else 'logical'}_{name}")(*operands)
+
     def __invert__(self) -> Tensor:
-        return self.family.logical_not(self)
+        return self._logic("not", self)
 
     def __and__(self, other: Any) -> Tensor:
-        return self.family.logical_and(self, other)
+        return self._logic("and", self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return self._logic("and", other, self)
 
     def __or__(self, other: Any) -> Tensor:
-        return self.family.logical_or(self, other)
+        return self._logic("or", self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return self._logic("or", other, self)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return self.family.bitwise_xor(self, other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return self.family.bitwise_xor(other, self)
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return self.family.shift_left(self, other)
+
+    def __rlshift__(self, other: Any) -> Tensor:
+        return self.family.shift_left(other, self)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return self.family.shift_right(self, other)
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        return self.family.shift_right(other, self)
 
     def __lt__(self, other: Any) -> Tensor:
         return self.family.less(self, other)
@@ -271,6 +301,13 @@ class Tensor(Op, Foreign):
             f"{self.called} cannot be iterated over",
             "take slices along an axis with ng.slice_along_axis",
         )
+
+
+def _has_bits(operand: Any) -> bool:
+    """Whether something is an integer or a bool, or holds them."""
+    if isinstance(operand, Tensor):
+        return isinstance(operand.element, IntegerType)
+    return isinstance(operand, int) or getattr(getattr(operand, "dtype", None), "kind", "f") in "biu"
 
 
 def as_tensor(op: Op) -> Tensor:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 
 from ..state import set_item
+from ..stating import stating_all
 from ..tensor import Tensor
 from ..values import as_op, as_ops, constant
 from . import elementwise
@@ -94,6 +95,9 @@ __all__: list[str] = [
     "tensor_slice", "unflatten", "uniform", "variance", "where", "while_loop", "windows",
 ]  # fmt: skip
 __all__ += elementwise.__all__
+
+# Whatever makes an op takes `axes=`, `name=` and `metadata=`.
+globals().update(stating_all({name: globals()[name] for name in __all__}))
 
 # The operators of tensors are this family's functions; tensors of another family name another module.
 Tensor.family = sys.modules[__name__]

@@ -297,10 +297,12 @@ def _alike(xs: Sequence[Tensor]) -> list[Tensor]:
     return [operand(x, element) for x in xs]
 
 
-def stack(x_list: Iterable[Any], axis: Axis, pos: int = 0) -> Tensor:
-    """Joined along a new axis that stands at `pos`."""
-    check_axis(axis)
+def stack(x_list: Iterable[Any], axis: Axis | str, pos: int = 0) -> Tensor:
+    """Joined along a new axis (or one of that name) that stands at `pos`."""
     xs = _alike(as_ops(x_list))
+    if isinstance(axis, str):
+        axis = Axis(len(xs), axis)
+    check_axis(axis)
     if not xs:
         fail(UserError, "nothing to stack")
     if axis.length is None:

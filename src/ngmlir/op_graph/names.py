@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names: those that a program gives, after those of its scopes, and one of its own for what has none."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TypeVar
+
+from .building import BUILDING
+from .errors import UserError, fail
+
+V = TypeVar("V", bound="NameableValue")
+
+_SERIAL = itertools.count()
+
+
+def next_serial() -> int:
+    """A number that is greater than all given out before."""
+    return next(_SERIAL)
+
+
+class NameableValue:
+    """Something with a name: the one that it was given, or one of its own (its kind and a number that nothing else has)."""
+
+    def __init__(self, name: str | None = None):
+        self.serial = next_serial()
+        self.scope: str = BUILDING.names
+        self.given_name = ""
+        if name is not None:
+            self.name = name
+
+    @property
+    def name(self) -> str:
+        """The name that it was given, after those of its scopes (`encoder/w1`); without one, a name of its own."""
+        return self.given_name or f"{type(self).__name__}_{self.serial}"
+
+    @name.setter
+    def name(self, name: str) -> None:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            fail(UserError, f"the name of an op is a string, not {name!r}")
+        self.given_name = f"{self.scope}/{name}" if self.scope and name else name
+
+    @property
+    def short_name(self) -> str:
+        """The name without those of its scopes."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return self.name
+
+    def named(self: V, name: str) -> V:
+        """This value, after naming it."""
+        self.name = name
+        return self

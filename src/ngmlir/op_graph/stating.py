@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`axes=`, `name=` and `metadata=` of every function that makes ops: one place for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
+
+from .errors import IncompatibleAxesError, UserError, fail
+from .names import next_serial
+from .node import Op
+from .tensor import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_WORDS = ("axes", "name", "metadata")
+
+
+class AliasOp(Tensor):
+    """The value of its argument under a name and metadata of its own."""
+
+    is_alias = True
+
+    def __init__(self, x: Tensor):
+        super().__init__([x], None, x.axes, x.element)
+
+
+def stating(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which then takes `axes=`, `name=` and `metadata=` too, where it has no such parameters of its own.
+
+    `axes` says which axes the result has, and in which order: it is put in that order, and other axes or lengths are
+    an IncompatibleAxesError. `name` and `metadata` are given to the result (metadata to each, where there are several).
+    """
+    assert isinstance(function, FunctionType)
+    code = function.__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    words = frozenset(w for w in _WORDS if w not in own)
+    if not words:
+        return function
+
+    @wraps(function)
+    def stated(*args: Any, **named: Any) -> Any:
+        if not named or words.isdisjoint(named):
+            return function(*args, **named)
+        said = {w: named.pop(w) for w in words & named.keys()}
+        before = next_serial()
+        return _stated(function(*args, **named), said, before, function.__name__)
+
+    return cast("Callable[P, R]", stated)
+
+
+def _stated(made: Any, said: Mapping[str, Any], before: int, function: str) -> Any:
+    axes, name = said.get("axes"), said.get("name")
+    metadata: Any = said.get("metadata")
+    if metadata is not None and not isinstance(metadata, Mapping):
+        fail(UserError, f"metadata is {metadata!r}", 'it is a dictionary: metadata={"layer": 1}')
+    if isinstance(made, (tuple, list)):
+        several = [*cast("Iterable[Any]", made)]
+        if axes is not None or name is not None:
+            fail(
+                UserError,
+                f"{function} gives several values",
+                "name each with .named, and order it with ng.axes_with_order",
+            )
+        given = [_stated(each, said, before, function) for each in several]
+        return given if isinstance(made, list) else tuple(given)
+    if not isinstance(made, Op):
+        fail(UserError, f"{function} makes no op, so it takes no {', '.join(sorted(said))}")
+    if axes is not None:
+        made = _with_axes(made, axes, function)
+    if name is None and metadata is None:
+        return made
+    if made.serial < before and isinstance(made, Tensor):
+        made = AliasOp(made)  # what stood before keeps its own name
+    if name is not None:
+        made.name = name
+    made.metadata.update(cast("Mapping[str, Any]", metadata or {}))
+    return made
+
+
+def _with_axes(made: Op, axes: Any, function: str) -> Tensor:
+    if not isinstance(made, Tensor) or made.lacks_value:
+        fail(UserError, f"{function} makes no tensor, so it has no axes")
+    wanted = made.axes.chosen(axes)
+    if not made.axes.is_equal_set(wanted):
+        fail(
+            IncompatibleAxesError,
+            f"{function} gives the axes ({', '.join(made.axes.names)}), but ({', '.join(wanted.names)}) were stated",
+            "ng.cast_axes renames axes, ng.broadcast repeats along more of them",
+        )
+    return made.family.broadcast(made, wanted)
+
+
+def stating_all(functions: Mapping[str, Any]) -> dict[str, Any]:
+    """Functions by name, each of them `stating`; what is no function stays as it is."""
+    return {n: stating(f) if isinstance(f, FunctionType) else f for n, f in functions.items()}
