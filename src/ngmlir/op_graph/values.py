@@ -171,6 +171,8 @@ def numbers(value: Any, what: object = "the value") -> np.ndarray[Any, Any]:
         )
     if is_masked(value):
         fail(UserError, f"{what} is a masked array, whose mask would be lost", UNMASK)
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        value = _from_dlpack(value, what)
     try:
         array: np.ndarray[Any, Any] = np.asarray(value)
     except UserError:  # of tensors
@@ -188,6 +190,15 @@ def numbers(value: Any, what: object = "the value") -> np.ndarray[Any, Any]:
             UserError, f"{what} is no number and no array: {value!r}", "numbers, lists of them and arrays are"
         )
     return array
+
+
+def _from_dlpack(value: Any, what: object) -> Any:
+    """The array of another library, where it lies; a copy of one on a device."""
+    try:
+        on_host = value.__dlpack_device__()[0] == 1
+        return np.from_dlpack(value) if on_host else np.from_dlpack(value, device="cpu")
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        fail(UserError, f"{what} cannot be read by DLPack: {error}", "copy it to the host first")
 
 
 def converted(array: np.ndarray[Any, Any], element: Type, what: object = "the value") -> np.ndarray[Any, Any]:

@@ -38,6 +38,7 @@ class CudaDevice:
 
     def __init__(self, ordinal: int = 0):
         self.driver = _driver()
+        self.ordinal = ordinal
         count = self._check(self.driver.cuDeviceGetCount())
         if ordinal >= count:
             raise UserError(f"there is no GPU number {ordinal}, this machine has {count}", hint=_HINT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from threading import Lock
@@ -115,10 +115,15 @@ class DeviceBuffer:
         if array.nbytes:
             self.device.copy_out(self.address, array)
 
-    def read_range(self, start: int, octets: np.ndarray, count: int) -> None:
-        """Fills `count` bytes of `octets`, which are those of the whole buffer, from `start` on."""
-        if count:
-            self.device.copy_out(self.address + start, octets[start : start + count])
+    def read_pieces(self, octets: np.ndarray, pieces: Iterable[tuple[int, int]]) -> None:
+        """Fills `octets`, which are those of the whole buffer, from where each piece begins to where it ends."""
+        for begin, end in pieces:
+            self.device.copy_out(self.address + begin, octets[begin:end])
+
+    def write_pieces(self, octets: np.ndarray, pieces: Iterable[tuple[int, int]]) -> None:
+        """Copies to the device what of `octets`, which are those of the whole buffer, lies in pieces."""
+        for begin, end in pieces:
+            self.device.copy_in(self.address + begin, octets[begin:end])
 
     def numpy(self) -> np.ndarray:
         """A copy on the host."""

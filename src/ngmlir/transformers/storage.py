@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any, cast
+from weakref import WeakSet
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from ..op_graph.errors import AxisLengthError, NotAssignable, UserError, fail
 from ..op_graph.node import Op
@@ -18,6 +19,7 @@ from ..op_graph.verbs import resolved
 from ..ops import ng
 from ..ops.lengths import READING, reading
 from ..support.arrays import copy_into
+from ..support.strides import Part
 
 
 class UninitializedVariable(UserError):
@@ -45,8 +47,24 @@ class DeviceBufferStorage:
         self.initialized = False
         self.shape: tuple[int, ...] | None = None
         self.lengths: Mapping[int, int] = {}  # that were given when it was made
+        #: The tensors that lie in it.
+        self.tensors: WeakSet[DeviceTensor] = WeakSet()
         self._host: np.ndarray[Any, Any] | None = None
         self._device: Any = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.op.dtype
+
+    @property
+    def is_allocated(self) -> bool:
+        """Whether there is memory yet."""
+        return self._host is not None or self._device is not None
+
+    @property
+    def bytes(self) -> int:
+        """The size of the allocation; 0 before it is made."""
+        return 0 if self.shape is None else prod(self.shape) * self.dtype.itemsize
 
     @property
     def host(self) -> np.ndarray[Any, Any]:
@@ -58,7 +76,7 @@ class DeviceBufferStorage:
 
     def allocate(self) -> None:
         """Makes the buffer and gives it the initial value, once."""
-        if self._host is not None or self._device is not None:
+        if self.is_allocated:
             return
         self.shape, self.lengths = self.op.axes.known_shape, READING.given or {}
         initial = self.op.initial_value
@@ -92,24 +110,44 @@ class DeviceBufferStorage:
         """A copy of the contents."""
         return self._device.numpy() if self._device is not None else self.host.copy()
 
-    def whole(self) -> np.ndarray[Any, Any]:
-        """The contents, to change and `write`: where they lie, or a copy of those on a device."""
-        return self.get() if self._device is not None else self.host
+    @property
+    def device(self) -> Any:
+        """The buffer on a GPU; None for one that is not there (yet)."""
+        return self._device
+
+    def like(self) -> np.ndarray[Any, Any]:
+        """The contents where they lie; of those on a device, an array of their shape whose memory is not touched."""
+        if self._device is None:
+            return self.host
+        assert self.shape is not None
+        return np.empty(self.shape, self.dtype)
 
     def part(self, show: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
-        """A copy of what `show` gives of the contents, and of no more than it spans."""
-        if self._device is None:
-            return np.array(show(self.host))
-        assert self.shape is not None
-        like = np.empty(self.shape, self.op.dtype)  # memory that is not touched takes no room
+        """A copy of what `show` gives of the contents; of those on a device no more is copied than that lies in."""
+        like = self.like()
         shown: Any = show(like)
-        if not np.size(shown):
+        if self._device is None or not np.size(shown):
             return np.array(shown)
-        if not isinstance(shown, np.ndarray) or not np.shares_memory(cast(Any, shown), like):
+        if not isinstance(shown, np.ndarray) or not np.may_share_memory(cast(Any, shown), like):
             return np.array(show(self.get()))
-        first, end = byte_bounds(cast(Any, shown))
-        self._device.read_range(first - like.ctypes.data, like.reshape(-1).view(np.uint8), end - first)
+        self._device.read_pieces(_octets(like), Part(cast(Any, shown), like).pieces())
         return np.array(cast(Any, shown))
+
+    def change(self, show: Callable[[Any], np.ndarray[Any, Any]], item: Any, value: Any) -> None:
+        """`show(contents)[item] = value`; of contents on a device no more is copied than that lies in."""
+        like = self.like()
+        if self._device is None:
+            show(like)[item] = value
+        else:
+            target = show(like)
+            changed = target[_with_ellipsis(item)]
+            whole = changed if np.may_share_memory(changed, like) else target
+            part = Part(whole, like)
+            if not part.exact or whole is target:
+                self._device.read_pieces(_octets(like), part.pieces())
+            target[item] = value
+            self._device.write_pieces(_octets(like), part.pieces())
+        self.initialized = True
 
     def set(self, value: Any) -> None:
         """Replaces the contents; the value is broadcast and converted as a fed one is."""
@@ -133,12 +171,23 @@ class DeviceBufferStorage:
         self._host = self._device = None
 
 
+def _octets(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.reshape(-1).view(np.uint8)
+
+
 class DeviceTensor:
-    """A storage, or a view of it (offset, shape, strides), to read and to set from the host."""
+    """A tensor in a buffer: where it begins there, its shape, its strides and its element type. To read and to set from
+    the host; `np.from_dlpack(tensor)` looks at it where it lies."""
 
     def __init__(self, storage: DeviceBufferStorage, op: Tensor):
         self.storage = storage
         self.op = op
+        storage.tensors.add(self)
+
+    @property
+    def device_buffer(self) -> DeviceBufferStorage:
+        """The allocation that it lies in."""
+        return self.storage
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -149,14 +198,44 @@ class DeviceTensor:
     def dtype(self) -> np.dtype[Any]:
         return self.op.dtype
 
+    @property
+    def offset(self) -> int:
+        """Where its first element lies in the buffer, in bytes."""
+        base, view = self._placed()
+        return view.ctypes.data - base.ctypes.data if view.size else 0
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How many bytes the next element is away, for each axis; 0 where elements are repeated."""
+        return self._placed()[1].strides
+
+    @property
+    def c_contiguous(self) -> bool:
+        """Whether its elements lie row by row, with nothing between them."""
+        return self._placed()[1].flags.c_contiguous
+
+    def _placed(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The buffer and the part of it that this is; NotAssignable where it is no part."""
+        self.storage.allocate()
+        base = self.storage.like()
+        view = self._shown(base)
+        if view.size and not np.may_share_memory(view, base):
+            fail(
+                NotAssignable,
+                f"{self.op.called} is no view that can be written to from the host",
+                "its elements are in another order than those of its storage: reading it makes a copy",
+            )
+        return base, view
+
     def get(self, tensor: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """A copy of the contents; in `tensor`, which must have their shape, if one is given."""
-        value = self.storage.part(self._shown)
         if tensor is None:
-            return value
-        if tensor.shape != value.shape:
-            fail(UserError, f"{self.op.called} has the shape {value.shape}, the array to fill {tensor.shape}")
-        tensor[...] = value
+            return self.storage.part(self._shown)
+        if tensor.shape != self.shape:
+            fail(UserError, f"{self.op.called} has the shape {self.shape}, the array to fill {tensor.shape}")
+        tensor[...] = (
+            self.storage.part(self._shown) if self.storage.device else self._shown(self.storage.host)
+        )
         return tensor
 
     def _shown(self, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -164,27 +243,72 @@ class DeviceTensor:
             return _view(self.op, base)
 
     def __getitem__(self, item: Any) -> np.ndarray[Any, Any]:
-        places: tuple[Any, ...] = cast("tuple[Any, ...]", item) if isinstance(item, tuple) else (item,)
-        if not any(place is Ellipsis for place in places):
-            places = (*places, ...)  # then one element is a part too
-        return self.storage.part(lambda base: self._shown(base)[places])[()]
+        """A copy of a part; no more than it lies in is copied from a device."""
+        return self.storage.part(lambda base: self._shown(base)[_with_ellipsis(item)])[()]
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        whole = self.storage.whole()
-        view = self._shown(whole)
-        if not np.shares_memory(view, whole) and view.size:
-            fail(NotAssignable, f"{self.op.called} is no view that can be written to from the host")
+        """Writes a part; NotAssignable of what is no view, UserError for a value that does not fit."""
+        self._placed()
         what = ValueFor(self.op)
         array = converted(numbers(value, what), self.op.element, what)
         try:
-            view[item] = array
+            self.storage.change(self._shown, item, array)
         except (IndexError, ValueError) as error:
             fail(
                 UserError,
-                f"a value of shape {array.shape} cannot be put at {item!r} of {self.op.called}, of shape {view.shape}",
+                f"a value of shape {array.shape} cannot be put at {item!r} of {self.op.called}, of shape {self.shape}",
                 str(error),
             )
-        self.storage.write(whole)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return self.get() if dtype is None else self.get().astype(dtype)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(1, 0): the host; (2, number): a GPU. What is simulated lies on the host, as a copy."""
+        number = getattr(self._device, "ordinal", None)
+        return (1, 0) if number is None else (2, number)
+
+    @property
+    def _device(self) -> Any:
+        buffer = self.storage.device
+        return None if buffer is None else buffer.device
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The elements where they lie: programs change them under who holds them. On the host where `dl_device` asks for
+        that (a copy of those of a GPU), and for those of a simulated GPU."""
+        here = self.__dlpack_device__()
+        wanted = here if dl_device is None else tuple(dl_device)
+        if wanted == (1, 0):
+            lies = self.storage.device is None
+            if copy is False and not lies:
+                raise BufferError(
+                    f"{self.op.called} is on a device: its elements can only be copied to the host"
+                )
+            array = self._placed()[1] if lies and not copy else self.get()
+            return array.__dlpack__(max_version=max_version)
+        if wanted != here or copy:
+            raise BufferError(f"{self.op.called} is on device {here}, and cannot be had on {wanted}")
+        from ..runtime import dlpack
+
+        base, view = self._placed()
+        buffer = self.storage.device
+        self._device.synchronize()
+        steps = [step // view.itemsize for step in view.strides]
+        address = buffer.address + (view.ctypes.data - base.ctypes.data)
+        return dlpack.capsule(address, view.shape, steps, buffer.dtype, here, buffer)
+
+
+def _with_ellipsis(item: Any) -> tuple[Any, ...]:
+    """An index after which one element is a part too."""
+    places: tuple[Any, ...] = cast("tuple[Any, ...]", item) if isinstance(item, tuple) else (item,)
+    return places if any(place is Ellipsis for place in places) else (*places, ...)
 
 
 def _view(op: Op, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir.core import Module
 from ..ir.types import DYNAMIC
+from ..op_graph.calls import listed
 from ..op_graph.computation import Computation, computation
 from ..op_graph.errors import MissingValue, NotAssignable, UserError, fail
 from ..op_graph.lift import Lifted
@@ -287,6 +288,23 @@ class Transformer:
     ) -> np.ndarray[Any, Any]:
         """A copy of the contents of a storage or of a view of one."""
         return self.get_op_tensor_view(op).get(host_tensor)
+
+    def host_to_device(self, computation: Any, parameters: Any, args: Any) -> None:
+        """Puts values into the storage of parameters of a computation; calls feed by themselves.
+
+        Raises UserError for another number of values than parameters, NotAssignable for what is no storage.
+        """
+        given, values = listed(parameters, "parameters"), listed(args, "values")
+        if len(given) != len(values):
+            fail(UserError, f"{len(given)} parameters, but {len(values)} values")
+        for parameter, value in zip(given, values, strict=True):
+            self.get_op_tensor_view(parameter)[...] = value
+
+    def device_to_host(
+        self, computation: Any, op: Tensor, tensor: np.ndarray[Any, Any] | None = None
+    ) -> np.ndarray[Any, Any]:
+        """A copy of the contents of a storage, or of a view of one, that a computation uses; in `tensor`, if one is given."""
+        return self.get_tensor_view_value(op, tensor)
 
     def get_default_tolerance(self, desired: Any) -> tuple[float, float]:
         """(relative, absolute) tolerance that results of this transformer keep."""

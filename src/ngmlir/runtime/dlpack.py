@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DLPack: memory of a device handed to another library where it lies."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+CPU, CUDA = 1, 2
+
+#: Element types by their MLIR spelling -> DLPack's code; bits are those of the elements.
+_CODES = {
+    "i1": 6, "i8": 0, "i16": 0, "i32": 0, "i64": 0, "ui8": 1, "ui16": 1, "ui32": 1, "ui64": 1,
+    "f16": 2, "f32": 2, "f64": 2, "bf16": 4,
+}  # fmt: skip
+
+
+class _DeviceStruct(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int32), ("number", ctypes.c_int32)]
+
+
+class _ElementStruct(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _TensorStruct(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _DeviceStruct),
+        ("rank", ctypes.c_int32),
+        ("dtype", _ElementStruct),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+class _ManagedStruct(ctypes.Structure):
+    pass
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_ManagedStruct))
+_Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_ManagedStruct._fields_ = [("tensor", _TensorStruct), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+
+#: What the tensors that were handed out need, by the address of their record, until they are given back.
+_held: dict[int, tuple[Any, ...]] = {}
+
+
+@_Deleter
+def _delete(record: Any) -> None:
+    _held.pop(ctypes.addressof(record.contents), None)
+
+
+@_Destructor
+def _destroy(capsule: int) -> None:
+    """Of a capsule that nobody took: with one that was taken, who took it deletes the record."""
+    valid, pointer = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
+    valid.argtypes, valid.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_int
+    pointer.argtypes, pointer.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_void_p
+    if valid(capsule, b"dltensor"):
+        _held.pop(pointer(capsule, b"dltensor"), None)
+
+
+def capsule(
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: str,
+    device: tuple[int, int],
+    owner: object,
+) -> object:
+    """A tensor for `from_dlpack`: `strides` in elements, `dtype` in MLIR's spelling; `owner` is kept while it is used."""
+    numbers = ctypes.c_int64 * len(shape)
+    sizes, steps = numbers(*shape), numbers(*strides)
+    bits = 8 if dtype == "i1" else int(dtype.lstrip("uibf"))
+    tensor = _TensorStruct(
+        address,
+        _DeviceStruct(*device),
+        len(shape),
+        _ElementStruct(_CODES[dtype], bits, 1),
+        ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64)),
+        ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64)),
+        0,
+    )
+    record = _ManagedStruct(tensor, None, _delete)
+    make: Callable[..., object] = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, _Destructor]  # pyright: ignore
+    _held[ctypes.addressof(record)] = (record, sizes, steps, owner)
+    return make(ctypes.addressof(record), b"dltensor", _destroy)
