@@ -37,6 +37,7 @@ from .op_graph.functions import *  # noqa: F403
 from .op_graph.lift import lift
 from .op_graph.lookuptable import lookuptable_update
 from .op_graph.node import Invalid, Op
+from .op_graph.schemas import Schema
 from .op_graph.selection import find_op, select_ops
 from .op_graph.state import (
     SetItem,
@@ -51,6 +52,7 @@ from .op_graph.state import (
     variable,
 )
 from .op_graph.tensor import Tensor
+from .op_graph.user_ops import composite_op, host_op
 from .op_graph.values import adopt, default_dtype, default_float, default_int_dtype
 from .support.diagnostics import Bug, Limit, NgmlirError, UserError
 
@@ -66,11 +68,11 @@ _LATER = ("compiler", "testing", "transformers")
 __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
-    "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "SetItem", "Tensor", "UnmatchedAxesError",
-    "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "computation", "default_dtype",
-    "default_float", "default_int_dtype", "deriv", "doall", "fill", "find_op", "lift", "lookuptable_update", "make_axes",
-    "make_axis", "metadata", "name_scope", "persistent_tensor", "placeholder", "select_ops", "sequential", "slice_axis",
-    "temporary",
+    "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "Schema", "SetItem", "Tensor", "UnmatchedAxesError",
+    "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "composite_op", "computation",
+    "default_dtype", "default_float", "default_int_dtype", "deriv", "doall", "fill", "find_op", "host_op", "lift",
+    "lookuptable_update", "make_axes", "make_axis", "metadata", "name_scope", "persistent_tensor", "placeholder",
+    "select_ops", "sequential", "slice_axis", "temporary",
     "value_of", "variable",
 ]  # fmt: skip
 __all__ += functions.__all__

@@ -48,6 +48,10 @@ REFUSED = [
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32> }""", "@f has no body here"),
+    ("inline", """func.func private @f(tensor<4xf32>) -> tensor<4xf32> attributes {ng.host = "softsign"}
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32> }""", "@f is the Python function softsign: no compiled code can hold it"),
     ("to-kernels", "func.func @main(%x: f32) -> f32 { return %x : f32 }", "'func.func' holds f32, but functions that are compiled hold tensors"),
     ("to-kernels", """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = ng.softmax %x axes [0] : tensor<4xf32>

@@ -8,20 +8,23 @@ dependency, an assignment, or the earlier members of a sequence.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from ..ir.types import FloatType
 from ..ops.fields import attributes_of
 from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
 from .building import BUILDING, seen_from
 from .control_gradients import CONTROL_GRADIENTS
-from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, fail, limit
+from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, UserError, fail, limit
 from .functions.coerce import broadcast, check_lengths
 from .functions.composed import StopGradientOp
 from .node import Op, closure, sources_first
 from .regions import ControlOp, ResultOp
+from .schemas import Schema, derivative_of
 from .state import HeldOp, ReadOp, SequentialOp, followed
 from .stating import AliasOp, stating
 from .tensor import Tensor, as_tensor
+from .user_ops import HostOp
 from .values import ConstantOp, FollowingOp, as_op
 from .verbs import VERBS, cast, resolved
 
@@ -37,6 +40,7 @@ class Adjoints:
         independent: Op | None = None,
     ):
         self.sums: dict[Op, Tensor] = {}
+        self.unstated: list[HostOp] = []  # what a gradient reached, and has none to hand on
         ops = sources_first([d for d, _ in dependents], lambda op: () if op in stop else data(op))
         # Only ops that a float storage, parameter or array (or what is asked for) reaches can have a gradient of any use.
         self.active = _active(ops, stop, independent)
@@ -64,6 +68,12 @@ class Adjoints:
 
     def spread(self, op: Op, delta: Tensor) -> None:
         """Hands the gradient of an op on to what it is computed from."""
+        own = derivative_of(op)
+        if own is not None:
+            self.own(as_tensor(op), own, delta)
+            return
+        if isinstance(op, HostOp):
+            self.unstated.append(op)
         if isinstance(op, (AliasOp, HeldOp, ReadOp, SequentialOp)):
             for source in data(op):
                 self.add(source, delta)
@@ -83,6 +93,32 @@ class Adjoints:
             if made is not None and use:
                 self.add(arg, made)
 
+    def own(self, op: Tensor, schema: Schema, delta: Tensor) -> None:
+        """Hands the gradient on as a schema says."""
+        operands = [as_tensor(operand.forwarded) for operand in schema.operands]
+        if not any(operand in self.active for operand in operands):
+            return
+        given: Any = schema.gradient(op, delta)
+        made: Sequence[Any] = [given] if isinstance(given, Tensor) or given is None else [*given]
+        if len(made) != len(operands):
+            fail(
+                UserError,
+                f"the gradient of {op.called} gives {len(made)} values for {len(operands)} operands",
+                "one for each tensor among the arguments, in their order; None for one that has none",
+            )
+        for operand, gradient in zip(operands, made, strict=True):
+            if gradient is None or operand not in self.active:
+                continue
+            gradient = as_op(gradient)
+            if gradient.axes and not gradient.axes.is_equal_set(operand.axes):
+                fail(
+                    IncompatibleAxesError,
+                    f"the gradient of {op.called} by {operand.called} has axes ({', '.join(gradient.axes.names)}), "
+                    f"the operand ({', '.join(operand.axes.names)})",
+                    "sum over those that the operand lacks: ng.sum(gradient, out_axes=x.axes)",
+                )
+            self.add(operand, broadcast(cast(gradient, operand.element), operand.axes))
+
     def control(self, op: ControlOp, deltas: Sequence[Tensor | None]) -> None:
         wanted = [arg.forwarded in self.active for arg in op.args]
         if not any(wanted):
@@ -100,7 +136,11 @@ class Adjoints:
 
 
 def _sums(dependents: Sequence[tuple[Tensor, Tensor]], stop: Collection[Op]) -> Mapping[Op, Tensor]:
-    return Adjoints(dependents, stop).sums
+    adjoints = Adjoints(dependents, stop)
+    for op in adjoints.unstated:
+        if any(arg.forwarded in adjoints.active for arg in op.args):
+            op.refuse_derivative()
+    return adjoints.sums
 
 
 def data(op: Op) -> Iterable[Op]:
@@ -109,6 +149,11 @@ def data(op: Op) -> Iterable[Op]:
         return (op.last.forwarded,) if op.has_value else ()
     if isinstance(op, HeldOp):
         return (op.held.forwarded,)
+    own = derivative_of(op)
+    if own is not None:
+        return tuple([operand.forwarded for operand in own.operands])
+    if isinstance(op, AliasOp):
+        return (op.aliased.forwarded,)
     return tuple([arg.forwarded for arg in op.args])
 
 
@@ -164,6 +209,9 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
     if target not in adjoints.active and target in closure([dependent], data):
         # What nothing trainable reaches, such as a draw of random numbers.
         adjoints = adjoints_of(dependent, error, target)
+    for op in adjoints.unstated:
+        if target in closure([op], data):
+            op.refuse_derivative()
     made = adjoints.sums.get(target)
     if made is None:
         return VERBS.number_like(0, independent)

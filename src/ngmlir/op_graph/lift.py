@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ..ir import core
 from ..ir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr, integers
 from ..ir.core import Block, Module, Region, Value, module
 from ..ir.elements import elements
 from ..ir.literals import item_bytes
-from ..ir.types import DYNAMIC
+from ..ir.types import DYNAMIC, FunctionType, Type
 from ..ir.verifier import check
 from ..ops import func, ng
 from ..ops.builder import Builder, build_op, function
+from ..ops.fields import attributes_of
+from ..ops.hosts import HOST
 from ..ops.schedules import SCHEDULE, to_attribute
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug
@@ -32,6 +35,7 @@ from .pruning import needed
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
 from .state import AssignableTensorOp, AssignOp, ComputationOp, ReadOp, SequentialOp, WrittenOp, is_executed
 from .tensor import Tensor
+from .user_ops import HostOp
 from .values import ConstantOp, FollowingOp
 from .verbs import resolved
 from .writing import written
@@ -91,7 +95,8 @@ def _lifted(computation: ComputationOp, name: str) -> Lifted:
     if tied:
         attributes["ng.tied"] = integers([i for pair in tied for i in pair])
     made = module(
-        [function(name, block, attributes, location=computation.location)], location=computation.location
+        [function(name, block, attributes, location=computation.location), *lifting.declarations()],
+        location=computation.location,
     )
     check(made)
     return Lifted(made, tuple(storages), tuple(places), tuple(tied))
@@ -126,6 +131,8 @@ class _Lifting:
         self.used: dict[Op, set[int]] = {}  # of loops and branches, the results that are needed
         self.views: dict[Op, tuple[Value, Value]] = {}
         self.regions: list[GraphRegion] = []
+        #: The Python functions that are called, with the types of operands and result -> symbol.
+        self.hosts: dict[tuple[str, tuple[Type, ...], Type], str] = {}
 
     def run_all(self, ops: Sequence[Op]) -> None:
         for op in ops:
@@ -168,12 +175,21 @@ class _Lifting:
             case ConstantOp() | FollowingOp():
                 self.values[op] = self.constant(op)
             case Tensor() if op.is_alias:
-                self.values[op] = self.read(op.args[0])
+                self.values[op] = self.read(op.aliased)
+            case HostOp():
+                self.values[op] = self.host(op)
             case Tensor() if op.operation is not None:
                 self.values[op] = self.plain(op, [self.read(a) for a in op.args])
             case _:  # a group has no value; its members run by themselves
-                if op.is_tensor_op:
+                if op.is_tensor_op and type(op).__module__.startswith(f"{__package__}."):
                     raise Bug(f"{op!r} cannot be lifted", op.location)
+                if op.is_tensor_op:
+                    fail(
+                        UserError,
+                        f"{op.called} is of a class of your own, {type(op).__name__}, which says nowhere what it computes",
+                        "ng.composite_op makes an op of other ops, ng.host_op one of a function of arrays",
+                        op.location,
+                    )
 
     def read(self, op: Op) -> Value:
         """The value of an op; of a storage (or a view of one) the value that it has now."""
@@ -227,6 +243,44 @@ class _Lifting:
             made = made.rebuilt(attributes={**made.attributes, SCHEDULE: to_attribute(given)})
         self.builder.add_op(made)
         return made.result
+
+    def host(self, op: HostOp) -> Value:
+        """A call of a Python function, which the module declares by its name."""
+        operands = [self.read(a) for a in op.args]
+        types, type = tuple([o.type for o in operands]), _static(op)
+        key = (op.function.name, types, type)
+        symbol = self.hosts.get(key)
+        if symbol is None:
+            taken = sum(name == op.function.name for name, _, _ in self.hosts)
+            symbol = self.hosts[key] = f"host_{op.function.name}" + (f"_{taken}" if taken else "")
+        made = build_op(
+            func.CallOp,
+            operands,
+            {"callee": symbol},
+            types=[type],
+            location=op.location,
+            names=[op.given_name],
+        )
+        self.builder.add_op(made)
+        return made.result
+
+    def declarations(self) -> list[core.Op]:
+        """The Python functions that are called."""
+        return [
+            func.FuncOp(
+                (),
+                (),
+                {
+                    **attributes_of(
+                        func.FuncOp, {"sym_name": symbol, "function_type": FunctionType(taken, (given,))}
+                    ),
+                    "sym_visibility": StringAttr("private"),
+                    HOST: StringAttr(name),
+                },
+                (Region(),),
+            )
+            for (name, taken, given), symbol in self.hosts.items()
+        ]
 
     def control(self, op: ControlOp) -> dict[int, Value]:
         """The results that are needed, by number."""

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ..ir.types import FloatType
 from .node import Op
 from .regions import ControlOp, GraphRegion, ResultOp, build_region
+from .schemas import Schema
 from .state import AssignOp, HeldOp, ParallelOp, SequentialOp, WrittenOp
 from .tensor import Tensor, as_tensor
+from .user_ops import CompositeOp
 
 
 class Replay:
@@ -71,8 +73,14 @@ class Replay:
                 return control.results[op.index]
             case HeldOp():  # the storage is still that of which it is the value
                 return op.copy_with_args([self.now(op.args[0]), op.held])
+            case CompositeOp():
+                return op.again(self.now)
             case _:
-                return as_tensor(op).copy_with_args([self.now(a) for a in op.args])
+                made = as_tensor(op).copy_with_args([self.now(a) for a in op.args])
+                known = [s for s in op.schemas if isinstance(s, Schema)]
+                if known and not made.schemas:
+                    made.schemas = [s.on([self.now(o) for o in s.operands]) for s in known]
+                return made
 
     def _write(self, op: AssignOp) -> None:
         value = as_tensor(self.now(op.args[1]))

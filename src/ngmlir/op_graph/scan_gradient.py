@@ -251,7 +251,7 @@ def _below(op: Op) -> list[Op]:
     """What an op of a step is computed from."""
     if isinstance(op, SequentialOp):
         return [op.last.forwarded] if op.has_value else []
-    return [a.forwarded for a in op.args]
+    return [a.forwarded for a in (*op.args, *op.members)]
 
 
 def _bare(op: Op) -> Op:

@@ -35,8 +35,13 @@ def stating(function: Callable[P, R]) -> Callable[P, R]:
     an IncompatibleAxesError. `name` and `metadata` are given to the result (metadata to each, where there are several).
     """
     assert isinstance(function, FunctionType)
-    code = function.__code__
-    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return cast("Callable[P, R]", stating_as(function, function))
+
+
+def stating_as(function: Callable[..., Any], user: Callable[..., Any]) -> Callable[..., Any]:
+    """`stating(function)`, where the parameters (and the name) are those of another function, which it hands them to."""
+    code = getattr(user, "__code__", None)
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
     words = frozenset(w for w in _WORDS if w not in own)
     if not words:
         return function
@@ -47,9 +52,9 @@ def stating(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **named)
         said = {w: named.pop(w) for w in words & named.keys()}
         before = next_serial()
-        return _stated(function(*args, **named), said, before, function.__name__)
+        return _stated(function(*args, **named), said, before, getattr(user, "__name__", repr(user)))
 
-    return cast("Callable[P, R]", stated)
+    return stated
 
 
 def _stated(made: Any, said: Mapping[str, Any], before: int, function: str) -> Any:

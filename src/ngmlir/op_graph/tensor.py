@@ -36,7 +36,7 @@ class Tensor(Op, Foreign):
 
     is_tensor_op = True
     is_persistent = is_input = is_constant = False
-    is_alias = False  # its value is that of its argument
+    is_alias = False  # its value is that of `aliased`
     family: ClassVar[Any]
 
     def __init__(self, args: Sequence[Op], attributes: dict[str, Any] | None, axes: Axes, element: Type):
@@ -44,6 +44,11 @@ class Tensor(Op, Foreign):
         self.axes = axes
         self.element = element
         self._follow_args()
+
+    @property
+    def aliased(self) -> Op:
+        """Of an alias: what its value is that of."""
+        return self.args[0]
 
     def _follow_args(self) -> None:
         if self.is_view and self.args:

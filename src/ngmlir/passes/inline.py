@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..ir.core import Block, Module, Op, Region, Value, callee
 from ..ops.builder import Builder
 from ..ops.fields import get_str
+from ..ops.hosts import host_name
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.diagnostics import Diagnostic, Limit
@@ -63,11 +64,12 @@ class _Inliner:
     def call(self, op: Op, b: Builder) -> Sequence[Value]:
         function = self.function(callee(op))
         if not function.regions[0].blocks:
-            raise Limit(
-                Diagnostic(
-                    f"@{function.symbol} has no body here", op.location, hint="define it in this module"
-                )
+            host = host_name(function)
+            what = (
+                f"is the Python function {host}: no compiled code can hold it" if host else "has no body here"
             )
+            hint = "run the graph by a transformer" if host else "define it in this module"
+            raise Limit(Diagnostic(f"@{function.symbol} {what}", op.location, hint=hint))
         body = function.block
         mapping = dict(zip(body.args, op.operands, strict=True))
         for inner in body.ops[:-1]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,13 +11,8 @@ import numpy as np
 
 from ..ir.core import Module
 from ..runtime.executable import Prepare
+from .host_steps import Backend, Run, with_host_steps
 from .storage import DeviceBufferStorage
-
-#: Takes the arguments that are not state, in order; gives the results that are not tied to state.
-Run = Callable[..., Sequence[Any]]
-
-#: Makes a module callable. `state` says which arguments are state, `tied` which result is whose new contents.
-Backend = Callable[[Module, Mapping[int, DeviceBufferStorage], Sequence[tuple[int, int]], Prepare], Run]
 
 
 def _interpreted(
@@ -88,7 +83,7 @@ def _compiled_for_gpu(
 #: Transformer name -> its backend.
 BACKENDS: dict[str, Backend] = {
     "numpy": _interpreted,
-    "cpu": _compiled_for_cpu,
-    "cuda": partial(_compiled_for_gpu, "cuda"),
-    "cuda-sim": partial(_compiled_for_gpu, "cuda-sim"),
+    "cpu": with_host_steps(_compiled_for_cpu),
+    "cuda": with_host_steps(partial(_compiled_for_gpu, "cuda")),
+    "cuda-sim": with_host_steps(partial(_compiled_for_gpu, "cuda-sim")),
 }

@@ -11,7 +11,9 @@ import numpy as np
 from ...ir.core import Block, Op, callee
 from ...ir.literals import dtype_of
 from ...ir.types import DYNAMIC, shape_of
+from ...support.diagnostics import UserError
 from ..fields import get_bool, get_i64
+from ..hosts import host_function, host_name
 
 
 class Runner(Protocol):
@@ -67,7 +69,12 @@ def fusion(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def call(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
-    return runner.isolated(runner.symbol(op, callee(op)).regions[0].block, operands)
+    function = runner.symbol(op, callee(op))
+    if host_name(function):
+        return host_function(function, op.location)(operands, [r.type for r in op.results], op.location)
+    if not function.regions[0].blocks:
+        raise UserError(f"@{function.symbol} has no body here", op.location)
+    return runner.isolated(function.regions[0].block, operands)
 
 
 CONTROL: dict[str, Callable[..., Sequence[Any]]] = {

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that a user defines: a composition of other ops, or a function of NumPy arrays, with derivatives of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
+from typing import Any, NoReturn, TypeVar, cast
+
+import numpy as np
+
+from ..ir.types import Type
+from ..ops.hosts import HostFunction
+from ..support.diagnostics import Location
+from .axes import Axes, make_axes
+from .errors import NotDifferentiable, UserError, fail
+from .node import Op
+from .nodes import DebugInfo
+from .schemas import Schema
+from .stating import AliasOp, stating_as
+from .tensor import Tensor
+from .values import as_op, element_of
+
+G = TypeVar("G", bound=Callable[..., Any])
+
+
+class Call:
+    """The arguments of a call, of which the tensors may be others another time; lists and dictionaries are looked into."""
+
+    def __init__(self, args: Sequence[Any], named: Mapping[str, Any]):
+        self.args, self.named = tuple(args), dict(named)
+        self.tensors: list[Tensor] = []
+        self._map((self.args, self.named), self._collect)
+
+    def _collect(self, value: Tensor) -> Tensor:
+        self.tensors.append(value)
+        return value
+
+    def filled(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with these in the place of the tensors."""
+        given = iter(tensors)
+        return self._map((self.args, self.named), lambda _: next(given))
+
+    def _map(self, value: Any, change: Callable[[Tensor], Any]) -> Any:
+        if isinstance(value, Tensor):
+            return change(value)
+        if isinstance(value, (list, tuple)):
+            made = [self._map(item, change) for item in cast("Sequence[Any]", value)]
+            return made if isinstance(value, list) else tuple(made)
+        if isinstance(value, dict):
+            return {k: self._map(v, change) for k, v in cast("dict[Any, Any]", value).items()}
+        return value
+
+
+class UserDerivative(Schema):
+    """A tensor is what an op of a user's gives for `operands`."""
+
+    def __init__(self, definition: Definition, call: Call, operands: Sequence[Tensor]):
+        self.definition = definition
+        self.call = call
+        self.operands = tuple(operands)
+
+    @property
+    def is_derivative(self) -> bool:
+        return self.definition.gradient_function is not None
+
+    def gradient(self, op: Tensor, delta: Tensor) -> Any:
+        """What the user's own function gives."""
+        args, named = self.call.filled(self.operands)
+        function = self.definition.gradient_function
+        assert function is not None
+        return function(delta, op, *args, **named)
+
+
+class Definition(DebugInfo):
+    """A function that makes one op. `@f.gradient` states the op's derivative."""
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__()
+        name = getattr(function, "__name__", type(function).__name__)
+        self.function = function
+        self.name = name if name.isidentifier() else "function"
+        self.gradient_function: Callable[..., Any] | None = None
+        if hasattr(function, "__code__"):
+            code = function.__code__
+            self.location = Location(code.co_filename, code.co_firstlineno, 1)
+        update_wrapper(self, function, updated=())
+        self._stated = stating_as(self.apply, function)
+
+    def gradient(self, function: G) -> G:
+        """States the derivative: `function(delta, result, *arguments)` gives a gradient for each tensor among the arguments
+        (or None for one that has none), in their order; for a single tensor, it alone. `delta` is the gradient of the
+        result. What it builds is graph, so that it has derivatives too."""
+        if not callable(function):
+            fail(UserError, f"the gradient of {self.name} is {function!r}, not a function")
+        self.gradient_function = function
+        return function
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The op on these arguments; it takes `axes=`, `name=` and `metadata=` too, as all functions of ops do."""
+        return self._stated(*args, **named)
+
+    def apply(self, *args: Any, **named: Any) -> Any:
+        """The op on these arguments."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<op {self.name} of {self.location}>"
+
+
+def _class_name(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Op"
+
+
+# ---- compositions
+
+
+class CompositeOp(AliasOp):
+    """An op that a user composed of others: its value is that of its expansion."""
+
+    definition: CompositeDefinition
+
+    def __init__(self, call: Call, operands: Sequence[Tensor], expansion: Tensor, index: int | None):
+        self.call, self.index = call, index
+        self.expansion = expansion
+        Tensor.__init__(self, operands, None, expansion.axes, expansion.element)
+        if index is None:
+            self.schemas.append(UserDerivative(self.definition, call, operands))
+
+    @property
+    def aliased(self) -> Op:
+        return self.expansion
+
+    @property
+    def members(self) -> tuple[Op, ...]:
+        return (self.expansion,)
+
+    def copy_with_args(self, args: Sequence[Op]) -> CompositeOp:
+        """The same op of other operands: its function composes it anew."""
+        args = tuple(args)
+        if len(args) != len(self.args):
+            fail(UserError, f"{self.called} is computed from {len(self.args)} arguments, not {len(args)}")
+        made = self.definition.composed(self.call, args, self.location)
+        return self._kept(made if self.index is None else made[self.index])
+
+    copy_with_new_args = copy_with_args
+
+    def again(self, now: Callable[[Op], Op]) -> CompositeOp:
+        """The same op of what stands for its operands and its expansion elsewhere."""
+        operands = [as_op(now(a)) for a in self.args]
+        return self._kept(type(self)(self.call, operands, as_op(now(self.expansion)), self.index))
+
+    def _kept(self, made: CompositeOp) -> CompositeOp:
+        made.location, made.given_name, made.metadata = self.location, self.given_name, dict(self.metadata)
+        return made
+
+
+class CompositeDefinition(Definition):
+    """What `ng.composite_op` gives."""
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__(function)
+        #: The class of its ops.
+        self.op_class: type[CompositeOp] = type(
+            _class_name(self.name), (CompositeOp,), {"definition": self, "__doc__": function.__doc__}
+        )
+
+    def apply(self, *args: Any, **named: Any) -> Any:
+        """The op on these arguments."""
+        call = Call(args, named)
+        return self.composed(call, call.tensors, None)
+
+    def composed(self, call: Call, operands: Sequence[Any], place: Location | None) -> Any:
+        place = DebugInfo().location if place is None else place
+        args, named = call.filled(operands)
+        with Op.all_ops() as inside:
+            try:
+                result = self.function(*args, **named)
+            except Exception as error:
+                error.add_note(f"in the op {self.name}, used at {place}")
+                raise
+        for op in inside:  # whoever uses the op meets one op, at the place where it is used
+            op.location = place
+        if isinstance(result, (tuple, list)):
+            several = [*cast("Sequence[Any]", result)]
+            if self.gradient_function is not None:
+                fail(
+                    UserError,
+                    f"{self.name} gives {len(several)} values, and states a gradient",
+                    "an op with a gradient of its own gives one value",
+                )
+            return tuple([self._op(call, operands, value, i) for i, value in enumerate(several)])
+        return self._op(call, operands, result, None)
+
+    def _op(self, call: Call, operands: Sequence[Any], value: Any, index: int | None) -> CompositeOp:
+        if isinstance(value, Op) and not isinstance(value, Tensor):
+            fail(UserError, f"{self.name} gives {value.called}, which has no value", "an op gives tensors")
+        return self.op_class(call, operands, as_op(value), index)
+
+
+def composite_op(function: Callable[..., Any]) -> CompositeDefinition:
+    """A decorator: what `function` builds is one op, of a class and with a name of its own, in messages, graphs and searches.
+
+    `@f.gradient` states a derivative; without one, derivatives follow the ops that it is made of. Errors come from where the op
+    is used. The function is called once for each use (and again where the op is copied onto other operands).
+    """
+    if not callable(function):
+        fail(UserError, f"{function!r} is no function", "@ng.composite_op above a def")
+    return CompositeDefinition(function)
+
+
+# ---- functions of arrays
+
+
+class HostOp(Tensor):
+    """An op whose value a function of NumPy arrays computes."""
+
+    definition: HostDefinition
+
+    def __init__(
+        self, call: Call, operands: Sequence[Tensor], axes: Axes, element: Type, function: HostFunction
+    ):
+        super().__init__(operands, None, axes, element)
+        self.call, self.function = call, function
+        self.schemas.append(UserDerivative(self.definition, call, operands))
+
+    def copy_with_args(self, args: Sequence[Op]) -> HostOp:
+        made = super().copy_with_args(args)
+        made.schemas.append(UserDerivative(self.definition, self.call, [as_op(a) for a in args]))
+        return made
+
+    copy_with_new_args = copy_with_args
+
+    def refuse_derivative(self) -> NoReturn:
+        """NotDifferentiable: nobody stated the derivative that is needed."""
+        fail(
+            NotDifferentiable,
+            f"the host op {self.definition.name} has no derivative that anybody stated",
+            f"@{self.definition.name}.gradient states it; ng.stop_gradient(...) says that there is none",
+            self.location,
+        )
+
+
+class HostDefinition(Definition):
+    """What `ng.host_op` gives."""
+
+    def __init__(self, function: Callable[..., Any], axes: Any, dtype: Any):
+        super().__init__(function)
+        self.axes, self.dtype = axes, dtype
+        #: The class of its ops.
+        self.op_class: type[HostOp] = type(
+            _class_name(self.name), (HostOp,), {"definition": self, "__doc__": function.__doc__}
+        )
+        self._plain: dict[int, HostFunction] = {}  # by the number of tensors, where nothing else is given
+
+    def apply(self, *args: Any, **named: Any) -> HostOp:
+        """The op on these arguments: tensors and arrays are handed over as arrays, anything else as it is."""
+        args = tuple(as_op(a) if isinstance(a, np.ndarray) else a for a in args)
+        call = Call(args, named)
+        axes, element = self._axes(call), self._element(call)
+        return self.op_class(call, call.tensors, axes, element, self._function(call))
+
+    def _axes(self, call: Call) -> Axes:
+        if callable(self.axes):
+            args, named = call.filled(call.tensors)
+            given: Any = self.axes(*args, **named)
+            return make_axes(given)
+        if self.axes is not None:
+            return make_axes(self.axes)
+        if not call.tensors:
+            fail(UserError, f"nothing says which axes {self.name} has", "@ng.host_op(axes=[...])")
+        return call.tensors[0].axes
+
+    def _element(self, call: Call) -> Type:
+        dtype = self.dtype
+        if callable(dtype) and not isinstance(dtype, type):
+            args, named = call.filled(call.tensors)
+            dtype = dtype(*args, **named)
+        if dtype is not None:
+            return element_of(dtype)
+        return call.tensors[0].element if call.tensors else element_of("f32")
+
+    def _function(self, call: Call) -> HostFunction:
+        count = len(call.tensors)
+        if len(call.args) == count and not call.named and all(isinstance(a, Tensor) for a in call.args):
+            found = self._plain.get(count)
+            if found is None:
+                found = self._plain[count] = HostFunction(self.name, self.function, self.location)
+            return found
+
+        def function(*arrays: Any) -> Any:
+            args, named = call.filled(arrays)
+            return self.function(*args, **named)
+
+        return HostFunction(self.name, function, self.location)
+
+
+def host_op(function: Callable[..., Any] | None = None, *, axes: Any = None, dtype: Any = None) -> Any:
+    """A decorator (`@ng.host_op`, `@ng.host_op(axes=..., dtype=...)`): an op that a function of NumPy arrays computes.
+
+    Args:
+        axes: the axes of the result, or a function of the op's arguments that gives them; those of the first tensor else.
+        dtype: the elements of the result, or a function that gives them; those of the first tensor else.
+
+    The function gets arrays that it cannot change, and gives one array of that shape and type (floats are rounded to it).
+    It gives the same for the same, since it is called when its value is needed and not otherwise. It runs on the host on
+    every transformer, between compiled parts of the program. `@f.gradient` states a derivative, in ops; without one,
+    `ng.deriv` through it is NotDifferentiable.
+    """
+    if function is None:
+        return lambda function: host_op(function, axes=axes, dtype=dtype)  # pyright: ignore
+    if not callable(function):
+        fail(UserError, f"{function!r} is no function", "@ng.host_op(axes=...) above a def")
+    return HostDefinition(function, axes, dtype)

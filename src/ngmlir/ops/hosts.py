@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of Python that programs call: a declaration with the attribute `ng.host` names one; text does not hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from ..ir.core import Op
+from ..ir.literals import dtype_of
+from ..ir.types import Type, shape_of
+from ..support.diagnostics import Diagnostic, Location, UserError
+from ..support.spelling import did_you_mean
+from .fields import get_str
+
+#: The attribute of a function without a body: the name of the Python function that it is.
+HOST = "ng.host"
+
+_known: WeakValueDictionary[str, HostFunction] = WeakValueDictionary()
+_lock = Lock()
+
+
+class HostFunction:
+    """A function from arrays to arrays, known in this process by a name that no other has while it lives."""
+
+    def __init__(self, name: str, function: Callable[..., Any], location: Location):
+        self.function = function
+        self.called, self.location = name, location
+        with _lock:
+            self.name, number = name, 1
+            while self.name in _known:
+                number += 1
+                self.name = f"{name}_{number}"
+            _known[self.name] = self
+
+    def __call__(
+        self, arrays: Sequence[np.ndarray[Any, Any]], types: Sequence[Type], place: Location
+    ) -> list[np.ndarray[Any, Any]]:
+        """The results, as arrays of their own. The function sees arrays that it cannot change.
+
+        Raises UserError at `place` where it gives what its declaration does not say; what it raises itself comes through.
+        """
+        seen = [array.view() for array in arrays]
+        for array in seen:
+            array.flags.writeable = False
+        try:
+            given = self.function(*seen)
+        except Exception as error:
+            error.add_note(f"in the host op {self.called}, used at {place}")
+            raise
+        results = (given,) if len(types) == 1 else given
+        if len(types) != 1 and (not isinstance(given, (tuple, list)) or len(given) != len(types)):
+            raise self._wrong(f"gave {_described(given)}, not {len(types)} arrays", place)
+        return [self._checked(value, type, place) for value, type in zip(results, types, strict=True)]
+
+    def _checked(self, value: Any, type: Type, place: Location) -> np.ndarray[Any, Any]:
+        dtype, shape = dtype_of(type), shape_of(type)
+        wanted = f"{dtype} of shape {tuple(shape)}"
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError):
+            raise self._wrong(f"gave {_described(value)}, not {wanted}", place) from None
+        if array.dtype != dtype and _kind(array.dtype) != _kind(dtype):
+            hint = f"end with .astype({str(dtype)!r}), or declare dtype={str(array.dtype)!r}"
+            raise self._wrong(f"gave {_described(value)}, not {wanted}", place, hint)
+        if array.shape != tuple(shape):
+            hint = "the axes that are declared (axes=) say which shape a result has"
+            raise self._wrong(f"gave {_described(value)}, not {wanted}", place, hint)
+        with np.errstate(over="ignore", invalid="ignore"):
+            made = np.array(array, dtype, order="C")
+        if dtype.kind in "iu" and not np.array_equal(made, array):
+            raise self._wrong(f"gave numbers that {dtype} cannot hold", place)
+        return made
+
+    def _wrong(self, what: str, place: Location, hint: str = "") -> UserError:
+        message = f"the host op {self.called} {what}"
+        note = f"its function is at {self.location}"
+        return UserError(Diagnostic(message, place, hint=f"{hint}; {note}" if hint else note))
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    return {"V": "f", "u": "i"}.get(dtype.kind, dtype.kind)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return f"{value.dtype} of shape {value.shape}"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def host_name(function: Op) -> str:
+    """The name of the Python function that a function of a module stands for; '' for any other."""
+    return get_str(function, HOST) if HOST in function.attributes else ""
+
+
+def host_function(function: Op, place: Location) -> HostFunction:
+    """The Python function that a declaration names; UserError where this process knows none of that name."""
+    name = host_name(function)
+    found = _known.get(name)
+    if found is None:
+        near = did_you_mean(name, [*_known], "")
+        raise UserError(
+            Diagnostic(
+                f"@{function.symbol} is the Python function {name}, which is not in the text",
+                place,
+                hint=near or "run the program where the function is defined (ng.host_op)",
+            )
+        )
+    return found
