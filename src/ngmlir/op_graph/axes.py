@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, NoReturn, Union, cast, overload
+from typing import Any, ClassVar, NoReturn, Self, Union, cast, overload
 
 from ..ir.types import DYNAMIC
 from ..ops.lengths import READING, Changes, Length, same
@@ -237,9 +237,19 @@ class FlattenedAxis(Axis):
 
 
 class Axes(Sequence[Axis]):
-    """An ordered set of axes: what a tensor has."""
+    """An ordered set of axes: what a tensor has.
+
+    What kind of axes a tensor has decides which family of functions its operators and methods are: these are matched by
+    name; those of a subclass as it says.
+    """
 
     __slots__ = ("_axes", "names")
+
+    #: The functions that operators and methods of tensors with such axes call.
+    family: ClassVar[Any]
+    #: What to write to get such axes, and what says so.
+    called: ClassVar[str] = "axes with names"
+    made_by: ClassVar[str] = "ng.cast_axes(x, axes) names the axes of x"
 
     def __init__(self, axes: Iterable[Axis] = ()):
         self._axes = tuple(axes)
@@ -252,6 +262,15 @@ class Axes(Sequence[Axis]):
                 "rename one with ng.cast_role",
             )
 
+    def like(self, axes: Iterable[Axis]) -> Self:
+        """Other axes of the same kind."""
+        return type(self)(axes)
+
+    @property
+    def type_names(self) -> tuple[str, ...] | None:
+        """The names that types in the dialect tell; None for axes that have none."""
+        return self.names
+
     # ---- sequence
 
     @overload
@@ -263,7 +282,7 @@ class Axes(Sequence[Axis]):
     def __getitem__(self, item: int | str | slice) -> Axis | Axes:
         """The axis at a place or of a name, or those of a slice."""
         if isinstance(item, slice):
-            return Axes(self._axes[item])
+            return self.like(self._axes[item])
         return self._axes[self.index(item) if isinstance(item, str) else item]
 
     def __len__(self) -> int:
@@ -328,14 +347,14 @@ class Axes(Sequence[Axis]):
 
     def __sub__(self, other: AxesOrNames) -> Axes:
         gone = self.chosen(other).names
-        return Axes(a for a in self if a.name not in gone)
+        return self.like(a for a in self if a.name not in gone)
 
     def __or__(self, other: AxesLike) -> Axes:
         return Axes((*self, *(a for a in make_axes(other) if a.name not in self.names)))
 
     def __and__(self, other: AxesOrNames) -> Axes:
         kept = self.chosen(other).names
-        return Axes(a for a in self if a.name in kept)
+        return self.like(a for a in self if a.name in kept)
 
     def is_sub_set(self, other: AxesLike) -> bool:
         return set(self.names) <= set(make_axes(other).names)
@@ -395,7 +414,7 @@ class Axes(Sequence[Axis]):
         return next((a for a in self if a.is_batch), None)
 
     def batch_axes(self) -> Axes:
-        return Axes(a for a in self if a.is_batch)
+        return self.like(a for a in self if a.is_batch)
 
     def recurrent_axis(self) -> Axis | None:
         return next((a for a in self if a.is_recurrent), None)
@@ -405,11 +424,11 @@ class Axes(Sequence[Axis]):
 
     def sample_axes(self) -> Axes:
         """All but the batch axis."""
-        return Axes(a for a in self if not a.is_batch)
+        return self.like(a for a in self if not a.is_batch)
 
     def feature_axes(self) -> Axes:
         """All but the batch and the recurrent axis."""
-        return Axes(a for a in self if not a.is_batch and not a.is_recurrent)
+        return self.like(a for a in self if not a.is_batch and not a.is_recurrent)
 
     def spatial_axes(self) -> Axes:
         """The feature axes without the channel axis."""
@@ -418,6 +437,43 @@ class Axes(Sequence[Axis]):
     def flatten(self, force: bool = False) -> Axis:
         """One axis in the place of all; a single axis stays itself unless forced."""
         return self[0] if len(self) == 1 and not force else FlattenedAxis(self)
+
+
+class Positions(Axes):
+    """Axes that are known by their places alone: those of arrays. Each has a length, and two may be of one length.
+
+    The names that the axes have in Python differ from all others, so that nothing matches by accident; types of the
+    dialect do not tell them.
+    """
+
+    __slots__ = ()
+
+    called = "axes by position"
+    made_by = "ng.numpy.asarray(x) takes the axes of x in their order"
+
+    @staticmethod
+    def of(shape: Iterable[int]) -> Positions:
+        """New axes of these lengths."""
+        return Positions([Axis(length) for length in shape])
+
+    @property
+    def type_names(self) -> tuple[str, ...] | None:
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Positions) and self.lengths == other.lengths
+
+    def __hash__(self) -> int:
+        return hash(len(self))
+
+    def __repr__(self) -> str:
+        return f"Positions{self.lengths}"
+
+    def is_sub_set(self, other: AxesLike) -> bool:
+        return not self or self == other
+
+    def is_equal_set(self, other: AxesLike) -> bool:
+        return self == other
 
 
 class AxesMap(Mapping[str, str]):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from ..support.spelling import did_you_mean
 from .errors import UserError, fail
@@ -63,8 +63,8 @@ def refuse_sameness(value: Any) -> None:
         )
 
 
-#: Ufuncs whose function here has another name.
-_NAMES = {
+#: Ufuncs whose function of named axes has another name.
+UFUNCS = {
     "matmul": "dot", "floor_divide": "floordivide", "remainder": "mod", "rint": "round", "invert": "logical_not",
     **{f"arc{f}": f"a{f}" for f in ("sin", "cos", "tan", "tan2", "sinh", "cosh", "tanh")},
 }  # fmt: skip
@@ -74,21 +74,24 @@ class Foreign:
     """How a tensor answers to NumPy and to Python: functions of NumPy that have a namesake here make graph, others say
     that no value is there yet."""
 
-    family: ClassVar[Any]
+    @property
+    def family(self) -> Any: ...
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         name = ufunc.__name__
         refuse_sameness(Sameness(0) if name in ("equal", "not_equal") else None)
-        function = getattr(self.family, _NAMES.get(name, name), None)
+        function = getattr(self.family, self.family.UFUNCS.get(name, name), None)
         if method == "__call__" and not options and function is not None:
             return function(*inputs)
         self._no_array(f"numpy.{name}", name)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        if (namesake := self.family.of_numpy(function)) is not None:
+            return namesake(*args, **options)
         self._no_array(f"numpy.{function.__name__}", function.__name__)
 
     def _no_array(self, function: str, name: str) -> NoReturn:
-        here = _WRITE.get(name) or (f"ng.{name}" if hasattr(self.family, name) else "")
+        here = _WRITE.get(name) or (f"ng.{name}" if name in self.family.__all__ else "")
         fail(
             UserError,
             f"{function} takes arrays, and {self!r} has no elements while the graph is built",

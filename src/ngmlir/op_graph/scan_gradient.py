@@ -225,7 +225,7 @@ class _Gradient:
         for op in (*self.products, *self.totals):
             sides = [as_tensor(b) for b in _below(op)]
             along = _apart(self.op, sides)
-            found = [(stacks[_bare(side)], Axes((along, *side.axes))) for side in sides]
+            found = [(stacks[_bare(side)], side.axes.like((along, *side.axes))) for side in sides]
             sums[op] = _over_all_steps(as_tensor(op), [_renamed(stack, axes) for stack, axes in found])
         replay = Replay({**self.op.reads, **sums})
         needed = set(self.after)
@@ -292,7 +292,7 @@ def _apart(scan: ControlOp, values: Iterable[Tensor]) -> Axis:
 
 def _stacked_axes(scan: ControlOp, value: Tensor) -> Axes:
     """The axes of a value of all steps."""
-    return Axes((_apart(scan, [value]), *value.axes))
+    return value.axes.like((_apart(scan, [value]), *value.axes))
 
 
 def _renamed(value: Tensor, axes: Axes) -> Tensor:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, TypeVar, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
 
 from ..ir import core
 from ..ir.attributes import AxesAttr
 from ..ir.literals import dtype_of
-from ..ir.types import IntegerType, TensorType, Type
+from ..ir.types import TensorType, Type
 from ..ops.schedules import Setting, complaints
 from .axes import Axes, Axis
 from .errors import IncompatibleAxesError, UserError, fail
@@ -32,12 +32,11 @@ Index = SupportsIndex | slice | EllipsisType
 
 
 class Tensor(Op, Foreign):
-    """A node with a value. Which functions the operators call is decided by its `family`."""
+    """A node with a value. Which functions its operators and methods call is decided by its axes: see `family`."""
 
     is_tensor_op = True
     is_persistent = is_input = is_constant = False
     is_alias = False  # its value is that of `aliased`
-    family: ClassVar[Any]
 
     def __init__(self, args: Sequence[Op], attributes: dict[str, Any] | None, axes: Axes, element: Type):
         super().__init__(args, attributes)
@@ -73,6 +72,15 @@ class Tensor(Op, Foreign):
                 f"ng.cast(replacement, {self.element.text!r})",
             )
 
+    @property
+    def family(self) -> Any:
+        """The functions that its operators and methods are: those of `ng` where axes have names, else of `ng.numpy`."""
+        return self.axes.family
+
+    def family_with(self, other: Any) -> Any:
+        """The family of an operator on this and `other`: a single number goes with the other side."""
+        return other.family if isinstance(other, Tensor) and not self.axes else self.axes.family
+
     # ---- type
 
     @property
@@ -85,9 +93,9 @@ class Tensor(Op, Foreign):
         return dtype_of(self.element)
 
     @property
-    def shape(self) -> Axes:
-        """The axes (lengths: `axes.lengths`)."""
-        return self.axes
+    def shape(self) -> Any:
+        """The axes (lengths: `axes.lengths`); the lengths of a tensor whose axes are positions."""
+        return self.family.shape_of(self)
 
     def scheduled(self: T, **knobs: Setting) -> T:
         """This tensor, after saying how the kernel that will compute it is to be cut.
@@ -130,9 +138,6 @@ class Tensor(Op, Foreign):
 
     # ---- methods that are functions
 
-    def mean(self, reduction_axes: Any = None, out_axes: Any = None, *, axis: Any = None) -> Tensor:
-        return self.family.mean(self, reduction_axes=reduction_axes, out_axes=out_axes, axis=axis)
-
     def insert_axis(self, index: int, axis: Axis) -> Tensor:
         """The tensor repeated along a new axis that stands at `index`."""
         return self.family.broadcast(self, [*self.axes[:index], axis, *self.axes[index:]])
@@ -141,17 +146,25 @@ class Tensor(Op, Foreign):
         """The tensor repeated along a new last axis."""
         return self.insert_axis(len(self.axes), axis)
 
-    def sum(self, reduction_axes: Any = None, out_axes: Any = None, *, axis: Any = None) -> Tensor:
-        return self.family.sum(self, reduction_axes=reduction_axes, out_axes=out_axes, axis=axis)
+    def sum(self, *args: Any, **options: Any) -> Tensor:
+        """As the function `sum` of its family, of this tensor."""
+        return self.family.sum(self, *args, **options)
 
-    def prod(self, reduction_axes: Any = None, out_axes: Any = None, *, axis: Any = None) -> Tensor:
-        return self.family.prod(self, reduction_axes=reduction_axes, out_axes=out_axes, axis=axis)
+    def prod(self, *args: Any, **options: Any) -> Tensor:
+        """As the function `prod` of its family, of this tensor."""
+        return self.family.prod(self, *args, **options)
 
-    def max(self, reduction_axes: Any = None, out_axes: Any = None, *, axis: Any = None) -> Tensor:
-        return self.family.max(self, reduction_axes=reduction_axes, out_axes=out_axes, axis=axis)
+    def mean(self, *args: Any, **options: Any) -> Tensor:
+        """As the function `mean` of its family, of this tensor."""
+        return self.family.mean(self, *args, **options)
 
-    def min(self, reduction_axes: Any = None, out_axes: Any = None, *, axis: Any = None) -> Tensor:
-        return self.family.min(self, reduction_axes=reduction_axes, out_axes=out_axes, axis=axis)
+    def max(self, *args: Any, **options: Any) -> Tensor:
+        """As the function `max` of its family, of this tensor."""
+        return self.family.max(self, *args, **options)
+
+    def min(self, *args: Any, **options: Any) -> Tensor:
+        """As the function `min` of its family, of this tensor."""
+        return self.family.min(self, *args, **options)
 
     @property
     def T(self) -> Tensor:
@@ -161,7 +174,13 @@ class Tensor(Op, Foreign):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise missing("a tensor", name, dir(type(self)))
+        method = self.family.METHODS.get(name)
+        if method is None:
+            raise missing("a tensor", name, dir(self))
+        return method(self)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.family.METHODS]
 
     # ---- operators: `==` and `!=` stay identity
 
@@ -181,61 +200,82 @@ class Tensor(Op, Foreign):
         )
 
     def __add__(self, other: Any) -> Tensor:
-        return self.family.add(self, other)
+        return self.family_with(other).add(self, other)
 
     def __radd__(self, other: Any) -> Tensor:
-        return self.family.add(other, self)
+        return self.family_with(other).add(other, self)
 
     def __sub__(self, other: Any) -> Tensor:
-        return self.family.subtract(self, other)
+        return self.family_with(other).subtract(self, other)
 
     def __rsub__(self, other: Any) -> Tensor:
-        return self.family.subtract(other, self)
+        return self.family_with(other).subtract(other, self)
 
     def __mul__(self, other: Any) -> Tensor:
-        return self.family.multiply(self, other)
+        return self.family_with(other).multiply(self, other)
 
     def __rmul__(self, other: Any) -> Tensor:
-        return self.family.multiply(other, self)
+        return self.family_with(other).multiply(other, self)
 
     def __truediv__(self, other: Any) -> Tensor:
-        return self.family.divide(self, other)
+        return self.family_with(other).divide(self, other)
 
     def __rtruediv__(self, other: Any) -> Tensor:
-        return self.family.divide(other, self)
+        return self.family_with(other).divide(other, self)
 
     def __floordiv__(self, other: Any) -> Tensor:
-        return self.family.floordivide(self, other)
+        return self.family_with(other).floordivide(self, other)
 
     def __rfloordiv__(self, other: Any) -> Tensor:
-        return self.family.floordivide(other, self)
+        return self.family_with(other).floordivide(other, self)
 
     def __mod__(self, other: Any) -> Tensor:
-        return self.family.mod(self, other)
+        return self.family_with(other).mod(self, other)
 
     def __rmod__(self, other: Any) -> Tensor:
-        return self.family.mod(other, self)
+        return self.family_with(other).mod(other, self)
 
     def __pow__(self, other: Any) -> Tensor:
-        return self.family.power(self, other)
+        return self.family_with(other).power(self, other)
 
     def __rpow__(self, other: Any) -> Tensor:
-        return self.family.power(other, self)
+        return self.family_with(other).power(other, self)
 
     def __matmul__(self, other: Any) -> Tensor:
-        return self.family.dot(self, other)
+        return self.family_with(other).matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return self.family.dot(other, self)
+        return self.family_with(other).matmul(other, self)
 
-    def __neg__(self) -> Tensor:
-        return self.family.negative(self)
+    def __and__(self, other: Any) -> Tensor:
+        return self.family_with(other).bit_and(self, other)
 
-    def __abs__(self) -> Tensor:
-        return self.family.absolute(self)
+    def __rand__(self, other: Any) -> Tensor:
+        return self.family_with(other).bit_and(other, self)
 
-    def __pos__(self) -> Tensor:
-        return self
+    def __or__(self, other: Any) -> Tensor:
+        return self.family_with(other).bit_or(self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return self.family_with(other).bit_or(other, self)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return self.family_with(other).bit_xor(self, other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return self.family_with(other).bit_xor(other, self)
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return self.family_with(other).shift_left(self, other)
+
+    def __rlshift__(self, other: Any) -> Tensor:
+        return self.family_with(other).shift_left(other, self)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return self.family_with(other).shift_right(self, other)
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        return self.family_with(other).shift_right(other, self)
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other
@@ -243,76 +283,38 @@ class Tensor(Op, Foreign):
     def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return other // self, other % self
 
-    def _logic(self, name: str, *operands: Any) -> Tensor:
-        """Of integers and bools on their bits; where one is a float, on what is true (not 0)."""
-        whole = all(_has_bits(operand) for operand in operands)
-        return getattr(self.family, f"{'bitwise' if whole else 'logical'}_{name}")(*operands)
+    def __neg__(self) -> Tensor:
+        return self.family.negative(self)
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return self.family.absolute(self)
 
     def __invert__(self) -> Tensor:
-        return self._logic("not", self)
-
-    def __and__(self, other: Any) -> Tensor:
-        return self._logic("and", self, other)
-
-    def __rand__(self, other: Any) -> Tensor:
-        return self._logic("and", other, self)
-
-    def __or__(self, other: Any) -> Tensor:
-        return self._logic("or", self, other)
-
-    def __ror__(self, other: Any) -> Tensor:
-        return self._logic("or", other, self)
-
-    def __xor__(self, other: Any) -> Tensor:
-        return self.family.bitwise_xor(self, other)
-
-    def __rxor__(self, other: Any) -> Tensor:
-        return self.family.bitwise_xor(other, self)
-
-    def __lshift__(self, other: Any) -> Tensor:
-        return self.family.shift_left(self, other)
-
-    def __rlshift__(self, other: Any) -> Tensor:
-        return self.family.shift_left(other, self)
-
-    def __rshift__(self, other: Any) -> Tensor:
-        return self.family.shift_right(self, other)
-
-    def __rrshift__(self, other: Any) -> Tensor:
-        return self.family.shift_right(other, self)
+        return self.family.invert(self)
 
     def __lt__(self, other: Any) -> Tensor:
-        return self.family.less(self, other)
+        return self.family_with(other).less(self, other)
 
     def __le__(self, other: Any) -> Tensor:
-        return self.family.less_equal(self, other)
+        return self.family_with(other).less_equal(self, other)
 
     def __gt__(self, other: Any) -> Tensor:
-        return self.family.greater(self, other)
+        return self.family_with(other).greater(self, other)
 
     def __ge__(self, other: Any) -> Tensor:
-        return self.family.greater_equal(self, other)
+        return self.family_with(other).greater_equal(self, other)
 
-    def __getitem__(self, item: Index | tuple[Index, ...]) -> Tensor:
+    def __getitem__(self, item: Any) -> Tensor:
         return self.family.getitem(self, item)
 
-    def __setitem__(self, item: Index | tuple[Index, ...], value: Any) -> None:
+    def __setitem__(self, item: Any, value: Any) -> None:
         self.family.set_item(self, item, value)
 
     def __iter__(self) -> Any:
-        # Without this, Python would try the items 0, 1, ... one after the other.
-        fail(
-            UserError,
-            f"{self.called} cannot be iterated over",
-            "take slices along an axis with ng.slice_along_axis",
-        )
-
-
-def _has_bits(operand: Any) -> bool:
-    """Whether something is an integer or a bool, or holds them."""
-    if isinstance(operand, Tensor):
-        return isinstance(operand.element, IntegerType)
-    return isinstance(operand, int) or getattr(getattr(operand, "dtype", None), "kind", "f") in "biu"
+        return self.family.iterate(self)
 
 
 def as_tensor(op: Op) -> Tensor:
@@ -322,7 +324,8 @@ def as_tensor(op: Op) -> Tensor:
 
 
 def tensor_type(axes: Axes, element: Type) -> TensorType:
-    return TensorType(axes.shape, element, AxesAttr(*axes.names))
+    names = axes.type_names
+    return TensorType(axes.shape, element, None if names is None else AxesAttr(*names))
 
 
 @cache

@@ -24,7 +24,7 @@ from ..ops.lengths import Length, Size, derived, same
 from ..ops.ng_rules import slice_size
 from ..ops.rules import names_of, same_shape
 from ..support.diagnostics import Bug, UserError
-from .axes import Axes, Axis, DerivedAxis
+from .axes import Axes, Axis, DerivedAxis, Positions
 from .errors import fail
 from .tensor import Tensor, node_class, tensor_type
 from .values import ConstantOp, FollowingOp, as_array, size_op
@@ -72,7 +72,7 @@ class GraphVerbs(GradientVerbs[Tensor]):
         return ConstantOp(as_array(value, like.axes, like.element), like.axes, like.element)
 
     def zeros_like(self, value: Tensor, like: Tensor, dimension: int) -> Tensor:
-        axes = Axes(like.axes[d] if d == dimension else a for d, a in enumerate(value.axes))
+        axes = value.axes.like(like.axes[d] if d == dimension else a for d, a in enumerate(value.axes))
         return ConstantOp(as_array(0, axes, value.element), axes, value.element)
 
     def cast_like(self, value: Tensor, like: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class GraphVerbs(GradientVerbs[Tensor]):
 
     def repeat(self, value: Tensor, at: int, like: Tensor, dimension: int) -> Tensor:
         again = DerivedAxis(Axis().name, Length(same, like.axes[dimension]))
-        axes = Axes((*value.axes[:at], again, *value.axes[at:]))
+        axes = value.axes.like((*value.axes[:at], again, *value.axes[at:]))
         places = tuple(d for d in range(len(axes)) if d != at)
         return self.stated(ng.BroadcastOp, [value], {"dimensions": places}, axes, value.element)
 
@@ -114,7 +114,7 @@ class GraphVerbs(GradientVerbs[Tensor]):
         length = derived(slice_size, start, limit, step)
         name = value.axes[dimension].name
         axis = DerivedAxis(name, length) if isinstance(length, Length) else Axis(length, name)
-        axes = Axes(axis if d == dimension else a for d, a in enumerate(value.axes))
+        axes = value.axes.like(axis if d == dimension else a for d, a in enumerate(value.axes))
 
         def along(inside: Size, whole: Any) -> tuple[Any, ...]:
             return tuple(
@@ -215,11 +215,13 @@ def all_known(attributes: Mapping[str, Any]) -> bool:
 def axes_of_type(type: Type, known: Sequence[Axes]) -> Axes:
     """The axes of an inferred type: those of the operands where name and length are theirs, else new ones."""
     assert isinstance(type, TensorType)
-    if known and known[0].names == type.axes and known[0].shape == type.shape:
+    if known and known[0].type_names == type.axes and known[0].shape == type.shape:
         return known[0]
+    if type.axes is None:
+        return Positions([Axis(None if size == DYNAMIC else size) for size in type.shape])
     by_name = {axis.name: axis for axes in reversed(known) for axis in axes}
     made: list[Axis] = []
-    for name, size in zip(type.axes or (), type.shape, strict=True):
+    for name, size in zip(type.axes, type.shape, strict=True):
         axis = by_name.get(name)
         made.append(
             axis if axis is not None and axis.size == size else Axis(None if size == DYNAMIC else size, name)

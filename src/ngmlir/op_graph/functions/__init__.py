@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions on tensors with named axes, and with them the operators: this module is their family."""
+"""The functions on tensors with named axes, and with them the operators and methods: this module is their family."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
+from ..axes import Axes
+from ..errors import UserError, fail
+from ..foreign import UFUNCS as UFUNCS
 from ..state import set_item
 from ..stating import stating_all
 from ..tensor import Tensor
 from ..values import as_op, as_ops, constant
 from . import elementwise
+from .applying import have_bits
 from .coerce import broadcast, cast
 from .composed import (
     bitcast,
@@ -99,5 +105,50 @@ __all__ += elementwise.__all__
 # Whatever makes an op takes `axes=`, `name=` and `metadata=`.
 globals().update(stating_all({name: globals()[name] for name in __all__}))
 
-# The operators of tensors are this family's functions; tensors of another family name another module.
-Tensor.family = sys.modules[__name__]
+# ---- what only operators and methods call, under the names that all families have
+
+matmul = dot
+
+#: What tensors have beside what all have: name -> function of the tensor that gives the method or property.
+METHODS: Mapping[str, Callable[[Tensor], Any]] = {}
+
+
+def invert(x: Any) -> Tensor:
+    """`~x`: of integers and bools their bits; of floats what is true (not 0)."""
+    return elementwise.bitwise_not(x) if have_bits(x) else logical_not(x)
+
+
+def bit_and(x: Any, y: Any) -> Tensor:
+    """`x & y`: as `invert`."""
+    return elementwise.bitwise_and(x, y) if have_bits(x, y) else logical_and(x, y)
+
+
+def bit_or(x: Any, y: Any) -> Tensor:
+    """`x | y`: as `invert`."""
+    return elementwise.bitwise_or(x, y) if have_bits(x, y) else logical_or(x, y)
+
+
+def bit_xor(x: Any, y: Any) -> Tensor:
+    """`x ^ y`: of integers and bools."""
+    return elementwise.bitwise_xor(x, y)
+
+
+def of_numpy(function: Any) -> None:
+    """What a function of NumPy other than a ufunc does with named axes: nothing."""
+    return None
+
+
+def shape_of(x: Tensor) -> Axes:
+    """What `x.shape` gives."""
+    return x.axes
+
+
+def iterate(x: Tensor) -> NoReturn:
+    """Without this, Python would try the items 0, 1, ... one after the other."""
+    fail(
+        UserError, f"{x.called} cannot be iterated over", "take slices along an axis with ng.slice_along_axis"
+    )
+
+
+# Tensors whose axes are of another kind have another module.
+Axes.family = sys.modules[__name__]

@@ -6,14 +6,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ...ir.types import FloatType
+from ...ir.types import FloatType, IntegerType
 from ...ops.ng import OPS
 from ..errors import UserError, fail
 from ..tensor import Tensor
-from ..values import as_op, element_of
+from ..values import element_of
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
-from .coerce import align, common_element, floating, number, operand, result_element
+from .coerce import align, as_op, common_element, floating, number, operand, result_element
 
 
 @cache
@@ -28,6 +28,16 @@ def _has_integers(name: str) -> bool:
 def unary(name: str, x: Any, dtype: Any = None) -> Tensor:
     """Of one number: float32, or as wide as the operand's, unless `dtype` says otherwise."""
     return getattr(VERBS, name)(number(x, dtype) if _has_integers(name) else floating(x, dtype))
+
+
+def have_bits(*operands: Any) -> bool:
+    """Whether all are integers or bools, or hold them."""
+    return all(
+        isinstance(x.element, IntegerType)
+        if isinstance(x, Tensor)
+        else isinstance(x, int) or getattr(getattr(x, "dtype", None), "kind", "f") in "biu"
+        for x in operands
+    )
 
 
 def unary_bits(name: str, x: Any) -> Tensor:

@@ -11,14 +11,40 @@ import numpy as np
 
 from ...ir.literals import dtype_of
 from ...ir.types import FloatType, IntegerType, Type, f64, i1
-from ...ops.ng import BroadcastOp
+from ...ops.ng import BroadcastOp, CastAxesOp
 from ..axes import Axes, AxesOrNames
 from ..building import BUILDING
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
-from ..values import ConstantOp, as_op, constant, element_of, numbers
+from ..values import ConstantOp, constant, element_of, numbers
+from ..values import as_op as any_tensor
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
+
+
+def of_kind(x: Tensor, axes: Axes) -> Tensor:
+    """The tensor with axes of the kind of `axes`: the rule where families mix.
+
+    A single number belongs to every family: the coercion is inserted. Anything else is refused, with the function that
+    makes the one from the other: which name a position has, or which position a name, is for the user to say.
+    """
+    if type(x.axes) is type(axes):
+        return x
+    if not x.axes:
+        return VERBS.stated(CastAxesOp, [x], {}, axes.like(()), x.element)
+    fail(
+        IncompatibleAxesError,
+        f"{x.called} has {x.axes.called}, {x.axes!r}, where {axes.called} are needed",
+        axes.made_by,
+    )
+
+
+def as_op(x: Any) -> Tensor:
+    """A tensor of this family: the tensor itself; numbers and arrays become constants."""
+    return of_kind(any_tensor(x), _NAMED)
+
+
+_NAMED = Axes()
 
 
 def result_element(dtype: Any = None, *operands: Any, whole: bool = False) -> Type:
@@ -74,7 +100,7 @@ def common_element(x: Any, y: Any) -> Type:
 
 def cast(x: Any, dtype: Any) -> Tensor:
     """The tensor with other elements; itself if it has them."""
-    return cast_elements(as_op(x), element_of(dtype))
+    return cast_elements(any_tensor(x), element_of(dtype))
 
 
 #: What may stand for axes where NumPy's word `axis` is used.
@@ -126,8 +152,9 @@ def check_lengths(x: Axes, y: Axes) -> None:
 
 def broadcast(x: Any, axes: AxesOrNames) -> Tensor:
     """The tensor with exactly these axes in this order: repeated along those that it lacks."""
-    x = as_op(x)
+    x = any_tensor(x)
     wanted = x.axes.chosen(axes)
+    x = of_kind(x, wanted)
     if x.axes == wanted:
         check_lengths(x.axes, wanted)
         return x

@@ -9,10 +9,11 @@ from typing import Any
 from ...ir.types import i1
 from ...ops.ng import BitcastOp
 from ..tensor import Tensor
-from ..values import as_op, element_of
+from ..values import as_op as any_tensor
+from ..values import element_of
 from ..verbs import VERBS
 from .applying import binary_bits
-from .coerce import align, broadcast, operand, result_axes, result_element
+from .coerce import align, as_op, broadcast, operand, result_axes, result_element
 from .elementwise import add, log, maximum, minimum, not_equal
 
 #: Below this, `safelog` does not go.
@@ -84,5 +85,5 @@ class StopGradientOp(Tensor):
 
 def stop_gradient(x: Any) -> Tensor:
     """x, as a constant for derivatives."""
-    x = as_op(x)
+    x = any_tensor(x)
     return StopGradientOp([x], None, x.axes, x.element)

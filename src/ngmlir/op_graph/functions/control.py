@@ -8,7 +8,7 @@ from typing import Any
 
 from ...ir.types import i1
 from ...ops import ng
-from ..axes import Axes, Axis
+from ..axes import Axis
 from ..bodies import Body, States, entered
 from ..building import BUILDING
 from ..calls import takes
@@ -182,7 +182,9 @@ def scan(
             AxisLengthError,
             f"the sequences have different lengths along {along.name}: {sorted(lengths)}",
         )
-    ordered = [axes_with_order(s, Axes((s.axes[s.axes.index(along)], *(s.axes - along)))) for s in given]
+    ordered = [
+        axes_with_order(s, s.axes.like((s.axes[s.axes.index(along)], *(s.axes - along)))) for s in given
+    ]
     single_output = False
     output_types: list[Any] = []
 
@@ -202,7 +204,7 @@ def scan(
         single_output = not isinstance(result[1], (tuple, list)) and len(outputs) == 1
         if len(carried) != len(start):
             fail(UserError, f"the body hands on {len(carried)} values, but takes {len(start)}")
-        output_types.extend((Axes((along, *o.axes)), o.element) for o in outputs)
+        output_types.extend((o.axes.like((along, *o.axes)), o.element) for o in outputs)
         return [*(_like(c, s, "a carried value") for c, s in zip(carried, start, strict=True)), *outputs]
 
     parameters = [*((s.axes, s.element) for s in start), *((s.axes[1:], s.element) for s in ordered)]

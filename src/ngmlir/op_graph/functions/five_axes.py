@@ -10,8 +10,7 @@ from typing import Any
 from ..axes import Axes, AxesLike, Axis
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
-from ..values import as_op
-from .coerce import check_lengths, floating
+from .coerce import as_op, check_lengths, floating
 from .convolution import convolve, deconvolve, ordered
 from .pooling import pool
 from .shape import cast_axes, cast_role

@@ -11,10 +11,9 @@ from ...ops.lengths import Length, total
 from ..axes import Axes, AxesLike, AxesOrNames, Axis, make_axes
 from ..errors import IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
-from ..values import as_op
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
-from .coerce import broadcast, result_element
+from .coerce import as_op, broadcast, result_element
 from .composed import stop_gradient
 
 

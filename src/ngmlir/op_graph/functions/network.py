@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 from ..axes import Axes, AxesOrNames
 from ..errors import AxisNotFound, UnmatchedAxesError, fail
 from ..tensor import Tensor, as_tensor
-from ..values import as_op
 from ..verbs import VERBS
 from .applying import unary
-from .coerce import Positions, broadcast, floating, one_of, operand, result_axes, result_element
+from .coerce import Positions, as_op, broadcast, floating, one_of, operand, result_axes, result_element
 from .composed import safelog
 from .elementwise import add, maximum, multiply, negative, softplus, subtract
 from .reductions import compute_reduction_axes, sum

@@ -13,10 +13,10 @@ from ...ir.types import FloatType, i1
 from ..axes import Axis
 from ..errors import UserError, fail
 from ..tensor import Tensor
-from ..values import as_op, constant
+from ..values import constant
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
-from .coerce import floating, result_element
+from .coerce import as_op, floating, result_element
 from .elementwise import divide, multiply
 from .shape import pad
 from .sliding import Padding, PerAxis, Slide, borders, slides, whole_number, windows_of

@@ -15,10 +15,10 @@ from ..axes import Axes, AxesOrNames
 from ..building import BUILDING
 from ..errors import IncompatibleAxesError, fail
 from ..tensor import Tensor
-from ..values import as_op, element_of, size_op
+from ..values import element_of, size_op
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
-from .coerce import Positions, broadcast, floating, number, one_of, result_element
+from .coerce import Positions, as_op, broadcast, floating, number, one_of, result_element
 from .elementwise import absolute, add, sqrt, square, subtract
 
 

@@ -27,9 +27,9 @@ from ..calls import listed
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
 from ..source import user_location
 from ..tensor import Index, Tensor, node_class
-from ..values import as_op, as_ops
+from ..values import as_op as any_tensor
 from ..verbs import VERBS
-from .coerce import broadcast, operand, result_element
+from .coerce import as_op, broadcast, operand, result_element
 
 
 def reshaped(x: Tensor, axes: Axes) -> Tensor:
@@ -92,9 +92,9 @@ def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesLike | None = None) 
     made = x
     if any(a is not b for a, b in zip(sliced, x.axes, strict=True)):
         attributes = {"starts": tuple(starts), "limits": tuple(limits), "steps": tuple(steps)}
-        made = node_class(ng.SliceOp)([x], attributes, Axes(sliced), x.element)
+        made = node_class(ng.SliceOp)([x], attributes, x.axes.like(sliced), x.element)
     if len(kept) < len(sliced):
-        made = reshaped(made, Axes(kept))
+        made = reshaped(made, x.axes.like(kept))
     return made if axes is None else cast_axes(made, axes)
 
 
@@ -148,7 +148,7 @@ def slice_along_axis(x: Any, axis: Any, idx: Any) -> Tensor:
 
 def axes_with_order(x: Any, axes: AxesOrNames) -> Tensor:
     """The same axes in another order."""
-    x = as_op(x)
+    x = any_tensor(x)
     order = x.axes.chosen(axes)
     if not x.axes.is_equal_set(order):
         fail(IncompatibleAxesError, f"({', '.join(order.names)}) is no order of ({', '.join(x.axes.names)})")
@@ -163,7 +163,7 @@ def Transpose(x: Any) -> Tensor:
 
 def cast_axes(x: Any, axes: AxesLike) -> Tensor:
     """Other axes for the same elements, position by position; their lengths must be equal."""
-    x, axes = as_op(x), make_axes(axes)
+    x, axes = any_tensor(x), make_axes(axes)
     if len(axes) != len(x.axes):
         fail(
             IncompatibleAxesError,
@@ -186,7 +186,7 @@ def _as_long_as(old: Axis, new: Axis) -> Axis:
 
 def cast_role(x: Any, axes: AxesOrNames) -> Tensor:
     """Other names for the axes (or axes that have them), position by position; the lengths stay."""
-    x = as_op(x)
+    x = any_tensor(x)
     given: Any = [axes] if isinstance(axes, str) else axes
     if isinstance(given, (list, tuple)):
         given = [Axis(name=a) if isinstance(a, str) else a for a in cast("Iterable[Any]", given)]
@@ -299,7 +299,7 @@ def _alike(xs: Sequence[Tensor]) -> list[Tensor]:
 
 def stack(x_list: Iterable[Any], axis: Axis | str, pos: int = 0) -> Tensor:
     """Joined along a new axis (or one of that name) that stands at `pos`."""
-    xs = _alike(as_ops(x_list))
+    xs = _alike([as_op(x) for x in listed(x_list, "tensors")])
     if isinstance(axis, str):
         axis = Axis(len(xs), axis)
     check_axis(axis)
@@ -320,7 +320,7 @@ def stack(x_list: Iterable[Any], axis: Axis | str, pos: int = 0) -> Tensor:
 
 def concat_along_axis(x_list: Iterable[Any], axis: Any) -> Tensor:
     """Joined along an axis that all have, and of which each may have its own length."""
-    xs = _alike(as_ops(x_list))
+    xs = _alike([as_op(x) for x in listed(x_list, "tensors")])
     if not xs:
         fail(UserError, "nothing to concatenate")
     first = xs[0].axes

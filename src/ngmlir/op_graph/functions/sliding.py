@@ -13,8 +13,8 @@ from ...ops.sliding import count_of, described, span_of
 from ..axes import Axes, Axis, make_axes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
-from ..values import as_op
 from ..verbs import VERBS
+from .coerce import as_op
 
 #: A number for all axes, one for each in their order, or {axis: number}; what is not named stands at its default.
 PerAxis: TypeAlias = int | Sequence[int] | Mapping[Any, int]
