@@ -144,7 +144,7 @@ def _by_name(constant: Tensor, axes: Axes) -> np.ndarray[Any, Any]:
     return np.expand_dims(array.transpose(order), missing)
 
 
-def _storage(
+def make_storage(
     axes: AxesLike, dtype: Any, role: Role, initial_value: Any, name: str | None
 ) -> AssignableTensorOp:
     element = BUILDING.float if dtype is None else element_of(dtype)
@@ -158,7 +158,7 @@ def placeholder(
     axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
 ) -> Tensor:
     """An input of a computation. One with an initial value may be left out of the computation's arguments."""
-    return _storage(axes, dtype, Role.PLACEHOLDER, initial_value, name)
+    return make_storage(axes, dtype, Role.PLACEHOLDER, initial_value, name)
 
 
 @stating
@@ -166,7 +166,7 @@ def variable(
     axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
 ) -> Tensor:
     """A trainable value that is kept from run to run."""
-    return _storage(axes, dtype, Role.VARIABLE, initial_value, name)
+    return make_storage(axes, dtype, Role.VARIABLE, initial_value, name)
 
 
 @stating
@@ -174,13 +174,13 @@ def persistent_tensor(
     axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
 ) -> Tensor:
     """A value that is kept from run to run and is not trained."""
-    return _storage(axes, dtype, Role.PERSISTENT, initial_value, name)
+    return make_storage(axes, dtype, Role.PERSISTENT, initial_value, name)
 
 
 @stating
 def temporary(axes: AxesLike, dtype: Any = None, *, name: str | None = None) -> Tensor:
     """A place to write to that cannot be fed."""
-    return _storage(axes, dtype, Role.TEMPORARY, None, name)
+    return make_storage(axes, dtype, Role.TEMPORARY, None, name)
 
 
 # ---- reads and writes -----------------------------------------------------------------------------------------

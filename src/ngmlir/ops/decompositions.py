@@ -34,6 +34,7 @@ from . import ng_rules, rules
 from .fields import get_float, get_i64, get_i64s
 from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
 from .ng import NgVerbs
+from .sorting import argsort
 
 V = TypeVar("V")
 Decomposition = Callable[[NgVerbs[Any], Op, Sequence[Any]], Sequence[Any] | None]
@@ -362,6 +363,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.stack": stack,
     "ng.one_hot": one_hot,
     "ng.lookup": lookup,
+    "ng.argsort": argsort,
     "ng.windows": windows,
     "ng.overlap_add": overlap_add,
     "ng.mean": mean,

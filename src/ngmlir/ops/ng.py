@@ -2230,6 +2230,43 @@ class OneHotOp(Op):
         return fields.get_i64(self, "axis")
 
 
+class ArgsortOp(Op):
+    """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. The result's type must hold every position."""
+
+    __slots__ = ()
+    name = "ng.argsort"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric")),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(integer)", "tensor", "integer")),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+            AttributeField("descending", "bool", fields.default("bool", 'false'), False),
+        ),
+        traits=frozenset(['flat', 'pure', 'stated']),
+        rule=ng_rules.argsort,
+        form=('$input', 'axis', '$axis'),
+        doc="The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. The result's type must hold every position.",
+        example='%r = ng.argsort %a axis 1 : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+    @property
+    def descending(self) -> bool:
+        return fields.get_bool(self, "descending")
+
+
 class LookupOp(Op):
     """An embedding: gather whose gradient leaves row `pad` of the table alone."""
 
@@ -3282,6 +3319,7 @@ OPS: dict[str, type[Op]] = {
     "ng.gather_elements": GatherElementsOp,
     "ng.scatter": ScatterOp,
     "ng.one_hot": OneHotOp,
+    "ng.argsort": ArgsortOp,
     "ng.lookup": LookupOp,
     "ng.sum": SumOp,
     "ng.product": ProductOp,
@@ -3623,6 +3661,10 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
     def one_hot(self, indices: V, *, type: Type, axis: int) -> V:
         """A new axis with 1 at the index and 0 elsewhere; all 0 for an index out of range."""
         return self.build(OneHotOp, [indices], {"axis": axis}, types=[type])[0]
+
+    def argsort(self, input: V, *, type: Type, axis: int, descending: bool | None = None) -> V:
+        """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. The result's type must hold every position."""
+        return self.build(ArgsortOp, [input], {"axis": axis, "descending": descending}, types=[type])[0]
 
     def lookup(self, table: V, indices: V, *, axis: int | None = None, pad: int | None = None) -> V:
         """An embedding: gather whose gradient leaves row `pad` of the table alone."""

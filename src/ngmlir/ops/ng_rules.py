@@ -378,6 +378,18 @@ def arg_reduce(t: Typing) -> Types:
     return [reshaped(source, shape, names, element_type(target))]
 
 
+def argsort(t: Typing) -> Types:
+    (source,), (target,) = t.operands, t.results
+    axis = _axis(t, len(shape_of(source)))
+    require(
+        with_element(source, element_type(target)) is target,
+        f"sorting keeps shape and axes: {source} to {target}",
+    )
+    size = shape_of(source)[axis]
+    count_positions(0 if size == DYNAMIC else size, element_type(target))
+    return t.results
+
+
 def dot(t: Typing) -> Types:
     lhs, rhs = t.operands
     element = element_type(t.results[0]) if t.results else element_type(lhs)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir import core
 from ...ir.types import FloatType, Type, f32, ui32, ui64
 from ...ops import ng
 from ..axes import Axes, AxesOrNames, Axis
@@ -16,9 +17,9 @@ from ..building import BUILDING
 from ..errors import AxisNotFound, UserError, fail
 from ..state import AssignableTensorOp, assign, persistent_tensor, sequential
 from ..tensor import Tensor
-from ..values import as_op, numbers
+from ..values import numbers
 from ..verbs import VERBS
-from .coerce import floating
+from .coerce import as_op, floating
 from .composed import where
 from .elementwise import add, divide, less, multiply
 
@@ -47,27 +48,32 @@ def _element(x: Tensor) -> Type:
     return x.element if isinstance(x.element, FloatType) else BUILDING.float
 
 
+def draw(operation: type[core.Op], axes: Axes, element: Type, seed: int | None = None) -> Tensor:
+    """What an op makes of a key that differs from run to run, over axes of any kind."""
+    return VERBS.stated(operation, [_key(seed)], {}, axes, element)
+
+
 def uniform(x: Any, low: float = 0.0, high: float = 1.0, seed: int | None = None) -> Tensor:
     """Uniform in [low, high), with the axes and elements of x; drawn anew at every execution.
 
     Without a seed each call has a stream of its own; equal seeds give equal numbers.
     """
     x = as_op(x)
-    drawn = VERBS.stated(ng.RandomUniformOp, [_key(seed)], {}, x.axes, _element(x))
+    drawn = draw(ng.RandomUniformOp, x.axes, _element(x), seed)
     return _scaled(drawn, high - low, low)
 
 
 def normal(x: Any, loc: float = 0.0, scale: float = 1.0, seed: int | None = None) -> Tensor:
     """Normal with mean `loc` and deviation `scale`, with the axes and elements of x; drawn anew at every execution."""
     x = as_op(x)
-    drawn = VERBS.stated(ng.RandomNormalOp, [_key(seed)], {}, x.axes, _element(x))
+    drawn = draw(ng.RandomNormalOp, x.axes, _element(x), seed)
     return _scaled(drawn, scale, loc)
 
 
 def random_bits(x: Any, seed: int | None = None) -> Tensor:
     """32 random bits per element of x, as unsigned integers; drawn anew at every execution."""
     x = as_op(x)
-    return VERBS.stated(ng.RandomBitsOp, [_key(seed)], {}, x.axes, ui32)
+    return draw(ng.RandomBitsOp, x.axes, ui32, seed)
 
 
 def _scaled(drawn: Tensor, scale: float, shift: float) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 from ...ir.core import Op
 from ...ir.literals import dtype_of
 from ...ir.types import shape_of
-from ..fields import get_i64, get_str
+from ..fields import get_bool, get_i64, get_str
 from .elementwise import in_f32, maximum, minimum
 from .numbers import Array
 
@@ -67,7 +67,20 @@ def one_hot(op: Op, arrays: Sequence[Array]) -> Any:
     return (np.expand_dims(indices, axis) == classes).astype(dtype_of(op.result.type))
 
 
+def argsort(op: Op, arrays: Sequence[Array]) -> Any:
+    (x,), axis = arrays, get_i64(op, "axis")
+    if x.dtype.kind == "V":  # NumPy sorts no small floats of others
+        x = x.astype(np.float32)
+    if not get_bool(op, "descending"):
+        order = np.argsort(x, axis=axis, kind="stable")
+    else:
+        # Backwards twice, so that equal elements stay as they were.
+        order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+    return order.astype(dtype_of(op.result.type))
+
+
 INDEXING = {
+    "ng.argsort": argsort,
     "ng.gather": gather,
     "ng.gather_elements": gather_elements,
     "ng.scatter": scatter,

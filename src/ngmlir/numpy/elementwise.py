@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise functions under NumPy's names. Which types they compute in, and give, NumPy's own ufuncs say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from ml_dtypes import finfo
+
+from ..ir.literals import dtype_of, type_of_dtype
+from ..ir.types import FloatType, IntegerType, Type, f32, f64, i1, ui64
+from ..op_graph.errors import UserError, fail
+from ..op_graph.tensor import Tensor
+from ..op_graph.verbs import VERBS
+from .arrays import aligned, as_array, as_type, element, expand, joined, known, of_type, shape, truth, weak
+
+#: What a verb of numbers is called for truth values, where NumPy has it for them.
+_OF_TRUTH = {
+    "add": "bitwise_or", "maximum": "bitwise_or", "multiply": "bitwise_and", "minimum": "bitwise_and",
+}  # fmt: skip
+
+
+class Unary(Protocol):
+    """An elementwise function of one array."""
+
+    def __call__(self, x: Any, /, *, dtype: Any = None) -> Tensor: ...
+
+
+class Binary(Protocol):
+    """An elementwise function of two arrays, broadcast together."""
+
+    def __call__(self, x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor: ...
+
+
+def _types(ufunc: np.ufunc, dtype: Any, *xs: Any) -> list[Type]:
+    """The types that NumPy computes in: of the operands, and of the result."""
+    wanted = None if dtype is None else dtype_of(element(dtype))
+    try:
+        # With dtype=, as with `signature`: the loop is that of the result.
+        given = [weak(x) for x in xs] if wanted is None else [wanted] * len(xs)
+        if all(isinstance(k, type) for k in given):
+            given = [np.dtype(k) for k in given]
+        found = ufunc.resolve_dtypes((*given, None))
+    except TypeError:
+        of = ", ".join(k.__name__ if isinstance(k, type) else k.name for k in map(weak, xs))
+        fail(UserError, f"{ufunc.__name__} has no meaning for {of}")
+    try:
+        return [type_of_dtype(d) for d in found]
+    except TypeError:
+        fail(UserError, f"{ufunc.__name__} would give elements that ngmlir has not: {found[-1]}")
+
+
+def _named(function: Any, ufunc: np.ufunc, more: str = "") -> Any:
+    function.__name__ = function.__qualname__ = ufunc.__name__
+    function.__doc__ = (
+        f"`numpy.{ufunc.__name__}` of {'arrays, broadcast together' if ufunc.nin > 1 else 'an array'}.{more}"
+    )
+    return function
+
+
+def _unary(ufunc: np.ufunc, verb: str = "", of_others: Callable[[Tensor], Tensor] | None = None) -> Unary:
+    """An op of floats; of other elements it is `of_others` (by itself, the same op)."""
+    name = verb or ufunc.__name__
+
+    def function(x: Any, /, *, dtype: Any = None) -> Tensor:
+        source, _ = _types(ufunc, dtype, x)
+        x = of_type(x, source)
+        if of_others is not None and not isinstance(source, FloatType):
+            return of_others(x)
+        return getattr(VERBS, name)(x)
+
+    return _named(function, ufunc)
+
+
+def _binary(ufunc: np.ufunc, verb: str = "") -> Binary:
+    name = verb or ufunc.__name__
+
+    def function(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
+        one, other, _ = _types(ufunc, dtype, x1, x2)
+        x, y = aligned(of_type(x1, one), of_type(x2, other))
+        return getattr(VERBS, _OF_TRUTH.get(name, name) if one is i1 else name)(x, y)
+
+    return _named(function, ufunc)
+
+
+def _compare(ufunc: np.ufunc, below: bool) -> Binary:
+    """`below` is the answer where a negative number meets an unsigned one, which no type holds both of."""
+    name = ufunc.__name__
+
+    def function(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
+        one, other, _ = _types(ufunc, None, x1, x2)
+        x, y = aligned(of_type(x1, one), of_type(x2, other))
+        verb = getattr(VERBS, name)
+        if one is other:
+            made = verb(x, y)
+        else:
+            signed, kind = (x, one) if isinstance(one, IntegerType) and not one.unsigned else (y, other)
+            negative = VERBS.less(signed, expand(known(0, dtype_of(kind)), shape(signed)))
+            answer = below if signed is x or name in ("equal", "not_equal") else not below
+            fixed = expand(known(answer), shape(signed))
+            made = VERBS.select(negative, fixed, verb(as_type(x, ui64), as_type(y, ui64)))
+        return made if dtype is None else as_type(made, element(dtype))
+
+    return _named(function, ufunc)
+
+
+def _itself(x: Tensor) -> Tensor:
+    return x
+
+
+def _like(value: Any, x: Tensor) -> Tensor:
+    return expand(known(value, x.dtype), shape(x))
+
+
+def _negative(x: Tensor) -> Tensor:
+    unsigned = isinstance(x.element, IntegerType) and x.element.unsigned
+    return VERBS.subtract(_like(0, x), x) if unsigned else VERBS.negative(x)
+
+
+def _absolute(x: Tensor) -> Tensor:
+    return x if x.element is i1 else VERBS.absolute(x)
+
+
+def _sign(x: Tensor) -> Tensor:
+    unsigned = isinstance(x.element, IntegerType) and x.element.unsigned
+    return VERBS.minimum(x, _like(1, x)) if unsigned else VERBS.sign(x)
+
+
+def _reciprocal(x: Tensor) -> Tensor:
+    # 1 and -1 are their own; of every other integer nothing is left.
+    return VERBS.select(VERBS.equal(VERBS.square(x), _like(1, x)), x, _like(0, x))
+
+
+negative, absolute, sign = _unary(np.negative, of_others=_negative), _unary(np.absolute, of_others=_absolute), _unary(np.sign, of_others=_sign)  # fmt: skip
+reciprocal, square, sqrt = _unary(np.reciprocal, of_others=_reciprocal), _unary(np.square), _unary(np.sqrt)
+exp, exp2, expm1 = _unary(np.exp), _unary(np.exp2), _unary(np.expm1)
+log, log2, log10, log1p = _unary(np.log), _unary(np.log2), _unary(np.log10), _unary(np.log1p)
+sin, cos, tan = _unary(np.sin), _unary(np.cos), _unary(np.tan)
+arcsin, arccos, arctan = _unary(np.arcsin, "asin"), _unary(np.arccos, "acos"), _unary(np.arctan, "atan")
+sinh, cosh, tanh = _unary(np.sinh), _unary(np.cosh), _unary(np.tanh)
+arcsinh, arccosh, arctanh = (
+    _unary(np.arcsinh, "asinh"),
+    _unary(np.arccosh, "acosh"),
+    _unary(np.arctanh, "atanh"),
+)
+floor, ceil, trunc = (_unary(f, of_others=_itself) for f in (np.floor, np.ceil, np.trunc))
+rint, fabs = _unary(np.rint, "round"), _unary(np.fabs, "absolute")
+invert = bitwise_not = _unary(np.invert, "bitwise_not")
+
+add, subtract, multiply, divide = (
+    _binary(np.add),
+    _binary(np.subtract),
+    _binary(np.multiply),
+    _binary(np.divide),
+)
+floor_divide, remainder, power = _binary(np.floor_divide), _binary(np.remainder), _binary(np.power)
+maximum, minimum, arctan2, copysign = _binary(np.maximum), _binary(np.minimum), _binary(np.arctan2, "atan2"), _binary(np.copysign)  # fmt: skip
+bitwise_and, bitwise_or, bitwise_xor = (
+    _binary(np.bitwise_and),
+    _binary(np.bitwise_or),
+    _binary(np.bitwise_xor),
+)
+left_shift, right_shift = (
+    _binary(np.left_shift, "shift_left"),
+    _binary(np.right_shift, "shift_right_arithmetic"),
+)
+equal, not_equal = _compare(np.equal, False), _compare(np.not_equal, True)
+less, less_equal = _compare(np.less, True), _compare(np.less_equal, True)
+greater, greater_equal = _compare(np.greater, False), _compare(np.greater_equal, False)
+
+abs, acos, asin, atan, acosh, asinh, atanh, atan2 = (
+    absolute,
+    arccos,
+    arcsin,
+    arctan,
+    arccosh,
+    arcsinh,
+    arctanh,
+    arctan2,
+)
+true_divide, mod, pow, bitwise_left_shift, bitwise_right_shift, bitwise_invert = divide, remainder, power, left_shift, right_shift, invert  # fmt: skip
+
+
+# ---- of truth values
+
+
+def logical_and(x1: Any, x2: Any, /) -> Tensor:
+    """Where both are not zero."""
+    return VERBS.bitwise_and(*aligned(truth(x1), truth(x2)))
+
+
+def logical_or(x1: Any, x2: Any, /) -> Tensor:
+    """Where one or both are not zero."""
+    return VERBS.bitwise_or(*aligned(truth(x1), truth(x2)))
+
+
+def logical_xor(x1: Any, x2: Any, /) -> Tensor:
+    """Where one of them is not zero."""
+    return VERBS.bitwise_xor(*aligned(truth(x1), truth(x2)))
+
+
+def logical_not(x: Any, /) -> Tensor:
+    """Where it is zero."""
+    return VERBS.bitwise_not(truth(x))
+
+
+def isnan(x: Any, /) -> Tensor:
+    """Where it is no number."""
+    x = as_array(x)
+    return VERBS.not_equal(x, x)
+
+
+def isfinite(x: Any, /) -> Tensor:
+    """Where it is neither infinite nor NaN."""
+    x = as_array(x)
+    if not isinstance(x.element, FloatType):
+        return expand(known(True), shape(x))
+    return VERBS.less(VERBS.absolute(x), _like(math.inf, x))
+
+
+def isinf(x: Any, /) -> Tensor:
+    """Where it is infinite."""
+    x = as_array(x)
+    if not isinstance(x.element, FloatType):
+        return expand(known(False), shape(x))
+    return VERBS.equal(VERBS.absolute(x), _like(math.inf, x))
+
+
+def isposinf(x: Any, /) -> Tensor:
+    """Where it is plus infinity."""
+    return logical_and(isinf(x), greater(x, 0))
+
+
+def isneginf(x: Any, /) -> Tensor:
+    """Where it is minus infinity."""
+    return logical_and(isinf(x), less(x, 0))
+
+
+def signbit(x: Any, /) -> Tensor:
+    """Where the sign is minus; -0.0 has one."""
+    source, _ = _types(np.signbit, None, x)
+    x = of_type(x, source)
+    return VERBS.less(VERBS.copysign(_like(1, x), x), _like(0, x))
+
+
+def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Where two arrays are equal within tolerances."""
+    near = less_equal(absolute(subtract(a, b)), add(atol, multiply(rtol, absolute(b))))
+    made = logical_or(logical_and(near, isfinite(b)), equal(a, b))
+    return logical_or(made, logical_and(isnan(a), isnan(b))) if equal_nan else made
+
+
+# ---- composed
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Tensor:
+    """x where the condition holds, else y. With a condition alone its size would depend on data, which is refused."""
+    if x is None or y is None:
+        fail(
+            UserError,
+            "where(condition) finds places, and how many there are depends on data",
+            "give both values: where(condition, x, y)",
+        )
+    kind = joined(x, y)
+    return VERBS.select(*aligned(truth(condition), of_type(x, kind), of_type(y, kind)))
+
+
+def positive(x: Any, /) -> Tensor:
+    """x itself."""
+    return as_array(x)
+
+
+def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
+    """Held between two bounds; None is no bound."""
+    low, high = a_min if min is None else min, a_max if max is None else max
+    made = as_array(a)
+    made = made if low is None else maximum(made, low)
+    return made if high is None else minimum(made, high)
+
+
+def round(a: Any, decimals: int = 0) -> Tensor:
+    """To so many decimals, ties to even."""
+    x = as_array(a)
+    if not isinstance(x.element, FloatType):
+        if x.element is i1:
+            return as_type(x, element("float16"))
+        if decimals >= 0:
+            return x
+        return as_type(multiply(rint(divide(x, 10.0**-decimals)), 10.0**-decimals), x.element)
+    if decimals == 0:
+        return rint(x)
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    return (
+        divide(rint(multiply(x, scale)), scale) if decimals > 0 else multiply(rint(divide(x, scale)), scale)
+    )
+
+
+around = round
+
+
+def fix(x: Any, /) -> Tensor:
+    """The integer part, towards zero."""
+    return trunc(x)
+
+
+def divmod(x1: Any, x2: Any, /) -> tuple[Tensor, Tensor]:
+    """floor_divide and remainder."""
+    return floor_divide(x1, x2), remainder(x1, x2)
+
+
+def modf(x: Any, /) -> tuple[Tensor, Tensor]:
+    """The fraction and the integer part, both with the sign of x."""
+    whole = trunc(_floating(x))
+    rest = where(isinf(whole), 0.0, subtract(_floating(x), whole))
+    return copysign(rest, whole), whole
+
+
+def fmod(x1: Any, x2: Any, /) -> Tensor:
+    """The remainder with the sign of x1, as C has it."""
+    one, other, _ = _types(np.fmod, None, x1, x2)
+    x, y = of_type(x1, one), of_type(x2, other)
+    made = remainder(absolute(x), absolute(y))
+    if isinstance(made.element, FloatType):
+        return copysign(made, x)
+    return where(less(x, 0), negative(made), made)
+
+
+def _floating(x: Any) -> Tensor:
+    x = as_array(x)
+    return x if isinstance(x.element, FloatType) else as_type(x, f64)
+
+
+def _extreme(ufunc: np.ufunc, extreme: Binary) -> Binary:
+    def function(x1: Any, x2: Any, /, *, dtype: Any = None) -> Tensor:
+        kind = joined(x1, x2) if dtype is None else element(dtype)
+        x, y = aligned(of_type(x1, kind), of_type(x2, kind))
+        return where(isnan(x), y, where(isnan(y), x, extreme(x, y)))
+
+    return _named(function, ufunc, " Of a NaN and a number the number.")
+
+
+fmax, fmin = _extreme(np.fmax, maximum), _extreme(np.fmin, minimum)
+
+
+def hypot(x1: Any, x2: Any, /) -> Tensor:
+    """The length of (x1, x2), which does not overflow on the way."""
+    one, other, kind = _types(np.hypot, None, x1, x2)
+    x, y = (VERBS.absolute(v) for v in aligned(of_type(x1, one), of_type(x2, other)))
+    big, small = VERBS.maximum(x, y), VERBS.minimum(x, y)
+    zero = equal(big, 0)
+    ratio = where(zero, small, divide(small, where(zero, 1, big)))
+    made = multiply(big, sqrt(add(1, square(ratio))))
+    return as_type(where(logical_or(isinf(x), isinf(y)), math.inf, made), kind)
+
+
+def logaddexp(x1: Any, x2: Any, /) -> Tensor:
+    """log(exp(x1) + exp(x2)) of numbers of any size."""
+    one, other, _ = _types(np.logaddexp, None, x1, x2)
+    x, y = aligned(of_type(x1, one), of_type(x2, other))
+    # Of equal infinities the difference would be NaN.
+    apart = where(equal(x, y), 0, subtract(x, y))
+    return add(maximum(x, y), log1p(exp(negative(absolute(apart)))))
+
+
+def logaddexp2(x1: Any, x2: Any, /) -> Tensor:
+    """log2(2**x1 + 2**x2) of numbers of any size."""
+    one, other, _ = _types(np.logaddexp2, None, x1, x2)
+    x, y = aligned(of_type(x1, one), of_type(x2, other))
+    apart = where(equal(x, y), 0, subtract(x, y))
+    return add(maximum(x, y), multiply(log1p(exp2(negative(absolute(apart)))), 1 / math.log(2)))
+
+
+def cbrt(x: Any, /) -> Tensor:
+    """The cube root."""
+    source, _ = _types(np.cbrt, None, x)
+    x = of_type(x, source)
+    size = as_type(VERBS.absolute(x), f64 if source is f64 else f32)
+    root = power(size, 1 / 3)
+    # One step of Newton's method takes back what the exponent, which is not quite a third, lost.
+    safe = logical_and(greater(root, 0), isfinite(root))
+    guess = where(safe, root, 1)
+    better = subtract(guess, divide(subtract(guess, divide(where(safe, size, 1), square(guess))), 3))
+    return copysign(as_type(where(safe, better, root), source), x)
+
+
+def float_power(x1: Any, x2: Any, /) -> Tensor:
+    """x1 to the power of x2, in float64."""
+    return power(x1, x2, dtype=np.float64)
+
+
+def heaviside(x1: Any, x2: Any, /) -> Tensor:
+    """0 below zero, 1 above, x2 at zero; NaN of NaN."""
+    one, other, _ = _types(np.heaviside, None, x1, x2)
+    x, y = aligned(of_type(x1, one), of_type(x2, other))
+    return where(isnan(x), x, where(equal(x, 0), y, where(less(x, 0), _like(0, x), _like(1, x))))
+
+
+def sinc(x: Any, /) -> Tensor:
+    """sin(pi x) / (pi x), which is 1 at 0."""
+    x = multiply(_floating(x), math.pi)
+    zero = equal(x, 0)
+    return where(zero, 1, divide(sin(x), where(zero, 1, x)))
+
+
+def deg2rad(x: Any, /) -> Tensor:
+    """Degrees as radians."""
+    return multiply(of_type(x, _types(np.deg2rad, None, x)[0]), math.pi / 180)
+
+
+def rad2deg(x: Any, /) -> Tensor:
+    """Radians as degrees."""
+    return multiply(of_type(x, _types(np.rad2deg, None, x)[0]), 180 / math.pi)
+
+
+radians, degrees = deg2rad, rad2deg
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    """Numbers in the place of NaN and infinities (by itself, the greatest that the type has)."""
+    x = as_array(x)
+    if not isinstance(x.element, FloatType):
+        return x
+    limits = finfo(x.dtype)
+    made = where(isposinf(x), float(limits.max) if posinf is None else posinf, x)
+    made = where(isneginf(x), float(limits.min) if neginf is None else neginf, made)
+    return where(isnan(x), nan, made)

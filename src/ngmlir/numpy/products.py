@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of arrays. All are `einsum`, which is one `ng.dot` for every two operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from string import ascii_letters
+from typing import Any, cast
+
+import numpy as np
+
+from ..ir.types import IntegerType, i1
+from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from ..op_graph.tensor import Tensor
+from ..op_graph.verbs import VERBS
+from . import arrays
+from .arrays import as_array, as_type, element, joined, of_type, permute, reshape, shape
+from .elementwise import multiply, subtract
+from .indexing import getitem
+from .shaping import diagonal, moveaxis, ravel
+
+
+def _letters(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The letters of each operand and of the result, `...` written out."""
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        fail(UserError, f"einsum of {subscripts!r} takes {len(terms)} operands, not {len(ranks)}")
+    free = [c for c in ascii_letters if c not in text]
+    extra = [
+        rank - len(term.replace("...", "")) if "..." in term else 0
+        for term, rank in zip(terms, ranks, strict=True)
+    ]
+    longest = max([*extra, 0])
+    dots = "".join(free[:longest])
+    made: list[str] = []
+    for term, rank, more in zip(terms, ranks, extra, strict=True):
+        term = term.replace("...", dots[longest - more :] if more > 0 else "")
+        if len(term) != rank or not all(c in ascii_letters for c in term):
+            fail(
+                UserError,
+                f"einsum of {subscripts!r}: the term {term!r} is not for an operand with {rank} axes",
+            )
+        made.append(term)
+    if arrow:
+        result = right.replace("...", dots)
+    else:
+        joint = "".join(made)
+        result = dots + "".join(sorted(c for c in set(joint) - set(dots) if joint.count(c) == 1))
+    lost = [c for c in result if not any(c in term for term in made)]
+    if lost or len(set(result)) != len(result):
+        fail(
+            UserError,
+            f"einsum of {subscripts!r}: the result {right!r} repeats a letter, or has one of no operand",
+        )
+    return made, result
+
+
+def _once(x: Tensor, term: str) -> tuple[Tensor, str]:
+    """With diagonals in the place of letters that one operand has twice."""
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            i = term.index(letter)
+            j = term.index(letter, i + 1)
+            if shape(x)[i] != shape(x)[j]:
+                fail(
+                    AxisLengthError,
+                    f"letter {letter!r} has lengths {shape(x)[i]} and {shape(x)[j]} in one operand",
+                )
+            x = diagonal(x, 0, i, j)
+            term = term[:i] + term[i + 1 : j] + term[j + 1 :] + letter
+    return x, term
+
+
+def _summed(x: Tensor, term: str, wanted: set[str]) -> tuple[Tensor, str]:
+    """Summed over what nobody else has."""
+    gone = tuple(i for i, c in enumerate(term) if c not in wanted)
+    return (_added(x, gone), "".join(c for c in term if c in wanted)) if gone else (x, term)
+
+
+def _added(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return VERBS.any(x, axes=axes) if x.element is i1 else VERBS.sum(x, axes=axes)
+
+
+def _pair(x: Tensor, a: str, y: Tensor, b: str, result: str) -> tuple[Tensor, str]:
+    """The product of two, with the letters that are still wanted."""
+    wanted = set(result)
+    x, a = _summed(x, a, wanted | set(b))
+    y, b = _summed(y, b, wanted | set(a))
+    # An axis of length 1 on one side is repeated along that of the other: it needs no repeating to be multiplied.
+    for letter in set(a) & set(b):
+        i, j = a.index(letter), b.index(letter)
+        one, other = shape(x)[i], shape(y)[j]
+        if one != other:
+            if 1 not in (one, other):
+                fail(AxisLengthError, f"letter {letter!r} has lengths {one} and {other}")
+            if one == 1:
+                x, a = reshape(x, [n for d, n in enumerate(shape(x)) if d != i]), a.replace(letter, "")
+            else:
+                y, b = reshape(y, [n for d, n in enumerate(shape(y)) if d != j]), b.replace(letter, "")
+    x, a = _summed(x, a, wanted | set(b))
+    y, b = _summed(y, b, wanted | set(a))
+    batch = [c for c in a if c in b and c in wanted]
+    contract = [c for c in a if c in b and c not in wanted]
+    letters = "".join([*batch, *(c for c in a if c not in b), *(c for c in b if c not in a)])
+    if not a or not b or not contract:
+        whole = {c: n for t, v in ((a, x), (b, y)) for c, n in zip(t, shape(v), strict=True)}
+        return multiply(_spread(x, a, letters, whole), _spread(y, b, letters, whole)), letters
+    truth = x.element is i1
+    if truth:
+        x, y = (as_type(v, IntegerType(32)) for v in (x, y))
+    made = VERBS.dot(
+        x, y,
+        lhs_contract=tuple(map(a.index, contract)), rhs_contract=tuple(map(b.index, contract)),
+        lhs_batch=tuple(map(a.index, batch)), rhs_batch=tuple(map(b.index, batch)),
+    )  # fmt: skip
+    return (as_type(made, i1) if truth else made), letters
+
+
+def _spread(x: Tensor, term: str, letters: str, whole: dict[str, int]) -> Tensor:
+    """With the axes of all letters, in their order; of length 1 where it has none."""
+    x = permute(x, sorted(range(len(term)), key=lambda i: letters.index(term[i])))
+    return reshape(x, [whole[c] if c in term else 1 for c in letters])
+
+
+def einsum(subscripts: str, /, *operands: Any, dtype: Any = None) -> Tensor:
+    """Products of operands, summed over the letters that the result lacks: `einsum("bij,bjk->bik", x, y)`.
+
+    Several operands are multiplied in an order with few multiplications. Raises UserError for what the letters do not fit.
+    """
+    kind = joined(*operands) if dtype is None else element(dtype)
+    xs = [of_type(x, kind) for x in operands]
+    terms, result = _letters(subscripts, [len(shape(x)) for x in xs])
+    pairs = [_once(x, t) for x, t in zip(xs, terms, strict=True)]
+    for order in _order(pairs, result):
+        (x, a), (y, b), *rest = [
+            *(pairs[i] for i in order),
+            *(p for i, p in enumerate(pairs) if i not in order),
+        ]
+        needed = "".join({*result, *(c for _, t in rest for c in t)})
+        pairs = [*rest, _pair(x, a, y, b, needed)]
+    ((made, term),) = pairs
+    made, term = _summed(made, term, set(result))
+    made = permute(made, [term.index(c) for c in result])
+    return made
+
+
+def _order(pairs: Sequence[tuple[Tensor, str]], result: str) -> Iterable[tuple[int, int]]:
+    """Which two to multiply next, each time; the product comes last."""
+    if len(pairs) < 3:
+        return [(0, 1)] * (len(pairs) - 1)
+    sizes = [np.broadcast_to(0.0, shape(x)) for x, _ in pairs]
+    text = ",".join(t for _, t in pairs) + "->" + result
+    path = cast("list[Any]", np.einsum_path(text, *sizes, optimize="greedy")[0])
+    steps: list[tuple[int, int]] = []
+    for step in path[1:]:
+        # Where several may be multiplied at once, they are from the last ones on.
+        ordered = sorted(step)
+        steps.append((ordered[0], ordered[1]))
+        count = len(pairs) - len(steps)
+        for _ in ordered[2:]:
+            steps.append((count - 2, count - 1))
+            count -= 1
+    return steps
+
+
+def matmul(x1: Any, x2: Any, /) -> Tensor:
+    """The matrix product `x1 @ x2`; axes before the last two are broadcast."""
+    x, y = as_array(x1), as_array(x2)
+    a, b = len(shape(x)), len(shape(y))
+    if not a or not b:
+        fail(UserError, "matmul: an operand has no axes", "multiply with *")
+    if shape(x)[-1] != shape(y)[-2 if b > 1 else -1]:
+        fail(
+            IncompatibleAxesError,
+            f"matmul: shapes {shape(x)} and {shape(y)} do not fit: {shape(x)[-1]} is not {shape(y)[-2 if b > 1 else -1]}",
+        )
+    left, right = ("...ik" if a > 1 else "k"), ("...kj" if b > 1 else "k")
+    return einsum(f"{left},{right}->...{'i' if a > 1 else ''}{'j' if b > 1 else ''}", x, y)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+    """The sum of products along one axis."""
+    return einsum("...i,...i->...", moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
+
+
+def dot(a: Any, b: Any) -> Tensor:
+    """The sum of products over the last axis of a and the last but one of b (or its only one)."""
+    x, y = as_array(a), as_array(b)
+    if not shape(x) or not shape(y):
+        return multiply(x, y)
+    return tensordot(x, y, axes=(-1, -2 if len(shape(y)) > 1 else -1))
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+    """The sum of products over so many axes, or over pairs of axes."""
+    x, y = as_array(a), as_array(b)
+    m, n = len(shape(x)), len(shape(y))
+    if isinstance(axes, int):
+        axes = (range(m - axes, m), range(axes))
+    first, second = (
+        arrays.places((s,) if isinstance(s, int) else tuple(s), r) for s, r in zip(axes, (m, n), strict=True)
+    )
+    if len(first) != len(second) or any(
+        shape(x)[i] != shape(y)[j] for i, j in zip(first, second, strict=True)
+    ):
+        fail(
+            IncompatibleAxesError,
+            f"shape-mismatch for sum: {shape(x)} over {first}, {shape(y)} over {second}",
+        )
+    left, right = [*ascii_letters[:m]], [*ascii_letters[m : m + n]]
+    for i, j in zip(first, second, strict=True):
+        right[j] = left[i]
+    result = [c for c in left if c not in right] + [c for c in right if c not in left]
+    return einsum(f"{''.join(left)},{''.join(right)}->{''.join(result)}", x, y)
+
+
+def inner(a: Any, b: Any) -> Tensor:
+    """The sum of products over the last axes."""
+    x, y = as_array(a), as_array(b)
+    return tensordot(x, y, axes=(-1, -1)) if shape(x) and shape(y) else multiply(x, y)
+
+
+def outer(a: Any, b: Any) -> Tensor:
+    """All products of two elements."""
+    return multiply(reshape(ravel(a), (math.prod(shape(as_array(a))), 1)), ravel(b))
+
+
+def vdot(a: Any, b: Any) -> Tensor:
+    """The sum of products of all elements."""
+    return dot(ravel(a), ravel(b))
+
+
+def kron(a: Any, b: Any) -> Tensor:
+    """Blocks of b, multiplied with the elements of a."""
+    x, y = as_array(a), as_array(b)
+    rank = max(len(shape(x)), len(shape(y)))
+    one, other = ((1,) * (rank - len(shape(v))) + shape(v) for v in (x, y))
+    x = reshape(x, [n for length in one for n in (length, 1)])
+    y = reshape(y, [n for length in other for n in (1, length)])
+    return reshape(multiply(x, y), [m * n for m, n in zip(one, other, strict=True)])
+
+
+def cross(a: Any, b: Any, axis: int = -1) -> Tensor:
+    """The vector product of vectors of three."""
+    x, y = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
+    if shape(x)[-1] != 3 or shape(y)[-1] != 3:
+        fail(UserError, "the vectors of a cross product have 3 elements")
+
+    def turned(v: Tensor, by: int) -> Tensor:
+        return getitem(v, (..., np.roll(np.arange(3), -by)))
+
+    made = subtract(multiply(turned(x, 1), turned(y, 2)), multiply(turned(x, 2), turned(y, 1)))
+    return moveaxis(made, -1, axis)
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+    """The sum of products as one row slides, reversed, along another: `full`, `same` or `valid`."""
+    x, y = as_array(a), as_array(v)
+    if len(shape(x)) != 1 or len(shape(y)) != 1 or 0 in (*shape(x), *shape(y)):
+        fail(UserError, f"two rows that are not empty are convolved, not {shape(x)} and {shape(y)}")
+    if shape(x)[0] < shape(y)[0]:
+        x, y = y, x
+    kind, n, m = joined(x, y), shape(x)[0], shape(y)[0]
+    x, y = as_type(x, kind), as_type(y, kind)
+    whole = arrays.surround(x, [m - 1], [m - 1])
+    at = np.arange(n + m - 1)[:, None] + np.arange(m)
+    made = matmul(getitem(whole, at), getitem(y, slice(None, None, -1)))
+    low, count = {"full": (0, n + m - 1), "same": ((m - 1) // 2, n), "valid": (m - 1, n - m + 1)}.get(
+        mode, (0, -1)
+    )
+    if count < 0:
+        fail(UserError, f"mode {mode!r} is not there", "full, same or valid")
+    return getitem(made, slice(low, low + count))

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions and running totals under NumPy's names: `axis`, `keepdims`, `dtype`, `where`, `initial`, `ddof`.
+
+The types of results are NumPy's: sums of small integers are int64, means of integers float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ir.literals import type_of_dtype
+from ..ir.types import FloatType, Type, f64, i1, i64
+from ..op_graph.axes import Positions
+from ..op_graph.errors import UserError, fail
+from ..op_graph.tensor import Tensor
+from ..op_graph.verbs import VERBS
+from ..ops import ng
+from . import elementwise
+from .arrays import (
+    Axis,
+    as_array,
+    as_type,
+    cut,
+    element,
+    expand,
+    join,
+    joined,
+    known,
+    of_type,
+    place,
+    places,
+    reshape,
+    shape,
+    truth,
+)
+from .elementwise import add, divide, isnan, logical_not, maximum, minimum, multiply, sqrt, square, subtract
+
+
+def _result(function: Callable[..., Any], x: Tensor, dtype: Any) -> Type:
+    """The type that NumPy gives a reduction: it is asked with one element."""
+    if dtype is not None:
+        return element(dtype)
+    if x.dtype.kind == "V":  # NumPy's own reductions know no bfloat16
+        return x.element
+    return type_of_dtype(function(np.ones(1, x.dtype)).dtype)
+
+
+def kept(made: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """A reduction of x with axes of length 1 in the place of those that are gone, where they are wanted."""
+    if not keepdims:
+        return made
+    return reshape(made, [1 if d in axes else n for d, n in enumerate(shape(x))])
+
+
+def _only(x: Tensor, where: Any, identity: Any) -> Tensor:
+    """x with what a reduction leaves alone in the place of what is not wanted."""
+    return x if where is None or where is True else elementwise.where(where, x, _number(identity, x.element))
+
+
+def _number(value: Any, kind: Type) -> Tensor:
+    return as_type(known(value), kind)
+
+
+def _reduce(verb: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
+    axes = places(axis, len(shape(x)))
+    return kept(getattr(VERBS, verb)(x, axes=axes) if axes else x, x, axes, keepdims)
+
+
+def sum(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
+    """The sum over axes (all by itself)."""
+    x = as_array(a)
+    x = as_type(x, _result(np.sum, x, dtype))
+    made = _reduce("sum", _only(x, where, 0), axis, keepdims)
+    return made if initial is None else as_type(add(made, initial), x.element)
+
+
+def prod(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
+    """The product over axes (all by itself)."""
+    x = as_array(a)
+    x = as_type(x, _result(np.prod, x, dtype))
+    made = _reduce("product", _only(x, where, 1), axis, keepdims)
+    return made if initial is None else as_type(multiply(made, initial), x.element)
+
+
+def _extreme(verb: str, x: Tensor, axis: Axis, keepdims: bool, initial: Any, where: Any) -> Tensor:
+    axes = places(axis, len(shape(x)))
+    if initial is None and math.prod(shape(x)[d] for d in axes) == 0:
+        fail(
+            UserError, f"zero-size array to reduction operation {verb} which has no identity", "give initial="
+        )
+    if where is not None and initial is None:
+        fail(
+            UserError,
+            f"reduction operation {verb} does not have an identity",
+            "with where=, give initial= too",
+        )
+    if x.element is i1:
+        return _reduce("any" if verb == "max" else "all", _only(x, where, verb == "min"), axis, keepdims)
+    made = _reduce(verb, _only(x, where, initial), axis, keepdims)
+    larger = maximum if verb == "max" else minimum
+    return made if initial is None else as_type(larger(made, initial), x.element)
+
+
+def max(
+    a: Any, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
+    """The greatest element over axes (all by itself); NaN if there is one."""
+    return _extreme("max", as_array(a), axis, keepdims, initial, where)
+
+
+def min(
+    a: Any, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
+    """The least element over axes (all by itself); NaN if there is one."""
+    return _extreme("min", as_array(a), axis, keepdims, initial, where)
+
+
+amax, amin = max, min
+
+
+def ptp(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The greatest less the least."""
+    return subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+
+
+def any(a: Any, axis: Axis = None, *, keepdims: bool = False, where: Any = None) -> Tensor:
+    """Whether one is not zero."""
+    return _reduce("any", _only(truth(a), where, False), axis, keepdims)
+
+
+def all(a: Any, axis: Axis = None, *, keepdims: bool = False, where: Any = None) -> Tensor:
+    """Whether none is zero."""
+    return _reduce("all", _only(truth(a), where, True), axis, keepdims)
+
+
+def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """How many are not zero."""
+    return sum(truth(a), axis, keepdims=keepdims)
+
+
+def _count(x: Tensor, axis: Axis, where: Any, keepdims: bool) -> Any:
+    """How many elements a reduction takes: a number, or an array where a mask says it."""
+    if where is None or where is True:
+        return math.prod(shape(x)[d] for d in places(axis, len(shape(x))))
+    return sum(expand(truth(where), shape(x)), axis, keepdims=keepdims)
+
+
+def mean(
+    a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, where: Any = None
+) -> Tensor:
+    """The mean over axes (all by itself); float64 of integers."""
+    x = as_array(a)
+    kind = _result(np.mean, x, dtype)
+    if not isinstance(kind, FloatType):
+        fail(
+            UserError, f"the mean of {x.dtype} elements is no {kind}", "leave dtype= out, or ask for a float"
+        )
+    x = as_type(x, kind)
+    if where is None or where is True:
+        return _reduce("mean", x, axis, keepdims)
+    made = divide(sum(x, axis, keepdims=keepdims, where=where), _count(x, axis, where, keepdims))
+    return as_type(made, kind)
+
+
+def var(
+    a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None,
+    correction: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean squared distance to the mean, of n - ddof."""
+    x = as_array(a)
+    kind = _result(np.var, x, dtype)
+    x = as_type(x, kind)
+    apart = square(subtract(x, mean(x, axis, keepdims=True, where=where)))
+    ddof = ddof if correction is None else correction
+    if (where is None or where is True) and ddof == 0:
+        return mean(apart, axis, keepdims=keepdims)
+    number = _count(x, axis, where, keepdims)
+    left = (
+        maximum(subtract(number, ddof), 0)
+        if isinstance(number, Tensor)
+        else float(np.maximum(number - ddof, 0))
+    )
+    return as_type(divide(sum(apart, axis, keepdims=keepdims, where=where), left), kind)
+
+
+def std(
+    a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False, where: Any = None,
+    correction: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The root of `var`."""
+    return sqrt(var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=where, correction=correction))
+
+
+def average(a: Any, axis: Axis = None, weights: Any = None, *, keepdims: bool = False) -> Tensor:
+    """The mean, weighted."""
+    x = as_array(a)
+    if weights is None:
+        return mean(x, axis, keepdims=keepdims)
+    w = as_array(weights)
+    if shape(w) != shape(x):
+        (at,) = places(axis, len(shape(x)))
+        w = reshape(w, [n if d == at else 1 for d, n in enumerate(shape(x))])
+    w = expand(w, shape(x))
+    product = multiply(x, w)
+    if not isinstance(product.element, FloatType):
+        product = as_type(product, f64)
+    return divide(sum(product, axis, keepdims=keepdims), sum(w, axis, dtype=product.dtype, keepdims=keepdims))
+
+
+def _position(operation: Any, a: Any, axis: int | None, keepdims: bool) -> Tensor:
+    x = as_array(a)
+    axes = places(axis, len(shape(x)))
+    if math.prod(shape(x)[d] for d in axes) == 0:
+        fail(UserError, "attempt to get the position of an extreme of an empty sequence")
+    if x.element is i1:
+        x = as_type(x, type_of_dtype(np.uint8))
+    if not axes:
+        return as_type(known(0), i64)
+    rest = Positions.of(n for d, n in enumerate(shape(x)) if d not in axes)
+    return kept(VERBS.stated(operation, [x], {"axes": axes}, rest, i64), x, axes, keepdims)
+
+
+def argmax(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The position of the first greatest element, int64; without an axis counted row by row."""
+    return _position(ng.ArgmaxOp, a, axis, keepdims)
+
+
+def argmin(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The position of the first least element, int64; without an axis counted row by row."""
+    return _position(ng.ArgminOp, a, axis, keepdims)
+
+
+# ---- without NaN
+
+
+def _numbers(a: Any, instead: Any) -> Tensor:
+    x = as_array(a)
+    return (
+        elementwise.where(isnan(x), _number(instead, x.element), x) if isinstance(x.element, FloatType) else x
+    )
+
+
+def _there(a: Any) -> Tensor:
+    return logical_not(isnan(a))
+
+
+def nansum(a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+    """The sum of what is not NaN."""
+    return sum(_numbers(a, 0), axis, dtype, keepdims=keepdims)
+
+
+def nanprod(a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+    """The product of what is not NaN."""
+    return prod(_numbers(a, 1), axis, dtype, keepdims=keepdims)
+
+
+def _nan_extreme(a: Any, axis: Axis, keepdims: bool, low: bool) -> Tensor:
+    x = as_array(a)
+    reduce = min if low else max
+    if not isinstance(x.element, FloatType):
+        return reduce(x, axis, keepdims=keepdims)
+    made = reduce(_numbers(x, math.inf if low else -math.inf), axis, keepdims=keepdims)
+    return elementwise.where(any(_there(x), axis, keepdims=keepdims), made, math.nan)
+
+
+def nanmax(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The greatest that is not NaN; NaN where there is none."""
+    return _nan_extreme(a, axis, keepdims, False)
+
+
+def nanmin(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The least that is not NaN; NaN where there is none."""
+    return _nan_extreme(a, axis, keepdims, True)
+
+
+def nanmean(a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+    """The mean of what is not NaN."""
+    x = _numbers(a, 0)
+    return mean(x, axis, dtype, keepdims=keepdims, where=_there(a))
+
+
+def nanvar(
+    a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+) -> Tensor:
+    """The variance of what is not NaN; NaN where n - ddof leaves nothing."""
+    x = _numbers(a, 0)
+    there = _there(a)
+    made = var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=there)
+    enough = elementwise.greater(sum(there, axis, keepdims=keepdims), ddof)
+    return elementwise.where(enough, made, math.nan)
+
+
+def nanstd(
+    a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+) -> Tensor:
+    """The root of `nanvar`."""
+    return sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+
+
+def nanargmax(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The position of the first greatest that is not NaN; 0 where there is none."""
+    return argmax(_numbers(a, -math.inf), axis, keepdims=keepdims)
+
+
+def nanargmin(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The position of the first least that is not NaN; 0 where there is none."""
+    return argmin(_numbers(a, math.inf), axis, keepdims=keepdims)
+
+
+# ---- running totals
+
+
+def _running(verb: str, x: Tensor, axis: int | None) -> Tensor:
+    if axis is None:
+        x, axis = reshape(x, (math.prod(shape(x)),)), 0
+    return getattr(VERBS, verb)(x, axis=place(axis, len(shape(x))))
+
+
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The sum up to each element; without an axis, row by row."""
+    x = as_array(a)
+    return _running("cumulative_sum", as_type(x, _result(np.cumsum, x, dtype)), axis)
+
+
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The product up to each element; without an axis, row by row."""
+    x = as_array(a)
+    return _running("cumulative_product", as_type(x, _result(np.cumprod, x, dtype)), axis)
+
+
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """`cumsum` with NaN as 0."""
+    return cumsum(_numbers(a, 0), axis, dtype)
+
+
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """`cumprod` with NaN as 1."""
+    return cumprod(_numbers(a, 1), axis, dtype)
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """Differences of neighbours along an axis, n times."""
+    x = as_array(a)
+    axis = place(axis, len(shape(x)))
+    parts = [as_array(p) for p in (prepend, x, append) if p is not None]
+    if len(parts) > 1:
+        kind = joined(*parts)
+        one = [1 if d == axis else s for d, s in enumerate(shape(x))]
+        sized = [of_type(p, kind) for p in parts]
+        x = join([expand(p, one) if not shape(p) else p for p in sized], axis)
+    for _ in range(n):
+        after, before = (
+            cut(x, axis, 1, shape(x)[axis]),
+            cut(x, axis, 0, np.maximum(shape(x)[axis] - 1, 0).item()),
+        )
+        x = elementwise.not_equal(after, before) if x.element is i1 else subtract(after, before)
+    return x
+
+
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """The area under y by the trapezoidal rule."""
+    y = as_array(y)
+    axis = place(axis, len(shape(y)))
+    steps: Any = dx
+    if x is not None:
+        steps = diff(x) if len(shape(as_array(x))) == 1 else diff(x, axis=axis)
+        if len(shape(steps)) == 1:
+            steps = reshape(steps, [shape(steps)[0] if d == axis else 1 for d in range(len(shape(y)))])
+    middle = divide(add(cut(y, axis, 1, shape(y)[axis]), cut(y, axis, 0, shape(y)[axis] - 1)), 2.0)
+    return sum(multiply(steps, middle), axis)

@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that move, join, repeat and surround elements."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ..ir.types import i32
+from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from ..op_graph.tensor import Tensor
+from ..op_graph.verbs import VERBS
+from . import arrays, reductions
+from .arrays import (
+    Axis,
+    Shape,
+    aligned,
+    as_array,
+    common_shape,
+    cut,
+    element,
+    expand,
+    join,
+    joined,
+    known,
+    lengths,
+    of_type,
+    permute,
+    place,
+    places,
+    surround,
+)
+from .indexing import getitem, written
+
+
+def _shape(x: Tensor) -> tuple[int, ...]:
+    return arrays.shape(x)
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    """The lengths of the axes."""
+    return _shape(as_array(a))
+
+
+def ndim(a: Any) -> int:
+    """How many axes there are."""
+    return len(shape(a))
+
+
+def size(a: Any, axis: int | None = None) -> int:
+    """How many elements there are, or positions along an axis."""
+    have = shape(a)
+    return math.prod(have) if axis is None else have[place(axis, len(have))]
+
+
+def astype(x: Any, dtype: Any) -> Tensor:
+    """The array with other elements, as NumPy casts: floats to integers towards zero."""
+    return arrays.as_type(as_array(x), element(dtype))
+
+
+def reshape(a: Any, shape: Shape) -> Tensor:
+    """The same elements, row by row, in another shape; one length may be -1, and follows."""
+    x = as_array(a)
+    given = [shape] if isinstance(shape, int) else [operator.index(n) for n in cast("Iterable[int]", shape)]
+    total = math.prod(_shape(x))
+    if given.count(-1) == 1:
+        others = math.prod(n for n in given if n != -1)
+        if others and total % others == 0:
+            given[given.index(-1)] = total // others
+    if -1 in given or math.prod(given) != total:
+        fail(AxisLengthError, f"cannot reshape array of size {total} into shape {tuple(given)}")
+    return arrays.reshape(x, given)
+
+
+def ravel(a: Any) -> Tensor:
+    """All elements, row by row, along one axis."""
+    return reshape(a, -1 if math.prod(shape(a)) else 0)
+
+
+def transpose(a: Any, axes: Sequence[int] | None = None) -> Tensor:
+    """Axes in another order (reversed by itself)."""
+    x = as_array(a)
+    rank = len(_shape(x))
+    if axes is None:
+        return permute(x, range(rank)[::-1])
+    order = places(tuple(axes), rank)
+    if len(order) != rank:
+        fail(UserError, f"axes don't match array: {tuple(axes)} for {rank} axes")
+    return permute(x, order)
+
+
+permute_dims = transpose
+
+
+def matrix_transpose(x: Any) -> Tensor:
+    """The last two axes swapped."""
+    return swapaxes(x, -1, -2)
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
+    """Two axes in each other's place."""
+    x = as_array(a)
+    order = [*range(len(_shape(x)))]
+    i, j = place(axis1, len(order)), place(axis2, len(order))
+    order[i], order[j] = order[j], order[i]
+    return permute(x, order)
+
+
+def moveaxis(a: Any, source: Axis, destination: Axis) -> Tensor:
+    """Axes moved to other places; the rest keep their order."""
+    x = as_array(a)
+    rank = len(_shape(x))
+    old, new = places(source, rank), places(destination, rank)
+    if len(old) != len(new):
+        fail(UserError, "`source` and `destination` arguments must have the same number of elements")
+    order = [d for d in range(rank) if d not in old]
+    for to, axis in sorted(zip(new, old, strict=True)):
+        order.insert(to, axis)
+    return permute(x, order)
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
+    """An axis moved before another one."""
+    x = as_array(a)
+    rank = len(_shape(x))
+    axis = place(axis, rank)
+    start = start + rank if start < 0 else start
+    return moveaxis(x, axis, start - 1 if axis < start else start)
+
+
+def squeeze(a: Any, axis: Axis = None) -> Tensor:
+    """Without axes of length 1 (all of them by itself)."""
+    x = as_array(a)
+    have = _shape(x)
+    gone = [d for d, n in enumerate(have) if n == 1] if axis is None else places(axis, len(have))
+    if builtins.any(have[d] != 1 for d in gone):
+        fail(AxisLengthError, f"cannot select an axis to squeeze out which has size not equal to one: {have}")
+    return arrays.reshape(x, [n for d, n in enumerate(have) if d not in gone])
+
+
+def expand_dims(a: Any, axis: int | Sequence[int]) -> Tensor:
+    """With new axes of length 1, which stand at these places of the result."""
+    x = as_array(a)
+    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    new = places(given, len(_shape(x)) + len(given))
+    rest = iter(_shape(x))
+    return arrays.reshape(x, [1 if d in new else next(rest) for d in range(len(_shape(x)) + len(given))])
+
+
+def broadcast_to(array: Any, shape: Shape) -> Tensor:
+    """Repeated to a shape."""
+    return expand(as_array(array), lengths(shape))
+
+
+def broadcast_arrays(*args: Any) -> tuple[Tensor, ...]:
+    """All repeated to their common shape."""
+    return tuple(aligned(*map(as_array, args)))
+
+
+def broadcast_shapes(*args: Shape) -> tuple[int, ...]:
+    """The shape that shapes broadcast to."""
+    return common_shape(*map(lengths, args))
+
+
+def _at_least(rank: int, *xs: Any) -> Any:
+    made: list[Tensor] = []
+    for x in map(as_array, xs):
+        have = _shape(x)
+        if rank == 3 and len(have) in (1, 2):
+            wanted = (1, *have, 1) if len(have) == 1 else (*have, 1)
+        else:
+            wanted = (1,) * (rank - len(have)) + have
+        made.append(arrays.reshape(x, wanted))
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """Each with one axis or more."""
+    return _at_least(1, *arys)
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """Each with two axes or more; new ones first."""
+    return _at_least(2, *arys)
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """Each with three axes or more."""
+    return _at_least(3, *arys)
+
+
+# ---- joining and parting
+
+
+def _alike(given: Any, what: str) -> list[Tensor]:
+    if isinstance(given, Tensor):
+        given = [getitem(given, i) for i in range(_shape(as_array(given))[0])]
+    xs = list(cast("Iterable[Any]", given))
+    if not xs:
+        fail(UserError, f"need at least one array to {what}")
+    kind = joined(*[as_array(x) for x in xs])
+    return [of_type(x, kind) for x in xs]
+
+
+def concatenate(arrays: Iterable[Any], axis: int | None = 0, *, dtype: Any = None) -> Tensor:
+    """One after the other along an axis; without one, all row by row."""
+    xs = _alike(arrays, "concatenate")
+    if axis is None:
+        xs, axis = [ravel(x) for x in xs], 0
+    first = _shape(xs[0])
+    if not first:
+        fail(
+            UserError,
+            "zero-dimensional arrays cannot be concatenated",
+            "ng.numpy.stack joins along a new axis",
+        )
+    axis = place(axis, len(first))
+    for x in xs:
+        if len(_shape(x)) != len(first) or builtins.any(
+            a != b for d, (a, b) in enumerate(zip(first, _shape(x), strict=True)) if d != axis
+        ):
+            fail(
+                IncompatibleAxesError,
+                f"arrays of shapes {first} and {_shape(x)} cannot be concatenated along axis {axis}",
+            )
+    made = join(xs, axis)
+    return made if dtype is None else astype(made, dtype)
+
+
+concat = concatenate
+
+
+def stack(arrays: Iterable[Any], axis: int = 0, *, dtype: Any = None) -> Tensor:
+    """Joined along a new axis."""
+    xs = _alike(arrays, "stack")
+    if len({_shape(x) for x in xs}) != 1:
+        fail(IncompatibleAxesError, f"all arrays must have the same shape, not {[_shape(x) for x in xs]}")
+    return concatenate([expand_dims(x, axis) for x in xs], axis, dtype=dtype)
+
+
+def vstack(tup: Iterable[Any]) -> Tensor:
+    """Joined as rows."""
+    return concatenate([atleast_2d(x) for x in _alike(tup, "stack")], 0)
+
+
+row_stack = vstack
+
+
+def hstack(tup: Iterable[Any]) -> Tensor:
+    """Joined along the second axis, or the only one."""
+    xs = [atleast_1d(x) for x in _alike(tup, "stack")]
+    return concatenate(xs, 0 if len(_shape(xs[0])) == 1 else 1)
+
+
+def dstack(tup: Iterable[Any]) -> Tensor:
+    """Joined along the third axis."""
+    return concatenate([atleast_3d(x) for x in _alike(tup, "stack")], 2)
+
+
+def column_stack(tup: Iterable[Any]) -> Tensor:
+    """Joined as columns."""
+    xs = _alike(tup, "stack")
+    return concatenate([expand_dims(x, 1) if len(_shape(x)) == 1 else x for x in xs], 1)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
+    """With values at the end."""
+    return concatenate([arr, values], axis)
+
+
+def array_split(ary: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+    """In parts along an axis, of almost equal lengths or at places."""
+    x = as_array(ary)
+    axis = place(axis, len(_shape(x)))
+    bounds = np.array_split(np.arange(_shape(x)[axis]), indices_or_sections)
+    parts: list[Tensor] = []
+    end = 0
+    for part in bounds:
+        start = int(part[0]) if len(part) else end
+        end = start + len(part)
+        parts.append(cut(x, axis, start, end))
+    return parts
+
+
+def split(ary: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+    """In parts along an axis, of equal lengths or at places."""
+    sections = indices_or_sections
+    if isinstance(sections, int):
+        n = size(ary, axis)
+        if sections <= 0 or n % sections:
+            fail(
+                UserError, "array split does not result in an equal division", "array_split takes any number"
+            )
+    return array_split(ary, sections, axis)
+
+
+def vsplit(ary: Any, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
+    """In parts along the first axis."""
+    return split(ary, indices_or_sections, 0)
+
+
+def hsplit(ary: Any, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
+    """In parts along the second axis, or the only one."""
+    return split(ary, indices_or_sections, 1 if ndim(ary) > 1 else 0)
+
+
+def dsplit(ary: Any, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
+    """In parts along the third axis."""
+    return split(ary, indices_or_sections, 2)
+
+
+def unstack(x: Any, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along an axis."""
+    x = moveaxis(x, axis, 0)
+    return tuple(getitem(x, i) for i in range(_shape(x)[0]))
+
+
+# ---- repeating and turning
+
+
+def repeat(a: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
+    """Each element several times; how often must be known now."""
+    x = as_array(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = place(axis, len(_shape(x)))
+    counts = np.asarray(repeats)
+    n = _shape(x)[axis]
+    if counts.size == 1:
+        times = int(counts.reshape(-1)[0])
+        have = _shape(x)
+        wide = expand(
+            arrays.reshape(x, (*have[: axis + 1], 1, *have[axis + 1 :])),
+            (*have[: axis + 1], times, *have[axis + 1 :]),
+        )
+        return arrays.reshape(wide, (*have[:axis], n * times, *have[axis + 1 :]))
+    if counts.shape != (n,):
+        fail(IncompatibleAxesError, f"{counts.shape} counts for {n} elements along axis {axis}")
+    return VERBS.gather(x, known(np.repeat(np.arange(n), counts), i32), axis=axis)
+
+
+def tile(A: Any, reps: int | Sequence[int]) -> Tensor:
+    """The whole several times along each axis."""
+    x = as_array(A)
+    times = lengths(reps)
+    rank = builtins.max(len(times), len(_shape(x)))
+    times = (1,) * (rank - len(times)) + times
+    have = (1,) * (rank - len(_shape(x))) + _shape(x)
+    x = arrays.reshape(x, [n for length in have for n in (1, length)])
+    x = expand(x, [n for pair in zip(times, have, strict=True) for n in pair])
+    return arrays.reshape(x, [t * n for t, n in zip(times, have, strict=True)])
+
+
+def roll(a: Any, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
+    """Moved along axes; what leaves at one end comes in at the other."""
+    x = as_array(a)
+    if axis is None:
+        return arrays.reshape(roll(ravel(x), int(np.sum(shift)), 0), _shape(x))
+    given = (axis,) if isinstance(axis, int) else tuple(axis)
+    shifts = np.broadcast_to(shift, len(given))
+    for one, by in zip(given, shifts, strict=True):
+        at = place(one, len(_shape(x)))
+        n = _shape(x)[at]
+        start = int(-by) % n if n else 0
+        if start:
+            x = join([cut(x, at, start, n), cut(x, at, 0, start)], at)
+    return x
+
+
+def fliplr(m: Any) -> Tensor:
+    """Columns in reverse order."""
+    return getitem(m, (slice(None), slice(None, None, -1)))
+
+
+def flipud(m: Any) -> Tensor:
+    """Rows in reverse order."""
+    return getitem(m, slice(None, None, -1))
+
+
+def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    """Turned by 90 degrees, from the first axis towards the second, k times."""
+    x = as_array(m)
+    first, second = (place(a, len(_shape(x))) for a in axes)
+
+    def turned(axis: int) -> Tensor:
+        return getitem(x, (*[slice(None)] * axis, slice(None, None, -1)))
+
+    k %= 4
+    if k == 0:
+        return x
+    if k == 2:
+        x = turned(first)
+        return turned(second)
+    if k == 1:
+        x = turned(second)
+        return swapaxes(x, first, second)
+    return getitem(swapaxes(x, first, second), (*[slice(None)] * second, slice(None, None, -1)))
+
+
+# ---- surrounding
+
+
+def pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
+    """Elements around: `constant`, `edge`, `reflect`, `symmetric` or `wrap`; how many must be known now."""
+    x = as_array(array)
+    widths = np.broadcast_to(np.asarray(pad_width), (len(_shape(x)), 2)).tolist()
+    if builtins.any(w < 0 for pair in widths for w in pair):
+        fail(UserError, "index can't contain negative values", "slice to remove elements")
+    values = None if mode != "constant" else constant_values
+    for d, (low, high) in enumerate(widths):
+        n = _shape(x)[d]
+        if mode == "constant":
+            x = _with_constant(x, d, low, high, values)
+            continue
+        if not n and (low or high):
+            fail(UserError, f"can't extend empty axis {d} using modes other than 'constant'")
+        try:
+            at = np.pad(np.arange(n), (low, high), cast(Any, mode))
+        except ValueError:
+            fail(UserError, f"mode {mode!r} is not there", "constant, edge, reflect, symmetric or wrap")
+        if low or high:
+            x = VERBS.gather(x, known(at, i32), axis=d)
+    return x
+
+
+def _with_constant(x: Tensor, d: int, low: int, high: int, values: Any) -> Tensor:
+    before, after = np.broadcast_to(np.asarray(values), (len(_shape(x)), 2))[d].tolist()
+    for value, sides in ((before, (low, 0)), (after, (0, high))):
+        pads = [[side if i == d else 0 for i in range(len(_shape(x)))] for side in sides]
+        x = surround(x, *pads, x.dtype.type(value).item())
+    return x
+
+
+# ---- diagonals
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The elements whose two positions differ by `offset`, along a new last axis."""
+    x = as_array(a)
+    rank = len(_shape(x))
+    if rank < 2:
+        fail(UserError, "diag requires an array of at least two dimensions")
+    x = moveaxis(x, (axis1, axis2), (rank - 2, rank - 1))
+    rows, columns = _shape(x)[-2:]
+    at = np.arange(rows)[builtins.max(-offset, 0) : builtins.max(builtins.min(rows, columns - offset), 0)]
+    return getitem(x, (..., at, at + offset))
+
+
+def diag(v: Any, k: int = 0) -> Tensor:
+    """The k-th diagonal of a matrix, or the matrix that has it."""
+    x = as_array(v)
+    if len(_shape(x)) == 2:
+        return diagonal(x, k)
+    if len(_shape(x)) != 1:
+        fail(UserError, "Input must be 1- or 2-d.")
+    n = _shape(x)[0] + abs(k)
+    at = np.arange(_shape(x)[0])
+    zero = expand(known(0, x.dtype), (n, n))
+    return written(zero, (at + builtins.max(-k, 0), at + builtins.max(k, 0)), x)
+
+
+def diagflat(v: Any, k: int = 0) -> Tensor:
+    """The matrix that has all elements on its k-th diagonal."""
+    return diag(ravel(v), k)
+
+
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
+    """The sum of a diagonal."""
+    return reductions.sum(diagonal(a, offset, axis1, axis2), -1, dtype)
