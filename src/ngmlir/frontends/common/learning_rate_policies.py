@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning rates that follow from the number of the iteration, i: graphs of a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ...op_graph import functions as ng
+from ...op_graph.calls import takes
+from ...op_graph.errors import UserError, fail, limit
+from ...op_graph.tensor import Tensor
+from ...support.spelling import did_you_mean
+from .given import is_named
+
+#: From the number of the iteration to the rate.
+Schedule = Callable[[Any], Tensor]
+
+
+def lr_policy_fixed(params: Mapping[str, Any]) -> Schedule:
+    """base_lr."""
+    return lambda iteration: ng.constant(params["base_lr"])
+
+
+def lr_policy_step(params: Mapping[str, Any]) -> Schedule:
+    """base_lr * gamma ** (i // step)."""
+    return lambda iteration: (
+        params["base_lr"] * ng.power(params["gamma"], ng.floordivide(iteration, params["step"]))
+    )
+
+
+def lr_policy_schedule(params: Mapping[str, Any]) -> Schedule:
+    """base_lr times the gammas of the points of `schedule` that i has reached; one gamma for all, or one for each."""
+    points = [float(point) for point in params["schedule"]]
+    gammas = np.ravel(params["gamma"]).astype(float)
+    if len(gammas) == 1:
+        gammas = gammas.repeat(len(points))
+    if len(gammas) != len(points):
+        fail(
+            UserError, f"{len(gammas)} gammas for the {len(points)} points of a schedule", "one, or one each"
+        )
+
+    def rate(iteration: Any) -> Tensor:
+        made = ng.constant(params["base_lr"])
+        for point, gamma in zip(points, gammas, strict=True):
+            made = made * ng.where(ng.greater_equal(iteration, point), float(gamma), 1.0)
+        return made
+
+    return rate
+
+
+def lr_policy_exp(params: Mapping[str, Any]) -> Schedule:
+    """base_lr * gamma ** i."""
+    return lambda iteration: params["base_lr"] * ng.power(params["gamma"], iteration)
+
+
+def lr_policy_inv(params: Mapping[str, Any]) -> Schedule:
+    """base_lr * (1 + gamma * i) ** -power."""
+    return lambda iteration: (
+        params["base_lr"] * ng.power(1 + params["gamma"] * ng.as_op(iteration), -params["power"])
+    )
+
+
+def lr_policy_poly(params: Mapping[str, Any]) -> Schedule:
+    """base_lr * (1 - i / max_iter) ** power."""
+    return lambda iteration: (
+        params["base_lr"] * ng.power(1 - ng.as_op(iteration) / params["max_iter"], params["power"])
+    )
+
+
+def lr_policy_sigmoid(params: Mapping[str, Any]) -> Schedule:
+    """base_lr / (1 + exp(-gamma * (i - step_size)))."""
+    return lambda iteration: (
+        params["base_lr"] * ng.sigmoid(params["gamma"] * (ng.as_op(iteration) - params["step_size"]))
+    )
+
+
+def lr_policy_provided(params: Mapping[str, Any]) -> Schedule:
+    """What is fed to `lr_placeholder`."""
+    return lambda iteration: ng.as_op(params["lr_placeholder"])
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A kind of schedule: what makes one, and the parameters that it needs."""
+
+    make: Callable[[Mapping[str, Any]], Schedule]
+    parameters: tuple[str, ...]
+
+
+#: Name -> kind.
+lr_policies = {
+    "provided": Policy(lr_policy_provided, ("lr_placeholder",)),
+    "fixed": Policy(lr_policy_fixed, ("base_lr",)),
+    "step": Policy(lr_policy_step, ("base_lr", "gamma", "step")),
+    "schedule": Policy(lr_policy_schedule, ("base_lr", "gamma", "schedule")),
+    "exp": Policy(lr_policy_exp, ("base_lr", "gamma")),
+    "inv": Policy(lr_policy_inv, ("base_lr", "gamma", "power")),
+    "poly": Policy(lr_policy_poly, ("base_lr", "max_iter", "power")),
+    "sigmoid": Policy(lr_policy_sigmoid, ("base_lr", "gamma", "step_size")),
+}
+
+
+def get_learning_rate_policy_callback(lr_params: Any) -> Schedule:
+    """A function from the number of the iteration to the learning rate.
+
+    `lr_params` is a number, a tensor, a policy (`{"name": "step", "base_lr": 0.1, "gamma": 0.5, "step": 100}`), or such a
+    function itself. Raises Limit (a NotImplementedError) for a policy of another name, UserError (a ValueError) where it
+    lacks parameters.
+    """
+    if isinstance(lr_params, (Real, np.ndarray)):
+        return lr_policy_fixed({"base_lr": lr_params})
+    if isinstance(lr_params, Tensor):
+        return lr_policy_provided({"lr_placeholder": lr_params})
+    if not is_named(lr_params):
+        takes(lr_params, 1, "the learning rate")
+        return lambda iteration: ng.as_op(lr_params(iteration))
+    policy = lr_policies.get(lr_params.get("name", ""))
+    name = str(lr_params.get("name"))
+    if policy is None:
+        limit(
+            f"there is no learning-rate policy {name!r}",
+            did_you_mean(name, lr_policies, f"one of {', '.join(lr_policies)}"),
+        )
+    missing = [p for p in policy.parameters if p not in lr_params]
+    if missing:
+        fail(
+            UserError,
+            f"the learning-rate policy {name!r} lacks {', '.join(missing)}",
+            f"it needs {', '.join(policy.parameters)}",
+        )
+    return policy.make(lr_params)

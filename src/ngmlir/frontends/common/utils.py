@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes and parameters of windows, and a plain optimizer, for front ends that import models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...op_graph import functions as ng
+from ...op_graph.calls import listed
+from ...op_graph.deriv import deriv
+from ...op_graph.errors import UserError, fail
+from ...op_graph.node import Op
+from ...op_graph.state import assign, doall, placeholder
+from ...op_graph.tensor import Tensor
+from .learning_rate_policies import get_learning_rate_policy_callback
+
+__all__ = [
+    "CommonSGDOptimizer",
+    "ConvParameters",
+    "common_conv2d_pool_output_shape",
+    "common_conv2d_pool_padding",
+    "conv_output_dim",
+    "deconv_output_dim",
+    "get_learning_rate_policy_callback",
+    "make_convparams",
+    "make_poolparams",
+    "squeeze_axes",
+]
+
+
+def conv_output_dim(
+    X: int, S: int, padding: int, strides: int, pooling: bool = False, dilation: int = 1
+) -> int:
+    """How many windows of S taps there are along X elements with `padding` on each side.
+
+    Raises UserError for a number below 0, and in pooling for padding as wide as the window.
+    """
+    if pooling and padding >= S:
+        fail(UserError, f"padding by {padding} is too much for windows of {S}", "pad by less than a window")
+    size = (X + 2 * padding - (dilation * (S - 1) + 1)) // strides + 1
+    if size < 0:
+        fail(UserError, f"windows of {S} along {X} elements: {size} of them cannot be")
+    return size
+
+
+def deconv_output_dim(X: int, S: int, padding: int, strides: int, dilation: int = 1) -> int:
+    """How long an axis is of which a convolution with these settings gives X elements. UserError below 0."""
+    size = strides * (X - 1) + dilation * (S - 1) + 1 - 2 * padding
+    if size < 0:
+        fail(UserError, f"a deconvolution of {X} elements cannot give {size}", "pad by less")
+    return size
+
+
+class ConvParameters:
+    """Padding, strides and dilations along depth, height and width, by name, and as a dictionary for `ng.convolution`."""
+
+    def __init__(
+        self,
+        pad_d: int = 0,
+        pad_h: int = 0,
+        pad_w: int = 0,
+        str_d: int = 1,
+        str_h: int = 1,
+        str_w: int = 1,
+        dil_d: int = 1,
+        dil_h: int = 1,
+        dil_w: int = 1,
+    ):
+        self.pad_d, self.pad_h, self.pad_w = pad_d, pad_h, pad_w
+        self.str_d, self.str_h, self.str_w = str_d, str_h, str_w
+        self.dil_d, self.dil_h, self.dil_w = dil_d, dil_h, dil_w
+
+    def get_parameters(self) -> dict[str, int]:
+        """The nine by their names."""
+        return dict(self.__dict__)
+
+
+def make_convparams(
+    nout: int,
+    filter_shape: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> dict[str, int]:
+    """The parameters of `ng.convolution`; each sequence has one number for depth, height and width."""
+    T, R, S = filter_shape
+    made = {"K": nout, "T": T, "R": R, "S": S}
+    for kind, settings in (("str", strides), ("pad", padding), ("dil", dilation)):
+        made.update({f"{kind}_{d}": n for d, n in zip("dhw", settings, strict=True)})
+    return made
+
+
+def make_poolparams(
+    op: str, pool_shape: Sequence[int], strides: Sequence[int], padding: Sequence[int]
+) -> dict[str, Any]:
+    """The parameters of `ng.pooling`; each sequence has one number for channels, depth, height and width."""
+    made: dict[str, Any] = {"op": op, **dict(zip("JTRS", pool_shape, strict=True))}
+    for kind, settings in (("str", strides), ("pad", padding)):
+        made.update({f"{kind}_{d}": n for d, n in zip("cdhw", settings, strict=True)})
+    return made
+
+
+def squeeze_axes(inputs: Iterable[Tensor]) -> list[Tensor]:
+    """The tensors without their axes of one element."""
+    return [
+        ng.tensor_slice(x, [0 if axis.length == 1 else slice(None) for axis in x.axes])
+        for x in listed(inputs, "tensors")
+    ]
+
+
+class CommonSGDOptimizer:
+    """Gradient descent without momentum; the learning rate is a number or a policy."""
+
+    def __init__(self, lrate: Any):
+        self._iteration = placeholder((), dtype=np.uint32, name="iteration", initial_value=0)
+        self._rate = get_learning_rate_policy_callback(lrate)
+
+    def get_iter_buffer(self) -> Tensor:
+        """The placeholder for the number of the iteration, of which policies are functions."""
+        return self._iteration
+
+    def minimize(self, cost: Tensor, variables: Iterable[Tensor]) -> Op:
+        """A group that takes a step: each variable less its gradient times the rate."""
+        wanted = listed(variables, "variables")
+        rate = self._rate(self._iteration)
+        made = [(v, v - rate * deriv(cost, v)) for v in wanted]
+        with Op.saved_user_deps():
+            return doall([assign(v, value) for v, value in made])
+
+
+def _windowed(
+    input_NHWC: Sequence[int], filter_HWIO: Sequence[int], strides: Sequence[int], padding: str
+) -> Any:
+    """(length, taps, stride, windows) of height and width; strides for H and W, or for N, H, W, C."""
+    steps = strides[1:3] if len(strides) == 4 else strides
+    if padding not in ("SAME", "VALID"):
+        fail(UserError, f"padding is 'SAME' or 'VALID', not {padding!r}")
+    for n, taps, step in zip(input_NHWC[1:3], filter_HWIO[:2], steps, strict=True):
+        yield n, taps, step, -(-(n if padding == "SAME" else n - taps + 1) // step)
+
+
+def common_conv2d_pool_output_shape(
+    input_NHWC: Sequence[int], filter_HWIO: Sequence[int], strides: Sequence[int], padding: str
+) -> tuple[int, int, int, int]:
+    """The shape (N, H, W, O) of a convolution or pooling with padding `SAME` or `VALID`."""
+    height, width = (windows for *_, windows in _windowed(input_NHWC, filter_HWIO, strides, padding))
+    return input_NHWC[0], height, width, filter_HWIO[3]
+
+
+def common_conv2d_pool_padding(
+    input_NHWC: Sequence[int], filter_HWIO: Sequence[int], strides: Sequence[int], padding: str
+) -> tuple[int, int, int, int]:
+    """(top, bottom, left, right): the elements around for padding `SAME` or `VALID`; of an odd number the greater half comes
+    after."""
+    found: list[int] = []
+    for n, taps, step, windows in _windowed(input_NHWC, filter_HWIO, strides, padding):
+        missing = max(0, (windows - 1) * step + taps - n) if padding == "SAME" else 0
+        found += [missing // 2, missing - missing // 2]
+    top, bottom, left, right = found
+    return top, bottom, left, right

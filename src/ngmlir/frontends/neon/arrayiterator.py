@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches from arrays: dictionaries from the names of inputs to arrays, and placeholders to match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...op_graph.axes import Axis
+from ...op_graph.errors import UserError, fail
+from ...op_graph.state import placeholder
+from ...op_graph.tensor import Tensor
+from ..common.given import is_named, is_several
+from .axis import ax
+
+Array = np.ndarray[Any, Any]
+Batch = dict[Any, Any]
+
+
+def _sources(data_arrays: Any) -> tuple[dict[Any, Array], dict[Any, tuple[Any, ...] | None]]:
+    """(arrays, names of their axes) by key, from an array, a sequence of them, or {key: {"data": array, "axes": names}}."""
+    entries: dict[Any, Any] = {0: data_arrays}
+    if is_named(data_arrays):
+        entries = dict(data_arrays)
+    elif is_several(data_arrays):
+        entries = {place: array for place, array in enumerate(data_arrays)}
+    arrays: dict[Any, Array] = {}
+    names: dict[Any, tuple[Any, ...] | None] = {}
+    for key, entry in entries.items():
+        described = is_named(entry)
+        arrays[key] = np.asarray(entry["data"] if described else entry)
+        names[key] = tuple(entry["axes"]) if described and entry.get("axes") is not None else None
+        if arrays[key].ndim == 0 or (names[key] is not None and len(names[key] or ()) != arrays[key].ndim):
+            fail(
+                UserError,
+                f"the array of {key!r} has {arrays[key].ndim} dimensions, its axes are {names[key]}",
+                "the first one is that of the samples: ('N', 'C', 'H', 'W')",
+            )
+    if not arrays:
+        fail(UserError, "there are no arrays to make batches of")
+    lengths = {key: len(array) for key, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        fail(UserError, f"the arrays have different numbers of samples: {lengths}")
+    return arrays, names
+
+
+class ArrayIterator:
+    """Batches of samples that lie along the first axis of arrays.
+
+    Args:
+        data_arrays: an array, a sequence of arrays (called 0, 1, ...), or {key: {"data": array, "axes": names}}.
+        batch_size: samples in a batch; the last batch of a pass is filled up with samples from the beginning.
+        total_iterations: batches in a `for`; None is one pass, `nbatches`.
+        shuffle: whether each pass has another order, drawn from NumPy's global generator.
+
+    A batch also holds `iteration`, which counts from 1. A `for` that was left early goes on where it stopped; one that
+    was not begins anew, and so does `reset`. Raises UserError where there are fewer samples than a batch.
+    """
+
+    def __init__(
+        self,
+        data_arrays: Any,
+        batch_size: int,
+        total_iterations: int | None = None,
+        tgt_key: Any = "label",
+        shuffle: bool = False,
+    ):
+        self.data_arrays, self.axis_names = _sources(data_arrays)
+        self.batch_size, self.tgt_key, self.shuffle = batch_size, tgt_key, shuffle
+        self.keys = list(self.data_arrays)
+        #: How many samples there are.
+        self.ndata = len(next(iter(self.data_arrays.values())))
+        if not 0 < batch_size <= self.ndata:
+            fail(
+                UserError, f"{self.ndata} samples do not make a batch of {batch_size}", "take smaller batches"
+            )
+        self.total_iterations = self.nbatches if total_iterations is None else total_iterations
+        self.index = 0
+        self._order: Array | None = None
+
+    @property
+    def nbatches(self) -> int:
+        """Batches in a pass."""
+        return -(-self.ndata // self.batch_size)
+
+    def make_placeholders(self, include_iteration: bool = False) -> dict[Any, Tensor]:
+        """A placeholder for each array: N, and axes by the names that were given; `iteration` too where that is asked
+        for. Sets the length of `ax.N`, and of `ax.REC` where an array has it."""
+        ax.N.length = self.batch_size
+        made: dict[Any, Tensor] = {}
+        for key, array in self.data_arrays.items():
+            names = self.axis_names[key] or (None,) * array.ndim
+            axes = [self._axis(n, name) for n, name in zip(array.shape[1:], names[1:], strict=True)]
+            made[key] = placeholder([ax.N, *axes], name=str(key))
+        if include_iteration:
+            made["iteration"] = placeholder((), name="iteration")
+        return made
+
+    @staticmethod
+    def _axis(length: int, name: Any) -> Axis:
+        if isinstance(name, Axis):
+            name.length = length
+            return name
+        if name == ax.REC.name:
+            ax.REC.length = length
+            return ax.REC
+        return Axis(length, name)
+
+    def reset(self) -> None:
+        """Begins anew."""
+        self.index = 0
+        self._order = None
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self.index >= self.total_iterations:
+            self.index = 0
+        while self.index < self.total_iterations:
+            batch = self._batch(self.index)
+            self.index += 1
+            yield {**batch, "iteration": self.index}
+
+    def _batch(self, index: int) -> Batch:
+        places = np.arange(index * self.batch_size, (index + 1) * self.batch_size) % self.ndata
+        if self.shuffle:
+            if self._order is None or index % self.nbatches == 0:
+                self._order = np.random.permutation(self.ndata)
+            # The last batch of a pass is filled up from its own order.
+            start = index % self.nbatches * self.batch_size
+            places = self._order[np.arange(start, start + self.batch_size) % self.ndata]
+        return {key: array[places] for key, array in self.data_arrays.items()}
+
+
+class SequentialArrayIterator:
+    """Windows of `time_steps` along a long sequence, for training on what comes next.
+
+    `data_arrays` is the sequence, or {"inp_txt": ..., "tgt_txt": ...} with a sequence for each key (or {"data": array}).
+    One sequence is its own target, a step later. Batches hold arrays (REC, N): windows begin `stride` apart (None:
+    `time_steps`), so that a window of one batch goes on in the same place of the next one.
+
+    `get_prev_target` adds `prev_tgt`, the target a step before; `reverse_target` turns targets round; `shuffle` deals the
+    windows out in another order each pass, unless they are to go on.
+    """
+
+    def __init__(
+        self,
+        data_arrays: Any,
+        time_steps: int,
+        batch_size: int,
+        total_iterations: int | None = None,
+        tgt_key: Any = "tgt_txt",
+        stride: int | None = None,
+        get_prev_target: bool = False,
+        reverse_target: bool = False,
+        shuffle: bool = False,
+    ):
+        if is_named(data_arrays):
+            sequences, _ = _sources(data_arrays)
+        else:
+            whole = np.asarray(data_arrays)
+            sequences = {"inp_txt": whole[:-1], "tgt_txt": whole[1:]}
+        if tgt_key not in sequences and (get_prev_target or reverse_target):
+            fail(
+                UserError,
+                f"there is no target {tgt_key!r}",
+                f"the sequences are {', '.join(map(str, sequences))}",
+            )
+        self.time_steps, self.batch_size, self.tgt_key = time_steps, batch_size, tgt_key
+        self.get_prev_target, self.reverse_target, self.shuffle = get_prev_target, reverse_target, shuffle
+        self.stride = time_steps if stride is None else stride
+        length = len(next(iter(sequences.values())))
+        windows = (length - time_steps) // self.stride + 1
+        #: How many windows there are in a pass; those that do not fill a batch are left out.
+        self.nbatches = max(0, windows) // batch_size
+        self.ndata = self.nbatches * batch_size
+        if self.nbatches == 0:
+            fail(
+                UserError,
+                f"{length} steps do not make {batch_size} windows of {time_steps}",
+                "take shorter windows or smaller batches",
+            )
+        self.data_arrays = sequences
+        self.total_iterations = self.nbatches if total_iterations is None else total_iterations
+        self.index = 0
+        # A window's successor stands in the same place of the next batch.
+        self._places = np.arange(self.ndata).reshape(batch_size, self.nbatches)
+
+    def make_placeholders(self, include_iteration: bool = False) -> dict[Any, Tensor]:
+        """A placeholder (REC, N) for each sequence; sets the lengths of `ax.REC` and `ax.N`."""
+        ax.N.length, ax.REC.length = self.batch_size, self.time_steps
+        made: dict[Any, Tensor] = {}
+        for key in [*self.data_arrays, *(["prev_tgt"] if self.get_prev_target else [])]:
+            array = self.data_arrays[self.tgt_key if key == "prev_tgt" else key]
+            axes = [ax.REC, *(Axis(n) for n in array.shape[1:]), ax.N]
+            made[key] = placeholder(axes, name=str(key))
+        if include_iteration:
+            made["iteration"] = placeholder((), name="iteration")
+        return made
+
+    def reset(self) -> None:
+        """Begins anew."""
+        self.index = 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self.index >= self.total_iterations:
+            self.index = 0
+        while self.index < self.total_iterations:
+            batch = self._batch(self.index % self.nbatches)
+            self.index += 1
+            yield {**batch, "iteration": self.index}
+
+    def _batch(self, index: int) -> Batch:
+        if self.shuffle and index == 0:
+            self._places = np.random.permutation(self.ndata).reshape(self.batch_size, self.nbatches)
+        starts = self._places[:, index] * self.stride
+        made = {key: self._windows(array, starts) for key, array in self.data_arrays.items()}
+        if self.get_prev_target:
+            made["prev_tgt"] = self._windows(self.data_arrays[self.tgt_key], starts - 1)
+        if self.reverse_target:
+            made[self.tgt_key] = made[self.tgt_key][::-1]
+        return made
+
+    def _windows(self, array: Array, starts: Array) -> Array:
+        """(REC, ..., N); before the first step there is the first one again."""
+        places = np.maximum(starts[None, :] + np.arange(self.time_steps)[:, None], 0)
+        return np.moveaxis(array[places], 1, -1)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers that do one thing in training and another in inference: batch normalization and dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....op_graph import functions as ng
+from ....op_graph.axes import Axes
+from ....op_graph.state import assign, sequential
+from ....op_graph.tensor import Tensor
+from ....op_graph.values import as_op
+from ..graph import SubGraph
+from .base import Layer
+
+
+class BatchNorm(Layer):
+    """gamma * (x - mean) / sqrt(variance + eps) + beta, of each channel, or of each feature where there are no channels.
+
+    In training the mean and the (biased) variance are those of the batch, and running averages move towards them:
+    old * rho + new * (1 - rho). In inference the averages are used; they start from 0 and 1.
+    """
+
+    layer_type = "batch_norm"
+
+    def __init__(
+        self,
+        rho: float = 0.9,
+        eps: float = 1e-3,
+        init_gamma: Any = 1.0,
+        init_beta: Any = 0.0,
+        **arguments: Any,
+    ):
+        super().__init__(**arguments)
+        self.rho, self.eps = rho, eps
+        self.init_gamma, self.init_beta = init_gamma, init_beta
+
+    @SubGraph.scope_op_creation
+    def __call__(self, in_obj: Any) -> Tensor:
+        x = as_op(in_obj)
+        channel = x.axes.channel_axis()
+        axes = x.axes.feature_axes() if channel is None else Axes((channel,))
+        gamma = self.parameter("gamma", axes, self.init_gamma, "weight")
+        beta = self.parameter("beta", axes, self.init_beta, "bias")
+        running = [
+            self.parameter("gmean", axes, 0.0, trained=False),
+            self.parameter("gvar", axes, 1.0, trained=False),
+        ]
+        if self.inference_mode:
+            return self._normalized(x, gamma, beta, *running)
+        mean, variance = ng.mean(x, out_axes=axes), ng.variance(x, out_axes=axes)
+        writes = [
+            assign(old, old * self.rho + new * (1 - self.rho))
+            for old, new in zip(running, (mean, variance), strict=True)
+        ]
+        return sequential([*writes, self._normalized(x, gamma, beta, mean, variance)])
+
+    def _normalized(self, x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        made = gamma * (x - mean) * ng.rsqrt(variance + self.eps) + beta
+        return ng.axes_with_order(made, x.axes)
+
+
+class Dropout(Layer):
+    """In training, elements at random set to 0: each stays with probability `keep`, the same ones for all samples of the
+    batch, drawn anew at each run. What stays is not scaled; in inference all is multiplied by `keep`."""
+
+    layer_type = "dropout"
+
+    def __init__(self, keep: float = 0.5, seed: int | None = None, **arguments: Any):
+        super().__init__(**arguments)
+        self.keep, self.seed = keep, seed
+
+    @SubGraph.scope_op_creation
+    def __call__(self, in_obj: Any) -> Tensor:
+        x = as_op(in_obj)
+        if self.inference_mode:
+            return x * self.keep
+        drawn = ng.uniform(ng.constant(0, x.axes.sample_axes()), seed=self.seed)
+        return ng.axes_with_order(x * ng.less_equal(drawn, self.keep), x.axes)
