@@ -119,9 +119,13 @@ class SubGraph(ComputationalGraph):
 
     @property
     def outputs(self) -> list[Tensor]:
-        """The values that no other op here uses; storage is none of them."""
-        used = {source for op in self.ops for source in (*op.args, *op.members)}
-        return [op for op in self.ops if isinstance(op, Tensor) and op not in used and op.storage is not op]
+        """What is computed here, and used by no other op here but computations."""
+        users = [op for op in self.ops if not isinstance(op, ComputationOp)]
+        used = {source for op in users for source in (*op.args, *op.members)}
+        computed = [
+            op for op in self.ops if isinstance(op, Tensor) and op.storage is not op and not op.is_constant
+        ]
+        return [op for op in computed if op not in used]
 
     @property
     def side_effects(self) -> list[Op]:
