@@ -119,7 +119,7 @@ def test_each_pass_has_every_sample_in_another_order() -> None:
 
 
 def test_windows_of_a_sequence() -> None:
-    data = SequentialArrayIterator(np.arange(41), time_steps=5, batch_size=2)
+    data = SequentialArrayIterator(np.arange(41), time_steps=5, batch_size=2, shuffle=False)
     assert data.nbatches == 4
     batches = list(data)
     assert batches[0]["inp_txt"].shape == (5, 2)
@@ -137,7 +137,9 @@ def test_targets_before_and_turned_round() -> None:
         "inp_txt": {"data": np.arange(20), "axes": ("REC",)},
         "tgt_txt": {"data": np.arange(100, 120), "axes": ("REC",)},
     }
-    data = SequentialArrayIterator(text, 4, 2, stride=2, get_prev_target=True, reverse_target=True)
+    data = SequentialArrayIterator(
+        text, 4, 2, stride=2, get_prev_target=True, reverse_target=True, shuffle=False
+    )
     assert set(data.make_placeholders()) == {"inp_txt", "tgt_txt", "prev_tgt"}
     first, second = list(data)[:2]
     assert first["tgt_txt"][:, 0].tolist() == [103, 102, 101, 100]
@@ -146,9 +148,12 @@ def test_targets_before_and_turned_round() -> None:
     with pytest.raises(ValueError, match="do not make"):
         SequentialArrayIterator(np.arange(10), 5, 3)
     np.random.seed(0)
-    dealt = SequentialArrayIterator(np.arange(41), 5, 2, shuffle=True)
+    dealt = SequentialArrayIterator(np.arange(41), 5, 2)
     starts = np.concatenate([b["inp_txt"][0] for b in dealt])
     assert sorted(starts) == list(range(0, 40, 5)) and (starts != sorted(starts)).any()
+    features = SequentialArrayIterator({"x": {"data": np.ones((30, 4)), "axes": ("REC", "F")}}, 5, 3)
+    assert features.make_placeholders()["x"].axes.names == ("REC", "F", "N")
+    assert next(iter(features))["x"].shape == (5, 4, 3)
 
 
 # ---- loops

@@ -46,6 +46,17 @@ def _sources(data_arrays: Any) -> tuple[dict[Any, Array], dict[Any, tuple[Any, .
     return arrays, names
 
 
+def _axis(length: int, name: Any) -> Axis:
+    """An axis of a placeholder; one that is given, and REC, get their lengths here."""
+    if isinstance(name, Axis):
+        name.length = length
+        return name
+    if name == ax.REC.name:
+        ax.REC.length = length
+        return ax.REC
+    return Axis(length, name)
+
+
 class ArrayIterator:
     """Batches of samples that lie along the first axis of arrays.
 
@@ -92,21 +103,11 @@ class ArrayIterator:
         made: dict[Any, Tensor] = {}
         for key, array in self.data_arrays.items():
             names = self.axis_names[key] or (None,) * array.ndim
-            axes = [self._axis(n, name) for n, name in zip(array.shape[1:], names[1:], strict=True)]
+            axes = [_axis(n, name) for n, name in zip(array.shape[1:], names[1:], strict=True)]
             made[key] = placeholder([ax.N, *axes], name=str(key))
         if include_iteration:
             made["iteration"] = placeholder((), name="iteration")
         return made
-
-    @staticmethod
-    def _axis(length: int, name: Any) -> Axis:
-        if isinstance(name, Axis):
-            name.length = length
-            return name
-        if name == ax.REC.name:
-            ax.REC.length = length
-            return ax.REC
-        return Axis(length, name)
 
     def reset(self) -> None:
         """Begins anew."""
@@ -135,12 +136,12 @@ class ArrayIterator:
 class SequentialArrayIterator:
     """Windows of `time_steps` along a long sequence, for training on what comes next.
 
-    `data_arrays` is the sequence, or {"inp_txt": ..., "tgt_txt": ...} with a sequence for each key (or {"data": array}).
-    One sequence is its own target, a step later. Batches hold arrays (REC, N): windows begin `stride` apart (None:
-    `time_steps`), so that a window of one batch goes on in the same place of the next one.
+    `data_arrays` is the sequence, or {"inp_txt": ..., "tgt_txt": ...} with a sequence for each key (an array, or {"data":
+    array, "axes": names}). One sequence is its own target, a step later. Batches hold arrays (REC, ..., N). Windows begin
+    `stride` apart (None: `time_steps`), and are dealt out in another order each pass; without `shuffle` a window goes on, one
+    batch later, in the same place, as layers that keep their state expect.
 
-    `get_prev_target` adds `prev_tgt`, the target a step before; `reverse_target` turns targets round; `shuffle` deals the
-    windows out in another order each pass, unless they are to go on.
+    `get_prev_target` adds `prev_tgt`, the target a step before; `reverse_target` turns targets round.
     """
 
     def __init__(
@@ -153,13 +154,13 @@ class SequentialArrayIterator:
         stride: int | None = None,
         get_prev_target: bool = False,
         reverse_target: bool = False,
-        shuffle: bool = False,
+        shuffle: bool = True,
     ):
         if is_named(data_arrays):
-            sequences, _ = _sources(data_arrays)
+            sequences, self.axis_names = _sources(data_arrays)
         else:
             whole = np.asarray(data_arrays)
-            sequences = {"inp_txt": whole[:-1], "tgt_txt": whole[1:]}
+            sequences, self.axis_names = _sources({"inp_txt": whole[:-1], "tgt_txt": whole[1:]})
         if tgt_key not in sequences and (get_prev_target or reverse_target):
             fail(
                 UserError,
@@ -191,9 +192,11 @@ class SequentialArrayIterator:
         ax.N.length, ax.REC.length = self.batch_size, self.time_steps
         made: dict[Any, Tensor] = {}
         for key in [*self.data_arrays, *(["prev_tgt"] if self.get_prev_target else [])]:
-            array = self.data_arrays[self.tgt_key if key == "prev_tgt" else key]
-            axes = [ax.REC, *(Axis(n) for n in array.shape[1:]), ax.N]
-            made[key] = placeholder(axes, name=str(key))
+            source = self.tgt_key if key == "prev_tgt" else key
+            array = self.data_arrays[source]
+            names = self.axis_names[source] or (None,) * array.ndim
+            features = [_axis(n, name) for n, name in zip(array.shape[1:], names[1:], strict=True)]
+            made[key] = placeholder([ax.REC, *features, ax.N], name=str(key))
         if include_iteration:
             made["iteration"] = placeholder((), name="iteration")
         return made
