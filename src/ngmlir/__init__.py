@@ -58,15 +58,14 @@ from .support.diagnostics import Bug, Limit, NgmlirError, UserError
 
 if TYPE_CHECKING:
     from . import compiler as compiler
-    from . import numpy as numpy
     from . import frontends as frontends
+    from . import numpy as numpy
     from . import testing as testing
     from . import transformers as transformers
     from .transformers import compile
 
 #: Sub-modules that are loaded when they are first used: they bring the compiler with them.
-_LATER = ("compiler", "numpy", "testing", "transformers")
-_LATER = ("compiler", "frontends", "testing", "transformers")
+_LATER = ("compiler", "frontends", "numpy", "testing", "transformers")
 
 __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
