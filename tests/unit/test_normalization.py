@@ -179,7 +179,7 @@ def test_inference_has_derivatives_too(target: str) -> None:
     values, axes = [drawn(N, C), *(drawn(C, seed=i) for i in range(3))], [[N, C], [C], [C], [C]]
     with ng.default_float("f64"):
         check_slopes(build, values, axes)
-    agree(build, values, axes, [target])
+    agree(build, values, axes, target)
 
 
 @pytest.mark.parametrize("target", TARGETS)

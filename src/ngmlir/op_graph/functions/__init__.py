@@ -47,6 +47,7 @@ from .network import (
 from .normalization import batch_norm, layer_norm, rms_norm
 from .pooling import pool
 from .random import dropout, normal, random_bits, uniform
+from .recurrent import bidirectional, gru, lstm, rnn
 from .reductions import (
     L1_norm,
     L2_norm,
@@ -90,13 +91,13 @@ from .sliding import overlap_add, windows
 
 __all__: list[str] = [
     "L1_norm", "L2_norm", "Transpose", "all", "any", "argmax", "argmin", "as_op", "as_ops", "axes_with_order",
-    "batch_norm", "batch_size", "bitcast", "broadcast", "cast", "cast_axes", "cast_role", "clip", "compute_reduction_axes",
+    "batch_norm", "batch_size", "bidirectional", "bitcast", "broadcast", "cast", "cast_axes", "cast_role", "clip", "compute_reduction_axes",
     "concat_along_axis", "cond", "constant", "convolution", "convolve", "cross_entropy_binary",
     "cross_entropy_binary_inner", "cross_entropy_multi", "cumulative_max", "cumulative_min", "cumulative_prod",
     "cumulative_sum", "deconvolution", "deconvolve", "dot", "dropout", "expand_dims", "flatten", "flatten_at", "fma",
-    "gather", "gather_elements", "getitem", "iota", "layer_norm", "log_softmax", "logical_and", "logical_not", "logical_or",
-    "lookuptable", "map_roles", "max", "mean", "min", "normal", "one_hot", "overlap_add", "pad", "pool",
-    "pooling", "prod", "random_bits", "relu", "rms_norm", "safelog", "safelog_cutoff", "scan", "scatter", "set_item",
+    "gather", "gather_elements", "getitem", "gru", "iota", "layer_norm", "log_softmax", "logical_and", "logical_not", "logical_or",
+    "lookuptable", "lstm", "map_roles", "max", "mean", "min", "normal", "one_hot", "overlap_add", "pad", "pool",
+    "pooling", "prod", "random_bits", "relu", "rms_norm", "rnn", "safelog", "safelog_cutoff", "scan", "scatter", "set_item",
     "sigmoid", "slice_along_axis", "softmax", "squared_L2", "stack", "stop_gradient", "sum", "tensor_size",
     "tensor_slice", "unflatten", "uniform", "variance", "where", "while_loop", "windows",
 ]  # fmt: skip

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent networks, on `ng.scan`.
+
+The product of the inputs of all steps stands before the loop, that of what is handed on in it; gates are an axis of the
+weights, so that each is one product for all of them. The names of axes say what is what:
+
+- x: the axis that is recurred over, the axes of features, and others such as N, in any order;
+- w_input: the axes of features, and hidden ones, which x has not;
+- w_recurrent: the hidden axes, and as many others of the same lengths, which stand for the hidden ones a step before;
+- bias: hidden axes.
+
+Where there are gates, w_input, w_recurrent and the biases have one axis more, as long as there are gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from ..axes import Axes, Axis
+from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from ..tensor import Tensor
+from ..values import as_op
+from .coerce import broadcast, check_lengths, operand, result_element
+from .control import scan
+from .elementwise import add, multiply, subtract, tanh
+from .linear import dot
+from .network import sigmoid
+from .shape import axes_with_order, cast_role, concat_along_axis, slice_along_axis
+
+Activation = Callable[[Any], Tensor]
+
+
+def rnn(
+    x: Any,
+    w_input: Any,
+    w_recurrent: Any,
+    bias: Any = None,
+    *,
+    initial: Any = None,
+    activation: Activation = tanh,
+    backward: bool = False,
+    return_sequence: bool = True,
+    return_state: bool = False,
+    axis: Axis | str = "REC",
+) -> Any:
+    """h = activation(w_input x + w_recurrent h + bias), step by step along `axis`.
+
+    Axes: x (axis, features, others), w_input (hidden, features), w_recurrent (hidden, hidden before), bias (hidden), each in
+    any order. The hidden axes are those of w_input that x has not; w_recurrent has them, and as many others of the same
+    lengths. `initial` (hidden, others; repeated along what it lacks) is h before the first step: 0 unless given.
+
+    Gives h at every step, with the axes of x in their order, the hidden ones in place of the features; with
+    `return_sequence=False` h after the last step. `backward` goes from the last position to the first; what a position
+    gives stays at its place. With `return_state` the result is a pair, whose second is h after the last step.
+
+    Elements: float32, or f64 if an operand has it. Raises IncompatibleAxesError and AxisLengthError for axes that do not
+    fit, AxisNotFound where x lacks `axis`.
+    """
+    cell = _Cell(x, w_input, w_recurrent, (bias,), (initial,), axis)
+
+    def step(state: tuple[Tensor, ...], fed: Tensor) -> tuple[Tensor, ...]:
+        return (cell.like_state(activation(add(fed, cell.recurrent(state[0]), cell.element))),)
+
+    return cell.run(step, backward, return_sequence, return_state)
+
+
+def lstm(
+    x: Any,
+    w_input: Any,
+    w_recurrent: Any,
+    bias: Any = None,
+    *,
+    initial: Any = None,
+    cell: Any = None,
+    activation: Activation = tanh,
+    gate_activation: Activation = sigmoid,
+    backward: bool = False,
+    return_sequence: bool = True,
+    return_state: bool = False,
+    axis: Axis | str = "REC",
+    gates: Axis | str | None = None,
+) -> Any:
+    """A long short-term memory: of z = w_input x + w_recurrent h + bias for each gate,
+    c = gate_activation(z_f) c + gate_activation(z_i) activation(z_g) and h = gate_activation(z_o) activation(c).
+
+    As `ng.rnn`, but the weights have one axis more, of the four gates in the order i, f, o, g: w_input (gates, hidden,
+    features), w_recurrent (gates, hidden, hidden before), bias (gates, hidden). `gates` names it; unless given it is the
+    first axis of w_input that has four elements and is not one of x. `ng.stack` makes it of four weights.
+
+    `initial` and `cell` are h and c before the first step. With `return_state` the result is (h at every step, or the last;
+    (h, c) after the last step).
+    """
+    made = _Cell(x, w_input, w_recurrent, (bias,), (initial, cell), axis, gates, 4)
+
+    def step(state: tuple[Tensor, ...], fed: Tensor) -> tuple[Tensor, ...]:
+        h, c = state
+        z = add(fed, made.recurrent(h), made.element)
+        into, forget, out = (gate_activation(made.gate(z, k)) for k in range(3))
+        new = multiply(into, activation(made.gate(z, 3)), made.element)
+        c = made.like_state(add(multiply(forget, c, made.element), new, made.element))
+        return made.like_state(multiply(out, activation(c), made.element)), c
+
+    return made.run(step, backward, return_sequence, return_state)
+
+
+def gru(
+    x: Any,
+    w_input: Any,
+    w_recurrent: Any,
+    bias: Any = None,
+    *,
+    recurrent_bias: Any = None,
+    initial: Any = None,
+    activation: Activation = tanh,
+    gate_activation: Activation = sigmoid,
+    backward: bool = False,
+    return_sequence: bool = True,
+    return_state: bool = False,
+    axis: Axis | str = "REC",
+    gates: Axis | str | None = None,
+) -> Any:
+    """A gated recurrent unit: of z = w_input x + bias and u = w_recurrent h + recurrent_bias for each gate,
+    r = gate_activation(z_r + u_r), k = gate_activation(z_k + u_k), n = activation(z_n + r u_n) and h = (1 - k) n + k h.
+
+    As `ng.rnn`, but the weights have one axis more, of the three gates in the order r (reset), k (keep), n (new): w_input
+    (gates, hidden, features), w_recurrent (gates, hidden, hidden before), bias and recurrent_bias (gates, hidden). `gates`
+    names it; unless given it is the first axis of w_input that has three elements and is not one of x.
+    """
+    cell = _Cell(x, w_input, w_recurrent, (bias, recurrent_bias), (initial,), axis, gates, 3)
+
+    def step(state: tuple[Tensor, ...], fed: Tensor) -> tuple[Tensor, ...]:
+        (h,) = state
+        again = cell.recurrent(h)
+        reset, keep = (
+            gate_activation(add(cell.gate(fed, k), cell.gate(again, k), cell.element)) for k in range(2)
+        )
+        inner = multiply(reset, cell.gate(again, 2), cell.element)
+        new = activation(add(cell.gate(fed, 2), inner, cell.element))
+        moved = multiply(keep, subtract(h, new, cell.element), cell.element)
+        return (cell.like_state(add(new, moved, cell.element)),)
+
+    return cell.run(step, backward, return_sequence, return_state)
+
+
+def bidirectional(
+    layer: Callable[..., Any],
+    x: Any,
+    forward: Sequence[Any],
+    backward: Sequence[Any],
+    *,
+    merge: Literal["concat", "sum"] | None = "concat",
+    **settings: Any,
+) -> Any:
+    """A recurrent layer (`ng.rnn`, `ng.lstm`, `ng.gru`) run along x in both directions.
+
+    `forward` and `backward` are the weights of the two: what the layer takes behind x, (w_input, w_recurrent, bias).
+    `settings` go to both. What they give is joined along the hidden axis, forward first (`concat`), added (`sum`), or given as a
+    pair (None).
+
+    Raises UserError for another `merge`, for `return_state`, and for several hidden axes to join along; and what the layer raises.
+    """
+    if merge not in ("concat", "sum", None):
+        fail(UserError, f"two directions are merged by 'concat', 'sum' or None, not {merge!r}")
+    if "backward" in settings or settings.get("return_state"):
+        fail(
+            UserError,
+            "both directions run, and states are not merged",
+            "call the layer twice, with backward=True once",
+        )
+    x = as_op(x)
+    pair = layer(x, *forward, **settings), layer(x, *backward, backward=True, **settings)
+    if merge is None:
+        return pair
+    if merge == "sum":
+        return add(*pair, pair[0].element)
+    hidden = [a for a in pair[0].axes if a not in x.axes]
+    if len(hidden) != 1:
+        fail(
+            UserError,
+            f"results are joined along one hidden axis, not ({', '.join(a.name for a in hidden)})",
+            "give merge=None",
+        )
+    return concat_along_axis(pair, hidden[0])
+
+
+class _Cell:
+    """What all recurrent layers share: which axis is what, the product before the loop, and the loop."""
+
+    def __init__(
+        self,
+        x: Any,
+        w_input: Any,
+        w_recurrent: Any,
+        biases: Sequence[Any],
+        states: Sequence[Any],
+        axis: Axis | str,
+        gates: Axis | str | None = None,
+        count: int = 0,
+    ):
+        given = (x, w_input, w_recurrent, *biases, *states)
+        self.element = result_element(None, *(g for g in given if isinstance(g, Tensor)))
+        x, w_input, self.w_recurrent = (operand(as_op(g), self.element) for g in given[:3])
+        self.along = x.axes[x.axes.index(axis)]
+        made = w_input.axes - x.axes
+        self.gates = _gates(made, gates, count) if count else None
+        self.hidden = made if self.gates is None else made - self.gates
+        self.features = x.axes & w_input.axes
+        self._check(x, w_input)
+        # The axes of x, the hidden ones in place of the features.
+        places = [a for a in x.axes if a == self.features[0] or a not in self.features]
+        self.sequence = Axes(h for a in places for h in (self.hidden if a in self.features else (a,)))
+        # As products leave it, so that no step turns it round.
+        self.state = Axes((*(x.axes - self.features - self.along), *self.hidden))
+        self.before = self._before()
+        bias, *self.later = [None if b is None else self._bias(b) for b in biases]
+        fed = dot(x, w_input, dtype=self.element)
+        self.fed = fed if bias is None else add(fed, bias, self.element)
+        self.initial = tuple(self._initial(s) for s in states)
+
+    # ---- which axis is what
+
+    def _check(self, x: Tensor, w_input: Tensor) -> None:
+        check_lengths(x.axes, w_input.axes)
+        if not self.hidden or not self.features or self.along in self.features or self.features.batch_axes():
+            fail(
+                IncompatibleAxesError,
+                f"the input's weights have axes ({', '.join(w_input.axes.names)}), x ({', '.join(x.axes.names)})",
+                "they need features of x, neither the batch axis nor the one that is recurred over, and hidden axes that x has not",
+            )
+
+    def _before(self) -> Axes:
+        """The axes of the recurrent weights that stand for the hidden ones a step before, in the order of these."""
+        own = self.w_recurrent.axes
+        lacking = [a.name for a in (*self.hidden, *self._gate_axes) if a not in own]
+        before = own - self.hidden - Axes(self._gate_axes)
+        if lacking or len(before) != len(self.hidden):
+            hidden = ", ".join(self.hidden.names)
+            fail(
+                IncompatibleAxesError,
+                f"the recurrent weights have axes ({', '.join(own.names)}); they need "
+                f"({', '.join([*(a.name for a in self._gate_axes), hidden])}) and as many for ({hidden}) a step before",
+            )
+        check_lengths(own, Axes((*self._gate_axes, *self.hidden)))
+        for axis, other in zip(self.hidden, before, strict=True):
+            if axis.length != other.length and None not in (axis.length, other.length):
+                fail(
+                    AxisLengthError,
+                    f"the hidden axis {axis.name} has {axis.length} elements, {other.name} a step before {other.length}",
+                )
+        return before
+
+    @property
+    def _gate_axes(self) -> tuple[Axis, ...]:
+        return () if self.gates is None else (self.gates,)
+
+    def _bias(self, bias: Any) -> Tensor:
+        return self._fitting(bias, Axes((*self._gate_axes, *self.hidden)), "the bias")
+
+    def _initial(self, state: Any) -> Tensor:
+        return broadcast(
+            self._fitting(0 if state is None else state, self.state, "the state before the first step"),
+            self.state,
+        )
+
+    def _fitting(self, given: Any, axes: Axes, what: str) -> Tensor:
+        made = operand(given, self.element)
+        if not made.axes.is_sub_set(axes):
+            fail(
+                IncompatibleAxesError,
+                f"{what} has axes ({', '.join(made.axes.names)}), not those of ({', '.join(axes.names)})",
+            )
+        check_lengths(made.axes, axes)
+        return made
+
+    # ---- what is computed
+
+    def recurrent(self, h: Tensor) -> Tensor:
+        """The recurrent product, for all gates."""
+        names = dict(zip(self.hidden.names, self.before, strict=True))
+        shadowed = cast_role(h, [names.get(a.name, a) for a in h.axes])
+        made = dot(shadowed, self.w_recurrent, dtype=self.element)
+        return add(made, self.later[0], self.element) if self.later and self.later[0] is not None else made
+
+    def gate(self, z: Tensor, number: int) -> Tensor:
+        assert self.gates is not None
+        return slice_along_axis(z, self.gates, number)
+
+    def like_state(self, made: Tensor) -> Tensor:
+        """A state in the order in which it is handed on."""
+        return axes_with_order(made, self.state)
+
+    def run(
+        self,
+        step: Callable[[tuple[Tensor, ...], Tensor], tuple[Tensor, ...]],
+        backward: bool,
+        return_sequence: bool,
+        return_state: bool,
+    ) -> Any:
+        def body(state: tuple[Tensor, ...], fed: Tensor) -> tuple[tuple[Tensor, ...], Any]:
+            state = step(state, fed)
+            return state, (state[0] if return_sequence else ())
+
+        last, outputs = scan(body, self.initial, self.fed, self.along, reverse=backward)
+        ended = [axes_with_order(state, self.sequence - self.along) for state in last]
+        result = axes_with_order(outputs, self.sequence) if return_sequence else ended[0]
+        if not return_state:
+            return result
+        return result, (tuple(ended) if len(ended) > 1 else ended[0])
+
+
+def _gates(made: Axes, gates: Axis | str | None, count: int) -> Axis:
+    """The axis of the gates among those that the input's weights have and x has not."""
+    if gates is None:
+        found = next((a for a in made if a.length == count), None)
+        if found is None:
+            fail(
+                IncompatibleAxesError,
+                f"the input's weights need an axis of {count} gates; those that x has not are ({', '.join(made.names)})",
+                "ng.stack makes it of one weight for each gate",
+            )
+        return found
+    found = made[made.index(gates)]
+    if found.length != count:
+        fail(AxisLengthError, f"the axis of gates {found.name} has {found.length} elements, not {count}")
+    return found
