@@ -31,6 +31,7 @@ from .composed import (
 )
 from .control import cond, scan, while_loop
 from .convolution import convolve, deconvolve
+from .ctc import ctc
 from .elementwise import *  # noqa: F403
 from .five_axes import convolution, deconvolution, pooling
 from .index import gather, gather_elements, iota, lookuptable, one_hot, scatter
@@ -93,7 +94,7 @@ __all__: list[str] = [
     "L1_norm", "L2_norm", "Transpose", "all", "any", "argmax", "argmin", "as_op", "as_ops", "axes_with_order",
     "batch_norm", "batch_size", "bidirectional", "bitcast", "broadcast", "cast", "cast_axes", "cast_role", "clip", "compute_reduction_axes",
     "concat_along_axis", "cond", "constant", "convolution", "convolve", "cross_entropy_binary",
-    "cross_entropy_binary_inner", "cross_entropy_multi", "cumulative_max", "cumulative_min", "cumulative_prod",
+    "cross_entropy_binary_inner", "cross_entropy_multi", "ctc", "cumulative_max", "cumulative_min", "cumulative_prod",
     "cumulative_sum", "deconvolution", "deconvolve", "dot", "dropout", "expand_dims", "flatten", "flatten_at", "fma",
     "gather", "gather_elements", "getitem", "gru", "iota", "layer_norm", "log_softmax", "logical_and", "logical_not", "logical_or",
     "lookuptable", "lstm", "map_roles", "max", "mean", "min", "normal", "one_hot", "overlap_add", "pad", "pool",

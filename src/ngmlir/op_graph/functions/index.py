@@ -43,7 +43,8 @@ def gather_elements(x: Any, indices: Any, axis: Any) -> Tensor:
     place = x.axes.index(axis)
     along = indices.axes[indices.axes.index(axis)]
     axes = Axes((*x.axes[:place], along, *x.axes[place + 1 :]))
-    return VERBS.gather_elements(x, broadcast(indices, axes), axis=place)
+    made = broadcast(indices, axes)
+    return VERBS.stated(ng.GatherElementsOp, [x, made], {"axis": place}, axes, x.element)
 
 
 def scatter(
