@@ -42,6 +42,24 @@ from .writing import written
 
 
 @dataclass(frozen=True)
+class Traced:
+    """Where an op of the graph stands in the program: it has run when the first `end` ops of its block have."""
+
+    op: Op
+    end: int
+    value: Value | None
+    written: tuple[Op, Value] | None  # of a write: the storage, and what it holds from now on
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Of each block of a program: the ops of the graph that it runs, in order, and the parameters of a body."""
+
+    ops: dict[Block, list[Traced]]
+    parameters: dict[Block, Sequence[RegionParameter]]
+
+
+@dataclass(frozen=True)
 class Lifted:
     """A module and what its entry function's arguments and results stand for.
 
@@ -53,6 +71,7 @@ class Lifted:
     arguments: tuple[AssignableTensorOp, ...]
     outputs: tuple[int | None, ...]
     tied: tuple[tuple[int, int], ...]
+    trace: Trace
 
 
 def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), name: str = "main") -> Lifted:
@@ -99,7 +118,7 @@ def _lifted(computation: ComputationOp, name: str) -> Lifted:
         location=computation.location,
     )
     check(made)
-    return Lifted(made, tuple(storages), tuple(places), tuple(tied))
+    return Lifted(made, tuple(storages), tuple(places), tuple(tied), lifting.trace)
 
 
 def _parameter(op: Tensor) -> AssignableTensorOp:
@@ -131,6 +150,7 @@ class _Lifting:
         self.used: dict[Op, set[int]] = {}  # of loops and branches, the results that are needed
         self.views: dict[Op, tuple[Value, Value]] = {}
         self.regions: list[GraphRegion] = []
+        self.trace = Trace({}, {})
         #: The Python functions that are called, with the types of operands and result -> symbol.
         self.hosts: dict[tuple[str, tuple[Type, ...], Type], str] = {}
 
@@ -140,6 +160,11 @@ class _Lifting:
                 self.used.setdefault(op.control, set()).add(op.index)
         for op in ops:
             self.run(op)
+            if is_executed(op):
+                block = self.builder.block
+                written = (op.written, self.state[op.written]) if isinstance(op, AssignOp) else None
+                traced = Traced(op, len(block.ops), self.values.get(op), written)
+                self.trace.ops.setdefault(block, []).append(traced)
 
     def run(self, op: Op) -> None:
         if op.is_invalid:
@@ -304,6 +329,7 @@ class _Lifting:
         self.regions.append(region)
         with self.builder.region(*[_static(p) for p in parameters]) as (made, arguments):
             self.values.update(zip(parameters, arguments, strict=True))
+            self.trace.parameters[made.block] = parameters
             self.run_all([op for op in region.inside(results) if not isinstance(op, RegionParameter)])
             self.builder.end(ng.YieldOp, *[self.read(r) for r in results])
         self.regions.pop()

@@ -10,6 +10,7 @@ from ..op_graph.calls import listed, takes, takes_named
 from ..op_graph.errors import UnsupportedTransformerException, fail
 from ..op_graph.tensor import Tensor
 from ..support.spelling import did_you_mean
+from .stepping import NonFinite, Step, Stepper
 from .storage import DeviceBufferStorage, DeviceTensor, UninitializedVariable
 from .transformer import DeviceComputation, Transformer
 
@@ -17,6 +18,9 @@ __all__ = [
     "DeviceBufferStorage",
     "DeviceComputation",
     "DeviceTensor",
+    "NonFinite",
+    "Step",
+    "Stepper",
     "Transformer",
     "TransformerFactory",
     "UninitializedVariable",

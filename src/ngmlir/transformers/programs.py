@@ -21,7 +21,7 @@ from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import ValueFor, numbers
 from ..ops.lengths import reading
-from .backends import Backend, Run
+from .host_steps import Backend, Run
 from .storage import DeviceBufferStorage, UninitializedVariable, fit
 
 #: So many programs a computation keeps; one more takes the place of the one not used for longest.
@@ -191,6 +191,14 @@ class Program:
         self._unset = []  # what has a value keeps one
 
     def __call__(self, values: Sequence[Any]) -> Any:
+        if self._unset or self._stored:
+            values = self.begin(values)
+        assert self.executor is not None
+        return self.finish(self.executor(*values))
+
+    def begin(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The values that are no state, after writing those that are to it. Raises OtherLengths, and errors for what does
+        not fit, before anything changes."""
         if self._unset:
             self._check_set()
         if self._stored:
@@ -201,8 +209,10 @@ class Program:
             for storage, array in ready:
                 storage.write(array)
             values = rest
-        assert self.executor is not None
-        results = self.executor(*values)
+        return values
+
+    def finish(self, results: Sequence[Any]) -> Any:
+        """What is returned, of the results that are no state."""
         for storage in self._writes:
             storage.initialized = True
         pack = self.computation.pack

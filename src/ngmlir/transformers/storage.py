@@ -179,9 +179,10 @@ class DeviceTensor:
     """A tensor in a buffer: where it begins there, its shape, its strides and its element type. To read and to set from
     the host; `np.from_dlpack(tensor)` looks at it where it lies."""
 
-    def __init__(self, storage: DeviceBufferStorage, op: Tensor):
+    def __init__(self, storage: DeviceBufferStorage, op: Tensor, whole: bool = False):
         self.storage = storage
         self.op = op
+        self._whole = whole  # the buffer holds the value of the op, whatever that is a view of
         storage.tensors.add(self)
 
     @property
@@ -239,8 +240,10 @@ class DeviceTensor:
         return tensor
 
     def _shown(self, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if self._whole:
+            return base
         with reading(self.storage.lengths):
-            return _view(self.op, base)
+            return view_of(self.op, base)
 
     def __getitem__(self, item: Any) -> np.ndarray[Any, Any]:
         """A copy of a part; no more than it lies in is copied from a device."""
@@ -253,6 +256,8 @@ class DeviceTensor:
         array = converted(numbers(value, what), self.op.element, what)
         try:
             self.storage.change(self._shown, item, array)
+        except UserError:
+            raise
         except (IndexError, ValueError) as error:
             fail(
                 UserError,
@@ -311,13 +316,13 @@ def _with_ellipsis(item: Any) -> tuple[Any, ...]:
     return places if any(place is Ellipsis for place in places) else (*places, ...)
 
 
-def _view(op: Op, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def view_of(op: Op, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """What a view shows of its storage."""
     op = op.forwarded
     if not op.is_view:
         return base
     assert isinstance(op, Tensor)
-    below, attributes = _view(op.args[0], base), resolved(op.attributes)
+    below, attributes = view_of(op.args[0], base), resolved(op.attributes)
     if op.operation is ng.SliceOp:
         places = zip(attributes["starts"], attributes["limits"], attributes["steps"], strict=True)
         return below[tuple(slice(a, None if s < 0 and b < 0 else b, s) for a, b, s in places)]

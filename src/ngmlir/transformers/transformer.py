@@ -20,9 +20,11 @@ from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
 from ..ops.lengths import Changes
-from .backends import BACKENDS, Run
+from .backends import BACKENDS
 from .checkpoints import State, kept, load, named, saved
+from .host_steps import Backend, Run
 from .programs import Lengths, OtherLengths, Program, Programs
+from .stepping import Stepper
 from .storage import DeviceBufferStorage, DeviceTensor
 
 
@@ -124,6 +126,35 @@ class DeviceComputation:
                 f"a computation takes no values by name, such as {next(iter(unknown))}",
                 "give them by position, or feed_dict={parameter: value}",
             )
+        if feed_dict is not None or len(values) != len(self.computation_op.parameters):
+            values = self._by_position(values, feed_dict)
+        program = self._program
+        if program is None:
+            self.transformer.begin()
+        if program is None or program.executor is None or self._seen != Changes.serial:
+            program = self._choose(self.lengths.given(values))
+        try:
+            return program(values)
+        except OtherLengths:
+            return self._choose(self.lengths.given(values))(values)
+
+    def prepared(
+        self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None, backend: Backend
+    ) -> tuple[Program, tuple[Any, ...]]:
+        """A program of its own for these values, compiled by another backend, and the values by position."""
+        self.transformer.check_open()
+        values = self._by_position(values, feed_dict)
+        self.transformer.begin()
+        given = self.lengths.given(values)
+        with self.transformer.lock:
+            key = self.lengths.key(given)
+            program = Program(self.computation_op, self.lengths, key, self.transformer.storage_of)
+            program.allocate()
+            program.compile(backend)
+        return program, values
+
+    def _by_position(self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None) -> tuple[Any, ...]:
+        """The values of the parameters in their order; UserError where one lacks or is too many."""
         parameters = self.computation_op.parameters
         if feed_dict is not None:
             if values:
@@ -140,15 +171,7 @@ class DeviceComputation:
                 f"the computation takes {len(parameters)} values ({names}), but {len(values)} were given",
                 f"its parameters were named at {self.computation_op.location}",
             )
-        program = self._program
-        if program is None:
-            self.transformer.begin()
-        if program is None or program.executor is None or self._seen != Changes.serial:
-            program = self._choose(self.lengths.given(values))
-        try:
-            return program(values)
-        except OtherLengths:
-            return self._choose(self.lengths.given(values))(values)
+        return values
 
     @staticmethod
     def _by_parameter(feed_dict: Mapping[Op, Any]) -> Mapping[Op, Any]:
@@ -191,6 +214,16 @@ class Transformer:
     def computation(self, results: Any, *parameters: Any) -> DeviceComputation:
         """A callable from values of `parameters` to values of `results`; compiled at its first call."""
         return self.add_computation(computation(results, *parameters))
+
+    def stepped(self, results: Any, *parameters: Any) -> Stepper:
+        """Runs a computation op by op: one that was made (`stepped(computation)`), or one of results and parameters.
+
+        See `Stepper`: values of any op, breakpoints, and where the first NaN comes from.
+        """
+        if isinstance(results, DeviceComputation):
+            return Stepper(results)
+        made = results if isinstance(results, Computation) else computation(results, *parameters)
+        return Stepper(self.add_computation(made))
 
     def add_computation(self, op: Computation) -> DeviceComputation:
         """The callable of a computation op; the same one for the same op."""

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program op by op: each computed by itself on its target, its value kept, loops and branches entered."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compiler import compile_module
+from ..ir.core import Block, Kind, Module, Value, callee, module
+from ..ir.core import Op as IROp
+from ..ir.literals import dtype_of
+from ..ir.types import shape_of
+from ..op_graph.lift import Trace, Traced
+from ..op_graph.node import Op
+from ..ops import func
+from ..ops.builder import function
+from ..ops.fields import get_bool, get_i64
+from ..ops.hosts import host_function
+from ..ops.interpreter import evaluate
+
+Array = np.ndarray[Any, Any]
+
+
+class Round(NamedTuple):
+    """Where in a loop or branch a step is: the op with the body, and which round of it (0 is the first)."""
+
+    kind: str
+    number: int
+
+
+class Ran(NamedTuple):
+    """An op of the graph that has just run."""
+
+    traced: Traced
+    within: tuple[Round, ...]
+
+
+class OneByOne:
+    """Computes ops one by one on a target. Each kind of op is compiled once, as a program of its own."""
+
+    def __init__(self, target: str):
+        self.target = target
+        self._compiled: dict[Kind, Any] = {}
+
+    def __call__(self, op: IROp, arrays: Sequence[Array]) -> Sequence[Array]:
+        """The results of an op without regions."""
+        # What only looks at elements, or has none to look at, is the same everywhere.
+        if self.target == "numpy" or not arrays or "view" in op.traits or op.name == "ng.slice":
+            return evaluate(op, arrays)
+        run = self._compiled.get(op.kind)
+        if run is None:
+            block = Block([v.type for v in op.operands])
+            again = op.rebuilt(block.args)
+            block.ops = [again, func.ReturnOp(again.results, (), {}, (), op.location)]
+            program = module([function("main", block, location=op.location)], location=op.location)
+            run = self._compiled[op.kind] = compile_module(program, self.target)
+        return [np.asarray(result) for result in run(*arrays)]
+
+
+class Walk:
+    """Runs a module that a graph was lifted to, and stops after each op of the graph."""
+
+    def __init__(self, program: Module, trace: Trace, compute: OneByOne):
+        self.program = program
+        self.trace = trace
+        self.compute = compute
+        self.values: dict[Value, Any] = {}
+        #: The value that each op of the graph had when it last ran.
+        self.at: dict[Op, Array] = {}
+        #: What each storage that was written holds by now.
+        self.states: dict[Op, Array] = {}
+
+    def block(
+        self, block: Block, arguments: Sequence[Any], within: tuple[Round, ...] = ()
+    ) -> Generator[Ran, None, list[Any]]:
+        """What a block yields."""
+        self.values.update(zip(block.args, arguments, strict=True))
+        self.at.update(zip(self.trace.parameters.get(block, ()), arguments, strict=False))
+        done = 0
+        for traced in self.trace.ops.get(block, ()):
+            for op in block.ops[done : traced.end]:
+                yield from self._op(op, within)
+            done = traced.end
+            if traced.value is not None:
+                self.at[traced.op] = self.values[traced.value]
+            if traced.written is not None:
+                storage, value = traced.written
+                self.states[storage] = self.values[value]
+            yield Ran(traced, within)
+        for op in block.ops[done:-1]:
+            yield from self._op(op, within)
+        return [self.values[v] for v in block.ops[-1].operands]
+
+    def _op(self, op: IROp, within: tuple[Round, ...]) -> Generator[Ran, None, None]:
+        operands = [self.values[v] for v in op.operands]
+        match op.name:
+            case "ng.if":
+                taken = op.regions[0 if operands[0] else 1].block
+                results = yield from self.block(taken, (), (*within, Round("cond", 0)))
+            case "ng.while":
+                results = yield from self._while(op, operands, within)
+            case "ng.scan":
+                results = yield from self._scan(op, operands, within)
+            case "func.call":
+                declared = self.program.lookup(callee(op))
+                assert declared is not None
+                types = [r.type for r in op.results]
+                results = host_function(declared, op.location)(operands, types, op.location)
+            case _:
+                results = self.compute(op, operands)
+        self.values.update(zip(op.results, results, strict=True))
+
+    def _while(
+        self, op: IROp, state: list[Any], within: tuple[Round, ...]
+    ) -> Generator[Ran, None, list[Any]]:
+        condition, body = (r.block for r in op.regions)
+        number = 0
+        while True:
+            inside = (*within, Round("while_loop", number))
+            (go_on,) = yield from self.block(condition, state, inside)
+            if not go_on:
+                return state
+            state = yield from self.block(body, state, inside)
+            number += 1
+
+    def _scan(
+        self, op: IROp, operands: list[Any], within: tuple[Round, ...]
+    ) -> Generator[Ran, None, list[Any]]:
+        carried = get_i64(op, "carried")
+        state, sequences = operands[:carried], operands[carried:]
+        length = len(sequences[0])
+        stacked = [np.zeros(shape_of(r.type), dtype_of(r.type)) for r in op.results[carried:]]
+        for number in reversed(range(length)) if get_bool(op, "reverse") else range(length):
+            given = [*state, *(np.array(s[number]) for s in sequences)]
+            yielded = yield from self.block(op.regions[0].block, given, (*within, Round("scan", number)))
+            state = yielded[:carried]
+            for whole, value in zip(stacked, yielded[carried:], strict=True):
+                whole[number] = value
+        return [*state, *stacked]
