@@ -177,3 +177,21 @@ def test_floats_are_true_or_not() -> None:
     assert run(x & 1.0)[0].tolist() == [False, True, True]
     with pytest.raises(ng.UserError, match="integers and bools"):
         _ = x ^ x
+
+
+def test_names_stand_for_new_axes_where_their_lengths_are_known() -> None:
+    x = ng.constant(np.arange(12).reshape(3, 4), ["C", "H"])
+    assert x.axes.names == ("C", "H")
+    assert x.axes.lengths == (3, 4)
+    assert ng.constant([1, 2], "N").axes.lengths == (2,)
+    assert ng.constant(np.ones((3, 2)), [C, "N"]).axes.names == ("C", "N")
+    turned = ng.cast_axes(x, ["A", H])
+    assert (turned.axes.names, turned.axes.lengths) == (("A", "H"), (3, 4))
+    assert ng.pad(x, [1, 0], axes=["P", "H"]).axes["P"].length == 5
+    assert ng.tensor_slice(x, [slice(0, 2), 1], axes="S").axes["S"].length == 2
+    assert ng.stack([x, x], "T").axes.lengths == (2, 3, 4)
+    for wrong in (lambda: ng.constant(1, ["C"]), lambda: ng.constant(np.ones(3), ["C", "H"])):
+        with pytest.raises(ng.IncompatibleAxesError, match="is no axis"):
+            wrong()
+    with pytest.raises(ng.AxisLengthError):
+        ng.cast_axes(x, [H, "C"])

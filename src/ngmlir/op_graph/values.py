@@ -18,7 +18,7 @@ from ..ops import ng
 from ..ops.lengths import Length, Long, Size
 from ..support.arrays import UNMASK, copy_into, is_masked, misfit, misfit_hint, misfit_text
 from ..support.memory import empty_bytes
-from .axes import Axes, AxesLike, Axis, DerivedAxis, make_axes
+from .axes import Axes, AxesLike, AxesOrNames, Axis, DerivedAxis, make_axes
 from .building import BUILDING
 from .calls import listed
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
@@ -323,8 +323,16 @@ def as_array(value: Any, axes: Axes, element: Type, what: object = "the value") 
     return array
 
 
-def constant(const: Any, axes: AxesLike | None = None, dtype: Any = None) -> Tensor:
-    """A value known now: a number, repeated over the axes, or an array (which gets new axes if none are given).
+def _named(axes: Sequence[Any], shape: Sequence[int]) -> list[Any]:
+    """Axes, of which names stand for new ones, as long as an array is in their places."""
+    if len(axes) != len(shape):
+        return [*axes]
+    return [Axis(n, a) if isinstance(a, str) else a for a, n in zip(axes, shape, strict=True)]
+
+
+def constant(const: Any, axes: AxesOrNames | None = None, dtype: Any = None) -> Tensor:
+    """A value known now: a number, repeated over the axes, or an array (which gets new axes if none are given, and for names
+    axes of its lengths).
 
     An array is copied once, into memory that programs then use; one that nobody can change (`writeable` is false for
     it and all that it is a view of, as with `np.load(file, mmap_mode="r")` or after `ng.adopt(array)`) is used where it
@@ -335,7 +343,11 @@ def constant(const: Any, axes: AxesLike | None = None, dtype: Any = None) -> Ten
     element = BUILDING.float if dtype is None else element_of(dtype)
     if axes is None:
         axes = [Axis(length) for length in numbers(const, "the constant").shape]
-    axes = make_axes(axes)
+    elif isinstance(axes, (str, list, tuple)):
+        given: list[Any] = [axes] if isinstance(axes, str) else [*cast("Sequence[Any]", axes)]
+        if any(isinstance(axis, str) for axis in given):
+            axes = _named(given, numbers(const, "the constant").shape)
+    axes = make_axes(cast(AxesLike, axes))
     value = as_array(const, axes, element, "the constant")
     if value.ndim:
         for axis, length in zip(axes, value.shape, strict=True):

@@ -61,7 +61,7 @@ def getitem(x: Tensor, item: Index | tuple[Index, ...]) -> Tensor:
     return tensor_slice(x, [*parts, *[slice(None)] * (len(x.axes) - len(parts))])
 
 
-def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesLike | None = None) -> Tensor:
+def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesOrNames | None = None) -> Tensor:
     """One slice or integer per axis; `axes` renames those of the result."""
     x, slices = as_op(x), listed(slices, "slices")
     if len(slices) != len(x.axes):
@@ -161,9 +161,10 @@ def Transpose(x: Any) -> Tensor:
     return broadcast(x, Axes(reversed(x.axes)))
 
 
-def cast_axes(x: Any, axes: AxesLike) -> Tensor:
-    """Other axes for the same elements, position by position; their lengths must be equal."""
-    x, axes = any_tensor(x), make_axes(axes)
+def cast_axes(x: Any, axes: AxesOrNames) -> Tensor:
+    """Other axes for the same elements, position by position; their lengths must be equal. A name is that of an axis as long
+    as the one in its place."""
+    x, axes = any_tensor(x), _new_axes(axes)
     if len(axes) != len(x.axes):
         fail(
             IncompatibleAxesError,
@@ -179,6 +180,14 @@ def cast_axes(x: Any, axes: AxesLike) -> Tensor:
     return _rename(x, Axes(_as_long_as(old, new) for old, new in zip(x.axes, axes, strict=True)))
 
 
+def _new_axes(axes: AxesOrNames) -> Axes:
+    """Axes, of which names stand for new ones without a length."""
+    given: Any = [axes] if isinstance(axes, str) else axes
+    if isinstance(given, (list, tuple)):
+        given = [Axis(name=a) if isinstance(a, str) else a for a in cast("Iterable[Any]", given)]
+    return make_axes(given)
+
+
 def _as_long_as(old: Axis, new: Axis) -> Axis:
     """`new` in the place of `old`: an axis without a length of its own is as long as what it stands for."""
     return old.renamed(new.name) if new.length is None and new.name != old.name else new
@@ -186,11 +195,7 @@ def _as_long_as(old: Axis, new: Axis) -> Axis:
 
 def cast_role(x: Any, axes: AxesOrNames) -> Tensor:
     """Other names for the axes (or axes that have them), position by position; the lengths stay."""
-    x = any_tensor(x)
-    given: Any = [axes] if isinstance(axes, str) else axes
-    if isinstance(given, (list, tuple)):
-        given = [Axis(name=a) if isinstance(a, str) else a for a in cast("Iterable[Any]", given)]
-    roles = make_axes(given)
+    x, roles = any_tensor(x), _new_axes(axes)
     if len(roles) != len(x.axes):
         fail(
             IncompatibleAxesError,
@@ -255,7 +260,7 @@ def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
 
 
 def pad(
-    x: Any, paddings: Iterable[int | Sequence[int]], axes: AxesLike | None = None, value: float = 0
+    x: Any, paddings: Iterable[int | Sequence[int]], axes: AxesOrNames | None = None, value: float = 0
 ) -> Tensor:
     """Elements of `value` around: per axis a number of them, or (before, after)."""
     x, paddings = as_op(x), listed(paddings, "paddings")
