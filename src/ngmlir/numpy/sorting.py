@@ -210,7 +210,10 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
             subtract(other, one) if isinstance(x.element, FloatType) else other - as_type(one, kind), kind
         )
         one, other = as_type(one, kind), as_type(other, kind)
+        # From the nearer end, as NumPy does it.
         made = add(one, multiply(apart, as_type(known(weight), kind)))
+        back = subtract(other, multiply(apart, as_type(known(1 - weight), kind)))
+        made = where(known(weight >= 0.5), back, made)
         # Of equal neighbours, infinite ones too, that one.
         made = where(VERBS.equal(one, other), one, made)
     if isinstance(x.element, FloatType):

@@ -89,18 +89,20 @@ from .shape import (
     unflatten,
 )
 from .sliding import overlap_add, windows
+from .sorting import argsort, sort, top_k
 
 __all__: list[str] = [
-    "L1_norm", "L2_norm", "Transpose", "all", "any", "argmax", "argmin", "as_op", "as_ops", "axes_with_order",
-    "batch_norm", "batch_size", "bidirectional", "bitcast", "broadcast", "cast", "cast_axes", "cast_role", "clip", "compute_reduction_axes",
-    "concat_along_axis", "cond", "constant", "convolution", "convolve", "cross_entropy_binary",
-    "cross_entropy_binary_inner", "cross_entropy_multi", "ctc", "cumulative_max", "cumulative_min", "cumulative_prod",
-    "cumulative_sum", "deconvolution", "deconvolve", "dot", "dropout", "expand_dims", "flatten", "flatten_at", "fma",
-    "gather", "gather_elements", "getitem", "gru", "iota", "layer_norm", "log_softmax", "logical_and", "logical_not", "logical_or",
-    "lookuptable", "lstm", "map_roles", "max", "mean", "min", "normal", "one_hot", "overlap_add", "pad", "pool",
-    "pooling", "prod", "random_bits", "relu", "rms_norm", "rnn", "safelog", "safelog_cutoff", "scan", "scatter", "set_item",
-    "sigmoid", "slice_along_axis", "softmax", "squared_L2", "stack", "stop_gradient", "sum", "tensor_size",
-    "tensor_slice", "unflatten", "uniform", "variance", "where", "while_loop", "windows",
+    "L1_norm", "L2_norm", "Transpose", "all", "any", "argmax", "argmin", "argsort", "as_op", "as_ops",
+    "axes_with_order", "batch_norm", "batch_size", "bidirectional", "bitcast", "broadcast", "cast", "cast_axes",
+    "cast_role", "clip", "compute_reduction_axes", "concat_along_axis", "cond", "constant", "convolution", "convolve",
+    "cross_entropy_binary", "cross_entropy_binary_inner", "cross_entropy_multi", "ctc", "cumulative_max",
+    "cumulative_min", "cumulative_prod", "cumulative_sum", "deconvolution", "deconvolve", "dot", "dropout",
+    "expand_dims", "flatten", "flatten_at", "fma", "gather", "gather_elements", "getitem", "gru", "iota",
+    "layer_norm", "log_softmax", "logical_and", "logical_not", "logical_or", "lookuptable", "lstm", "map_roles",
+    "max", "mean", "min", "normal", "one_hot", "overlap_add", "pad", "pool", "pooling", "prod", "random_bits", "relu",
+    "rms_norm", "rnn", "safelog", "safelog_cutoff", "scan", "scatter", "set_item", "sigmoid", "slice_along_axis",
+    "softmax", "sort", "squared_L2", "stack", "stop_gradient", "sum", "tensor_size", "tensor_slice", "top_k",
+    "unflatten", "uniform", "variance", "where", "while_loop", "windows",
 ]  # fmt: skip
 __all__ += elementwise.__all__
 

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of elements along an axis. Equal elements keep their places; a NaN counts as greater than every number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.types import i1, ui32
+from ...ops import ng
+from ..axes import Axis
+from ..building import BUILDING
+from ..errors import AxisLengthError, fail
+from ..tensor import Tensor
+from ..values import element_of
+from ..verbs import VERBS
+from ..verbs import cast as cast_elements
+from .coerce import as_op, one_of
+from .index import gather_elements
+from .shape import slice_along_axis
+
+
+def _axis(x: Tensor, axis: Any) -> Axis:
+    found = one_of(x, None, axis)
+    return x.axes[x.axes.index(found)]
+
+
+def argsort(x: Any, axis: Any, descending: bool = False, dtype: Any = None) -> Tensor:
+    """The positions along an axis in the order of the elements, int32: from the least, or where `descending` from the greatest."""
+    x = as_op(x)
+    element = BUILDING.integer if dtype is None else element_of(dtype)
+    x, place = cast_elements(x, ui32) if x.element is i1 else x, x.axes.index(_axis(x, axis))
+    return VERBS.stated(ng.ArgsortOp, [x], {"axis": place, "descending": descending}, x.axes, element)
+
+
+def sort(x: Any, axis: Any, descending: bool = False) -> Tensor:
+    """The elements in their order along an axis."""
+    x = as_op(x)
+    return gather_elements(x, argsort(x, axis, descending), _axis(x, axis))
+
+
+def top_k(x: Any, k: int, axis: Any) -> tuple[Tensor, Tensor]:
+    """The k greatest elements along an axis, the greatest first, and their positions. Of equal elements the first ones.
+
+    The axis keeps its name, and has k elements. Raises AxisLengthError where it has fewer.
+    """
+    x = as_op(x)
+    along = _axis(x, axis)
+    if k < 0 or (along.length is not None and k > along.length):
+        fail(AxisLengthError, f"the {k} greatest of {along.length} elements along {along.name}")
+    at = slice_along_axis(argsort(x, along, descending=True), along, slice(k))
+    return gather_elements(x, at, along), at
