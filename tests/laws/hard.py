@@ -17,6 +17,13 @@ HARD = {
         %s = ng.select %c, %y, %k : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
         %z = ng.add %s, %i : tensor<4x4xf32>
         return %z : tensor<4x4xf32> }""",
+    "a product that is written moved, and then moved again without a change": """(%x: tensor<4x6xf32>, %y: tensor<6x8xf32>) -> tensor<4x1x1x1x8xf32> {
+        %d = ng.dot %x, %y contract [1] x [0] : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+        %r = ng.reshape %d : (tensor<4x8xf32>) -> tensor<1x1x4x8xf32>
+        %t = ng.transpose %r perm [2, 0, 1, 3] : (tensor<1x1x4x8xf32>) -> tensor<4x1x1x8xf32>
+        %v = ng.reshape %t : (tensor<4x1x1x8xf32>) -> tensor<4x1x1x1x8xf32>
+        %p = ng.pad %v low [0, 0, 0, 0, 0] high [0, 0, 0, 0, 0] : (tensor<4x1x1x1x8xf32>) -> tensor<4x1x1x1x8xf32>
+        return %p : tensor<4x1x1x1x8xf32> }""",
     "rows cut in one way, columns in another, and both met": """(%x: tensor<12x12xf32>, %p: tensor<2x6xf32>, %v: tensor<6xf32>, %w: tensor<4xf32>) -> tensor<12xf32> {
         %0 = ng.broadcast %v dims [1] : (tensor<6xf32>) -> tensor<2x6xf32>
         %1 = ng.add %p, %0 : tensor<2x6xf32>

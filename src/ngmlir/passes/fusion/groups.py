@@ -76,8 +76,8 @@ class Groups:
             chain.append(free)
         source = chain[-1].operands[0]
         group = self.home_of(source)
-        if group is None or group.kind != "dot" or self.uses[source] != 1:
-            return False
+        if group is None or group.kind != "dot" or self.uses[source] != 1 or source not in group.atoms:
+            return False  # what has no atoms is written moved already
         access = access_of(op, lambda _: None, whole=True)
         if access is None or not access.permutes or not self.split_batch(group, source, access):
             return False
