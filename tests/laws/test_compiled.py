@@ -425,6 +425,8 @@ def test_rows(element: Type) -> None:
         table.result(f"softmax {name}", b.softmax(x, axes=axes))
         table.result(f"log_softmax {name}", b.log_softmax(x, axes=axes))
         table.result(f"cross_entropy {name}", b.cross_entropy(x, t, axes=axes))
+        epsilon = numeric_literal(1e-3, f32)
+        table.result(f"normalize {name}", b.normalize(x, axes=axes, epsilon=epsilon))
     table.check(lambda got, wanted, name: assert_close(got, wanted, what=name))
 
 
