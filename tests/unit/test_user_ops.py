@@ -161,6 +161,20 @@ def test_a_composition_of_a_tensor_alone_and_of_none() -> None:
     assert float(run(ng.composite_op(lambda: 3)())[0]) == 3
 
 
+def test_a_composition_may_write_and_give_storage(transformer: Any) -> None:
+    w = ng.variable((), initial_value=1)
+
+    @ng.composite_op
+    def counted(x: Any) -> Any:
+        ng.assign(w, w + x)
+        return w
+
+    with ng.Op.saved_user_deps():
+        computation = transformer.computation([counted(ng.constant(2)), counted(ng.constant(5)) * 1])
+    assert [float(v) for v in computation()] == [3, 8]
+    assert [float(v) for v in computation()] == [10, 15]
+
+
 def test_user_ops_in_loops_and_their_gradients(transformer: Any) -> None:
     @ng.composite_op
     def doubled(x: Any) -> Any:

@@ -124,6 +124,7 @@ class CompositeOp(AliasOp):
         self.call, self.index = call, index
         self.expansion = expansion
         Tensor.__init__(self, operands, None, expansion.axes, expansion.element)
+        self.wait_for_pending(expansion.storage_now)
         if index is None:
             self.schemas.append(UserDerivative(self.definition, call, operands))
 
