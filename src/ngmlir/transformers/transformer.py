@@ -312,7 +312,7 @@ class Transformer:
             fail(
                 NotAssignable,
                 f"{found.called} is computed: it has no contents between runs",
-                "return it from a computation",
+                "return it from a computation, or look at it in transformer.stepped(computation)",
             )
         return DeviceTensor(self.storage_of(storage), found)
 
