@@ -135,3 +135,8 @@ def check(got: Any, want: Any) -> None:
 @pytest.mark.parametrize("part", range(8))
 def test_calls(part: int) -> None:
     run(LIST[part::8], "numpy")
+
+
+@pytest.mark.parametrize(("target", "every"), [("cpu", 9), ("cuda-sim", 25)])
+def test_calls_on_other_targets(target: str, every: int) -> None:
+    run(LIST[1::every], target)

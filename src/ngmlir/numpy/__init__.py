@@ -34,6 +34,7 @@ from numpy import (
 )
 
 from ..op_graph.axes import Axes, Positions
+from ..op_graph.foreign import missing
 from ..op_graph.functions.coerce import cast as cast
 from ..op_graph.tensor import Tensor
 from . import linalg, random
@@ -578,6 +579,19 @@ def of_numpy(function: Any) -> Callable[..., Any] | None:
     room = {"numpy": sys.modules[__name__], "numpy.linalg": linalg}.get(function.__module__)
     name = function.__name__
     return getattr(room, name) if room is not None and name in room.__all__ else None
+
+
+#: Functions of NumPy whose results are as long as data says, so that no graph has them.
+_DEPENDS = "unique unique_values unique_counts union1d intersect1d setdiff1d setxor1d nonzero flatnonzero argwhere extract trim_zeros"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _DEPENDS.split():
+        raise AttributeError(
+            f"module 'ngmlir.numpy' has no attribute {name!r}: the size of the result would depend on data; "
+            "mark elements with where(condition, x, y), or compute it of the array that a computation gives"
+        )
+    raise missing("module 'ngmlir.numpy'", name, __all__)
 
 
 Positions.family = sys.modules[__name__]

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir.attributes import numeric_literal
 from ..ir.literals import dtype_of, type_of_dtype
-from ..ir.types import Type, i1, shape_of
+from ..ir.types import FloatType, Type, i1, shape_of
 from ..op_graph.axes import Positions
 from ..op_graph.errors import AxisNotFound, IncompatibleAxesError, UserError, fail
 from ..op_graph.functions.coerce import of_kind
@@ -51,8 +51,8 @@ def known(values: Any, dtype: Any = None) -> Tensor:
     return ConstantOp(value, Positions.of(array.shape), kind)
 
 
-def as_array(x: Any) -> Tensor:
-    """An operand: the array itself, or a constant. Raises IncompatibleAxesError for a tensor with named axes."""
+def as_array(x: Any, dtype: Any = None) -> Tensor:
+    """An operand: the array itself, or a constant (of a type). Raises IncompatibleAxesError for a tensor with named axes."""
     if isinstance(x, Tensor):
         if x.lacks_value:
             x.refuse_use()
@@ -61,7 +61,7 @@ def as_array(x: Any) -> Tensor:
         parts = [as_array(item) for item in cast("Sequence[Any]", x)]
         kind = joined(*parts)
         return join([reshape(as_type(p, kind), (1, *shape(p))) for p in parts], 0)
-    return known(x)
+    return known(x, dtype)
 
 
 def _holds_tensors(items: Sequence[Any]) -> bool:
@@ -84,7 +84,8 @@ def _converted(x: Any, kind: Type) -> Tensor:
 
 def as_type(x: Tensor, kind: Type) -> Tensor:
     """The array with other elements; itself if it has them."""
-    if isinstance(x, ConstantOp) and x.element is not kind:
+    between = isinstance(x.element, FloatType) and not isinstance(kind, FloatType)
+    if isinstance(x, ConstantOp) and x.element is not kind and not between:
         with np.errstate(over="ignore", invalid="ignore"):
             value = x.value.astype(dtype_of(kind))
         value.flags.writeable = False

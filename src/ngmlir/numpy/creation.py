@@ -27,10 +27,8 @@ def asarray(a: Any, dtype: Any = None) -> Tensor:
     """
     if isinstance(a, Tensor) and not isinstance(a.axes, Positions):
         made = VERBS.stated(ng.CastAxesOp, [a], {}, Positions.of(a.axes.known_shape), a.element)
-    elif isinstance(a, (Tensor, list, tuple)):
-        made = as_array(a)
     else:
-        return known(a, dtype)
+        made = as_array(a, dtype)
     return made if dtype is None else as_type(made, element(dtype))
 
 

@@ -356,21 +356,28 @@ def hypot(x1: Any, x2: Any, /) -> Tensor:
     return as_type(where(logical_or(isinf(x), isinf(y)), math.inf, made), kind)
 
 
+def _log_of_sum(ufunc: np.ufunc, x1: Any, x2: Any, base: float) -> Tensor:
+    """log(base**x1 + base**x2) by the greater and softplus of the distance, whose slope is smooth where both are equal."""
+    one, other, _ = _types(ufunc, None, x1, x2)
+    x, y = aligned(of_type(x1, one), of_type(x2, other))
+    # Of equal infinities the distance would be NaN.
+    apart = where(logical_and(equal(x, y), isinf(x)), 0.0, subtract(x, y))
+    scale = math.log(base)
+
+    def more(d: Tensor) -> Tensor:
+        return divide(VERBS.softplus(multiply(d, scale)), scale)
+
+    return where(greater(apart, 0), add(x, more(negative(apart))), add(y, more(apart)))
+
+
 def logaddexp(x1: Any, x2: Any, /) -> Tensor:
     """log(exp(x1) + exp(x2)) of numbers of any size."""
-    one, other, _ = _types(np.logaddexp, None, x1, x2)
-    x, y = aligned(of_type(x1, one), of_type(x2, other))
-    # Of equal infinities the difference would be NaN.
-    apart = where(equal(x, y), 0, subtract(x, y))
-    return add(maximum(x, y), log1p(exp(negative(absolute(apart)))))
+    return _log_of_sum(np.logaddexp, x1, x2, math.e)
 
 
 def logaddexp2(x1: Any, x2: Any, /) -> Tensor:
     """log2(2**x1 + 2**x2) of numbers of any size."""
-    one, other, _ = _types(np.logaddexp2, None, x1, x2)
-    x, y = aligned(of_type(x1, one), of_type(x2, other))
-    apart = where(equal(x, y), 0, subtract(x, y))
-    return add(maximum(x, y), multiply(log1p(exp2(negative(absolute(apart)))), 1 / math.log(2)))
+    return _log_of_sum(np.logaddexp2, x1, x2, 2)
 
 
 def cbrt(x: Any, /) -> Tensor:
