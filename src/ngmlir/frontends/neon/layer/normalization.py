@@ -7,7 +7,6 @@ from typing import Any
 
 from ....op_graph import functions as ng
 from ....op_graph.axes import Axes
-from ....op_graph.state import assign, sequential
 from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
 from ..graph import SubGraph
@@ -42,22 +41,17 @@ class BatchNorm(Layer):
         axes = x.axes.feature_axes() if channel is None else Axes((channel,))
         gamma = self.parameter("gamma", axes, self.init_gamma, "weight")
         beta = self.parameter("beta", axes, self.init_beta, "bias")
-        running = [
+        return ng.batch_norm(
+            x,
+            gamma,
+            beta,
             self.parameter("gmean", axes, 0.0, trained=False),
             self.parameter("gvar", axes, 1.0, trained=False),
-        ]
-        if self.inference_mode:
-            return self._normalized(x, gamma, beta, *running)
-        mean, variance = ng.mean(x, out_axes=axes), ng.variance(x, out_axes=axes)
-        writes = [
-            assign(old, old * self.rho + new * (1 - self.rho))
-            for old, new in zip(running, (mean, variance), strict=True)
-        ]
-        return sequential([*writes, self._normalized(x, gamma, beta, mean, variance)])
-
-    def _normalized(self, x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        made = gamma * (x - mean) * ng.rsqrt(variance + self.eps) + beta
-        return ng.axes_with_order(made, x.axes)
+            reduction_axes=x.axes - axes,
+            epsilon=self.eps,
+            momentum=self.rho,
+            training=not self.inference_mode,
+        )
 
 
 class Dropout(Layer):
@@ -75,5 +69,4 @@ class Dropout(Layer):
         x = as_op(in_obj)
         if self.inference_mode:
             return x * self.keep
-        drawn = ng.uniform(ng.constant(0, x.axes.sample_axes()), seed=self.seed)
-        return ng.axes_with_order(x * ng.less_equal(drawn, self.keep), x.axes)
+        return ng.dropout(x, self.keep, axes=x.axes.sample_axes(), rescale=False, seed=self.seed)
