@@ -11,7 +11,14 @@ import pytest
 
 @pytest.mark.parametrize(
     "page, least",
-    [("README.md", 10), ("docs/graph.md", 30), ("docs/networks.md", 5), ("docs/ir.md", 3), ("docs/numpy.md", 30)],
+    [
+        ("README.md", 10),
+        ("docs/graph.md", 30),
+        ("docs/ir.md", 3),
+        ("docs/layers.md", 40),
+        ("docs/networks.md", 5),
+        ("docs/numpy.md", 30),
+    ],
 )
 def test_examples(page: str, least: int) -> None:
     result = doctest.testfile(str(Path(__file__).parents[2] / page), module_relative=False)

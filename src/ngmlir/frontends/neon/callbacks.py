@@ -287,7 +287,7 @@ def loop_eval(dataset: Any, computation: Any) -> dict[Any, Any]:
                 )
     dataset.reset()
     # The last batch is filled up with samples that were there before.
-    return {name: np.mean(np.concatenate(values)[: dataset.ndata]) for name, values in found.items()}
+    return {name: float(np.mean(np.concatenate(values)[: dataset.ndata])) for name, values in found.items()}
 
 
 def _batch_places(computation: Any) -> dict[Any, int | None]:

@@ -116,9 +116,9 @@ def shifted(bias_init: Any, batch_norm: bool, always: bool) -> tuple[Bias | None
 
 
 class LookupTable(Layer):
-    """Rows of a table of `vocab_size` rows and `embed_dim` columns, by the indices that come in, over (REC, N).
+    """Rows of a table of `vocab_size` rows and `embed_dim` columns, by the indices that come in.
 
-    The output has axes (F, REC, N). `update=False` keeps the table as it starts; row `pad_idx` starts as 0 and stays.
+    The output has axes (F, REC, N), and behind them any others of the indices. `update=False` keeps the table as it starts; row `pad_idx` starts as 0 and stays.
     """
 
     layer_type = "lookup_table"
@@ -154,6 +154,5 @@ class LookupTable(Layer):
         )
         order = Axes(a for a in (x.axes.recurrent_axis(), x.axes.batch_axis()) if a is not None)
         order = order + (x.axes - order)
-        flat = ng.flatten(x, [order.flatten(force=True)])
-        found = ng.lookuptable(table, flat, [*flat.axes, self.role_axis], self.update, self.pad_idx)
-        return ng.axes_with_order(ng.unflatten(found), [self.role_axis, *order])
+        found = ng.lookuptable(table, x, [*x.axes, self.role_axis], self.update, self.pad_idx)
+        return ng.axes_with_order(found, [self.role_axis, *order])
