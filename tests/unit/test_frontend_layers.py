@@ -124,6 +124,16 @@ def test_an_output_needs_either_a_number_or_axes() -> None:
         Affine(INIT, nout=3, axes=[ax.Y])
 
 
+def test_shadows_are_the_layer_s_own() -> None:
+    shadow = make_shadow_axis(ng.make_axis(3, "A"))
+    for wrong in (
+        lambda: Linear(INIT, axes=[shadow]),
+        lambda: Linear(INIT, nout=2)(ng.placeholder([shadow])),
+    ):
+        with pytest.raises(ng.IncompatibleAxesError, match="A__NG_SHADOW"):
+            wrong()
+
+
 def test_parameters_are_shared_by_calls_and_made_at_the_first(transformer: Any) -> None:
     layer = Affine(INIT, nout=4)
     assert not layer.initialized and layer.variables == {}

@@ -587,6 +587,11 @@ def test_layers_are_loaded_when_they_are_asked_for() -> None:
         "from ngmlir.frontends.neon.activation import Rectlin\n"
         "import ngmlir.frontends.neon as neon\n"
         "assert not [n for n in neon.__all__ if not hasattr(neon, n)]\n"
+        "for room in ('common.learning_rate_policies', 'common.utils', 'neon'):\n"
+        "    exec(f'from ngmlir.frontends.{room} import *')\n"
+        "for name in 'activation axis graph initializer layer loss model optimizer callbacks saver arrayiterator'.split():\n"
+        "    exec(f'from ngmlir.frontends.neon.{name} import *')\n"
+        "assert ng.compile\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

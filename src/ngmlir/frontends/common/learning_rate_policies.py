@@ -17,6 +17,20 @@ from ...op_graph.tensor import Tensor
 from ...support.spelling import did_you_mean
 from .given import is_named
 
+__all__ = [
+    "Policy",
+    "get_learning_rate_policy_callback",
+    "lr_policies",
+    "lr_policy_exp",
+    "lr_policy_fixed",
+    "lr_policy_inv",
+    "lr_policy_poly",
+    "lr_policy_provided",
+    "lr_policy_schedule",
+    "lr_policy_sigmoid",
+    "lr_policy_step",
+]
+
 #: From the number of the iteration to the rate.
 Schedule = Callable[[Any], Tensor]
 

@@ -7,6 +7,17 @@ from ...op_graph import functions as ng
 from ...op_graph.axes import AxesOrNames
 from ...op_graph.tensor import Tensor
 
+__all__ = [
+    "Explin",
+    "Identity",
+    "Logistic",
+    "Normalizer",
+    "Rectlin",
+    "Rectlinclip",
+    "Softmax",
+    "Tanh",
+]
+
 
 class Identity:
     """x."""

@@ -11,6 +11,19 @@ from ...op_graph.axes import Axes, AxesLike, AxesMap, Axis, make_axes, make_axis
 from ...op_graph.errors import IncompatibleAxesError, fail
 from ...op_graph.tensor import Tensor
 
+__all__ = [
+    "SHADOW",
+    "PredefinedAxes",
+    "ax",
+    "is_shadow_axis",
+    "make_shadow_axis",
+    "reorder_spatial_axes",
+    "shadow_axes",
+    "shadow_axes_map",
+    "spatial_names",
+    "unshadowed",
+]
+
 SHADOW = "__NG_SHADOW"
 
 

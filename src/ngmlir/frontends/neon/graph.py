@@ -90,6 +90,7 @@ class SubGraph(ComputationalGraph):
         super().__init__()
         self.given_name = name
         self.place = ""  # what the container that holds it calls it
+        self.initialized = False  # whether it has been called
         self.metadata = {**type(self).metadata, **(metadata or {})}
 
     @property
@@ -139,7 +140,9 @@ class SubGraph(ComputationalGraph):
         @wraps(method)
         def scoped(self: S, *args: P.args, **named: P.kwargs) -> R:
             with scope_ops(self.name, subgraph=self, metadata=self.metadata):
-                return method(self, *args, **named)
+                made = method(self, *args, **named)
+            self.initialized = True
+            return made
 
         return scoped
 

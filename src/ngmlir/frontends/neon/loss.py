@@ -8,6 +8,14 @@ from typing import Any
 from ...op_graph import functions as ng
 from ...op_graph.tensor import Tensor
 
+__all__ = [
+    "CrossEntropyBinary",
+    "CrossEntropyMulti",
+    "MeanSquared",
+    "SmoothL1",
+    "SumSquared",
+]
+
 
 class CrossEntropyBinary:
     """-(t log y + (1 - t) log(1 - y)), added up."""

@@ -15,6 +15,15 @@ from ...transformers import Transformer
 from .graph import SubGraph
 from .layer.base import Layer
 
+__all__ = [
+    "BoundComputation",
+    "Container",
+    "Parallel",
+    "ResidualModule",
+    "Sequential",
+    "make_bound_computation",
+]
+
 #: A layer, or any function of tensors.
 Step = Callable[[Any], Any]
 

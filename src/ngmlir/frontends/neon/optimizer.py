@@ -21,6 +21,19 @@ from ..common.learning_rate_policies import get_learning_rate_policy_callback
 from .graph import ComputationalGraph, SubGraph
 from .selectors import own_name
 
+__all__ = [
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "GradientDescentMomentum",
+    "Optimizer",
+    "RMSProp",
+    "clip_gradient_norm",
+    "clip_gradient_value",
+    "clip_weight_value",
+]
+
 
 def clip_gradient_norm(grad_list: Iterable[Tensor], clip_norm: float | None = None) -> Tensor | float:
     """By what to multiply gradients so that the norm of all of them together is at most `clip_norm`; 1 for None."""

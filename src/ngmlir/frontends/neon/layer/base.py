@@ -59,11 +59,6 @@ class Layer(SubGraph):
         finally:
             _MODE.inference = outer
 
-    @property
-    def initialized(self) -> bool:
-        """Whether it has been called."""
-        return bool(self.parameters) or any(isinstance(p, Layer) and p.initialized for p in self.parts)
-
     def parameter(self, name: str, axes: Axes, init: Any, label: str = "", trained: bool = True) -> Tensor:
         """The parameter of that name: made at the first call, with `init` (a number, an array, a function from axes to an
         array) as its initial value, and there for later ones.

@@ -9,10 +9,10 @@ import numpy as np
 
 from ....op_graph import functions as ng
 from ....op_graph.axes import Axes, AxesOrNames, Axis
-from ....op_graph.errors import UserError, fail
+from ....op_graph.errors import IncompatibleAxesError, UserError, fail
 from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
-from ..axis import shadow_axes
+from ..axis import is_shadow_axis, shadow_axes
 from ..graph import SubGraph
 from .base import Activation, Layer, Transform, wanted_axes
 from .normalization import BatchNorm
@@ -41,14 +41,26 @@ class Linear(Layer):
         super().__init__(**arguments)
         self.init, self.keep_axes = init, keep_axes
         self.axes = wanted_axes(nout, axes)
+        _refuse_shadows(self.axes)
 
     @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any) -> Tensor:
         x = as_op(in_obj)
+        _refuse_shadows(x.axes)
         kept = x.axes - x.axes.feature_axes() if self.keep_axes is None else x.axes & self.keep_axes
         weight = self.parameter("W", shadow_axes(self.axes) + (x.axes - kept), self.init, LABELS["weight"])
         made = ng.dot(weight, x)
         return ng.cast_axes(made, [*self.axes, *made.axes[len(self.axes) :]])
+
+
+def _refuse_shadows(axes: Axes) -> None:
+    shadows = [axis.name for axis in axes if is_shadow_axis(axis)]
+    if shadows:
+        fail(
+            IncompatibleAxesError,
+            f"{', '.join(shadows)} is the axis of a weight's output",
+            "name the axis itself; the layer makes the shadow of it",
+        )
 
 
 class Bias(Layer):
