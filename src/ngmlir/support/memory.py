@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import mmap
+import os
+from functools import cache
 
 import numpy as np
 
@@ -22,3 +24,12 @@ def empty_bytes(count: int) -> np.ndarray:
         raw, alignment = np.empty(count + ALIGNMENT, np.uint8), ALIGNMENT
     start = -raw.ctypes.data % alignment
     return raw[start : start + count]
+
+
+@cache
+def physical_bytes() -> int:
+    """The memory of this machine; where the system does not say, more than any has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 48

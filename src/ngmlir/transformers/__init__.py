@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 from ..op_graph.calls import listed, takes, takes_named
 from ..op_graph.errors import UnsupportedTransformerException, fail
+from ..op_graph.node import Op
 from ..op_graph.tensor import Tensor
 from ..support.spelling import did_you_mean
 from .stepping import NonFinite, Step, Stepper
@@ -84,17 +85,35 @@ def allocate_transformer(name: str, **arguments: Any) -> Transformer:
     return make_transformer_factory(name, **arguments)()
 
 
-def compile(returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu") -> DeviceComputation:
+C_co = TypeVar("C_co", covariant=True)
+
+
+class Readable(Protocol[C_co]):
+    """What was read from elsewhere and knows how it is compiled, such as a model of ONNX."""
+
+    def compiled(self, target: str) -> C_co: ...
+
+
+@overload
+def compile(  # pyright: ignore[reportOverlappingOverload]  # a model is Any too
+    returns: Readable[C_co], inputs: tuple[()] = (), target: str = "cpu"
+) -> C_co: ...
+@overload
+def compile(returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu") -> DeviceComputation: ...
+def compile(returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu") -> Any:
     """A function of arrays, compiled now: `ng.compile(returns, inputs)(*arrays)`.
 
     Args:
-        returns: an op, or a list, tuple, set or dictionary of ops, as for `Transformer.computation`.
+        returns: an op, or a list, tuple, set or dictionary of ops, as for `Transformer.computation`; or a model that was
+            read (`ngmlir.frontends.onnx.load`), which has inputs of its own.
         inputs: the placeholders (or variables) that the arrays stand for, in order.
         target: `cpu`, `cuda`, `cuda-sim` or `numpy`.
 
     Variables start from their initial values and keep what is assigned to them from call to call. Raises
     UserError where the graph or the target is wrong, Limit where this version cannot compile an op.
     """
+    if not isinstance(returns, Op) and hasattr(returns, "compiled"):
+        return returns.compiled(target)
     made = make_transformer(target).computation(returns, *listed(inputs, "placeholders"))
     made.transform()
     return made

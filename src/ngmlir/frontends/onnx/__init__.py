@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of ONNX: `load(path)` reads one, `ng.compile` makes a function of it.
+
+    model = ngmlir.frontends.onnx.load("model.onnx")
+    run = ng.compile(model, target="cpu")
+    y, = run(x)                     # by position, or run(input=x)
+
+The package `onnx` is needed (`pip install ngmlir[onnx]`) and imported when a model is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...support.diagnostics import UserError
+
+if TYPE_CHECKING:
+    from .model import Model
+
+__all__ = ["load"]
+
+
+def load(source: Any) -> Model:
+    """A model, read from a file (a path), from bytes, or from a `ModelProto`; nothing is compiled yet.
+
+    Weights in files beside the model are mapped, and have to lie in its folder. Raises UserError for what is no model,
+    Limit with every operator that is not supported.
+    """
+    try:
+        import onnx  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ImportError:
+        raise UserError("reading models needs the package onnx", hint="pip install ngmlir[onnx]") from None
+    from .files import read
+
+    return read(source)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs of `ng` while a model is read: what is known already is computed at once, the rest becomes ops.
+
+So each operator is written once, on verbs; that the shapes which models compute with Shape, Gather and Concat are
+numbers by the time Reshape asks for them needs no second evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...ir import core
+from ...ir.core import Block, Region, Value, module
+from ...ir.elements import elements
+from ...ir.literals import dtype_of, type_of_dtype
+from ...ir.types import TensorType, Type, element_type, shape_of
+from ...ops import func, ng
+from ...ops.builder import Builder, build_op, function
+from ...ops.interpreter import evaluate, run
+from ...support.diagnostics import Limit
+from ...support.memory import physical_bytes
+from .tensor import Array, Tensor, Verbs
+
+#: Results of more elements are left to the compiled program.
+FOLDED = 1 << 16
+#: What has to be known while a model is read is computed from at most so many elements.
+SETTLED = 1 << 26
+
+
+class Undecided(Exception):
+    """A number has to be known now, but depends on these arguments of a function or region."""
+
+    def __init__(self, arguments: Sequence[Value]):
+        super().__init__()
+        self.arguments = tuple(arguments)
+
+
+class Emitter(Verbs):
+    """Appends to a block what is not known yet."""
+
+    def __init__(self, entry: Block):
+        self.entry = entry
+        self.builder = Builder(entry)
+        self._constants: dict[int, tuple[Array, Value]] = {}
+
+    # ---- values
+
+    def known(self, array: Any) -> Tensor:
+        """A tensor whose elements are known."""
+        return Tensor(np.asarray(array), self)
+
+    def numbers(self, value: Any, element: Type, shape: Sequence[int] = ()) -> Tensor:
+        """A number in every place; it takes no memory."""
+        with np.errstate(all="ignore"):
+            one = np.asarray(value).astype(dtype_of(element))
+        return Tensor(np.broadcast_to(one, tuple(shape)), self)
+
+    def value(self, x: Tensor) -> Value:
+        """The tensor as a value of the program; one that is known becomes a constant at its beginning."""
+        item = x.item
+        if isinstance(item, Value):
+            return item
+        found = self._constants.get(id(item))
+        if found is None:
+            made = build_op(
+                ng.ConstantOp,
+                [],
+                {"value": elements(item, _tensor(item.shape, type_of_dtype(item.dtype)))},
+                types=[_tensor(item.shape, type_of_dtype(item.dtype))],
+                location=self.builder.location,
+            )
+            self.entry.ops.append(made)
+            found = self._constants[id(item)] = (item, made.result)
+        return found[1]
+
+    def build(
+        self,
+        op: type[core.Op],
+        operands: Sequence[Tensor],
+        attributes: Mapping[str, Any],
+        *,
+        types: Sequence[Type] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Sequence[Tensor]:
+        arrays = [o.item for o in operands if isinstance(o.item, np.ndarray)]
+        if len(arrays) == len(operands) and not regions and sum(a.size for a in arrays) <= 4 * FOLDED:
+            given = [Value(_tensor(a.shape, type_of_dtype(a.dtype))) for a in arrays]
+            made = build_op(op, given, attributes, types=types, location=self.builder.location)
+            if all(prod(shape_of(r.type)) <= FOLDED for r in made.results):
+                return [Tensor(a, self) for a in evaluate(made, arrays)]
+        made = self.builder.build(
+            op, [self.value(o) for o in operands], attributes, types=types, regions=regions
+        )
+        for result in made:
+            _fits_memory(result.type)
+        return [Tensor(result, self) for result in made]
+
+    # ---- what has to be known
+
+    def settle(self, x: Tensor) -> Array:
+        """The elements, computed now; Undecided where they depend on arguments, Limit where that takes too long."""
+        item = x.item
+        if isinstance(item, np.ndarray):
+            return item
+        needed = _needed(item)
+        if sum(prod(shape_of(r.type)) for op in needed for r in op.results) > SETTLED:
+            raise Limit(f"a shape depends on the elements of large tensors (more than {SETTLED} in all)")
+        block = Block(ops=[*needed, func.ReturnOp((item,), (), {}, (), self.builder.location)])
+        (array,) = run(module([function("main", block)]))
+        return array
+
+    # ---- regions
+
+    def region(
+        self, types: Sequence[Type], body: Callable[[Sequence[Tensor]], Sequence[Tensor]]
+    ) -> tuple[Region, list[Type]]:
+        """A region that takes these types and yields what `body` gives, and the types of that."""
+        location = self.builder.location
+        with self.builder.region(*types) as (region, arguments):
+            values = [self.value(t) for t in body([Tensor(a, self) for a in arguments])]
+            self.builder.location = location
+            self.builder.end(ng.YieldOp, *values)
+        return region, [v.type for v in values]
+
+
+def _tensor(shape: Sequence[int], element: Type) -> TensorType:
+    return TensorType(tuple(shape), element)
+
+
+def _fits_memory(type: Type) -> None:
+    size = prod(shape_of(type)) * dtype_of(element_type(type)).itemsize
+    if size > physical_bytes():
+        raise Limit(f"a tensor of {size} bytes ({type}) does not fit into the memory of this machine")
+
+
+def _needed(value: Value) -> list[core.Op]:
+    """The ops that a value is computed by, in order; Undecided where arguments are among what it needs."""
+    order: list[core.Op] = []
+    seen: set[int] = set()
+    asked: list[Value] = []
+    stack: list[tuple[core.Op | None, Value | None]] = [(None, value)]
+    while stack:
+        done, each = stack.pop()
+        if done is not None:
+            order.append(done)
+            continue
+        assert each is not None
+        owner = each.owner
+        if not isinstance(owner, core.Op):
+            if each not in asked:
+                asked.append(each)
+            continue
+        if id(owner) in seen:
+            continue
+        seen.add(id(owner))
+        stack.append((owner, None))
+        stack.extend((None, operand) for operand in _outside(owner))
+    if asked:
+        raise Undecided(asked)
+    return order
+
+
+def _outside(op: core.Op) -> list[Value]:
+    """The values from around an op that it and its regions use."""
+    if not op.regions:
+        return list(op.operands)
+    inner: set[int] = set()
+    found: list[Value] = []
+    for each in op.walk():
+        inner.add(id(each))
+        for region in each.regions:
+            inner.update(id(block) for block in region.blocks)
+    for each in op.walk():
+        found.extend(v for v in each.operands if id(v.owner) not in inner or each is op)
+    return found

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model that was read, and what it becomes when it is compiled: a program for each shape that it is called with."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from onnx import ModelProto, TypeProto
+
+from ...ir.attributes import ArrayAttr, DictAttr, StringAttr
+from ...ir.core import Block, Module, Value, module
+from ...ir.literals import dtype_of, type_of_dtype
+from ...ir.types import TensorType, Type
+from ...ir.verifier import check
+from ...ops import func
+from ...ops.builder import function
+from ...support.collector import collecting_rarely
+from ...support.diagnostics import Limit, UserError
+from ...support.spelling import did_you_mean
+from ...transformers.backends import BACKENDS
+from .emitter import Emitter, Undecided
+from .reader import Reader
+from .survey import domain_of, survey
+from .tensor import Absent, Array, Tensor, TensorList, Thing
+from .tensors import array_of, element_of
+
+#: Values of inputs that decide shapes have at most so many elements.
+_DECIDING = 1 << 16
+#: Programs of one model that are kept.
+_KEPT = 64
+
+#: An array, a list of arrays, or None for an optional that holds nothing.
+Given: TypeAlias = "Array | list[Array] | None"
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output: what it is called and what it takes. Lengths that are not stated are None or a name."""
+
+    name: str
+    kind: str  # tensor, sequence or optional
+    element: Type
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True)
+class Program:
+    """A model for inputs of certain shapes. `fed` says which leaves of the inputs the module takes; results are those of
+    the module, and those that were known already."""
+
+    module: Module | None
+    fed: tuple[int, ...]
+    results: tuple[Any, ...]  # of each output: its number, an array, or a list of these
+
+
+class Model:
+    """A model: `ng.compile(model, target="cpu")` makes a function of arrays."""
+
+    def __init__(self, proto: ModelProto, folder: Path | None):
+        self.proto = proto
+        self.folder = folder
+        self.opsets = {domain_of(o.domain): o.version for o in proto.opset_import}
+        self.functions = {(domain_of(f.domain), f.name, f.overload): f for f in proto.functions}
+        self.initializers = {t.name: t for t in proto.graph.initializer}
+        self._arrays: dict[str, Array] = {}
+        survey(proto, self.functions, self.opsets)
+        given = {*self.initializers, *(s.values.name for s in proto.graph.sparse_initializer)}
+        self.inputs = [_port(i.name, i.type) for i in proto.graph.input if i.name not in given]
+        self.output_names = [o.name for o in proto.graph.output]
+        #: Leaves of the inputs whose elements decide shapes, by what has been found so far.
+        self.deciding: set[tuple[int, int]] = set()
+
+    @property
+    def input_names(self) -> list[str]:
+        return [port.name for port in self.inputs]
+
+    def array(self, name: str) -> Array:
+        """An initializer, read once."""
+        if name not in self._arrays:
+            self._arrays[name] = array_of(self.initializers[name], self.folder)
+        return self._arrays[name]
+
+    def compiled(self, target: str = "cpu") -> CompiledModel:
+        """A function of arrays."""
+        return CompiledModel(self, target)
+
+    def program(self, values: Sequence[Given]) -> Program:
+        """The model for inputs of these shapes; where the elements of an input decide shapes, for these elements."""
+        while True:
+            try:
+                with collecting_rarely():
+                    return self.attempt(values)
+            except _Decides as found:
+                self.deciding.add(found.leaf)
+
+    def attempt(self, values: Sequence[Given]) -> Program:
+        """The same, or a note of the input that turned out to decide shapes."""
+        leaves = leaves_of(values)
+        for place, array in leaves:
+            if place in self.deciding and array.size > _DECIDING:
+                raise self._too_large(place, array)
+        open_ = [i for i, (place, _) in enumerate(leaves) if place not in self.deciding]
+        types = [TensorType(leaves[i][1].shape, _element(leaves[i][1])) for i in open_]
+        names = [
+            _leaf_name(self.inputs[leaves[i][0][0]].name, values[leaves[i][0][0]], leaves[i][0][1])
+            for i in open_
+        ]
+        block = Block(types, names)
+        emitter = Emitter(block)
+        arguments = iter(block.args)
+        things: list[Thing] = []
+        at = 0
+        for value in values:
+            made: list[Tensor] = []
+            for _ in value if isinstance(value, list) else () if value is None else (value,):
+                known = leaves[at][0] in self.deciding
+                made.append(Tensor(leaves[at][1] if known else next(arguments), emitter))
+                at += 1
+            things.append(
+                Absent() if value is None else TensorList(made) if isinstance(value, list) else made[0]
+            )
+        reader = Reader(emitter, self.functions, self.folder, self.opsets)
+        try:
+            outputs = reader.graph(self.proto.graph, things, {}, self.opsets, {}, self.array)
+        except Undecided as error:
+            raise self._decides(error, block, leaves, open_) from None
+        results: list[Value] = []
+        shown = tuple(_result(o, results) for o in outputs)
+        if not results:
+            return Program(None, (), shown)
+        emitter.builder.end(func.ReturnOp, *results)
+        labels = ArrayAttr(tuple(DictAttr((("ng.name", StringAttr(n)),)) for n in names))
+        made_module = module([function("main", block, {"arg_attrs": labels} if names else {})])
+        check(made_module)
+        return Program(made_module, tuple(open_), shown)
+
+    def _decides(
+        self,
+        error: Undecided,
+        block: Block,
+        leaves: Sequence[tuple[tuple[int, int], Array]],
+        open_: Sequence[int],
+    ) -> Exception:
+        """Which input decides a shape; Limit where that is too large an input, or none."""
+        for value in error.arguments:
+            if value.owner is block:
+                place, array = leaves[open_[value.index]]
+                if array.size > _DECIDING:
+                    return self._too_large(place, array)
+                return _Decides(place)
+        return Limit("the shape of a tensor depends on what a loop computes")
+
+    def _too_large(self, place: tuple[int, int], array: Array) -> Limit:
+        name = self.inputs[place[0]].name
+        message = f"the input '{name}', of {array.size} elements, decides the shape of a tensor"
+        return Limit(message, hint=f"shapes may depend on inputs of at most {_DECIDING} elements")
+
+
+class _Decides(Exception):
+    def __init__(self, leaf: tuple[int, int]):
+        super().__init__()
+        self.leaf = leaf
+
+
+class Outputs(Sequence[Any]):
+    """The results in order; `outputs["name"]` is one by its name."""
+
+    def __init__(self, names: Sequence[str], results: Sequence[Any]):
+        self.names, self.results = names, tuple(results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key not in self.names:
+                raise UserError(f"there is no output '{key}'", hint=did_you_mean(key, self.names))
+            return self.results[list(self.names).index(key)]
+        return self.results[key]
+
+    def __repr__(self) -> str:
+        return f"Outputs({', '.join(self.names)})"
+
+
+class CompiledModel:
+    """A model as a function: called with arrays in the order of its inputs, or by their names."""
+
+    def __init__(self, model: Model, target: str):
+        if target not in BACKENDS:
+            raise UserError(
+                f"there is no target '{target}'",
+                hint=did_you_mean(str(target), BACKENDS, f"one of {', '.join(BACKENDS)}"),
+            )
+        self.model = model
+        self.target = target
+        self._programs: OrderedDict[Any, tuple[Program, Callable[..., Sequence[Any]] | None]] = OrderedDict()
+        self._lock = Lock()
+        shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
+        if len(shapes) == len(model.inputs) and all(
+            s is not None and all(isinstance(d, int) for d in s) for s in shapes
+        ):
+            self._made(
+                [
+                    np.zeros([d for d in p.shape or () if isinstance(d, int)], dtype_of(p.element))
+                    for p in model.inputs
+                ],
+                early=True,
+            )
+
+    def __call__(self, *values: Any, **named: Any) -> Outputs:
+        """The outputs in order. Raises UserError for values that do not fit the inputs."""
+        given = self._given(values, named)
+        program, run = self._made(given)
+        leaves = leaves_of(given)
+        made = list(run(*[leaves[i][1] for i in program.fed])) if run is not None else []
+        return Outputs(self.model.output_names, [_shown(r, made) for r in program.results])
+
+    def _given(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Given]:
+        ports = self.model.inputs
+        if values and named:
+            raise UserError("inputs are given by position and by name", hint="use one of them")
+        if named:
+            lost = [name for name in named if name not in self.model.input_names]
+            lacking = [name for name in self.model.input_names if name not in named]
+            if lost or lacking:
+                problem = (
+                    f"there is no input '{lost[0]}'" if lost else f"the input '{lacking[0]}' is not given"
+                )
+                raise UserError(problem, hint=f"the inputs are {', '.join(self.model.input_names)}")
+            values = [named[name] for name in self.model.input_names]
+        if len(values) != len(ports):
+            raise UserError(
+                f"the model takes {len(ports)} inputs, but {len(values)} were given",
+                hint=f"its inputs are {', '.join(self.model.input_names)}",
+            )
+        sizes: dict[str, int] = {}
+        return [_converted(port, value, sizes) for port, value in zip(ports, values, strict=True)]
+
+    def _made(
+        self, given: Sequence[Given], early: bool = False
+    ) -> tuple[Program, Callable[..., Sequence[Any]] | None]:
+        """The program for such inputs, and what runs it."""
+        with self._lock:
+            key = self._key(given)
+            found = self._programs.get(key)
+            if found is None:
+                if early:
+                    try:
+                        program = self.model.attempt(given)
+                    except _Decides as decides:  # zeros say nothing about shapes
+                        self.model.deciding.add(decides.leaf)
+                        return Program(None, (), ()), None
+                else:
+                    program = self.model.program(given)
+                    key = self._key(given)
+                run = (
+                    BACKENDS[self.target](program.module, {}, (), tuple)
+                    if program.module is not None
+                    else None
+                )
+                found = self._programs[key] = (program, run)
+                while len(self._programs) > _KEPT:
+                    self._programs.popitem(last=False)
+            self._programs.move_to_end(key)
+            return found
+
+    def _key(self, given: Sequence[Given]) -> Any:
+        kinds = tuple(-1 if v is None else len(v) if isinstance(v, list) else -2 for v in given)
+        deciding = self.model.deciding
+        return kinds, tuple(
+            (a.shape, a.dtype.str, a.tobytes() if place in deciding else b"") for place, a in leaves_of(given)
+        )
+
+
+def leaves_of(values: Sequence[Given]) -> list[tuple[tuple[int, int], Array]]:
+    """The arrays of all inputs, each with the number of its input and its place in that."""
+    found: list[tuple[tuple[int, int], Array]] = []
+    for i, value in enumerate(values):
+        if isinstance(value, list):
+            found.extend(((i, k), array) for k, array in enumerate(value))
+        elif value is not None:
+            found.append(((i, 0), value))
+    return found
+
+
+def _leaf_name(name: str, value: Given, at: int) -> str:
+    text = "".join(c if c.isascii() and (c.isalnum() or c in "_.$-") else "_" for c in name)[:60]
+    text = text if text[:1].isalpha() or text[:1] == "_" else f"x{text}"
+    return f"{text}.{at}" if isinstance(value, list) else text
+
+
+def _element(array: Array) -> Type:
+    return type_of_dtype(array.dtype)
+
+
+def _result(thing: Thing, results: list[Value]) -> Any:
+    if isinstance(thing, TensorList):
+        return [_result(t, results) for t in thing]
+    if isinstance(thing, Tensor):
+        if isinstance(thing.item, np.ndarray):
+            return thing.item
+        results.append(thing.item)
+        return len(results) - 1
+    return None
+
+
+def _shown(result: Any, made: Sequence[Any]) -> Any:
+    if isinstance(result, list):
+        return [_shown(r, made) for r in cast(list[Any], result)]
+    if isinstance(result, int):
+        return made[result]
+    return None if result is None else np.array(result)
+
+
+def _port(name: str, type: TypeProto) -> Port:
+    kind, inner = "tensor", type
+    if inner.HasField("optional_type"):
+        kind, inner = "optional", inner.optional_type.elem_type
+    if inner.HasField("sequence_type"):
+        kind, inner = ("optional" if kind == "optional" else "sequence"), inner.sequence_type.elem_type
+    if not inner.HasField("tensor_type"):
+        raise Limit(f"the input '{name}' is neither a tensor nor a sequence of tensors")
+    tensor = inner.tensor_type
+    shape = None
+    if tensor.HasField("shape"):
+        shape = tuple(
+            d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in tensor.shape.dim
+        )
+    return Port(name, kind, element_of(tensor.elem_type, f"the input '{name}'"), shape)
+
+
+def _converted(port: Port, value: Any, sizes: dict[str, int]) -> Given:
+    if port.kind == "optional" and value is None:
+        return None
+    if port.kind != "tensor" and isinstance(value, (list, tuple)):
+        return [_array(port, each) for each in cast(Sequence[Any], value)]
+    array = _array(port, value)
+    if port.shape is None or port.kind != "tensor":
+        return array
+    fits = len(port.shape) == array.ndim
+    for stated, length in zip(port.shape, array.shape, strict=False):
+        expected = sizes.setdefault(stated, length) if isinstance(stated, str) else stated
+        fits = fits and expected in (None, length)
+    if not fits:
+        stated = ", ".join("?" if d is None else str(d) for d in port.shape)
+        raise UserError(f"the input '{port.name}' has the shape [{stated}], not {list(array.shape)}")
+    return array
+
+
+def _array(port: Port, value: Any) -> Array:
+    dtype = dtype_of(port.element)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"the value of '{port.name}' is no array: {error}") from None
+    if array.dtype != dtype:
+        if array.dtype.kind not in "biuf" or (
+            isinstance(value, np.ndarray) and not np.can_cast(array.dtype, dtype, "same_kind")
+        ):
+            raise UserError(f"the input '{port.name}' takes {dtype}, not {array.dtype}")
+        array = array.astype(dtype)
+    return array

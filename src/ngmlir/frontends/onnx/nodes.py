@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator sees of the node that it stands for, and the table of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from onnx import AttributeProto, GraphProto, NodeProto
+
+from ...ir.types import Type
+from ...support.diagnostics import Limit, UserError
+from .tensor import Absent, Array, Tensor, TensorList, Thing, Verbs
+from .tensors import array_of, element_of, sparse_array
+
+#: What an operator gives: one thing, or one for each output.
+Made: TypeAlias = "Thing | Sequence[Thing]"
+#: Runs a graph of an attribute on things.
+Run: TypeAlias = Callable[[GraphProto, Sequence[Thing]], list[Thing]]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node: its operator in a version, its attributes, and what runs the graphs among these."""
+
+    op: str
+    version: int
+    attributes: Mapping[str, AttributeProto]
+    outputs: Sequence[str]
+    verbs: Verbs
+    folder: Path | None
+    run: Run
+
+    def integer(self, name: str, default: int = 0) -> int:
+        found = self.attributes.get(name)
+        return default if found is None else int(found.i)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        return self.integer(name, int(default)) != 0
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        found = self.attributes.get(name)
+        return default if found is None else float(found.f)
+
+    def text(self, name: str, default: str = "") -> str:
+        found = self.attributes.get(name)
+        return default if found is None else found.s.decode("utf-8", "replace")
+
+    def texts(self, name: str, default: Sequence[str] = ()) -> list[str]:
+        found = self.attributes.get(name)
+        return list(default) if found is None else [s.decode("utf-8", "replace") for s in found.strings]
+
+    def integers(self, name: str, default: Sequence[int] | None = None) -> list[int] | None:
+        found = self.attributes.get(name)
+        return (None if default is None else list(default)) if found is None else [int(i) for i in found.ints]
+
+    def given(self, name: str, default: Sequence[int]) -> list[int]:
+        """Integers, or what is used where the node says none."""
+        return self.integers(name) or list(default)
+
+    def floats(self, name: str) -> list[float] | None:
+        found = self.attributes.get(name)
+        return None if found is None else [float(f) for f in found.floats]
+
+    def element(self, name: str, default: Type) -> Type:
+        found = self.attributes.get(name)
+        return default if found is None or not found.i else element_of(found.i, f"attribute {name}")
+
+    def array(self, name: str) -> Array | None:
+        found = self.attributes.get(name)
+        if found is None:
+            return None
+        if found.HasField("sparse_tensor"):
+            return sparse_array(found.sparse_tensor, self.folder, f"attribute {name}")
+        return array_of(found.t, self.folder, f"attribute {name}")
+
+    def graph(self, name: str) -> GraphProto:
+        found = self.attributes.get(name)
+        if found is None or not found.HasField("g"):
+            raise UserError(f"{self.op} has no graph '{name}'")
+        return found.g
+
+    def wanted(self, output: int) -> bool:
+        """Whether anything may read an output."""
+        return output < len(self.outputs) and self.outputs[output] != ""
+
+    # ---- inputs
+
+    def settle(self, x: Tensor) -> Array:
+        """The elements of an input that decides shapes."""
+        return self.verbs.settle(x)
+
+    def settled(self, x: Tensor | None) -> list[int] | None:
+        """Integers of an input that decides shapes."""
+        return None if x is None else [int(i) for i in self.settle(x).reshape(-1)]
+
+    def either(self, x: Tensor | None, name: str) -> list[int] | None:
+        """Integers that are an input in newer versions and were an attribute in older ones."""
+        return self.settled(x) if x is not None else self.integers(name)
+
+    def limit(self, what: str, hint: str = "") -> Limit:
+        """What is not written yet."""
+        return Limit(what, hint=hint)
+
+
+Handler: TypeAlias = Callable[..., Made]
+
+OPERATORS: dict[tuple[str, str], Handler] = {}
+
+
+def operator(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
+    """Names the operators that a function stands for: it takes the node, then its inputs (None where absent)."""
+
+    def add(handler: Handler) -> Handler:
+        for name in names:
+            OPERATORS[domain, name] = handler
+        return handler
+
+    return add
+
+
+def tensors(things: Sequence[Thing | None], op: str) -> None:
+    """UserError where something is no tensor."""
+    for i, thing in enumerate(things):
+        if isinstance(thing, (TensorList, Absent)):
+            raise UserError(f"input {i} of {op} is a sequence or an empty optional, not a tensor")
+
+
+__all__ = ["OPERATORS", "Handler", "Made", "Node", "NodeProto", "operator", "tensors"]

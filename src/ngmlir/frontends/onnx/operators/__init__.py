@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of ONNX, by family: each a function from a node and its inputs to what `ng` computes them with."""
+
+from . import (
+    control,
+    elementwise,
+    indexing,
+    layout,
+    normalization,
+    products,
+    quantization,
+    recurrent,
+    reductions,
+    resizing,
+    sequences,
+    sorting,
+    windows,
+)
+
+__all__ = [
+    "control",
+    "elementwise",
+    "indexing",
+    "layout",
+    "normalization",
+    "products",
+    "quantization",
+    "recurrent",
+    "reductions",
+    "resizing",
+    "sequences",
+    "sorting",
+    "windows",
+]
