@@ -337,3 +337,45 @@ def test_autoencoder(backend: str) -> None:
         )
         costs = [float(train(batch)["batch_cost"]) for batch in train_set]
     assert costs[-1] < 0.01 < 0.05 < costs[0]
+
+
+@pytest.mark.slow  # kernels of a GPU, simulated
+def test_layers_of_all_kinds_are_the_same_everywhere() -> None:
+    init = UniformInit(-0.5, 0.5)
+
+    def costs(backend: str) -> list[float]:
+        np.random.seed(0)
+        N, REC, F = ng.make_axis(3, "N"), ng.make_axis(4, "REC"), ng.make_axis(2, "F")
+        picture = ng.placeholder([ng.make_axis(2, "C"), ng.make_axis(5, "H"), ng.make_axis(4, "W"), N])
+        series, labels = ng.placeholder([F, REC, N]), ng.placeholder([N], dtype="i32")
+        ax.Y.length = 4
+        seeing = Sequential(
+            [
+                Convolution((3, 3, 3), init, padding=1, batch_norm=True, activation=Rectlin()),
+                Pooling((2, 2), strides=2),
+                Dropout(0.8, seed=1),
+                Affine(init, axes=ax.Y, activation=Softmax()),
+            ]
+        )
+        hearing = Sequential(
+            [
+                BiRNN(3, init, activation=Tanh(), concat_out=True),
+                LSTM(4, init, activation=Tanh(), gate_activation=Logistic(), return_sequence=False),
+                Affine(init, axes=ax.Y, activation=Softmax()),
+            ]
+        )
+        target = ng.one_hot(labels, axis=ax.Y)
+        loss = ng.cross_entropy_multi(seeing(picture), target) + ng.cross_entropy_multi(
+            hearing(series), target
+        )
+        cost = ng.sequential([Adam(0.01, gradient_clip_norm=1.0)(loss), ng.mean(loss, out_axes=())])
+        rng = np.random.RandomState(1)
+        values = rng.rand(2, 5, 4, 3), rng.rand(2, 4, 3), [0, 3, 1]
+        with closing(ngt.make_transformer(backend)) as transformer:
+            step = transformer.computation(cost, picture, series, labels)
+            return [float(step(*values)) for _ in range(3)]
+
+    reference = costs("numpy")
+    assert len(set(reference)) == 3  # it learns, and drops other elements
+    for backend in ("cpu", "cuda-sim"):
+        np.testing.assert_allclose(costs(backend), reference, rtol=1e-5)

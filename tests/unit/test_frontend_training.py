@@ -118,6 +118,34 @@ def test_each_pass_has_every_sample_in_another_order() -> None:
     assert (first != second).any() and (first != np.arange(12)).any()
 
 
+@pytest.mark.parametrize("kind", ["samples", "windows"])
+def test_batches_go_on_where_they_were(kind: str) -> None:
+    def made() -> Any:
+        if kind == "samples":
+            return ArrayIterator(np.arange(11), 4, total_iterations=7, shuffle=True)
+        return SequentialArrayIterator(np.arange(61), 4, 2, total_iterations=7)
+
+    def first(batch: Any) -> list[Any]:
+        return [batch[0 if kind == "samples" else "inp_txt"].tolist(), batch["iteration"]]
+
+    one, other = made(), made()
+    seen = [first(b) for b in one]
+    again = []
+    for batch in one:  # a second time, in other orders
+        again.append(first(batch))
+        if len(again) == 3:
+            state = one.state()
+            break
+    assert again[0] != seen[0]
+    rest = [first(b) for b in one]
+    other.load_state(state)
+    assert [first(b) for b in other] == rest and rest[0][1] == 4
+    one.reset()
+    assert [first(b) for b in one] == seen
+    with pytest.raises(ng.UserError, match="no state of batches"):
+        other.load_state({"index": 1})
+
+
 def test_windows_of_a_sequence() -> None:
     data = SequentialArrayIterator(np.arange(41), time_steps=5, batch_size=2, shuffle=False)
     assert data.nbatches == 4

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -57,17 +57,71 @@ def _axis(length: int, name: Any) -> Axis:
     return Axis(length, name)
 
 
-class ArrayIterator:
+class Batches:
+    """Dictionaries from the names of inputs to arrays, batch after batch; each also holds `iteration`, which counts from 1.
+
+    A `for` gives `total_iterations` of them. One that was left early goes on where it stopped, and begins anew where it did
+    not, as after `reset`. Orders of samples follow from a seed, which is drawn from NumPy's global generator here.
+    """
+
+    #: Batches in a pass.
+    nbatches: int
+
+    def __init__(self, shuffle: bool, total_iterations: int | None):
+        self.shuffle = shuffle
+        self.total_iterations = self.nbatches if total_iterations is None else total_iterations
+        self.index = 0
+        self._passes = 0  # before this `for`
+        self._seed = int(np.random.randint(1 << 31)) if shuffle else 0
+        self._dealt: tuple[int, Array] | None = None
+
+    def batch(self, index: int) -> Batch:
+        """The batch of that number, from 0."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Begins anew."""
+        self.index = self._passes = 0
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self.index >= self.total_iterations:
+            self._passes += -(-self.index // self.nbatches)
+            self.index = 0
+        while self.index < self.total_iterations:
+            batch = self.batch(self.index)
+            self.index += 1
+            yield {**batch, "iteration": self.index}
+
+    def order(self, count: int, index: int) -> Array:
+        """The order of `count` things in the pass of a batch: another one in each."""
+        number = self._passes + index // self.nbatches
+        if self._dealt is None or self._dealt[0] != number:
+            self._dealt = number, np.random.RandomState([self._seed, number]).permutation(count)
+        return self._dealt[1]
+
+    def state(self) -> dict[str, Array]:
+        """What comes next, as arrays: beside the state of a transformer, what training needs to go on."""
+        return {"index": np.array(self.index), "passes": np.array(self._passes), "seed": np.array(self._seed)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on where `state()` was asked for. UserError for what is none."""
+        try:
+            self.index, self._passes, self._seed = (int(state[name]) for name in ("index", "passes", "seed"))
+        except (KeyError, TypeError, ValueError):
+            fail(UserError, f"{state!r} is no state of batches", "it holds index, passes and seed")
+        self._dealt = None
+
+
+class ArrayIterator(Batches):
     """Batches of samples that lie along the first axis of arrays.
 
     Args:
         data_arrays: an array, a sequence of arrays (called 0, 1, ...), or {key: {"data": array, "axes": names}}.
         batch_size: samples in a batch; the last batch of a pass is filled up with samples from the beginning.
         total_iterations: batches in a `for`; None is one pass, `nbatches`.
-        shuffle: whether each pass has another order, drawn from NumPy's global generator.
+        shuffle: whether each pass has another order.
 
-    A batch also holds `iteration`, which counts from 1. A `for` that was left early goes on where it stopped; one that
-    was not begins anew, and so does `reset`. Raises UserError where there are fewer samples than a batch.
+    Raises UserError where there are fewer samples than a batch.
     """
 
     def __init__(
@@ -79,7 +133,7 @@ class ArrayIterator:
         shuffle: bool = False,
     ):
         self.data_arrays, self.axis_names = _sources(data_arrays)
-        self.batch_size, self.tgt_key, self.shuffle = batch_size, tgt_key, shuffle
+        self.batch_size, self.tgt_key = batch_size, tgt_key
         self.keys = list(self.data_arrays)
         #: How many samples there are.
         self.ndata = len(next(iter(self.data_arrays.values())))
@@ -87,14 +141,8 @@ class ArrayIterator:
             fail(
                 UserError, f"{self.ndata} samples do not make a batch of {batch_size}", "take smaller batches"
             )
-        self.total_iterations = self.nbatches if total_iterations is None else total_iterations
-        self.index = 0
-        self._order: Array | None = None
-
-    @property
-    def nbatches(self) -> int:
-        """Batches in a pass."""
-        return -(-self.ndata // self.batch_size)
+        self.nbatches = -(-self.ndata // batch_size)
+        super().__init__(shuffle, total_iterations)
 
     def make_placeholders(self, include_iteration: bool = False) -> dict[Any, Tensor]:
         """A placeholder for each array: N, and axes by the names that were given; `iteration` too where that is asked
@@ -109,31 +157,17 @@ class ArrayIterator:
             made["iteration"] = placeholder((), name="iteration")
         return made
 
-    def reset(self) -> None:
-        """Begins anew."""
-        self.index = 0
-        self._order = None
-
-    def __iter__(self) -> Iterator[Batch]:
-        if self.index >= self.total_iterations:
-            self.index = 0
-        while self.index < self.total_iterations:
-            batch = self._batch(self.index)
-            self.index += 1
-            yield {**batch, "iteration": self.index}
-
-    def _batch(self, index: int) -> Batch:
+    def batch(self, index: int) -> Batch:
         places = np.arange(index * self.batch_size, (index + 1) * self.batch_size) % self.ndata
         if self.shuffle:
-            if self._order is None or index % self.nbatches == 0:
-                self._order = np.random.permutation(self.ndata)
             # The last batch of a pass is filled up from its own order.
             start = index % self.nbatches * self.batch_size
-            places = self._order[np.arange(start, start + self.batch_size) % self.ndata]
+            order = self.order(self.ndata, index)
+            places = order[np.arange(start, start + self.batch_size) % self.ndata]
         return {key: array[places] for key, array in self.data_arrays.items()}
 
 
-class SequentialArrayIterator:
+class SequentialArrayIterator(Batches):
     """Windows of `time_steps` along a long sequence, for training on what comes next.
 
     `data_arrays` is the sequence, or {"inp_txt": ..., "tgt_txt": ...} with a sequence for each key (an array, or {"data":
@@ -168,7 +202,7 @@ class SequentialArrayIterator:
                 f"the sequences are {', '.join(map(str, sequences))}",
             )
         self.time_steps, self.batch_size, self.tgt_key = time_steps, batch_size, tgt_key
-        self.get_prev_target, self.reverse_target, self.shuffle = get_prev_target, reverse_target, shuffle
+        self.get_prev_target, self.reverse_target = get_prev_target, reverse_target
         self.stride = time_steps if stride is None else stride
         length = len(next(iter(sequences.values())))
         windows = (length - time_steps) // self.stride + 1
@@ -182,10 +216,7 @@ class SequentialArrayIterator:
                 "take shorter windows or smaller batches",
             )
         self.data_arrays = sequences
-        self.total_iterations = self.nbatches if total_iterations is None else total_iterations
-        self.index = 0
-        # A window's successor stands in the same place of the next batch.
-        self._places = np.arange(self.ndata).reshape(batch_size, self.nbatches)
+        super().__init__(shuffle, total_iterations)
 
     def make_placeholders(self, include_iteration: bool = False) -> dict[Any, Tensor]:
         """A placeholder (REC, N) for each sequence; sets the lengths of `ax.REC` and `ax.N`."""
@@ -201,22 +232,10 @@ class SequentialArrayIterator:
             made["iteration"] = placeholder((), name="iteration")
         return made
 
-    def reset(self) -> None:
-        """Begins anew."""
-        self.index = 0
-
-    def __iter__(self) -> Iterator[Batch]:
-        if self.index >= self.total_iterations:
-            self.index = 0
-        while self.index < self.total_iterations:
-            batch = self._batch(self.index % self.nbatches)
-            self.index += 1
-            yield {**batch, "iteration": self.index}
-
-    def _batch(self, index: int) -> Batch:
-        if self.shuffle and index == 0:
-            self._places = np.random.permutation(self.ndata).reshape(self.batch_size, self.nbatches)
-        starts = self._places[:, index] * self.stride
+    def batch(self, index: int) -> Batch:
+        dealt = self.order(self.ndata, index) if self.shuffle else np.arange(self.ndata)
+        # A window's successor stands in the same place of the next batch.
+        starts = dealt.reshape(self.batch_size, self.nbatches)[:, index % self.nbatches] * self.stride
         made = {key: self._windows(array, starts) for key, array in self.data_arrays.items()}
         if self.get_prev_target:
             made["prev_tgt"] = self._windows(self.data_arrays[self.tgt_key], starts - 1)
