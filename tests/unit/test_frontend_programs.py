@@ -357,13 +357,8 @@ def test_layers_of_all_kinds_are_the_same_everywhere() -> None:
                 Affine(init, axes=ax.Y, activation=Softmax()),
             ]
         )
-        hearing = Sequential(
-            [
-                BiRNN(3, init, activation=Tanh(), concat_out=True),
-                LSTM(4, init, activation=Tanh(), gate_activation=Logistic(), return_sequence=False),
-                Affine(init, axes=ax.Y, activation=Softmax()),
-            ]
-        )
+        lstm = LSTM(4, init, activation=Tanh(), gate_activation=Logistic(), return_sequence=False)
+        hearing = Sequential([lstm, Affine(init, axes=ax.Y, activation=Softmax())])
         target = ng.one_hot(labels, axis=ax.Y)
         loss = ng.cross_entropy_multi(seeing(picture), target) + ng.cross_entropy_multi(
             hearing(series), target
@@ -373,9 +368,9 @@ def test_layers_of_all_kinds_are_the_same_everywhere() -> None:
         values = rng.rand(2, 5, 4, 3), rng.rand(2, 4, 3), [0, 3, 1]
         with closing(ngt.make_transformer(backend)) as transformer:
             step = transformer.computation(cost, picture, series, labels)
-            return [float(step(*values)) for _ in range(3)]
+            return [float(step(*values)) for _ in range(2)]
 
     reference = costs("numpy")
-    assert len(set(reference)) == 3  # it learns, and drops other elements
+    assert len(set(reference)) == 2  # it learns, and drops other elements
     for backend in ("cpu", "cuda-sim"):
         np.testing.assert_allclose(costs(backend), reference, rtol=1e-5)
