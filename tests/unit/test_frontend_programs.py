@@ -146,7 +146,7 @@ def test_cifar_conv(backend: str, use_batch_norm: bool) -> None:
             Pooling((2, 2), strides=2),
             Convolution((2, 2, 8), filter_init=init_uni, activation=Rectlin(), batch_norm=use_batch_norm),
             Affine(nout=20, weight_init=init_uni, activation=Rectlin(), batch_norm=use_batch_norm),
-            Dropout(0.9),
+            Dropout(0.9, seed=1),
             Affine(axes=ax.Y, weight_init=init_uni, activation=Softmax()),
         ]
     )
