@@ -12,6 +12,9 @@ import pytest
 from test_numpy_calls import DTYPES, check, drawn
 
 import ngmlir as ng
+from ngmlir import transformers as ngt
+from ngmlir.llvm.machine import cpu_target
+from ngmlir.passes.registry import PASSES
 
 nn = ng.numpy
 TARGETS = ["numpy", "cpu", "cuda-sim"]
@@ -303,7 +306,7 @@ def test_functions_of_numpy_make_graph() -> None:
     x: Any = nn.asarray(np.arange(6.0).reshape(2, 3))
     a = np.arange(6.0).reshape(2, 3)
     for made, want in (
-        (np.exp(x), np.exp(a)), (np.sum(x, axis=0, keepdims=True), a.sum(0, keepdims=True)), (np.concatenate([x, a]), np.concatenate([a, a])),
+        (np.exp(x), np.exp(a)), (np.add(x, 1, dtype="float32"), np.add(a, 1, dtype="float32")), (np.sum(x, axis=0, keepdims=True), a.sum(0, keepdims=True)), (np.concatenate([x, a]), np.concatenate([a, a])),
         (np.einsum("ij->j", x), a.sum(0)), (a @ x.T, a @ a.T), (np.linalg.norm(x), np.linalg.norm(a)), (a * x, a * a),
         (np.where(x > 2, x, 0), np.where(a > 2, a, 0)), (np.float32(2) + x, 2 + a), (np.matmul(x, a.T), a @ a.T),
     ):  # fmt: skip
@@ -412,6 +415,22 @@ def test_positions_that_are_computed_are_held_within_their_axis() -> None:
     x, at = nn.asarray([1.0, 2.0, 3.0]), nn.placeholder((4,), "int64")
     read, wrote = ng.compile([x[at], x.at[at].add(1)], [at])([-9, -1, 1, 9])
     assert read.tolist() == [1, 3, 2, 3] and wrote.tolist() == [2, 3, 5]
+
+
+def test_the_base_set_is_what_decomposition_leaves() -> None:
+    """All kinds of tensors end in the semi-primitive ops of a transformer."""
+    x = nn.placeholder((4, 3))
+    outputs = [nn.sort(x), nn.var(x), nn.sign(x) // 2, ng.softmax(ng.cast_axes(x, [ng.make_axis(4, "N"), C]))]
+    module = ng.lift(outputs, [x]).module
+    cpu, cuda, reference = (ngt.Transformer.transformers[n].base_set() for n in ("cpu", "cuda-sim", "numpy"))
+    assert {"ng.add", "ng.dot", "ng.exp"} <= cpu & cuda and {"ng.softmax", "ng.argsort"} <= reference - cpu
+    used = {op.name for op in module.walk() if op.name.startswith("ng.")}
+    left = {
+        op.name
+        for op in PASSES["decompose"](module, cpu_target("x86-64-v3")).walk()
+        if op.name.startswith("ng.")
+    }
+    assert used <= reference and not used <= cpu and left <= cpu
 
 
 def test_the_family_is_loaded_when_it_is_asked_for() -> None:

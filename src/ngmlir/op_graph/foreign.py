@@ -81,8 +81,8 @@ class Foreign:
         name = ufunc.__name__
         refuse_sameness(Sameness(0) if name in ("equal", "not_equal") else None)
         function = getattr(self.family, self.family.UFUNCS.get(name, name), None)
-        if method == "__call__" and not options and function is not None:
-            return function(*inputs)
+        if method == "__call__" and options.keys() <= self.family.UFUNC_OPTIONS and function is not None:
+            return function(*inputs, **options)
         self._no_array(f"numpy.{name}", name)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Never
 
 import numpy as np
 
+from ..decl.target_text import load_target
 from ..ir.core import Module
 from ..ir.types import DYNAMIC
 from ..op_graph.calls import listed
@@ -19,6 +20,7 @@ from ..op_graph.lift import Lifted
 from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
+from ..ops import ng
 from ..ops.lengths import Changes
 from .backends import BACKENDS
 from .checkpoints import State, kept, load, named, saved
@@ -195,6 +197,8 @@ class Transformer:
     """Runs computations on one kind of device. State is its own: each transformer starts from initial values."""
 
     transformer_name = ""
+    #: What its devices carry out: a table in `lowering/`; without one, every op.
+    table: ClassVar[str] = ""
     #: Name -> class, of all kinds.
     transformers: ClassVar[dict[str, type[Transformer]]] = {}
     default_rtol = 1e-5
@@ -224,6 +228,15 @@ class Transformer:
             return Stepper(results)
         made = results if isinstance(results, Computation) else computation(results, *parameters)
         return Stepper(self.add_computation(made))
+
+    @classmethod
+    def base_set(cls) -> frozenset[str]:
+        """The semi-primitive ops of this kind of device, by name (`ng.add`): standard transformations write every other
+        op in terms of these, and leave these as they are."""
+        if not cls.table:
+            return frozenset(ng.OPS)
+        entries = load_target(cls.table).ops.items()
+        return frozenset(name for name, found in entries if any(entry.how != "refused" for entry in found))
 
     def add_computation(self, op: Computation) -> DeviceComputation:
         """The callable of a computation op; the same one for the same op."""
@@ -354,15 +367,18 @@ class CPUTransformer(Transformer):
     """Compiles for this machine's CPU."""
 
     transformer_name = "cpu"
+    table = "cpu"
 
 
 class CUDATransformer(Transformer):
     """Compiles for an NVIDIA GPU."""
 
     transformer_name = "cuda"
+    table = "nvptx"
 
 
 class CUDASimTransformer(Transformer):
     """Compiles for an NVIDIA GPU and runs the result on a simulator of one."""
 
     transformer_name = "cuda-sim"
+    table = "nvptx"

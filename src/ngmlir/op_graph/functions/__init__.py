@@ -113,6 +113,9 @@ globals().update(stating_all({name: globals()[name] for name in __all__}))
 
 matmul = dot
 
+#: What ufuncs may be told beside their operands.
+UFUNC_OPTIONS = frozenset[str]()
+
 #: What tensors have beside what all have: name -> function of the tensor that gives the method or property.
 METHODS: Mapping[str, Callable[[Tensor], Any]] = {}
 
