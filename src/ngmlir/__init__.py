@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from .op_graph import functions
 from .op_graph.axes import Axes, AxesMap, Axis, FlattenedAxis, make_axes, make_axis, slice_axis
 from .op_graph.building import metadata, name_scope
+from .op_graph.classes import class_named as _class_named
 from .op_graph.computation import computation
 from .op_graph.deriv import deriv
+from .op_graph.descriptions import TensorDescription
 from .op_graph.errors import (
     AxisLengthError,
     AxisNotFound,
@@ -65,12 +67,13 @@ if TYPE_CHECKING:
     from .transformers import compile
 
 #: Sub-modules that are loaded when they are first used: they bring the compiler with them.
-_LATER = ("compiler", "frontends", "numpy", "testing", "transformers")
+_LATER = ("compiler", "frontends", "numpy", "testing", "transformers", "util")
 
 __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
-    "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "Schema", "SetItem", "Tensor", "UnmatchedAxesError",
+    "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "Schema", "SetItem", "Tensor", "TensorDescription",
+    "UnmatchedAxesError",
     "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "composite_op", "computation",
     "default_dtype", "default_float", "default_int_dtype", "deriv", "doall", "fill", "find_op", "host_op", "lift",
     "lookuptable_update", "make_axes", "make_axis", "metadata", "name_scope", "persistent_tensor", "placeholder",
@@ -85,4 +88,7 @@ def __getattr__(name: str) -> Any:
         return import_module(".transformers", __name__).compile
     if name in _LATER:
         return import_module(f".{name}", __name__)
-    raise _missing("module 'ngmlir'", name, __all__)
+    found = _class_named(name)
+    if found is None:
+        raise _missing("module 'ngmlir'", name, __all__)
+    return found

@@ -15,7 +15,9 @@ from ..ir.types import DYNAMIC
 from ..ops.lengths import READING, Changes, Length, same
 from ..support.diagnostics import Location
 from ..support.spelling import did_you_mean
+from .descriptions import TensorDescription as TensorDescription
 from .errors import AxisLengthError, AxisNotFound, DuplicateAxisNames, IncompatibleAxesError, UserError, fail
+from .errors import UnmatchedAxesError as UnmatchedAxesError
 
 _SERIAL = itertools.count()
 

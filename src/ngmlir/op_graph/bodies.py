@@ -17,8 +17,9 @@ from .order import schedule
 from .ordered import OrderedSet
 from .regions import ControlOp, GraphRegion, RegionParameter, build_region, filled
 from .replay import Replay
-from .state import AssignOp, ReadOp, followed
+from .state import followed
 from .tensor import Tensor, as_tensor
+from .writes import AssignOp, ReadOp
 
 #: Axes and elements of a value.
 Shape = tuple[Axes, Type]

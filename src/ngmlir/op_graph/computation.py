@@ -24,11 +24,12 @@ class Computation(ComputationOp):
         self.pack = pack
 
 
-def computation(returns: Any, *parameters: Any) -> Computation:
+def computation(returns: Any, *parameters: Any, name: str | None = None) -> Computation:
     """A function from values of `parameters` to the values of `returns`.
 
     An op returns its array, a list or tuple a tuple, a set or dictionary a dictionary, None nothing. The
     parameters must hold every placeholder that is needed and has no initial value; `"all"` stands for all.
+    `name` is what its function is called in text.
     """
     ops, pack = _structure(returns)
     needed = [op for op in Op.ordered_ops(ops) if isinstance(op, AssignableTensorOp) and op.is_placeholder]
@@ -46,6 +47,8 @@ def computation(returns: Any, *parameters: Any) -> Computation:
             fail(UserError, f"{parameter.called} is a parameter twice")
         inputs.append(parameter)
     made = Computation(ops, inputs, pack)
+    if name is not None:
+        made.name = name
     for op in closure([made]):
         if (
             isinstance(op, AssignableTensorOp)

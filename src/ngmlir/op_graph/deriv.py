@@ -13,6 +13,7 @@ from typing import Any
 from ..ir.types import FloatType
 from ..ops.fields import attributes_of
 from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
+from .attributes import resolved
 from .building import BUILDING, seen_from
 from .control_gradients import CONTROL_GRADIENTS
 from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, UserError, fail, limit
@@ -21,12 +22,13 @@ from .functions.composed import StopGradientOp
 from .node import Op, closure, sources_first
 from .regions import ControlOp, ResultOp
 from .schemas import Schema, derivative_of
-from .state import HeldOp, ReadOp, SequentialOp, followed
+from .state import HeldOp, SequentialOp, followed
 from .stating import AliasOp, stating
 from .tensor import Tensor, as_tensor
 from .user_ops import HostOp
 from .values import ConstantOp, FollowingOp, as_op
-from .verbs import VERBS, cast, resolved
+from .verbs import VERBS, cast
+from .writes import ReadOp
 
 
 class Adjoints:

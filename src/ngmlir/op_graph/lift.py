@@ -27,17 +27,18 @@ from ..ops.hosts import HOST
 from ..ops.schedules import SCHEDULE, to_attribute
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug
+from .attributes import resolved
 from .calls import listed
 from .errors import AxisLengthError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
-from .node import Op, closure
+from .node import Op, closure, needs
 from .order import schedule
 from .pruning import needed
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
-from .state import AssignableTensorOp, AssignOp, ComputationOp, ReadOp, SequentialOp, WrittenOp, is_executed
+from .state import AssignableTensorOp, ComputationOp, SequentialOp, WrittenOp, is_executed
 from .tensor import Tensor
 from .user_ops import HostOp
 from .values import ConstantOp, FollowingOp
-from .verbs import resolved
+from .writes import AssignOp, InitTensorOp, ReadOp
 from .writing import written
 
 
@@ -87,7 +88,18 @@ def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), n
 
 
 def _lifted(computation: ComputationOp, name: str) -> Lifted:
-    ops = schedule(closure([computation]))
+    return lift_ordered(schedule(closure([computation])), name)
+
+
+def lift_ordered(ops: Sequence[Op], name: str = "main") -> Lifted:
+    """The program of ops that run in this order, in one function.
+
+    The computation among them says what it takes and gives; without one it takes storage, and gives what no other op uses.
+    """
+    computation = next((op for op in reversed(ops) if isinstance(op, ComputationOp)), None)
+    if computation is None:
+        used = {other for op in ops for other in needs(op)}
+        computation = ComputationOp([op for op in ops if op not in used], [])
     parameters = [_parameter(p) for p in computation.parameters]
     found = sorted((op for op in ops if isinstance(op, AssignableTensorOp)), key=lambda op: op.serial)
     storages = [*parameters, *(op for op in found if op not in parameters)]
@@ -184,6 +196,8 @@ class _Lifting:
             return
         self.builder.location = op.location
         match op:
+            case InitTensorOp() if op.target.is_constant:
+                pass  # the program holds it
             case AssignOp():
                 self.state[op.written] = written(self.builder, op.target, self.read(op.args[1]), self.read)
             case WrittenOp():

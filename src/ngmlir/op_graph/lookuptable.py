@@ -11,10 +11,14 @@ from .axes import Axes
 from .deriv import deriv
 from .errors import IncompatibleAxesError, UserError, fail
 from .functions.index import indices_of
+from .functions.index import lookuptable as lookuptable
 from .functions.shape import reshaped
-from .tensor import Tensor
+from .tensor import Tensor, node_class
 from .values import as_op
 from .verbs import VERBS
+
+#: The class of what `lookuptable` gives.
+LookupTableOp = node_class(ng.LookupOp)
 
 
 def lookuptable_update(delta: Any, lut: Tensor, idx: Any, fprop: Tensor) -> Tensor:

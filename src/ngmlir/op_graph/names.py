@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import TypeVar
 
 from .building import BUILDING
+from .building import name_scope as name_scope
 from .errors import UserError, fail
 
 V = TypeVar("V", bound="NameableValue")
@@ -44,6 +46,13 @@ class NameableValue:
     def short_name(self) -> str:
         """The name without those of its scopes."""
         return self.name.rpartition("/")[2]
+
+    unscoped_name = short_name
+
+    @property
+    def safe_name(self) -> str:
+        """The name with `_` in the place of what no identifier holds."""
+        return re.sub(r"\W", "_", self.name)
 
     @property
     def called(self) -> str:

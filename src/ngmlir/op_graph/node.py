@@ -79,6 +79,7 @@ class Op(NameableValue, DebugInfo):
     ):
         NameableValue.__init__(self, name)
         DebugInfo.__init__(self)
+        self.place = self.serial  # in the order of creation: that of the op whose place it took, or its own
         self.args: tuple[Op, ...] = tuple(args)
         self.attributes: dict[str, Any] = attributes if attributes is not None else {}
         self.metadata: dict[str, Any] = {**BUILDING.metadata, **(metadata or {})}
@@ -86,6 +87,10 @@ class Op(NameableValue, DebugInfo):
         self.schemas: list[Any] = []
         self.storage: Op | None = None  # the storage that this is, or is a view of
         self.waiting: WeakKeyDictionary[Pending, OrderedSet[Op]] | None = None  # of a storage: see Pending
+        self.has_writes = False  # of a storage: whether there is a write to it
+        # Of a storage without writes: what was replaced by it or by a view of it, and who used that, with which arguments.
+        self.stands_for: list[Op] = []
+        self.shown_to: list[tuple[Op, tuple[Op, ...]]] = []
         self.withdrawn = False  # a write that a sequence has taken over
         self.replaced: Iterable[Op] = ()  # the writes that were pending before this one
         self._forward: Op | _Invalid | None = None
@@ -237,6 +242,26 @@ class Op(NameableValue, DebugInfo):
         """Whoever uses this op uses `replacement` from now on."""
         self.forward = replacement
 
+    def update_forwards(self) -> None:
+        """Makes what this op uses what stands in its place now."""
+        for arg in self.args:
+            if (
+                arg._forward is not None
+                and (storage := arg.storage_now) is not None
+                and not storage.has_writes
+            ):
+                storage.shown_to.append((self, self.args))
+        self.args = tuple([arg.forwarded for arg in self.args])
+        self._explicit = [op.forwarded for op in self._explicit]
+        self._automatic = [op.forwarded for op in self._automatic]
+
+    def take_place_of(self, op: Op) -> None:
+        """Makes this op, new and in no order yet, run when `op` would: after the same writes, in the same body."""
+        self.place, self.region, self.location = op.place, op.region, op.location
+        self.metadata = {**op.metadata, **self.metadata}
+        self._automatic += op._automatic
+        self._explicit += op._explicit
+
     # ---- traversal
 
     def variables(self) -> Sequence[Op]:
@@ -250,7 +275,7 @@ class Op(NameableValue, DebugInfo):
     @staticmethod
     def ordered_ops(roots: Iterable[Op]) -> list[Op]:
         """All ops that the roots need, in order of creation."""
-        return sorted(closure(roots), key=lambda op: op.serial)
+        return sorted(closure(roots), key=lambda op: (op.place, op.serial))
 
     @staticmethod
     def visit_input_closure(roots: Iterable[Op], visit: Callable[[Op], Any]) -> None:

@@ -28,16 +28,16 @@ def schedule(ops: Iterable[Op]) -> list[Op]:
         missing[op] = len(needed)
         for other in needed:
             after[other].append(op)
-    ready = [(op.serial, op) for op in members if not missing[op]]
+    ready = [(op.place, op.serial, op) for op in members if not missing[op]]
     heapq.heapify(ready)
     out: list[Op] = []
     while ready:
-        _, op = heapq.heappop(ready)
+        *_, op = heapq.heappop(ready)
         out.append(op)
         for other in after[op]:
             missing[other] -= 1
             if not missing[other]:
-                heapq.heappush(ready, (other.serial, other))
+                heapq.heappush(ready, (other.place, other.serial, other))
     if len(out) != len(members):
         stuck = min((op for op in members if missing[op]), key=lambda op: op.serial)
         fail(

@@ -108,6 +108,9 @@ class ControlOp(Op):
         for region in regions:
             captured.update(region.captures())
         super().__init__([*operands, *captured], attributes)
+        for op in captured:
+            if (storage := op.storage_now) is not None and storage.stands_for:
+                storage.shown_to.append((self, self.args))
         self.kind = kind
         self.operand_count = len(operands)
         self.regions = tuple(regions)
@@ -136,6 +139,14 @@ class ControlOp(Op):
         return made
 
     copy_with_new_args = copy_with_args
+
+    def update_forwards(self) -> None:
+        """The same for its bodies: what they use from around them now is what they take."""
+        super().update_forwards()
+        captured: OrderedSet[Op] = OrderedSet()
+        for region in self.regions:
+            captured.update(region.captures())
+        self.args = (*self.args[: self.operand_count], *captured)
 
     @property
     def operands(self) -> tuple[Tensor, ...]:

@@ -9,9 +9,10 @@ from ..ir.types import FloatType
 from .node import Op
 from .regions import ControlOp, GraphRegion, ResultOp, build_region
 from .schemas import Schema
-from .state import AssignOp, HeldOp, ParallelOp, SequentialOp, WrittenOp
+from .state import HeldOp, ParallelOp, SequentialOp, WrittenOp
 from .tensor import Tensor, as_tensor
 from .user_ops import CompositeOp
+from .writes import AssignOp
 
 
 class Replay:

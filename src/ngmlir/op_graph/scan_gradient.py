@@ -15,15 +15,17 @@ from typing import Protocol
 from ..ir.types import FloatType
 from ..ops import ng
 from ..ops.lengths import Length, same
+from .attributes import resolved
 from .axes import Axes, Axis, DerivedAxis
 from .node import Op
 from .order import schedule
 from .ordered import OrderedSet
 from .regions import ControlOp, GraphRegion, RegionParameter, build_region, within
 from .replay import Replay
-from .state import ReadOp, SequentialOp
+from .state import SequentialOp
 from .tensor import Tensor, as_tensor
-from .verbs import VERBS, resolved
+from .verbs import VERBS
+from .writes import ReadOp
 
 Deltas = Sequence["Tensor | None"]
 

@@ -10,23 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Any
-from weakref import ref
+from functools import partial
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..ir.types import Type
+from ..ops import ng
 from .axes import Axes, AxesLike, make_axes
 from .building import BUILDING
 from .calls import listed, takes
 from .errors import IncompatibleAxesError, NotAssignable, UserError, fail
-from .node import WATCHING, Op, closure, needs
+from .node import Op, closure, needs
 from .ordered import OrderedSet
 from .regions import within
 from .source import assigned_name
 from .stating import stating
 from .tensor import Index, Tensor, as_tensor
-from .values import as_elements, as_op, broadcast_value, element_of, numbers
+from .values import ConstantOp, FollowingOp, as_elements, as_op, broadcast_value, element_of, numbers
+from .writes import AssignOp, InitTensorOp, ReadOp
 
 
 class Role(Enum):
@@ -38,22 +40,6 @@ class Role(Enum):
     TEMPORARY = "temporary"
 
 
-class InitTensorOp(Op):
-    """Gives a storage its initial value, once, before anything runs."""
-
-    def __init__(self, tensor: AssignableTensorOp, value: Any):
-        super().__init__()
-        self.tensor = tensor
-        self.value = value
-
-    def array(self) -> np.ndarray[Any, Any]:
-        """The initial value, with the lengths that the axes have now."""
-        tensor, value = self.tensor, self.value
-        if callable(value):
-            value = as_elements(value(tensor.axes), tensor.element, f"the initial value of {tensor.called}")
-        return broadcast_value(value, tensor.axes, tensor.axes.known_shape, lambda: tensor.called)
-
-
 class AssignableTensorOp(Tensor):
     """A place that keeps a value from run to run. Each transformer has its own contents for it."""
 
@@ -63,20 +49,10 @@ class AssignableTensorOp(Tensor):
         self.automatic_name = ""  # what it is for, where a function made it for itself
         self.storage = self
         self._initializer: InitTensorOp | None = None
-        if isinstance(initial_value, Tensor):
-            if initial_value.const is None:
-                fail(
-                    UserError,
-                    f"the initial value of a storage must be known now, {initial_value.called} is computed",
-                )
-            initial_value = _by_name(initial_value, axes)
         if initial_value is not None:
-            if callable(initial_value):
-                takes(initial_value, 1, "the initial value")
-            else:
-                initial_value = as_elements(initial_value, element, "the initial value")
-                broadcast_value(initial_value, axes, axes.lengths, lambda: self.called)
-            self._initializer = InitTensorOp(self, initial_value)
+            with Op.saved_user_deps(), Op.all_ops(isolate=True):
+                value = _initial(self, initial_value)
+            self._initializer = InitTensorOp(self, value)
 
     def copy_with_args(self, args: Sequence[Op]) -> AssignableTensorOp:
         """The storage itself: it is computed from nothing, and there is one of it."""
@@ -96,9 +72,9 @@ class AssignableTensorOp(Tensor):
         return OrderedSet(() if self._initializer is None else (self._initializer,))
 
     @property
-    def initial_value(self) -> Callable[[], np.ndarray[Any, Any]] | None:
-        """Gives the initial value, if there is one."""
-        return None if self._initializer is None else self._initializer.array
+    def initial_value(self) -> Tensor | None:
+        """The op that gives the initial value, if there is one."""
+        return None if self._initializer is None else self._initializer.value
 
     @property
     def is_placeholder(self) -> bool:
@@ -129,16 +105,72 @@ class AssignableTensorOp(Tensor):
         return assign(self, self / other)
 
 
+def _initial(tensor: AssignableTensorOp, given: Any) -> Tensor:
+    """The op that gives an initial value: a constant, repeated where it has fewer axes; or what computes it."""
+    axes, element = tensor.axes, tensor.element
+    if isinstance(given, Tensor):
+        if given.const is None:
+            return _computed(tensor, given)
+        given = _by_name(given, axes)
+    elif callable(given):
+        takes(given, 1, "the initial value")
+        return FollowingOp(partial(_called, tensor, given), tuple(axes), axes, element)
+    value = as_elements(given, element, "the initial value")
+    broadcast_value(value, axes, axes.lengths, lambda: tensor.called)
+    here = list(axes[len(axes) - value.ndim :])
+    # One element is repeated along an axis; but one row is no batch.
+    kept = [d for d, n in enumerate(value.shape) if n != 1 or here[d].length == 1 or here[d].is_batch]
+    constant = ConstantOp(value.reshape([value.shape[d] for d in kept]), Axes(here[d] for d in kept), element)
+    return tensor.family.broadcast(constant, axes)
+
+
+def _called(tensor: AssignableTensorOp, function: Callable[[Axes], Any], *_: int) -> np.ndarray[Any, Any]:
+    """What a function gives as initial value, for the lengths that the axes have now."""
+    value = as_elements(function(tensor.axes), tensor.element, f"the initial value of {tensor.called}")
+    return broadcast_value(value, tensor.axes, tensor.axes.known_shape, lambda: tensor.called)
+
+
+def _computed(tensor: AssignableTensorOp, value: Tensor) -> Tensor:
+    """A computed initial value, with the axes and elements of its storage."""
+    for op in closure([value]):
+        if op.region is not None or (isinstance(op, AssignableTensorOp) and op.initial_value is None):
+            fail(
+                UserError,
+                f"the initial value of a storage must be known now, {value.called} depends on {op.called}",
+                "compute it from constants, random numbers and storage with an initial value",
+            )
+    if not value.axes.is_sub_set(tensor.axes):
+        _refuse_axes(value.axes, tensor.axes)
+    family = tensor.family
+    return family.broadcast(family.cast(value, tensor.element), tensor.axes)
+
+
+def known_initial_value(init: InitTensorOp) -> np.ndarray[Any, Any] | None:
+    """What an initializer writes, with the lengths that the axes have now; None where it has to be computed."""
+    value = init.value
+    if isinstance(value, (ConstantOp, FollowingOp)):
+        return value.array()
+    below = value.args[0].forwarded if value.operation is ng.BroadcastOp else None
+    if not isinstance(below, (ConstantOp, FollowingOp)):
+        return None
+    missing = [d for d in range(len(value.axes)) if d not in value.attributes["dimensions"]]
+    return np.broadcast_to(np.expand_dims(below.array(), missing), value.axes.known_shape)
+
+
+def _refuse_axes(given: Axes, axes: Axes) -> NoReturn:
+    fail(
+        IncompatibleAxesError,
+        f"the initial value has axes ({', '.join(given.names)}), the storage ({', '.join(axes.names)})",
+    )
+
+
 def _by_name(constant: Tensor, axes: Axes) -> np.ndarray[Any, Any]:
     """The elements of a constant, its axes matched by name with those of a storage."""
     array = np.asarray(constant.const)
     if array.ndim == 0:
         return array
     if not constant.axes.is_sub_set(axes):
-        fail(
-            IncompatibleAxesError,
-            f"the initial value has axes ({', '.join(constant.axes.names)}), the storage ({', '.join(axes.names)})",
-        )
+        _refuse_axes(constant.axes, axes)
     order = [constant.axes.index(a) for a in axes if a in constant.axes]
     missing = [i for i, a in enumerate(axes) if a not in constant.axes]
     return np.expand_dims(array.transpose(order), missing)
@@ -184,75 +216,6 @@ def temporary(axes: AxesLike, dtype: Any = None, *, name: str | None = None) -> 
 
 
 # ---- reads and writes -----------------------------------------------------------------------------------------
-
-
-class ReadOp(Tensor):
-    """The value of a tensor at this place in the order: a snapshot."""
-
-    def __init__(self, tensor: Tensor):
-        super().__init__([tensor], None, tensor.axes, tensor.element)
-
-
-class AssignOp(Op):
-    """Writes `args[1]` to the place that `args[0]` (a storage, or a view of one) describes."""
-
-    def __init__(self, target: Tensor, value: Tensor):
-        _written(target)
-        super().__init__([target, value])
-        self._follow_args()
-
-    def _follow_args(self) -> None:
-        target = self.args[0]
-        self.replaced = target.user_deps
-        self.pending = ref(WATCHING.pending[-1])
-        target.user_deps = OrderedSet([self])
-        if self.region is not None:
-            self.region.writes.append(self)
-
-    @property
-    def target(self) -> Tensor:
-        """What is written to, forwarding followed."""
-        return as_tensor(self.args[0].forwarded)
-
-    @property
-    def written(self) -> Op:
-        """The storage that is written to; an error where a replacement of it cannot be."""
-        return _written(self.args[0])
-
-    def _no_value(self, *_: Any) -> Any:
-        fail(
-            UserError,
-            f"this is the write to {self.written.called}, which has no value",
-            "after `w -= g` the name w is that of the write: write ng.assign(w, w - g), and go on with w",
-        )
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_value
-    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __neg__ = __abs__ = __getitem__ = __iter__ = _no_value
-    __lt__ = __le__ = __gt__ = __ge__ = __iadd__ = __isub__ = __imul__ = __itruediv__ = _no_value
-
-    def withdraw(self) -> None:
-        """Takes this write out of the creation order; the writes before it are pending again."""
-        if self.withdrawn:
-            return
-        self.withdrawn = True
-        pending = self.pending()
-        if pending is not None and self in (waiting := pending.writes(self.written)):
-            pending.replace(self.written, [*(w for w in waiting if w is not self), *self.replaced])
-
-
-def _written(target: Op) -> Op:
-    storage = target.storage_now
-    if storage is None:
-        now = target.forwarded
-        kind = "a constant" if isinstance(now, Tensor) and now.is_constant else "computed"
-        fail(
-            NotAssignable,
-            f"{now.called} is {kind}, nothing can be assigned to it",
-            "assign to a variable, a persistent tensor or a placeholder"
-            if now is target
-            else f"it replaces {target.called}",
-        )
-    return storage
 
 
 @stating

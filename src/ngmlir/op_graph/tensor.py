@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
 
 from ..ir import core
 from ..ir.attributes import AxesAttr
+from ..ir.definition import OpDefinition
 from ..ir.literals import dtype_of
 from ..ir.types import TensorType, Type
 from ..ops.schedules import Setting, complaints
+from .attributes import resolved
 from .axes import Axes, Axis
+from .descriptions import TensorDescription, viewed
 from .errors import IncompatibleAxesError, UserError, fail
 from .foreign import Foreign, Sameness, missing
 from .node import Op
@@ -115,6 +118,16 @@ class Tensor(Op, Foreign):
 
     def shape_dict(self) -> dict[str, int | None]:
         return {axis.name: axis.length for axis in self.axes}
+
+    def tensor_description(self) -> TensorDescription:
+        """How the value lies in memory: of storage and of what is computed row by row, of a view as it shows its storage.
+
+        Raises AxisLengthError while a length is not set.
+        """
+        if not self.is_view or self.storage is None:
+            return TensorDescription(self.axes, self.dtype, name=self.called)
+        below = as_tensor(self.args[0].forwarded).tensor_description()
+        return viewed(self.operation, resolved(self.attributes), self.axes, below)
 
     @property
     def is_scalar(self) -> bool:
@@ -328,6 +341,31 @@ def tensor_type(axes: Axes, element: Type) -> TensorType:
     return TensorType(axes.shape, element, None if names is None else AxesAttr(*names))
 
 
+class ElementWiseOp(Tensor):
+    """One element of the result for one of each operand."""
+
+
+class UnaryElementWiseOp(ElementWiseOp):
+    """An elementwise op of one operand."""
+
+
+class BinaryElementWiseOp(ElementWiseOp):
+    """An elementwise op of two operands."""
+
+
+class ReductionOp(Tensor):
+    """An op that reduces axes."""
+
+
+def _kind(definition: OpDefinition) -> type[Tensor]:
+    """What ops of a definition have in common with others."""
+    if "reduction" in definition.traits:
+        return ReductionOp
+    if "elementwise" not in definition.traits:
+        return Tensor
+    return {1: UnaryElementWiseOp, 2: BinaryElementWiseOp}.get(len(definition.operands), ElementWiseOp)
+
+
 @cache
 def node_class(operation: type[core.Op]) -> type[Tensor]:
     """The class of the nodes that are one `operation` with one result; it has the operation's name."""
@@ -336,6 +374,11 @@ def node_class(operation: type[core.Op]) -> type[Tensor]:
     view = "view" in definition.traits or operation.name in _VIEWS_BESIDES
     return type(
         operation.__name__,
-        (Tensor,),
-        {"operation": operation, "is_view": view, "__doc__": operation.__doc__, "__module__": __name__},
+        (_kind(definition),),
+        {
+            "operation": operation,
+            "is_view": view,
+            "__doc__": operation.__doc__,
+            "__module__": f"{__package__}.op_graph",  # where `classes` shows it
+        },
     )

@@ -24,7 +24,9 @@ from .calls import listed
 from .errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from .foreign import refuse_sameness
 from .node import Op
+from .ordered import OrderedSet
 from .tensor import Tensor
+from .writes import InitTensorOp
 
 #: From here on a copy has memory of its own kind.
 _LARGE_BYTES = 64 * 1024
@@ -85,6 +87,14 @@ class ConstantOp(Tensor):
     def __init__(self, value: np.ndarray[Any, Any], axes: Axes, element: Any):
         super().__init__((), None, axes, element)
         self.value = value
+        self._initializer: InitTensorOp | None = None
+
+    @property
+    def initializers(self) -> OrderedSet[Op]:
+        """One that does nothing: programs hold the value."""
+        if self._initializer is None:
+            self._initializer = InitTensorOp(self, self)
+        return OrderedSet([self._initializer])
 
     @property
     def const(self) -> Any:
@@ -131,7 +141,7 @@ class FollowingOp(Tensor):
     def array(self) -> np.ndarray[Any, Any]:
         """All elements, with the lengths that the axes have now."""
         lengths = [n if isinstance(n, int) else _known(n) for n in self.lengths]
-        return np.broadcast_to(self.function(*lengths).astype(self.dtype), self.axes.known_shape)
+        return np.broadcast_to(self.function(*lengths).astype(self.dtype, copy=False), self.axes.known_shape)
 
 
 def _known(length: Long) -> int:

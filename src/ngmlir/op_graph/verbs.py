@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from typing import cast as cast_type
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from ..ops.lengths import Length, Size, derived, same
 from ..ops.ng_rules import slice_size
 from ..ops.rules import names_of, same_shape
 from ..support.diagnostics import Bug, UserError
+from .attributes import all_known, resolved
 from .axes import Axes, Axis, DerivedAxis, Positions
 from .errors import fail
 from .tensor import Tensor, node_class, tensor_type
@@ -183,33 +183,6 @@ def infer(
 def _agree(a: Type, b: Type) -> bool:
     """Equal as far as the lengths are known."""
     return same_shape(a, b) and element_type(a) is element_type(b) and names_of(a) == names_of(b)
-
-
-def resolved(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attribute values in which an axis or a `Length` stands for the length that it has now."""
-    made = dict(attributes)
-    for name, value in attributes.items():
-        if isinstance(value, tuple):
-            made[name] = tuple([_resolved(v) for v in cast_type("tuple[Any, ...]", value)])
-        elif isinstance(value, Length):
-            made[name] = value.length
-    return made
-
-
-def _resolved(value: Any) -> Any:
-    if not isinstance(value, (Axis, Length)):
-        return value
-    length = value.length
-    return DYNAMIC if length is None else length
-
-
-def all_known(attributes: Mapping[str, Any]) -> bool:
-    """Whether all lengths that attributes tell of are known now."""
-    for value in attributes.values():
-        for part in cast_type("tuple[Any, ...]", value if isinstance(value, tuple) else (value,)):
-            if isinstance(part, (Axis, Length)) and part.length is None:
-                return False
-    return True
 
 
 def axes_of_type(type: Type, known: Sequence[Axes]) -> Axes:

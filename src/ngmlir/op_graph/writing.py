@@ -12,10 +12,10 @@ from ..ir.elements import elements
 from ..ir.types import TensorType, i32
 from ..ops import ng
 from ..ops.builder import Builder
+from .attributes import resolved
 from .errors import NotAssignable, fail
 from .node import Op
 from .tensor import Tensor, as_tensor
-from .verbs import resolved
 
 
 def written(builder: Builder, view: Tensor, value: Value, read: Callable[[Op], Value]) -> Value:

@@ -134,7 +134,7 @@ def _number_types(definition: OpDefinition, operands: Sequence[Value | None], re
 
 def _match_rule(rule: Rule, op: Op) -> Bindings | None:
     for bindings in _match_call(rule.pattern, op, {}):
-        if rule.when and not _is_kind(rule.when, element_type(op.operands[-1].type)):
+        if rule.when and not is_kind(rule.when, element_type(op.operands[-1].type)):
             return None
         # A value replaces another only where it has the same type, a number only where the type can hold it.
         match rule.target:
@@ -221,11 +221,11 @@ def holds(element: Type, number: float | int | bool | Literal["ones"]) -> bool:
     )
 
 
-def _is_kind(kind: str, element: Type) -> bool:
+def is_kind(kind: str, element: Type) -> bool:
     match kind:
         case "unsigned":
             return isinstance(element, IntegerType) and element.unsigned
         case "signed":
-            return ELEMENTS["integer"](element) and not _is_kind("unsigned", element)
+            return ELEMENTS["integer"](element) and not is_kind("unsigned", element)
         case _:
             return ELEMENTS[kind](element)

@@ -11,15 +11,24 @@ from ..op_graph.errors import UnsupportedTransformerException, fail
 from ..op_graph.node import Op
 from ..op_graph.tensor import Tensor
 from ..support.spelling import did_you_mean
+from .backends import BACKENDS
+from .computations import DeviceComputation
+from .cputransform import CPUTransformer
+from .gputransform import CUDASimTransformer, CUDATransformer
+from .nptransform import NumPyTransformer
 from .stepping import NonFinite, Step, Stepper
 from .storage import DeviceBufferStorage, DeviceTensor, UninitializedVariable
-from .transformer import DeviceComputation, Transformer
+from .transformer import Transformer
 
 __all__ = [
+    "CPUTransformer",
+    "CUDASimTransformer",
+    "CUDATransformer",
     "DeviceBufferStorage",
     "DeviceComputation",
     "DeviceTensor",
     "NonFinite",
+    "NumPyTransformer",
     "Step",
     "Stepper",
     "Transformer",
@@ -54,8 +63,8 @@ class TransformerFactory:
 
 
 def transformer_choices() -> list[str]:
-    """The names of transformers."""
-    return list(Transformer.transformers)
+    """The names of transformers, the reference first."""
+    return [*BACKENDS, *(name for name in Transformer.transformers if name not in BACKENDS)]
 
 
 _factory: Callable[[], Transformer] | None = None

@@ -12,8 +12,9 @@ import numpy as np
 from ..op_graph.errors import AxisLengthError, UserError, fail
 from ..op_graph.node import Op, closure
 from ..op_graph.source import assigned_name
-from ..op_graph.state import AssignableTensorOp, AssignOp
+from ..op_graph.state import AssignableTensorOp
 from ..op_graph.values import numbers
+from ..op_graph.writes import AssignOp
 from ..ops.lengths import reading
 from ..support.spelling import did_you_mean
 from .storage import DeviceBufferStorage

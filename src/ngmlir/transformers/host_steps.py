@@ -24,8 +24,12 @@ from .storage import DeviceBufferStorage
 #: Takes the arguments that are not state, in order; gives the results that are not tied to state.
 Run = Callable[..., Sequence[Any]]
 
-#: Makes a module callable. `state` says which arguments are state, `tied` which result is whose new contents.
-Backend = Callable[[Module, Mapping[int, DeviceBufferStorage], Sequence[tuple[int, int]], Prepare], Run]
+#: A function of what was loaded, by name, ready to run. `state` says which arguments are state, `tied` which result is
+#: whose new contents.
+Bind = Callable[[str, Mapping[int, DeviceBufferStorage], Sequence[tuple[int, int]], Prepare], Run]
+
+#: Makes the functions of a module callable.
+Backend = Callable[[Module], Bind]
 
 
 @dataclass(frozen=True)
@@ -40,28 +44,32 @@ class Part:
 def with_host_steps(backend: Backend) -> Backend:
     """The backend, for programs that call Python functions too."""
 
-    def compiled(
-        module: Module,
-        state: Mapping[int, DeviceBufferStorage],
-        tied: Sequence[tuple[int, int]],
-        prepare: Prepare,
-    ) -> Run:
+    def compiled(module: Module) -> Bind:
         hosts = {op.symbol: op for op in module.ops if host_name(op)}
         if not hosts:
-            return backend(module, state, tied, prepare)
-        return _Stages(module, hosts).runner(backend, state, tied, prepare)
+            return backend(module)
+
+        def bind(
+            entry: str,
+            state: Mapping[int, DeviceBufferStorage],
+            tied: Sequence[tuple[int, int]],
+            prepare: Prepare,
+        ) -> Run:
+            return _Stages(module, hosts, entry).runner(backend, state, tied, prepare)
+
+        return bind
 
     return compiled
 
 
 class _Stages:
-    """The ops of @main by when they can run: part 0, the steps on the host that need it alone, part 1 ..."""
+    """The ops of a function by when they can run: part 0, the steps on the host that need it alone, part 1 ..."""
 
-    def __init__(self, program: Module, hosts: Mapping[str, Op]):
+    def __init__(self, program: Module, hosts: Mapping[str, Op], entry: str):
         self.hosts = hosts
-        main = program.lookup("main")
-        assert main is not None
-        self.block = main.block
+        function = program.lookup(entry)
+        assert function is not None
+        self.block = function.block
         self.stage: dict[Value, int] = {}  # the first part that can read a value
         self.parts: dict[int, list[Op]] = {}
         self.steps: dict[int, list[Op]] = {}
@@ -90,7 +98,7 @@ class _Stages:
 
         def part(made: Part, tied: Sequence[tuple[int, int]] = ()) -> Run:
             held = {i: stored[v] for i, v in enumerate(made.takes) if v in stored}
-            return backend(made.module, held, tied, lambda values: values)
+            return backend(made.module)("main", held, tied, lambda values: values)
 
         todo: list[tuple[Run, Sequence[Value], Sequence[Value]]] = []
         wanted = {*free, *(v for v, _ in written)}

@@ -4,24 +4,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..ir.core import count_uses
+from ..ir import core
+from ..ir.attributes import StringAttr
+from ..ir.core import Module, count_uses, module
 from ..ir.literals import dtype_of
 from ..op_graph.axes import Axis
 from ..op_graph.computation import Computation
 from ..op_graph.errors import AxisLengthError, fail
-from ..op_graph.lift import Lifted, lift
-from ..op_graph.node import closure
+from ..op_graph.lift import Lifted
+from ..op_graph.node import Op, closure
+from ..op_graph.order import schedule
 from ..op_graph.source import user_location
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import ValueFor, numbers
 from ..ops.lengths import reading
-from .host_steps import Backend, Run
+from ..support.collector import collecting_rarely
+from .host_steps import Bind, Run
 from .storage import DeviceBufferStorage, UninitializedVariable, fit
 
 #: So many programs a computation keeps; one more takes the place of the one not used for longest.
@@ -99,24 +103,28 @@ class Lengths:
         return any(axis.length is None and axis.name in fed for axis in self.roots)
 
 
+class Owner(Protocol):
+    """What programs ask of their transformer."""
+
+    def transform_ordered_ops(self, ordered_ops: Sequence[Op], name: str = "main") -> Lifted: ...
+    def storage_of(self, op: AssignableTensorOp) -> DeviceBufferStorage: ...
+    def initialize_state(self, ops: Iterable[AssignableTensorOp]) -> None: ...
+
+
 class Program:
     """A computation for certain lengths: its `ng` program, and what runs that on the transformer's state."""
 
-    def __init__(
-        self,
-        computation: Computation,
-        lengths: Lengths,
-        key: Key,
-        storage_of: Callable[[AssignableTensorOp], DeviceBufferStorage],
-    ):
+    def __init__(self, computation: Computation, lengths: Lengths, key: Key, transformer: Owner):
         self.computation = computation
         self.lengths = lengths
         self.key = key
         self.given = given = lengths.all_given(key)
-        self._storage_of = storage_of
+        self._transformer = transformer
         self.executor: Run | None = None
-        with reading(given):
-            self.lifted: Lifted = lift(computation)
+        self.entry = computation.safe_name if computation.given_name else "main"
+        with reading(given), collecting_rarely():
+            ordered = schedule(closure([computation]))
+            self.lifted: Lifted = transformer.transform_ordered_ops(ordered, self.entry)
         self._fed: list[tuple[AssignableTensorOp, tuple[int, ...], Any]] = []  # parameters that are no state
         self._stored: dict[int, DeviceBufferStorage] = {}  # those that are, by position
         self._free: list[int | None] = []
@@ -138,13 +146,14 @@ class Program:
                     or op.initial_value is not None
                     or i in overwritten
                 ):
-                    self._state[i] = self._storage_of(op)
+                    self._state[i] = self._transformer.storage_of(op)
+            self._transformer.initialize_state([storage.op for storage in self._state.values()])
             for storage in self._state.values():
                 storage.allocate()
                 storage.check_shape()
 
-    def compile(self, backend: Backend) -> None:
-        """Makes what runs it."""
+    def bind(self, bind: Bind, entry: str) -> None:
+        """Makes what runs it, of what was loaded."""
         parameters, lifted, state = self.computation.parameters, self.lifted, self._state
         block = lifted.module.ops[0].block
         used = count_uses(block)
@@ -163,7 +172,7 @@ class Program:
         self._free = [None if place is None else results.index(place) for place in lifted.outputs]
         self._in_order = self._free == list(range(len(results)))
         self._writes = [state[i] for i in sorted({argument for _, argument in lifted.tied})]
-        self.executor = backend(lifted.module, state, lifted.tied, self._prepare)
+        self.executor = bind(entry, state, lifted.tied, self._prepare)
 
     def _prepare(self, values: Sequence[Any]) -> Sequence[Any]:
         """Arrays of the values that are no state; OtherLengths where they are for another program."""
@@ -217,6 +226,25 @@ class Program:
             storage.initialized = True
         pack = self.computation.pack
         return pack(results if self._in_order else [None if i is None else results[i] for i in self._free])
+
+
+def joined(programs: Sequence[Program]) -> tuple[Module, list[str]]:
+    """One module with the functions of some programs, and what each program's is called in it."""
+    functions: list[core.Op] = []
+    names: list[str] = []
+    for program in programs:
+        function, *others = program.lifted.module.ops
+        assert not others or len(programs) == 1
+        name, count = function.symbol, 0
+        while name in names:
+            count += 1
+            name = f"{function.symbol}_{count}"
+        names.append(name)
+        renamed = {**function.attributes, "sym_name": StringAttr(name)}
+        functions.append(function if name == function.symbol else function.rebuilt(attributes=renamed))
+    if len(functions) == 1:
+        return programs[0].lifted.module, names
+    return module(functions, location=programs[0].computation.location), names
 
 
 class Programs:

@@ -22,7 +22,7 @@ from ..op_graph.user_ops import CompositeOp
 from ..ops.lengths import reading
 from ..runtime.executable import Prepare
 from ..support.diagnostics import Location
-from .host_steps import Backend
+from .host_steps import Backend, Bind
 from .programs import Program
 from .single_steps import OneByOne, Ran, Round, Walk
 from .storage import DeviceBufferStorage, DeviceTensor, view_of
@@ -105,14 +105,18 @@ class NonFinite:
 class _Recorder:
     """A backend that compiles nothing: it keeps what there would be to compile."""
 
-    def __call__(
+    def __call__(self, module: Module) -> Bind:
+        self.module = module
+        return self._bind
+
+    def _bind(
         self,
-        module: Module,
+        entry: str,
         state: Mapping[int, DeviceBufferStorage],
         tied: Sequence[tuple[int, int]],
         prepare: Prepare,
     ) -> Any:
-        self.module, self.state, self.tied, self.prepare = module, state, tied, prepare
+        self.entry, self.state, self.tied, self.prepare = entry, state, tied, prepare
         return self
 
 
@@ -122,7 +126,7 @@ class _Run:
     def __init__(self, program: Program, recorder: _Recorder, values: Sequence[Any], compute: OneByOne):
         self.program, self.recorder = program, recorder
         given = iter(recorder.prepare(program.begin(values)))
-        main = recorder.module.lookup("main")
+        main = recorder.module.lookup(recorder.entry)
         assert main is not None
         arguments = program.lifted.arguments
         arrays = [
@@ -169,7 +173,7 @@ class Stepper:
         self.computation = computation
         self.transformer = computation.transformer
         self.result: Any = None
-        self._compute = OneByOne(self.transformer.transformer_name)
+        self._compute = OneByOne(self.transformer.target)
         self._breaks: list[tuple[Op | None, Callable[[Any], Any] | None]] = []
         self._run: _Run | None = None
         self._finished = False
@@ -277,7 +281,9 @@ class Stepper:
         found = self.op(op)
         value = self._of(found)
         assert isinstance(found, Tensor)
-        return DeviceTensor(ValueStorage(found, value, self._now().program.given), found, whole=True)
+        return DeviceTensor(
+            ValueStorage(found, value, self._now().program.given, self.transformer), found, whole=True
+        )
 
     def op(self, op: Op | str) -> Op:
         """The op of the computation with that name, or, of an op, what stands in its place now."""
@@ -357,8 +363,8 @@ class Stepper:
 class ValueStorage(DeviceBufferStorage):
     """What an op gave, to be looked at."""
 
-    def __init__(self, op: Tensor, value: Array, lengths: Mapping[int, int]):
-        super().__init__(cast(Any, op))
+    def __init__(self, op: Tensor, value: Array, lengths: Mapping[int, int], transformer: Any):
+        super().__init__(cast(Any, op), transformer)
         self.shape, self.lengths, self.initialized = value.shape, lengths, True
         self._host = value
 

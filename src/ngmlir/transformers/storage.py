@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from weakref import WeakSet
 
 import numpy as np
 
+from ..op_graph.attributes import resolved
 from ..op_graph.errors import AxisLengthError, NotAssignable, UserError, fail
 from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import ValueFor, broadcast_value, converted, numbers
-from ..op_graph.verbs import resolved
 from ..ops import ng
 from ..ops.lengths import READING, reading
 from ..support.arrays import copy_into
@@ -39,11 +39,21 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
     return whole if array.dtype == dtype else np.broadcast_to(converted(array, op.element, what), shape)
 
 
+class Owner(Protocol):
+    """What storage asks of its transformer."""
+
+    #: Storage whose allocation is transformed, and made by `allocate_storage`.
+    to_allocate: list[DeviceBufferStorage]
+
+    def initialize_state(self, ops: Iterable[AssignableTensorOp]) -> None: ...
+
+
 class DeviceBufferStorage:
     """One allocation, made when it is first needed. On a GPU it moves there with its first use."""
 
-    def __init__(self, op: AssignableTensorOp):
+    def __init__(self, op: AssignableTensorOp, transformer: Owner):
         self.op = op
+        self.transformer = transformer
         self.initialized = False
         self.shape: tuple[int, ...] | None = None
         self.lengths: Mapping[int, int] = {}  # that were given when it was made
@@ -74,16 +84,23 @@ class DeviceBufferStorage:
         assert self._host is not None
         return self._host
 
+    def transform_allocate(self) -> None:
+        """Makes this allocation a part of what `Transformer.allocate_storage` does."""
+        self.transformer.to_allocate.append(self)
+
+    def reserve(self) -> bool:
+        """Makes the buffer, full of zeros; whether there was none."""
+        if self.is_allocated:
+            return False
+        self.shape, self.lengths = self.op.axes.known_shape, READING.given or {}
+        self._host = np.zeros(self.shape, self.op.dtype)
+        return True
+
     def allocate(self) -> None:
         """Makes the buffer and gives it the initial value, once."""
-        if self.is_allocated:
-            return
-        self.shape, self.lengths = self.op.axes.known_shape, READING.given or {}
-        initial = self.op.initial_value
-        self._host = np.zeros(self.shape, self.op.dtype)
-        if initial is not None:
-            self._host[...] = initial()
-            self.initialized = True
+        if not self.is_allocated:
+            self.transformer.initialize_state([self.op])
+            self.reserve()
 
     def check_shape(self) -> None:
         """AxisLengthError where the axes have other lengths now than when the storage was made."""

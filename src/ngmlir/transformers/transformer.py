@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Never
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,188 +15,30 @@ from ..ir.core import Module
 from ..ir.types import DYNAMIC
 from ..op_graph.calls import listed
 from ..op_graph.computation import Computation, computation
-from ..op_graph.errors import MissingValue, NotAssignable, UserError, fail
-from ..op_graph.lift import Lifted
-from ..op_graph.node import Op
-from ..op_graph.state import AssignableTensorOp
+from ..op_graph.errors import NotAssignable, UserError, fail
+from ..op_graph.lift import Lifted, lift_ordered
+from ..op_graph.node import Op, closure
+from ..op_graph.ordered import OrderedSet
+from ..op_graph.state import AssignableTensorOp, doall, known_initial_value
 from ..op_graph.tensor import Tensor
+from ..op_graph.writes import InitTensorOp
 from ..ops import ng
-from ..ops.lengths import Changes
 from .backends import BACKENDS
 from .checkpoints import State, kept, load, named, saved
-from .host_steps import Backend, Run
-from .programs import Lengths, OtherLengths, Program, Programs
+from .computations import DeviceComputation
+from .passes.graph import GraphPass
+from .passes.registered import Passes, PassLike
+from .programs import Program, joined
 from .stepping import Stepper
 from .storage import DeviceBufferStorage, DeviceTensor
-
-
-class DeviceComputation:
-    """A computation of a transformer: call it with values of its parameters, or with `feed_dict={op: value}`.
-
-    Lengths of axes are read at the call: those that are set, and of the batch axis N, and of axes whose length is not
-    set, those of the values. For each a program is made and kept.
-    """
-
-    def __init__(self, transformer: Transformer, op: Computation):
-        self.transformer = transformer
-        self.computation_op = op
-        self.programs = Programs()
-        self._program: Program | None = None  # the one that was used last
-        self._seen = -1  # the change of lengths that it was chosen after
-        self._lengths: Lengths | None = None
-
-    @property
-    def lengths(self) -> Lengths:
-        """What programs of this computation differ in."""
-        if self._lengths is None:
-            self._lengths = Lengths(self.computation_op)
-        return self._lengths
-
-    @property
-    def executor(self) -> Run | None:
-        """What runs the program that was used last; None before the first."""
-        return None if self._program is None else self._program.executor
-
-    @property
-    def lifted(self) -> Lifted:
-        """The `ng` program that was used last; made now if there was none."""
-        return (self._program or self._lifted_for({})).lifted
-
-    @property
-    def module(self) -> Module:
-        return self.lifted.module
-
-    def state(self) -> State:
-        """What this computation keeps from call to call, by name: variables and what optimizers and random numbers need.
-
-        Names are those given (`name=`, `named`, after those of `ng.name_scope`), else those that the program assigned
-        the storage to. The arrays are copies. Raises UserError where a name was given to two storages.
-        """
-        self.transformer.check_open()
-        return saved(named(kept([self.computation_op])), self.transformer.storage_of)
-
-    def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Puts back what `state()` gave, bit for bit: here, or in a program that builds the same graph.
-
-        Raises UserError, and changes nothing, where an array has another shape or type than what it is for, and (unless
-        `strict` is false) for names that are not here or lack.
-        """
-        self.transformer.check_open()
-        load(state, named(kept([self.computation_op])), self.transformer.storage_of, strict)
-
-    def transform(self) -> None:
-        """Makes the program and what runs it, once; where values are to say a length, their first call does."""
-        if self.executor is None and not self.lengths.follow_from_values():
-            self._choose({})
-
-    def allocate(self) -> None:
-        """Gives the state that this computation uses its initial values, where the lengths are set."""
-        if self._program is None and not self.lengths.follow_from_values():
-            self._lifted_for({}).allocate()
-
-    def _lifted_for(self, given: Mapping[int, int]) -> Program:
-        key = self.lengths.key(given)
-        found = self.programs.find(key)
-        if found is None:
-            found = Program(self.computation_op, self.lengths, key, self.transformer.storage_of)
-            self.programs.add(key, found, self.lengths.roots)
-        return found
-
-    def _choose(self, given: Mapping[int, int]) -> Program:
-        """The program for these lengths."""
-        with self.transformer.lock:
-            change = Changes.serial
-            program = self._lifted_for(given)
-            if program.executor is None:
-                program.allocate()
-                program.compile(BACKENDS[self.transformer.transformer_name])
-            self._program, self._seen = program, change
-            return program
-
-    def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, **unknown: Never) -> Any:
-        """Runs once: new arrays, in the structure that was asked for.
-
-        A value is a number, an array or nested lists, broadcast to its parameter's axes and converted to its type.
-        Raises UserError for one that does not fit, MissingValue for one that `feed_dict` lacks, and
-        UninitializedVariable where a variable is read that nothing has been assigned to.
-        """
-        if self.transformer.closed:
-            self.transformer.check_open()
-        if unknown:
-            fail(
-                UserError,
-                f"a computation takes no values by name, such as {next(iter(unknown))}",
-                "give them by position, or feed_dict={parameter: value}",
-            )
-        if feed_dict is not None or len(values) != len(self.computation_op.parameters):
-            values = self._by_position(values, feed_dict)
-        program = self._program
-        if program is None:
-            self.transformer.begin()
-        if program is None or program.executor is None or self._seen != Changes.serial:
-            program = self._choose(self.lengths.given(values))
-        try:
-            return program(values)
-        except OtherLengths:
-            return self._choose(self.lengths.given(values))(values)
-
-    def prepared(
-        self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None, backend: Backend
-    ) -> tuple[Program, tuple[Any, ...]]:
-        """A program of its own for these values, compiled by another backend, and the values by position."""
-        self.transformer.check_open()
-        values = self._by_position(values, feed_dict)
-        self.transformer.begin()
-        given = self.lengths.given(values)
-        with self.transformer.lock:
-            key = self.lengths.key(given)
-            program = Program(self.computation_op, self.lengths, key, self.transformer.storage_of)
-            program.allocate()
-            program.compile(backend)
-        return program, values
-
-    def _by_position(self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None) -> tuple[Any, ...]:
-        """The values of the parameters in their order; UserError where one lacks or is too many."""
-        parameters = self.computation_op.parameters
-        if feed_dict is not None:
-            if values:
-                fail(UserError, "values are given by position and in feed_dict", "use one of them")
-            if isinstance(feed_dict, dict) and all([p in feed_dict for p in parameters]):
-                values = tuple([feed_dict[p] for p in parameters])
-            else:
-                given = self._by_parameter(feed_dict)
-                values = tuple([self._value(given, p) for p in parameters])
-        if len(values) != len(parameters):
-            names = ", ".join(p.called for p in parameters)
-            fail(
-                UserError,
-                f"the computation takes {len(parameters)} values ({names}), but {len(values)} were given",
-                f"its parameters were named at {self.computation_op.location}",
-            )
-        return values
-
-    @staticmethod
-    def _by_parameter(feed_dict: Mapping[Op, Any]) -> Mapping[Op, Any]:
-        """The values by what stands in the place of the parameters now."""
-        if not isinstance(feed_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"feed_dict is {feed_dict!r}", "it is a dictionary from parameters to values")
-        return {op.forwarded if isinstance(op, Op) else op: value for op, value in feed_dict.items()}  # pyright: ignore[reportUnnecessaryIsInstance]
-
-    @staticmethod
-    def _value(feed_dict: Mapping[Op, Any], parameter: Tensor) -> Any:
-        if parameter not in feed_dict:
-            fail(
-                MissingValue,
-                f"feed_dict has no value for {parameter.called}",
-                f"the parameter was made at {parameter.location}",
-            )
-        return feed_dict[parameter]
 
 
 class Transformer:
     """Runs computations on one kind of device. State is its own: each transformer starts from initial values."""
 
     transformer_name = ""
+    #: Which of the ways to run a program it takes (`backends.py`).
+    target: ClassVar[str] = ""
     #: What its devices carry out: a table in `lowering/`; without one, every op.
     table: ClassVar[str] = ""
     #: Name -> class, of all kinds.
@@ -205,19 +47,39 @@ class Transformer:
     default_atol = 1e-8
 
     def __init_subclass__(cls) -> None:
-        Transformer.transformers[cls.transformer_name] = cls
+        if "transformer_name" in cls.__dict__:
+            Transformer.transformers[cls.transformer_name] = cls
 
-    def __init__(self) -> None:
-        self.computations: dict[Computation, DeviceComputation] = {}
-        self.device_buffers: dict[AssignableTensorOp, DeviceBufferStorage] = {}
-        self._of_other_shapes: dict[tuple[AssignableTensorOp, tuple[int, ...]], DeviceBufferStorage] = {}
-        self.closed = False
-        self._begun = False
+    def __init__(self, passes: Iterable[PassLike] | None = None) -> None:
         self.lock = threading.RLock()  # held while programs are made
+        self.closed = False
+        self.to_allocate: list[DeviceBufferStorage] = []
+        #: What gives all state its initial values: the initializers of what computations used at the first call.
+        self.init_computation: DeviceComputation | None = None
+        self._computations: dict[Computation, DeviceComputation] = {}
+        self._storages: dict[AssignableTensorOp, DeviceBufferStorage] = {}
+        self._of_other_shapes: dict[tuple[AssignableTensorOp, tuple[int, ...]], DeviceBufferStorage] = {}
+        self._passes = Passes(passes or ())
+        self._passed: set[Computation] = set()
 
-    def computation(self, results: Any, *parameters: Any) -> DeviceComputation:
-        """A callable from values of `parameters` to values of `results`; compiled at its first call."""
-        return self.add_computation(computation(results, *parameters))
+    # ---- computations
+
+    @property
+    def computations(self) -> OrderedSet[DeviceComputation]:
+        """All computations made so far."""
+        return OrderedSet(self._computations.values())
+
+    @property
+    def all_results(self) -> OrderedSet[Op]:
+        """What the computations made so far give."""
+        return OrderedSet(op for computation in self._computations for op in computation.returns)
+
+    def computation(self, results: Any, *parameters: Any, name: str | None = None) -> DeviceComputation:
+        """A callable from values of `parameters` to values of `results`; compiled at its first call.
+
+        `name` is what its function is called in text.
+        """
+        return self.add_computation(computation(results, *parameters, name=name))
 
     def stepped(self, results: Any, *parameters: Any) -> Stepper:
         """Runs a computation op by op: one that was made (`stepped(computation)`), or one of results and parameters.
@@ -241,42 +103,198 @@ class Transformer:
     def add_computation(self, op: Computation) -> DeviceComputation:
         """The callable of a computation op; the same one for the same op."""
         self.check_open()
-        if op not in self.computations:
-            self.computations[op] = DeviceComputation(self, op)
-        return self.computations[op]
+        if op not in self._computations:
+            self._computations[op] = DeviceComputation(self, op)
+        return self._computations[op]
+
+    # ---- passes
+
+    @property
+    def graph_passes(self) -> list[GraphPass]:
+        """The passes of this transformer, in order; those on modules run after those on ops."""
+        return self._passes.listed
+
+    def register_graph_pass(self, graph_pass: PassLike, position: int | None = None) -> None:
+        """Adds a pass, at the end or at a place, for what is transformed from now on.
+
+        A pass is a `GraphPass` (or a class of such), a function from module to module, or a pipeline in text. Raises
+        UserError for anything else.
+        """
+        self._passes.add(graph_pass, position)
+
+    def run_registered_graph_passes(self, ops: Iterable[Op]) -> None:
+        """Runs the passes over what some results depend on. The graph changes: ops that were replaced forward to others."""
+        with self.lock:
+            self._passes.run(ops)
+
+    def run_passes_on(self, op: Computation) -> None:
+        """The same for a computation, once."""
+        if op not in self._passed:
+            with self.lock:
+                self._passed.add(op)
+                self.run_registered_graph_passes(op.returns)
+
+    def transform_ordered_ops(self, ordered_ops: Sequence[Op], name: str = "main") -> Lifted:
+        """The function of ops that run in this order: a computation and all that it needs."""
+        return lift_ordered(ordered_ops, name)
+
+    def compile(self, programs: Sequence[Program]) -> None:
+        """Makes some programs callable, as functions of one module; apart from it, those that call Python functions."""
+        together = [p for p in programs if len(p.lifted.module.ops) == 1]
+        for group in (together, *([p] for p in programs if p not in together)):
+            if not group:
+                continue
+            module, names = joined(group)
+            bind = BACKENDS[self.target](self._passes.transformed(module, self.target))
+            for program, name in zip(group, names, strict=True):
+                program.bind(bind, name)
+
+    @property
+    def module(self) -> Module:
+        """The functions of all computations made so far, and `@initialize`, which gives state its initial values.
+
+        Without computations that wait for values to say a length, and those that call Python functions.
+        """
+        with self.lock:
+            for computation in self._computations.values():
+                self.run_passes_on(computation.computation_op)
+            ready = [c for c in self._computations.values() if not c.lengths.follow_from_values()]
+            first = self._initialization(self.ordered_initializers(self._ready_state()), "initialize")
+            programs = [c.program for c in (first, *ready)]
+            return joined([p for p in programs if len(p.lifted.module.ops) == 1])[0]
+
+    # ---- initialisation
+
+    @property
+    def initialized(self) -> bool:
+        """Whether state has its initial values: from the first call of any computation on."""
+        return self.init_computation is not None
 
     def initialize(self) -> None:
-        """Compiles all computations made so far and gives their state its initial values. Calls do it by themselves."""
+        """Gives all state its initial values and compiles all computations made so far, as functions of one module.
+
+        Calls do it by themselves, each for its own computation. Where values are to say a length, their first call does.
+        """
         self.check_open()
-        for made in self.computations.values():
-            made.transform()
+        with self.lock:
+            self.begin()
+            self._transform_computations()
+
+    def _transform_computations(self) -> None:
+        """Compiles the computations made so far that are not compiled yet."""
+        with self.lock:
+            for computation in self._computations.values():
+                self.run_passes_on(computation.computation_op)
+            made = [c.prepare() for c in self._computations.values()]
+            self.compile([program for program in made if program is not None])
 
     def begin(self) -> None:
-        """At the first call of any computation: gives all state that computations use by now its initial values.
+        """At the first call of any computation: passes, and initial values of all state that computations use by now.
 
         In the order in which it was made, so that what initial values draw from is the same whatever is called first.
         State whose lengths are not set waits for the values that say them.
         """
         with self.lock:
-            if self._begun:
+            if self.init_computation is not None:
                 return
-            self._begun = True
-            for op in kept(self.computations):
-                if op.initial_value is not None and None not in op.axes.lengths:
-                    self.storage_of(op).allocate()
+            self._passed.update(self._computations)
+            self.run_registered_graph_passes(self.all_results)
+            ops = Op.ordered_ops(self._computations)
+            self.initialize_tensor_descriptions(ops)
+            ready = self._ready_state()
+            self.init_computation = self._initialization(self.ordered_initializers(ready))
+            self.initialize_state(ready)
+            self.start_transform_allocate()
+            for storage in self._storages.values():
+                if None not in storage.op.axes.lengths:
+                    storage.transform_allocate()
+            self.finish_transform_allocate()
+
+    def ordered_initializers(self, ops: Iterable[Op]) -> list[InitTensorOp]:
+        """The initializers of the storage among some ops, and of what these read, in the order in which they run."""
+        found: dict[InitTensorOp, None] = {}
+        waiting = [op.forwarded for op in ops]
+        while waiting:
+            op = waiting.pop()
+            if isinstance(op, AssignableTensorOp):
+                for init in op.initializers:
+                    if isinstance(init, InitTensorOp) and init not in found:
+                        found[init] = None
+                        waiting += closure([init])
+        return sorted(found, key=lambda op: op.serial)
+
+    def initialize_state(self, ops: Iterable[AssignableTensorOp]) -> None:
+        """Runs the initializers of storage that has no memory yet: what is known is copied, what is not is computed."""
+        with self.lock:
+            fresh = [i for i in self.ordered_initializers(ops) if self._storage_for(i).reserve()]
+            try:
+                computed: list[Op] = []
+                for init in fresh:
+                    value = known_initial_value(init)
+                    if value is None:
+                        computed.append(init)
+                    else:
+                        self._storage_for(init).write(value)
+                if computed:
+                    self._initialization(computed)()
+            except BaseException:
+                for init in fresh:
+                    self._storage_for(init).release()
+                raise
+
+    def _ready_state(self) -> list[AssignableTensorOp]:
+        """The state of all computations that has an initial value, and known lengths."""
+        found = kept(self._computations)
+        return [op for op in found if op.initial_value is not None and None not in op.axes.lengths]
+
+    def _initialization(self, initializers: Sequence[Op], name: str = "init") -> DeviceComputation:
+        """What runs initializers; it is no computation of the user's, and passes leave it alone."""
+        op = doall(initializers)
+        op.update_forwards()
+        made = computation(op, name=name)
+        self._passed.add(made)
+        return DeviceComputation(self, made)
+
+    def _storage_for(self, init: InitTensorOp) -> DeviceBufferStorage:
+        storage = init.written
+        assert isinstance(storage, AssignableTensorOp)
+        return self.storage_of(storage)
+
+    # ---- memory
+
+    def initialize_tensor_descriptions(self, ops: Iterable[Op]) -> None:
+        """Makes the buffers of the storage among some ops; their memory comes later."""
+        for op in ops:
+            if isinstance(op, AssignableTensorOp):
+                self.storage_of(op)
+
+    def start_transform_allocate(self) -> None:
+        """Begins to collect what `allocate_storage` is to allocate."""
+        self.to_allocate = []
+
+    def finish_transform_allocate(self) -> None:
+        """Ends what `start_transform_allocate` began."""
+
+    def allocate_storage(self) -> None:
+        """Makes the buffers whose allocation was transformed, with their initial values."""
+        for storage in self.to_allocate:
+            storage.allocate()
 
     def allocate(self) -> None:
         """Gives the state known so far its memory and initial values."""
-        for storage in self.device_buffers.values():
+        for storage in self._storages.values():
             storage.allocate()
 
-    allocate_storage = allocate
+    @property
+    def device_buffers(self) -> OrderedSet[DeviceBufferStorage]:
+        """The buffers of all storage that is known so far."""
+        return OrderedSet((*self._storages.values(), *self._of_other_shapes.values()))
 
     def close(self) -> None:
         """Frees all state; the transformer cannot be used after it."""
-        for storage in (*self.device_buffers.values(), *self._of_other_shapes.values()):
+        for storage in self.device_buffers:
             storage.release()
-        self.computations.clear()
+        self._computations.clear()
         self.closed = True
 
     def check_open(self) -> None:
@@ -296,21 +314,21 @@ class Transformer:
     def state(self) -> State:
         """What all computations made so far keep from call to call, by name; see `DeviceComputation.state`."""
         self.check_open()
-        return saved(named(kept(self.computations)), self.storage_of)
+        return saved(named(kept(self._computations)), self.storage_of)
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Puts back what `state()` gave; see `DeviceComputation.load_state`."""
         self.check_open()
-        load(state, named(kept(self.computations)), self.storage_of, strict)
+        load(state, named(kept(self._computations)), self.storage_of, strict)
 
     def storage_of(self, op: AssignableTensorOp) -> DeviceBufferStorage:
         """The contents that this transformer has for a storage; for what is only fed, one for each shape."""
-        found = self.device_buffers.get(op)
+        found = self._storages.get(op)
         if found is None:
-            found = self.device_buffers[op] = DeviceBufferStorage(op)
+            found = self._storages[op] = DeviceBufferStorage(op, self)
         if op.is_persistent or found.shape in (None, shape := op.axes.shape) or DYNAMIC in shape:
             return found
-        return self._of_other_shapes.setdefault((op, shape), DeviceBufferStorage(op))
+        return self._of_other_shapes.setdefault((op, shape), DeviceBufferStorage(op, self))
 
     def get_op_tensor_view(self, op: Tensor) -> DeviceTensor:
         """A storage, or a view of one, to look at and to set (`view[...] = value`)."""
@@ -355,30 +373,3 @@ class Transformer:
     def get_default_tolerance(self, desired: Any) -> tuple[float, float]:
         """(relative, absolute) tolerance that results of this transformer keep."""
         return self.default_rtol, self.default_atol
-
-
-class NumPyTransformer(Transformer):
-    """Runs ops one by one in NumPy: the reference."""
-
-    transformer_name = "numpy"
-
-
-class CPUTransformer(Transformer):
-    """Compiles for this machine's CPU."""
-
-    transformer_name = "cpu"
-    table = "cpu"
-
-
-class CUDATransformer(Transformer):
-    """Compiles for an NVIDIA GPU."""
-
-    transformer_name = "cuda"
-    table = "nvptx"
-
-
-class CUDASimTransformer(Transformer):
-    """Compiles for an NVIDIA GPU and runs the result on a simulator of one."""
-
-    transformer_name = "cuda-sim"
-    table = "nvptx"

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classes of ops by name, for `isinstance` and for passes: `ng.Add` and `ng.AddOp` are the class of `x + y`.
+
+An op of the dialect has a class of its name, with or without `Op`. Other names that programs know stand for what the op
+really is here.
+"""
+
+from __future__ import annotations
+
+from functools import cache, reduce
+from typing import Any
+
+from ..ops.ng import OPS
+from .functions.composed import StopGradientOp
+from .regions import ControlOp, RegionParameter, ResultOp
+from .state import AssignableTensorOp, ComputationOp, ParallelOp, SequentialOp
+from .tensor import BinaryElementWiseOp, ElementWiseOp, ReductionOp, Tensor, UnaryElementWiseOp, node_class
+from .values import ConstantOp, FollowingOp
+from .writes import AssignOp, InitTensorOp, ReadOp
+
+_NODES: tuple[type[Any], ...] = (
+    AssignableTensorOp, AssignOp, BinaryElementWiseOp, ComputationOp, ConstantOp, ControlOp, ElementWiseOp, FollowingOp,
+    InitTensorOp, ParallelOp, ReadOp, ReductionOp, RegionParameter, ResultOp, SequentialOp, StopGradientOp,
+    UnaryElementWiseOp,
+)  # fmt: skip
+
+#: Other names of ops; several where what was one op, or one kind of ops, is several here.
+ALIASES = {
+    "AssignOneDOp": "AssignOp",
+    "AxesCastOp": "CastAxesOp",
+    "ConcatOp": "ConcatenateOp",
+    "ControlBlockOp": "ParallelOp ComputationOp",
+    "CrossEntropyMultiOp": "CrossEntropyOp",
+    "DotLowDimension": "DotOp",
+    "ExpandDims": "BroadcastOp",
+    "Fill": "AssignOp",
+    "Flatten": "ReshapeOp",
+    "IndexOp": "BroadcastOp CastAxesOp ReshapeOp SliceOp TransposeOp",
+    "LiteralScalarOp": "ConstantOp",
+    "LookupTableOp": "LookupOp",
+    "MapRolesOp": "CastAxesOp",
+    "Mod": "RemainderOp",
+    "OneHotTwoDimOp": "OneHotOp",
+    "Prod": "ProductOp",
+    "ReorderAxes": "TransposeOp",
+    "RngOp": "RandomBitsOp RandomNormalOp RandomUniformOp",
+    "RoleCastOp": "CastAxesOp",
+    "SigmoidAtomicOp": "SigmoidOp",
+    "TensorSizeOp": "FollowingOp",
+    "TensorSliceOp": "SliceOp",
+    "TensorValueOp": "ReadOp",
+    "Unflatten": "ReshapeOp",
+    "ValueOp": "ReadOp SequentialOp",
+    "WriteOp": "AssignOp",
+}
+
+
+@cache
+def class_named(name: str) -> Any:
+    """The class (or the union of classes) of the ops of a name; None where there is none such."""
+    if name == "TensorOp":
+        return Tensor
+    if name in ALIASES:
+        first, *others = [class_named(each) for each in ALIASES[name].split()]
+        return reduce(lambda all, each: all | each, others, first)
+    nodes = {node.__name__: node for node in _NODES}
+    for spelled in (name, f"{name}Op"):
+        if spelled in nodes:
+            return nodes[spelled]
+        operation = _operations().get(spelled)
+        if operation is not None:
+            return node_class(operation)
+    return None
+
+
+@cache
+def _operations() -> dict[str, Any]:
+    """The ops of the dialect that are one node each, by the name of their class."""
+    definitions = {cls: cls.definition for cls in OPS.values()}
+    return {
+        cls.__name__: cls
+        for cls, definition in definitions.items()
+        if definition is not None and len(definition.results) == 1 and not definition.regions
+    }

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions and classes of the op graph under one path: `from ngmlir.op_graph.op_graph import AddOp, Op, add`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import functions
+from .axes import Axes, AxesMap, Axis, FlattenedAxis, make_axes, make_axis, slice_axis
+from .building import metadata
+from .classes import class_named
+from .computation import computation
+from .deriv import deriv
+from .descriptions import TensorDescription
+from .errors import UnmatchedAxesError
+from .foreign import missing
+from .functions import *  # noqa: F403
+from .node import Invalid, Op
+from .ordered import OrderedSet
+from .state import (
+    SetItem,
+    assign,
+    doall,
+    fill,
+    persistent_tensor,
+    placeholder,
+    sequential,
+    temporary,
+    value_of,
+    variable,
+)
+from .tensor import Tensor
+from .values import default_dtype, default_int_dtype
+
+__all__ = [
+    "Axes", "AxesMap", "Axis", "FlattenedAxis", "Invalid", "Op", "OrderedSet", "SetItem", "Tensor",
+    "TensorDescription", "UnmatchedAxesError", "assign", "computation", "default_dtype", "default_int_dtype",
+    "deriv", "doall", "fill", "make_axes", "make_axis", "metadata", "persistent_tensor", "placeholder",
+    "sequential", "slice_axis", "temporary", "value_of", "variable",
+]  # fmt: skip
+__all__ += functions.__all__
+
+
+def __getattr__(name: str) -> Any:
+    found = class_named(name)
+    if found is None:
+        raise missing(f"module '{__name__}'", name, __all__)
+    return found

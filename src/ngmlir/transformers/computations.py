@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A computation of a transformer: what is called with values and gives values."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Never, Protocol
+
+from ..ir.core import Module
+from ..op_graph.computation import Computation
+from ..op_graph.errors import MissingValue, UserError, fail
+from ..op_graph.lift import Lifted
+from ..op_graph.node import Op
+from ..op_graph.ordered import OrderedSet
+from ..op_graph.tensor import Tensor
+from ..ops.lengths import Changes
+from . import programs
+from .checkpoints import State, kept, load, named, saved
+from .host_steps import Backend, Run
+from .programs import Lengths, OtherLengths, Program, Programs
+
+
+class Owner(programs.Owner, Protocol):
+    """What computations ask of their transformer."""
+
+    closed: bool
+    lock: threading.RLock
+
+    def check_open(self) -> None: ...
+    def begin(self) -> None: ...
+    def run_passes_on(self, op: Computation) -> None: ...
+    def compile(self, programs: Sequence[Program]) -> None: ...
+
+
+class DeviceComputation:
+    """A computation of a transformer: call it with values of its parameters, or with `feed_dict={op: value}`.
+
+    Lengths of axes are read at the call: those that are set, and of the batch axis N, and of axes whose length is not
+    set, those of the values. For each a program is made and kept.
+    """
+
+    def __init__(self, transformer: Owner, op: Computation):
+        self.transformer = transformer
+        self.computation_op = op
+        self.programs = Programs()
+        self._program: Program | None = None  # the one that was used last
+        self._seen = -1  # the change of lengths that it was chosen after
+        self._lengths: Lengths | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that it was given; without one, a name of its own."""
+        return self.computation_op.name
+
+    @property
+    def returns(self) -> tuple[Op, ...]:
+        """The ops whose values it gives."""
+        return self.computation_op.returns
+
+    @property
+    def parameters(self) -> tuple[Tensor, ...]:
+        """What is fed."""
+        return self.computation_op.parameters
+
+    @property
+    def ops(self) -> OrderedSet[Op]:
+        """All ops that the results depend on, forwarding followed, in order of creation."""
+        return OrderedSet(Op.ordered_ops(self.returns))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}({self.name})>"
+
+    @property
+    def lengths(self) -> Lengths:
+        """What programs of this computation differ in."""
+        if self._lengths is None:
+            self._lengths = Lengths(self.computation_op)
+        return self._lengths
+
+    @property
+    def executor(self) -> Run | None:
+        """What runs the program that was used last; None before the first."""
+        return None if self._program is None else self._program.executor
+
+    @property
+    def program(self) -> Program:
+        """What was used last; made now if there was none."""
+        return self._program or self._lifted_for({})
+
+    @property
+    def lifted(self) -> Lifted:
+        """The `ng` program that was used last; made now if there was none."""
+        return self.program.lifted
+
+    @property
+    def module(self) -> Module:
+        return self.lifted.module
+
+    def state(self) -> State:
+        """What this computation keeps from call to call, by name: variables and what optimizers and random numbers need.
+
+        Names are those given (`name=`, `named`, after those of `ng.name_scope`), else those that the program assigned
+        the storage to. The arrays are copies. Raises UserError where a name was given to two storages.
+        """
+        self.transformer.check_open()
+        return saved(named(kept([self.computation_op])), self.transformer.storage_of)
+
+    def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Puts back what `state()` gave, bit for bit: here, or in a program that builds the same graph.
+
+        Raises UserError, and changes nothing, where an array has another shape or type than what it is for, and (unless
+        `strict` is false) for names that are not here or lack.
+        """
+        self.transformer.check_open()
+        load(state, named(kept([self.computation_op])), self.transformer.storage_of, strict)
+
+    def transform(self) -> None:
+        """Makes the program and what runs it, once; where values are to say a length, their first call does."""
+        self.transformer.begin()
+        program = self.prepare()
+        if program is not None:
+            self.transformer.compile([program])
+
+    def prepare(self) -> Program | None:
+        """The program, with its state, to be compiled; None where it is, or where values are to say a length."""
+        self.transformer.run_passes_on(self.computation_op)
+        if self.executor is not None or self.lengths.follow_from_values():
+            return None
+        with self.transformer.lock:
+            change = Changes.serial
+            program = self._lifted_for({})
+            if program.executor is None:
+                program.allocate()
+            self._program, self._seen = program, change
+            return program if program.executor is None else None
+
+    def allocate(self) -> None:
+        """Gives the state that this computation uses its initial values, where the lengths are set."""
+        if self._program is None and not self.lengths.follow_from_values():
+            self._lifted_for({}).allocate()
+
+    def _lifted_for(self, given: Mapping[int, int]) -> Program:
+        self.transformer.run_passes_on(self.computation_op)
+        key = self.lengths.key(given)
+        found = self.programs.find(key)
+        if found is None:
+            found = Program(self.computation_op, self.lengths, key, self.transformer)
+            self.programs.add(key, found, self.lengths.roots)
+        return found
+
+    def _choose(self, given: Mapping[int, int]) -> Program:
+        """The program for these lengths."""
+        with self.transformer.lock:
+            change = Changes.serial
+            program = self._lifted_for(given)
+            if program.executor is None:
+                program.allocate()
+                self.transformer.compile([program])
+            self._program, self._seen = program, change
+            return program
+
+    def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, **unknown: Never) -> Any:
+        """Runs once: new arrays, in the structure that was asked for.
+
+        A value is a number, an array or nested lists, broadcast to its parameter's axes and converted to its type.
+        Raises UserError for one that does not fit, MissingValue for one that `feed_dict` lacks, and
+        UninitializedVariable where a variable is read that nothing has been assigned to.
+        """
+        if self.transformer.closed:
+            self.transformer.check_open()
+        if unknown:
+            fail(
+                UserError,
+                f"a computation takes no values by name, such as {next(iter(unknown))}",
+                "give them by position, or feed_dict={parameter: value}",
+            )
+        if feed_dict is not None or len(values) != len(self.computation_op.parameters):
+            values = self._by_position(values, feed_dict)
+        program = self._program
+        if program is None:
+            self.transformer.begin()
+        if program is None or program.executor is None or self._seen != Changes.serial:
+            program = self._choose(self.lengths.given(values))
+        try:
+            return program(values)
+        except OtherLengths:
+            return self._choose(self.lengths.given(values))(values)
+
+    def prepared(
+        self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None, backend: Backend
+    ) -> tuple[Program, tuple[Any, ...]]:
+        """A program of its own for these values, compiled by another backend, and the values by position."""
+        self.transformer.check_open()
+        values = self._by_position(values, feed_dict)
+        self.transformer.begin()
+        self.transformer.run_passes_on(self.computation_op)
+        given = self.lengths.given(values)
+        with self.transformer.lock:
+            key = self.lengths.key(given)
+            program = Program(self.computation_op, self.lengths, key, self.transformer)
+            program.allocate()
+            program.bind(backend(program.lifted.module), program.entry)
+        return program, values
+
+    def _by_position(self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None) -> tuple[Any, ...]:
+        """The values of the parameters in their order; UserError where one lacks or is too many."""
+        parameters = self.computation_op.parameters
+        if feed_dict is not None:
+            if values:
+                fail(UserError, "values are given by position and in feed_dict", "use one of them")
+            if isinstance(feed_dict, dict) and all([p in feed_dict for p in parameters]):
+                values = tuple([feed_dict[p] for p in parameters])
+            else:
+                given = self._by_parameter(feed_dict)
+                values = tuple([self._value(given, p) for p in parameters])
+        if len(values) != len(parameters):
+            names = ", ".join(p.called for p in parameters)
+            fail(
+                UserError,
+                f"the computation takes {len(parameters)} values ({names}), but {len(values)} were given",
+                f"its parameters were named at {self.computation_op.location}",
+            )
+        return values
+
+    @staticmethod
+    def _by_parameter(feed_dict: Mapping[Op, Any]) -> Mapping[Op, Any]:
+        """The values by what stands in the place of the parameters now."""
+        if not isinstance(feed_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            fail(UserError, f"feed_dict is {feed_dict!r}", "it is a dictionary from parameters to values")
+        return {op.forwarded if isinstance(op, Op) else op: value for op, value in feed_dict.items()}  # pyright: ignore[reportUnnecessaryIsInstance]
+
+    @staticmethod
+    def _value(feed_dict: Mapping[Op, Any], parameter: Tensor) -> Any:
+        if parameter not in feed_dict:
+            fail(
+                MissingValue,
+                f"feed_dict has no value for {parameter.called}",
+                f"the parameter was made at {parameter.location}",
+            )
+        return feed_dict[parameter]

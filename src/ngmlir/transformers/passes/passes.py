@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All passes that a transformer can be given, under one path."""
+
+from __future__ import annotations
+
+from .dispatch import GenericMethod, generic_method
+from .graph import GraphPass, PeepholeGraphPass, visit
+from .modules import CPUTensorShaping, FunctionPass, ModulePass, PipelinePass, RequiredTensorShaping
+from .pruning import SimplePrune
+
+__all__ = [
+    "CPUTensorShaping",
+    "FunctionPass",
+    "GenericMethod",
+    "GraphPass",
+    "ModulePass",
+    "PeepholeGraphPass",
+    "PipelinePass",
+    "RequiredTensorShaping",
+    "SimplePrune",
+    "generic_method",
+    "visit",
+]
