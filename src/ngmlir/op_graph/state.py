@@ -28,6 +28,7 @@ from .source import assigned_name
 from .stating import stating
 from .tensor import Index, Tensor, as_tensor
 from .values import ConstantOp, FollowingOp, as_elements, as_op, broadcast_value, element_of, numbers
+from .verbs import VERBS
 from .writes import AssignOp, InitTensorOp, ReadOp
 
 
@@ -120,8 +121,12 @@ def _initial(tensor: AssignableTensorOp, given: Any) -> Tensor:
     here = list(axes[len(axes) - value.ndim :])
     # One element is repeated along an axis; but one row is no batch.
     kept = [d for d, n in enumerate(value.shape) if n != 1 or here[d].length == 1 or here[d].is_batch]
-    constant = ConstantOp(value.reshape([value.shape[d] for d in kept]), Axes(here[d] for d in kept), element)
-    return tensor.family.broadcast(constant, axes)
+    array = value.reshape([value.shape[d] for d in kept])
+    if len(kept) in (0, len(axes)):  # one number is one number whatever the axes
+        return ConstantOp(array, axes, element)
+    constant = ConstantOp(array, axes.like(here[d] for d in kept), element)
+    places = tuple([len(axes) - value.ndim + d for d in kept])
+    return VERBS.stated(ng.BroadcastOp, [constant], {"dimensions": places}, axes, element)
 
 
 def _called(tensor: AssignableTensorOp, function: Callable[[Axes], Any], *_: int) -> np.ndarray[Any, Any]:

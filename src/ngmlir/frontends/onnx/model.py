@@ -260,7 +260,7 @@ class CompiledModel:
                     program = self.model.program(given)
                     key = self._key(given)
                 run = (
-                    BACKENDS[self.target](program.module, {}, (), tuple)
+                    BACKENDS[self.target](program.module)("main", {}, (), tuple)
                     if program.module is not None
                     else None
                 )
