@@ -25,7 +25,7 @@ from functools import cache
 
 from ..llvm.cores import available_cores
 from ..llvm.machine import host_target
-from ..support.diagnostics import UserError
+from ..support.diagnostics import Limit, UserError
 from .cache import assembled
 from .library import Library
 
@@ -508,6 +508,18 @@ class Pool:
 def default_pool() -> Pool:
     """The pool of this process."""
     return Pool(thread_count())
+
+
+def use_threads(count: int) -> None:
+    """Lets programs of this process use so many threads; Limit where one has begun with another number."""
+    if isinstance(count, bool) or count < 1:
+        raise UserError(f"{count} threads", hint="1 or more")
+    if default_pool.cache_info().currsize and default_pool().threads != count:
+        raise Limit(
+            f"the programs of this process use {default_pool().threads} threads, not {count}",
+            hint="set NGMLIR_NUM_THREADS, or threads= of the first program",
+        )
+    os.environ["NGMLIR_NUM_THREADS"] = str(count)
 
 
 def thread_count() -> int:

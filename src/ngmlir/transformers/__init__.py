@@ -105,11 +105,15 @@ class Readable(Protocol[C_co]):
 
 @overload
 def compile(  # pyright: ignore[reportOverlappingOverload]  # a model is Any too
-    returns: Readable[C_co], inputs: tuple[()] = (), target: str = "cpu"
+    returns: Readable[C_co], inputs: tuple[()] = (), target: str = "cpu", threads: int | None = None
 ) -> C_co: ...
 @overload
-def compile(returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu") -> DeviceComputation: ...
-def compile(returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu") -> Any:
+def compile(
+    returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu", threads: int | None = None
+) -> DeviceComputation: ...
+def compile(
+    returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu", threads: int | None = None
+) -> Any:
     """A function of arrays, compiled now: `ng.compile(returns, inputs)(*arrays)`.
 
     Args:
@@ -117,10 +121,15 @@ def compile(returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu") ->
             read (`ngmlir.frontends.onnx.load`), which has inputs of its own.
         inputs: the placeholders (or variables) that the arrays stand for, in order.
         target: `cpu`, `cuda`, `cuda-sim` or `numpy`.
+        threads: how many threads programs of this process use on the CPU; the first program decides.
 
     Variables start from their initial values and keep what is assigned to them from call to call. Raises
     UserError where the graph or the target is wrong, Limit where this version cannot compile an op.
     """
+    if threads is not None:
+        from ..runtime.pool import use_threads  # brings LLVM along
+
+        use_threads(threads)
     if not isinstance(returns, Op) and hasattr(returns, "compiled"):
         return returns.compiled(target)
     made = make_transformer(target).computation(returns, *listed(inputs, "placeholders"))

@@ -116,7 +116,11 @@ class Reader:
         version = opsets.get(domain, self.opsets.get(domain, 1))
         handler = OPERATORS.get((domain, node.op_type))
         if handler is None:
-            return self._call(self._body(node, attributes, inputs, domain, version), inputs, attributes)
+            body = self._body(node, attributes, inputs, domain, version)
+            stated = schema_of(node.op_type, domain, version).attributes
+            # What a node leaves out its function asks for too.
+            defaults = {name: a.default_value for name, a in stated.items() if a.default_value.name}
+            return self._call(body, inputs, {**defaults, **attributes})
 
         def run(graph: GraphProto, things: Sequence[Thing]) -> list[Thing]:
             return self.graph(graph, things, scope, opsets, references)

@@ -3,6 +3,7 @@
 
 from . import (
     control,
+    detection,
     elementwise,
     indexing,
     layout,
@@ -12,13 +13,17 @@ from . import (
     recurrent,
     reductions,
     resizing,
+    sampling,
     sequences,
     sorting,
+    spectral,
+    training,
     windows,
 )
 
 __all__ = [
     "control",
+    "detection",
     "elementwise",
     "indexing",
     "layout",
@@ -28,7 +33,10 @@ __all__ = [
     "recurrent",
     "reductions",
     "resizing",
+    "sampling",
     "sequences",
     "sorting",
+    "spectral",
+    "training",
     "windows",
 ]
