@@ -17,6 +17,7 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from ngmlir.frontends.onnx import load  # noqa: E402
+from ngmlir.runtime.pool import default_pool  # noqa: E402
 
 Info = tuple[str, int, Any]
 
@@ -246,6 +247,26 @@ def test_damaged_files_are_answered_with_a_message(tmp_path: Path) -> None:
             assert not isinstance(error, ng.Bug), error
             refused += 1
     assert refused > 150
+
+
+def test_names_that_are_no_text() -> None:
+    data = _gemm().SerializeToString()
+    assert data.count(b"\n\x01x\x12") == 1
+    with pytest.raises(ng.UserError, match="no text"):
+        load(data.replace(b"\n\x01x\x12", b"\n\x01\xff\x12"))
+
+
+def test_a_number_of_threads() -> None:
+    x = np.ones((1, 3), np.float32)
+    own = default_pool().threads
+    assert np.array_equal(
+        ng.compile(load(_gemm()), target="cpu", threads=own)(x)[0],
+        ng.compile(load(_gemm()), target="cpu")(x)[0],
+    )
+    with pytest.raises(ng.Limit, match=f"use {own} threads, not {own + 1}"):
+        ng.compile(load(_gemm()), target="cpu", threads=own + 1)
+    with pytest.raises(ng.UserError, match="0 threads"):
+        ng.compile(load(_gemm()), target="cpu", threads=0)
 
 
 @pytest.mark.parametrize("dims", [[1 << 40], [1 << 32, 1 << 32], [3037000500, 3037000500], [-1], [1 << 62]])

@@ -319,6 +319,8 @@ def _shown(result: Any, made: Sequence[Any]) -> Any:
 
 
 def _port(name: str, type: TypeProto) -> Port:
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # bytes that are no UTF-8
+        raise UserError(f"the name of an input is no text: {name!r}")
     kind, inner = "tensor", type
     if inner.HasField("optional_type"):
         kind, inner = "optional", inner.optional_type.elem_type
