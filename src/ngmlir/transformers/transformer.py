@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,21 @@ from .passes.registered import Passes, PassLike
 from .programs import Program, joined
 from .stepping import Stepper
 from .storage import DeviceBufferStorage, DeviceTensor
+
+T = TypeVar("T")
+
+
+class ByOp(OrderedSet[T], Generic[T]):
+    """A set in order, whose members can be asked for by their op."""
+
+    __slots__ = ("_by_op",)
+
+    def __init__(self, by_op: Mapping[Any, T], more: Iterable[T] = ()):
+        super().__init__((*by_op.values(), *more))
+        self._by_op = by_op
+
+    def __getitem__(self, op: Op) -> T:
+        return self._by_op[op]
 
 
 class Transformer:
@@ -65,9 +80,9 @@ class Transformer:
     # ---- computations
 
     @property
-    def computations(self) -> OrderedSet[DeviceComputation]:
-        """All computations made so far."""
-        return OrderedSet(self._computations.values())
+    def computations(self) -> ByOp[DeviceComputation]:
+        """All computations made so far; `computations[op]` is that of a computation op."""
+        return ByOp(self._computations)
 
     @property
     def all_results(self) -> OrderedSet[Op]:
@@ -205,9 +220,8 @@ class Transformer:
             self.init_computation = self._initialization(self.ordered_initializers(ready))
             self.initialize_state(ready)
             self.start_transform_allocate()
-            for storage in self._storages.values():
-                if None not in storage.op.axes.lengths:
-                    storage.transform_allocate()
+            for op in ready:
+                self.storage_of(op).transform_allocate()
             self.finish_transform_allocate()
 
     def ordered_initializers(self, ops: Iterable[Op]) -> list[InitTensorOp]:
@@ -276,8 +290,10 @@ class Transformer:
         """Ends what `start_transform_allocate` began."""
 
     def allocate_storage(self) -> None:
-        """Makes the buffers whose allocation was transformed, with their initial values."""
-        for storage in self.to_allocate:
+        """Makes the buffers whose allocation was transformed (of all storage known so far, where none was), with their
+        initial values."""
+        todo, self.to_allocate = self.to_allocate or [*self._storages.values()], []
+        for storage in todo:
             storage.allocate()
 
     def allocate(self) -> None:
@@ -286,9 +302,9 @@ class Transformer:
             storage.allocate()
 
     @property
-    def device_buffers(self) -> OrderedSet[DeviceBufferStorage]:
-        """The buffers of all storage that is known so far."""
-        return OrderedSet((*self._storages.values(), *self._of_other_shapes.values()))
+    def device_buffers(self) -> ByOp[DeviceBufferStorage]:
+        """The buffers of all storage that is known so far; `device_buffers[op]` is that of a storage."""
+        return ByOp(self._storages, self._of_other_shapes.values())
 
     def close(self) -> None:
         """Frees all state; the transformer cannot be used after it."""
