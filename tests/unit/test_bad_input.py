@@ -260,8 +260,10 @@ def test_axes() -> None:
         ng.AxisLengthError, "3 elements on the left and 5", lambda: x + ng.placeholder([ng.make_axis(5, "C")])
     )
     located(ng.AxisLengthError, "2 tensors stacked", lambda: ng.stack([x, x], ng.make_axis(3, "Z")))
+    located(ng.DuplicateAxisNames, "axis C is named twice", ng.stack, [x], "C")
     for wrong in (3, "C", None):
-        located(ng.IncompatibleAxesError, "is no axis", ng.stack, [x], wrong)
+        if wrong != "C":  # the name of a new axis
+            located(ng.IncompatibleAxesError, "is no axis", ng.stack, [x], wrong)
         located(ng.IncompatibleAxesError, "is no axis", ng.slice_axis, wrong, slice(2))
         located(ng.IncompatibleAxesError, "is no axis", ng.FlattenedAxis, wrong)
         located(ng.AxisLengthError, "steps of 1 or -1, not by", ng.slice_axis, C, wrong)

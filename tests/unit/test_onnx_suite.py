@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,13 @@ import ngmlir as ng
 
 onnx = pytest.importorskip("onnx")
 
-from onnx import numpy_helper  # noqa: E402
+from onnx.backend.test.case.node import collect_testcases  # noqa: E402
 
 from ngmlir.frontends.onnx import load  # noqa: E402
 from ngmlir.frontends.onnx.nodes import OPERATORS  # noqa: E402
 from ngmlir.frontends.onnx.reader import Reader  # noqa: E402
 
 assert Reader
-DATA = Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"
 #: Whose first test is about what is refused, and which of its tests is not.
 OTHERS = {
     "Cast": "test_cast_DOUBLE_to_FLOAT",
@@ -40,35 +39,23 @@ COMPILED = 4
 
 
 @cache
-def chosen() -> dict[str, Path]:
+def cases() -> dict[str, Any]:
+    """The suite's tests of nodes; it makes them in memory."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {case.name: case for case in collect_testcases(None)}
+
+
+@cache
+def chosen() -> dict[str, Any]:
     """Operator -> the test of it alone."""
     names = {name for domain, name in OPERATORS if domain == ""}
-    found = {op: DATA / name for op, name in OTHERS.items()}
-    for folder in sorted(DATA.iterdir()):
-        if folder.name.endswith("_expanded") or "expanded" in folder.name:
-            continue
-        text = (folder / "model.onnx").read_bytes()
-        if len(text) > 1 << 16:
-            continue
-        nodes = onnx.load_model_from_string(text).graph.node
-        if len(nodes) == 1 and nodes[0].op_type in names:
-            found.setdefault(nodes[0].op_type, folder)
+    found = {op: cases()[name] for op, name in OTHERS.items()}
+    for name, case in sorted(cases().items()):
+        nodes = case.model.graph.node
+        if "expanded" not in name and len(nodes) == 1 and nodes[0].op_type in names:
+            found.setdefault(nodes[0].op_type, case)
     return found
-
-
-def _values(folder: Path, kind: str, ports: Any) -> list[Any]:
-    values: list[Any] = []
-    for i, port in enumerate(ports):
-        data = (folder / "test_data_set_0" / f"{kind}_{i}.pb").read_bytes()
-        type = port.type.optional_type.elem_type if port.type.HasField("optional_type") else port.type
-        if port.type.HasField("optional_type"):
-            optional = onnx.OptionalProto.FromString(data)
-            values.append(numpy_helper.to_optional(optional))
-        elif type.HasField("sequence_type"):
-            values.append(numpy_helper.to_list(onnx.SequenceProto.FromString(data)))
-        else:
-            values.append(numpy_helper.to_array(onnx.TensorProto.FromString(data)))
-    return values
 
 
 def _agrees(made: Any, expected: Any) -> None:
@@ -81,14 +68,18 @@ def _agrees(made: Any, expected: Any) -> None:
     np.testing.assert_allclose(made, expected, rtol=1e-3, atol=1e-7)
 
 
-def _check(folder: Path, target: str) -> None:
-    path = folder / "model.onnx"
-    graph = onnx.load(path).graph
-    outputs = ng.compile(load(path), target=target)(*_values(folder, "input", graph.input))
-    expected = _values(folder, "output", graph.output)
+def _check(case: Any, target: str) -> None:
+    inputs, expected = ([_value(v) for v in values] for values in case.data_sets[0])
+    outputs = ng.compile(load(case.model), target=target)(*inputs)
     assert len(outputs) == len(expected)
     for made, wanted in zip(outputs, expected, strict=True):
         _agrees(made, wanted)
+
+
+def _value(given: Any) -> Any:
+    if isinstance(given, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(given)
+    return given if given is None or isinstance(given, list) else np.asarray(given)
 
 
 @pytest.mark.parametrize("op", sorted(name for domain, name in OPERATORS if domain == ""))
