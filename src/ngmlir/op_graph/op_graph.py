@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions and classes of the op graph under one path: `from ngmlir.op_graph.op_graph import AddOp, Op, add`."""
+"""The functions and classes of the op graph under one path: `from ngmlir.op_graph.op_graph import AddOp, Op, add`.
+
+`Softmax` is what softmax notes in the `schemas` of its result, as in "Building graphs"; the class of the op is `SoftmaxOp`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from .descriptions import TensorDescription
 from .errors import UnmatchedAxesError
 from .foreign import missing
 from .functions import *  # noqa: F403
+from .functions.network import Softmax
 from .node import Invalid, Op
 from .ordered import OrderedSet
 from .state import (
@@ -33,7 +37,7 @@ from .tensor import Tensor
 from .values import default_dtype, default_int_dtype
 
 __all__ = [
-    "Axes", "AxesMap", "Axis", "FlattenedAxis", "Invalid", "Op", "OrderedSet", "SetItem", "Tensor",
+    "Axes", "AxesMap", "Axis", "FlattenedAxis", "Invalid", "Op", "OrderedSet", "SetItem", "Softmax", "Tensor",
     "TensorDescription", "UnmatchedAxesError", "assign", "computation", "default_dtype", "default_int_dtype",
     "deriv", "doall", "fill", "make_axes", "make_axis", "metadata", "persistent_tensor", "placeholder",
     "sequential", "slice_axis", "temporary", "value_of", "variable",
