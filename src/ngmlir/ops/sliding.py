@@ -10,8 +10,20 @@ def span_of(taps: int, dilation: int) -> int:
 
 
 def count_of(length: int, span: int, step: int) -> int:
-    """How many windows that span so many elements a dimension has room for; it has room for one."""
+    """How many windows that span so many elements a dimension has room for; below 1 where it has none."""
     return (length - span) // step + 1
+
+
+def covered_by(count: int, span: int, step: int) -> int:
+    """Over how many elements so many windows reach."""
+    return (count - 1) * step + span
+
+
+def same_border(length: int, span: int, step: int) -> tuple[int, int]:
+    """Elements around a dimension with which it has as many windows as elements, divided by the step and rounded up; of an
+    odd number the greater half comes second."""
+    missing = max(0, covered_by(-(-length // step), span, step) - length)
+    return missing // 2, missing - missing // 2
 
 
 def described(taps: int, dilation: int) -> str:

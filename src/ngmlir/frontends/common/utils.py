@@ -15,6 +15,7 @@ from ...op_graph.errors import UserError, fail
 from ...op_graph.node import Op
 from ...op_graph.state import assign, doall, placeholder
 from ...op_graph.tensor import Tensor
+from ...ops.sliding import count_of, covered_by, same_border, span_of
 from .learning_rate_policies import get_learning_rate_policy_callback
 
 __all__ = [
@@ -40,7 +41,7 @@ def conv_output_dim(
     """
     if pooling and padding >= S:
         fail(UserError, f"padding by {padding} is too much for windows of {S}", "pad by less than a window")
-    size = (X + 2 * padding - (dilation * (S - 1) + 1)) // strides + 1
+    size = count_of(X + 2 * padding, span_of(S, dilation), strides)
     if size < 0:
         fail(UserError, f"windows of {S} along {X} elements: {size} of them cannot be")
     return size
@@ -48,7 +49,7 @@ def conv_output_dim(
 
 def deconv_output_dim(X: int, S: int, padding: int, strides: int, dilation: int = 1) -> int:
     """How long an axis is of which a convolution with these settings gives X elements. UserError below 0."""
-    size = strides * (X - 1) + dilation * (S - 1) + 1 - 2 * padding
+    size = covered_by(X, span_of(S, dilation), strides) - 2 * padding
     if size < 0:
         fail(UserError, f"a deconvolution of {X} elements cannot give {size}", "pad by less")
     return size
@@ -134,19 +135,21 @@ class CommonSGDOptimizer:
 def _windowed(
     input_NHWC: Sequence[int], filter_HWIO: Sequence[int], strides: Sequence[int], padding: str
 ) -> Any:
-    """(length, taps, stride, windows) of height and width; strides for H and W, or for N, H, W, C."""
+    """(length, taps, stride) of height and width; strides for H and W, or for N, H, W, C."""
     steps = strides[1:3] if len(strides) == 4 else strides
     if padding not in ("SAME", "VALID"):
         fail(UserError, f"padding is 'SAME' or 'VALID', not {padding!r}")
-    for n, taps, step in zip(input_NHWC[1:3], filter_HWIO[:2], steps, strict=True):
-        yield n, taps, step, -(-(n if padding == "SAME" else n - taps + 1) // step)
+    return zip(input_NHWC[1:3], filter_HWIO[:2], steps, strict=True)
 
 
 def common_conv2d_pool_output_shape(
     input_NHWC: Sequence[int], filter_HWIO: Sequence[int], strides: Sequence[int], padding: str
 ) -> tuple[int, int, int, int]:
     """The shape (N, H, W, O) of a convolution or pooling with padding `SAME` or `VALID`."""
-    height, width = (windows for *_, windows in _windowed(input_NHWC, filter_HWIO, strides, padding))
+    height, width = (
+        -(-n // step) if padding == "SAME" else count_of(n, taps, step)
+        for n, taps, step in _windowed(input_NHWC, filter_HWIO, strides, padding)
+    )
     return input_NHWC[0], height, width, filter_HWIO[3]
 
 
@@ -156,8 +159,7 @@ def common_conv2d_pool_padding(
     """(top, bottom, left, right): the elements around for padding `SAME` or `VALID`; of an odd number the greater half comes
     after."""
     found: list[int] = []
-    for n, taps, step, windows in _windowed(input_NHWC, filter_HWIO, strides, padding):
-        missing = max(0, (windows - 1) * step + taps - n) if padding == "SAME" else 0
-        found += [missing // 2, missing - missing // 2]
+    for n, taps, step in _windowed(input_NHWC, filter_HWIO, strides, padding):
+        found += same_border(n, taps, step) if padding == "SAME" else (0, 0)
     top, bottom, left, right = found
     return top, bottom, left, right

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...ops import ng
-from ...ops.sliding import count_of, described, span_of
+from ...ops.sliding import count_of, covered_by, described, same_border, span_of
 from ..axes import Axes, Axis, make_axes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
@@ -43,16 +43,13 @@ class Slide:
     @property
     def covered(self) -> int:
         """Elements that as many windows as the axis has elements cover."""
-        return (self.axis.known_length - 1) * self.stride + self.span
+        return covered_by(self.axis.known_length, self.span, self.stride)
 
     def border(self, rule: str) -> tuple[int, int]:
         """Elements before and after the axis by which a rule pads it."""
         match rule:
             case "same":
-                length = self.axis.known_length
-                windows = -(-length // self.stride)
-                missing = max(0, (windows - 1) * self.stride + self.span - length)
-                return missing // 2, missing - missing // 2
+                return same_border(self.axis.known_length, self.span, self.stride)
             case "full":
                 return self.span - 1, self.span - 1
             case "causal":

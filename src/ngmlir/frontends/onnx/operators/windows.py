@@ -11,7 +11,7 @@ import numpy as np
 
 from ....ir.literals import dtype_of
 from ....ir.types import TensorType, Type, i64
-from ....ops.sliding import count_of, span_of
+from ....ops.sliding import count_of, covered_by, same_border, span_of
 from ....support.diagnostics import UserError
 from ..nodes import Node, operator
 from ..tensor import Tensor
@@ -45,11 +45,11 @@ def slide_of(n: Node, lengths: Sequence[int], taps: Sequence[int]) -> Slide:
     low, high = pads[:rank], pads[rank:]
     rule = n.text("auto_pad", "NOTSET")
     if rule.startswith("SAME"):
-        missing = [
-            max(0, (-(-length // s) - 1) * s + span_of(t, d) - length)
+        pairs = [
+            same_border(length, span_of(t, d), s)
             for length, s, t, d in zip(lengths, steps, taps, dilations, strict=True)
         ]
-        less, more = [m // 2 for m in missing], [m - m // 2 for m in missing]
+        less, more = ([pair[side] for pair in pairs] for side in (0, 1))
         low, high = (less, more) if rule == "SAME_UPPER" else (more, less)
     elif rule == "VALID":
         low, high = [0] * rank, [0] * rank
@@ -116,7 +116,7 @@ def conv_transpose(n: Node, x: Tensor, filters: Tensor, bias: Tensor | None = No
     groups = n.integer("group", 1)
     extra = n.given("output_padding", [0] * rank)
     low, high = list(slide.low), list(slide.high)
-    covered = [(d - 1) * s + span for d, s, span in zip(x.shape[2:], slide.steps, slide.spans, strict=True)]
+    covered = [covered_by(*each) for each in zip(x.shape[2:], slide.spans, slide.steps, strict=True)]
     wanted = n.integers("output_shape")
     rule = n.text("auto_pad", "NOTSET")
     if wanted is None and rule.startswith("SAME"):
@@ -177,7 +177,7 @@ def _pooled(n: Node, x: Tensor) -> Slide:
         windows_ = -(-(length + lo + hi - span) // step) + 1
         if (windows_ - 1) * step >= length + lo:
             windows_ -= 1
-        high.append(max(hi, (windows_ - 1) * step + span - length - lo))
+        high.append(max(hi, covered_by(windows_, span, step) - length - lo))
     return Slide(slide.taps, slide.steps, slide.dilations, slide.low, tuple(high))
 
 
@@ -239,7 +239,7 @@ def max_unpool(n: Node, x: Tensor, places: Tensor, shape: Tensor | None = None) 
     rank = len(taps)
     steps, pads = n.given("strides", [1] * rank), n.given("pads", [0] * 2 * rank)
     natural = [
-        (d - 1) * s + t - pads[i] - pads[i + rank]
+        covered_by(d, t, s) - pads[i] - pads[i + rank]
         for i, (d, s, t) in enumerate(zip(x.shape[2:], steps, taps, strict=True))
     ]
     natural = [*x.shape[:2], *natural]
