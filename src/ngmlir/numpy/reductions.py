@@ -70,6 +70,11 @@ def _reduce(verb: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return kept(getattr(VERBS, verb)(x, axes=axes) if axes else x, x, axes, keepdims)
 
 
+def _begun(made: Tensor, initial: Any, join: Callable[[Any, Any], Tensor]) -> Tensor:
+    """A reduction that begins with `initial`, where that is given."""
+    return made if initial is None else as_type(join(made, initial), made.element)
+
+
 def sum(
     a: Any,
     axis: Axis = None,
@@ -82,8 +87,7 @@ def sum(
     """The sum over axes (all by itself)."""
     x = as_array(a)
     x = as_type(x, _result(np.sum, x, dtype))
-    made = _reduce("sum", _only(x, where, 0), axis, keepdims)
-    return made if initial is None else as_type(add(made, initial), x.element)
+    return _begun(_reduce("sum", _only(x, where, 0), axis, keepdims), initial, add)
 
 
 def prod(
@@ -98,8 +102,7 @@ def prod(
     """The product over axes (all by itself)."""
     x = as_array(a)
     x = as_type(x, _result(np.prod, x, dtype))
-    made = _reduce("product", _only(x, where, 1), axis, keepdims)
-    return made if initial is None else as_type(multiply(made, initial), x.element)
+    return _begun(_reduce("product", _only(x, where, 1), axis, keepdims), initial, multiply)
 
 
 def _extreme(verb: str, x: Tensor, axis: Axis, keepdims: bool, initial: Any, where: Any) -> Tensor:
@@ -117,8 +120,7 @@ def _extreme(verb: str, x: Tensor, axis: Axis, keepdims: bool, initial: Any, whe
     if x.element is i1:
         return _reduce("any" if verb == "max" else "all", _only(x, where, verb == "min"), axis, keepdims)
     made = _reduce(verb, _only(x, where, initial), axis, keepdims)
-    larger = maximum if verb == "max" else minimum
-    return made if initial is None else as_type(larger(made, initial), x.element)
+    return _begun(made, initial, maximum if verb == "max" else minimum)
 
 
 def max(
