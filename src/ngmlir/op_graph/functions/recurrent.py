@@ -205,6 +205,8 @@ class _Cell:
         made = w_input.axes - x.axes
         self.gates = _gates(made, gates, count) if count else None
         self.hidden = made if self.gates is None else made - self.gates
+        #: What a product makes: gates, where there are some, and the hidden axes.
+        self.made = self.hidden if self.gates is None else Axes((self.gates, *self.hidden))
         self.features = x.axes & w_input.axes
         self._check(x, w_input)
         # The axes of x, the hidden ones in place of the features.
@@ -213,7 +215,7 @@ class _Cell:
         # As products leave it, so that no step turns it round.
         self.state = Axes((*(x.axes - self.features - self.along), *self.hidden))
         self.before = self._before()
-        bias, *self.later = [None if b is None else self._bias(b) for b in biases]
+        bias, *self.later = [None if b is None else self._fitting(b, self.made, "the bias") for b in biases]
         fed = dot(x, w_input, dtype=self.element)
         self.fed = fed if bias is None else add(fed, bias, self.element)
         self.initial = tuple(self._initial(s) for s in states)
@@ -231,17 +233,16 @@ class _Cell:
 
     def _before(self) -> Axes:
         """The axes of the recurrent weights that stand for the hidden ones a step before, in the order of these."""
-        own = self.w_recurrent.axes
-        lacking = [a.name for a in (*self.hidden, *self._gate_axes) if a not in own]
-        before = own - self.hidden - Axes(self._gate_axes)
+        own, made = self.w_recurrent.axes, self.made
+        lacking = [a.name for a in made if a not in own]
+        before = own - made
         if lacking or len(before) != len(self.hidden):
-            hidden = ", ".join(self.hidden.names)
             fail(
                 IncompatibleAxesError,
                 f"the recurrent weights have axes ({', '.join(own.names)}); they need "
-                f"({', '.join([*(a.name for a in self._gate_axes), hidden])}) and as many for ({hidden}) a step before",
+                f"({', '.join(made.names)}) and as many for ({', '.join(self.hidden.names)}) a step before",
             )
-        check_lengths(own, Axes((*self._gate_axes, *self.hidden)))
+        check_lengths(own, made)
         for axis, other in zip(self.hidden, before, strict=True):
             if axis.length != other.length and None not in (axis.length, other.length):
                 fail(
@@ -249,13 +250,6 @@ class _Cell:
                     f"the hidden axis {axis.name} has {axis.length} elements, {other.name} a step before {other.length}",
                 )
         return before
-
-    @property
-    def _gate_axes(self) -> tuple[Axis, ...]:
-        return () if self.gates is None else (self.gates,)
-
-    def _bias(self, bias: Any) -> Tensor:
-        return self._fitting(bias, Axes((*self._gate_axes, *self.hidden)), "the bias")
 
     def _initial(self, state: Any) -> Tensor:
         return broadcast(
