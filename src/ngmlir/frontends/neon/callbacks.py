@@ -190,12 +190,16 @@ class ProgressCallback(Callback):
             callback_data.progress = None
 
 
-class TrainLoggerCallback(Callback):
-    """Prints the mean cost of each `frequency` batches."""
+class _IntervalCallback(Callback):
+    """Reports after each `frequency` batches."""
 
     def __init__(self, frequency: int):
         self.frequency = frequency
 
+    def report(self, callback_data: CallbackData, iteration: int) -> str:
+        """What is to be said after so many batches."""
+        raise NotImplementedError
+
     def __call__(
         self,
         transformer: Transformer | None,
@@ -205,32 +209,31 @@ class TrainLoggerCallback(Callback):
         idx: int | None,
     ) -> None:
         if phase is CallbackPhase.minibatch_post and idx is not None and (idx + 1) % self.frequency == 0:
-            mean = float(np.mean(callback_data["cost/train"][idx + 1 - self.frequency : idx + 1]))
-            number = (idx + 1) // self.frequency
-            callback_data.say(f"interval {number}, iteration {idx + 1}: mean training cost {mean:.6g}")
+            found = self.report(callback_data, idx + 1)
+            callback_data.say(f"interval {(idx + 1) // self.frequency}, iteration {idx + 1}: {found}")
 
 
-class LossCallback(Callback):
+class TrainLoggerCallback(_IntervalCallback):
+    """Prints the mean cost of each `frequency` batches."""
+
+    def report(self, callback_data: CallbackData, iteration: int) -> str:
+        costs = callback_data["cost/train"][iteration - self.frequency : iteration]
+        return f"mean training cost {float(np.mean(costs)):.6g}"
+
+
+class LossCallback(_IntervalCallback):
     """Each `frequency` batches, the means of what a computation gives for a data set: printed, and noted as `loss/NAME`."""
 
     def __init__(self, frequency: int, dataset: Any, interval_loss_comp: Any):
-        self.frequency, self.dataset, self.computation = frequency, dataset, interval_loss_comp
+        super().__init__(frequency)
+        self.dataset, self.computation = dataset, interval_loss_comp
 
-    def __call__(
-        self,
-        transformer: Transformer | None,
-        callback_data: CallbackData,
-        phase: CallbackPhase,
-        data: dict[Any, Any] | None,
-        idx: int | None,
-    ) -> None:
-        if phase is CallbackPhase.minibatch_post and idx is not None and (idx + 1) % self.frequency == 0:
-            found = loop_eval(self.dataset, self.computation)
-            for name, value in found.items():
-                known = callback_data.get(f"loss/{name}", np.zeros(0))
-                callback_data[f"loss/{name}"] = np.append(known, value)
-            numbers = ", ".join(f"{name} {value:.6g}" for name, value in found.items())
-            callback_data.say(f"interval {(idx + 1) // self.frequency}, iteration {idx + 1}: {numbers}")
+    def report(self, callback_data: CallbackData, iteration: int) -> str:
+        found = loop_eval(self.dataset, self.computation)
+        for name, value in found.items():
+            known = callback_data.get(f"loss/{name}", np.zeros(0))
+            callback_data[f"loss/{name}"] = np.append(known, value)
+        return ", ".join(f"{name} {value:.6g}" for name, value in found.items())
 
 
 def make_default_callbacks(
