@@ -424,6 +424,12 @@ HARD = {
         %z = ng.max %t axes [2] : (tensor<3x2x4xf32>) -> tensor<3x2xf32>
         %u = ng.min %t axes [0] : (tensor<3x2x4xf32>) -> tensor<2x4xf32>
         return %x, %y, %z, %u : tensor<3x2x5xf32>, tensor<4xf32>, tensor<3x2xf32>, tensor<2x4xf32> }""",
+    "places in long rows": """(%a: tensor<3x100xf32>, %b: tensor<2x70xf64>) -> (tensor<3xi64>, tensor<2xi32>, tensor<2xi64>) {
+  %0 = ng.argmax %a axes [1] : (tensor<3x100xf32>) -> tensor<3xi64>
+  %1 = ng.argmin %b axes [1] : (tensor<2x70xf64>) -> tensor<2xi32>
+  %2 = ng.argmax %b axes [1] : (tensor<2x70xf64>) -> tensor<2xi64>
+  func.return %0, %1, %2 : tensor<3xi64>, tensor<2xi32>, tensor<2xi64>
+}""",
     "arguments that change places": """(%a: tensor<6xf32>, %b: tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>) attributes {ng.tied = array<i64: 0, 0, 1, 1>} {
         return %b, %a : tensor<6xf32> }""",
     "a scan over rows of rows": """(%a: tensor<3x4x5xf32>, %z: tensor<5xf32>) -> (tensor<5xf32>, tensor<3x4x5xf32>) {

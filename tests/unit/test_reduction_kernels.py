@@ -70,6 +70,25 @@ def test_places_of_extremes(shape: tuple[int, ...], axes: tuple[int, ...], kind:
     np.testing.assert_array_equal(got, getattr(x, name)(axis=axes[0]))
 
 
+@pytest.mark.parametrize("size", [31, 32, 33, 63, 64, 97, 128, 511, 512, 517, 1000, 4099])
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "i16", "i64"])
+def test_places_in_rows_of_every_length(size: int, kind: str) -> None:
+    """The best stands anywhere, once and again later, alone or beside a NaN, a zero of the other sign, nothing but it."""
+    random = np.random.default_rng(size)
+    x = random.integers(-5, 5, (60, size)).astype(DTYPES[kind])
+    for row, at in enumerate(random.integers(0, size, 40)):
+        x[row, at] = 9 if row % 2 else -9
+        x[row, random.integers(at, size)] = x[row, at]
+    if kind.startswith("f"):
+        for row in range(10, 30):
+            x[row, random.integers(0, size, 3)] = [np.nan, -np.inf, np.inf][row % 3]
+        x[50] = np.where(random.random(size) < 0.5, 0.0, -0.0)
+        x[51], x[52], x[53] = np.inf, -np.inf, np.nan
+        x[54, :-1] = -np.inf
+    for name in ("argmax", "argmin"):
+        np.testing.assert_array_equal(reduced(name, x, (1,), kind, "i64"), getattr(x, name)(axis=1))
+
+
 @pytest.mark.parametrize("worst", [-np.inf, np.nan])
 def test_rows_of_one_value_have_their_extreme_first(worst: float) -> None:
     x = np.full((3, 500), worst, np.float32)

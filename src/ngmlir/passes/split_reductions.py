@@ -16,7 +16,7 @@ from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
 from .kernels.product import Product, product_of
-from .kernels.running import COMBINE
+from .kernels.reduction import Accumulation
 from .kernels.single import merged
 from .splitting.room import TILE, Room, divisor
 
@@ -186,14 +186,6 @@ class _Splitting:
             return search(value, type=TensorType(tuple(shape), result), axes=[along])
 
         cut = view(b, source, (*outer, parts, length, *inner))
-        if not (outer or inner or self.target.multiprocessors):
-            # One answer: cores find the extremes of the parts faster than their places, and only one part is searched.
-            extremes = (b.max if op.name == "ng.argmax" else b.min)(cut, axes=[1])
-            part = positions(view(b, extremes, (parts,)), (), 0)
-            row = b.gather(cut, view(b, part, (1,)), axis=0)
-            within = positions(row, (1,), 1)
-            start = b.multiply(part, b.number(length, part.type))
-            return [view(b, b.add(start, view(b, within, ())), shape_of(op.results[0].type))]
         found = positions(cut, (*outer, parts, *inner), axis + 1)
         best = b.gather_elements(cut, view(b, found, (*outer, parts, 1, *inner)), axis=axis + 1)
         part = positions(view(b, best, (*outer, parts, *inner)), (*outer, *inner), axis)
@@ -226,7 +218,8 @@ class _Splitting:
         else:
             earlier = along(totals, axis=place, reverse=reverse, exclusive=True)
         kept = [d for d in range(len(shape_of(cut.type))) if d != place + 1]
-        joined = getattr(b, COMBINE[name])(b.broadcast(earlier, type=cut.type, dimensions=kept), within)
+        gathered = Accumulation(name, element_type(cut.type))
+        joined = gathered.combine(b, b.broadcast(earlier, type=cut.type, dimensions=kept), within)
         return [view(b, converted(b, joined, element_type(source.type)), shape_of(source.type))]
 
 

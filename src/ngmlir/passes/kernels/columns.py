@@ -23,7 +23,7 @@ TAPS = 16
 def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> tuple[Op, Plan]:
     """The kernel of a `columns` fusion: the innermost loop is kept, one of the others is reduced."""
     planned = plan(fusion)
-    found = reductions(planned.ops)
+    found = reductions(planned.ops, target)
     kept = set(planned.loops[found[0].result])
     last = len(planned.sizes) - 1
     outer = [l for l in range(last) if l in kept]
@@ -210,7 +210,7 @@ class _Columns:
         b, here = self.b, self.at(inner, span, inside=inside)
         # Everything is loaded before the stores: they may overwrite an input.
         made = [
-            r.combine(b, v, r.widen(b, here.at(r.source))) for r, v in zip(self.found, values, strict=True)
+            r.combine(b, v, r.enter(b, here.at(r.source))) for r, v in zip(self.found, values, strict=True)
         ]
         here.store([(v, buffer) for v, buffer in self.buffers.items() if self.every(v)])
         return made
@@ -218,7 +218,7 @@ class _Columns:
     def finish(self, span: Span, totals: Sequence[Value]) -> None:
         """What follows from the results, and their place in memory."""
         b = self.b
-        known = {r.result: r.narrow(b, total) for r, total in zip(self.found, totals, strict=True)}
+        known = {r.result: r.leave(b, total) for r, total in zip(self.found, totals, strict=True)}
         outputs = [(v, buffer) for v, buffer in self.buffers.items() if not self.every(v)]
         self.at({}, span, known).store(outputs)
 

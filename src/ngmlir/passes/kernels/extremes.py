@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels for argmax and argmin: the best value so far and where it was, lane by lane."""
+"""Kernels for argmax and argmin: the best value so far and where it was, lane by lane; of long rows on a CPU the best
+block first, and then where in it."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ from collections.abc import Sequence
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import FloatType, VectorType, element_type, i32, i64, shape_of, with_element
+from ...ir.types import FloatType, Type, VectorType, element_type, i32, i64, index, shape_of, with_element
 from ...ops.fields import get_i64s
 from ...support.target import Target
 from .frame import Span, positions, power_of_two
-from .reduction import extreme
+from .reduction import Accumulation, extreme
 from .single import Single, SingleFrame, merged, vector
+
+#: Registers of a band, and how many bands a row has at least to be worth the larger one: it ends with searching one.
+BANDS = ((8, 8), (4, 3), (2, 2))
 
 
 def arg_kernel(op: Op, target: Target) -> Single:
@@ -30,7 +34,9 @@ class _Search:
         self.element = element_type(op.operands[0].type)
         self.result = element_type(op.results[0].type)
         #: Positions while searching; `nowhere` is greater than all of them.
-        self.count = i32 if self.size < 1 << 31 else i64
+        self.lanes = target.lanes(item_bytes(self.element))
+        wide = not target.shares_tiles and item_bytes(self.element) == 8  # then masks of both are the same
+        self.count = i32 if self.size < 1 << 31 and not wide else i64
         self.nowhere = (1 << (self.count.width - 1)) - 1
 
     def build(self) -> Single:
@@ -41,19 +47,20 @@ class _Search:
         frame = SingleFrame(self.op, self.target, space, [shape], [(self.before, self.after)])
         self.frame, self.b = frame, frame.b
         if self.after == 1:
-            frame.each_row(self.row)
+            band = 0 if frame.masks else self.band()
+            frame.each_row(lambda row: self.row_of_bands(row, band) if band else self.row(row))
         elif frame.masks:
             frame.visit(space, frame.width, lambda spans: self.column(*spans))
         else:
             frame.each_row(self.columns)
         return frame.done()
 
-    def better(self, new: Value, old: Value) -> Value:
+    def better(self, new: Value, old: Value, greatest: bool) -> Value:
         """Whether `new` takes the place of an earlier `old`: it is beyond it, or the first NaN."""
         b = self.b
         if not isinstance(self.element, FloatType):
-            return b.greater(new, old) if self.greatest else b.less(new, old)
-        behind = b.less_equal(new, old) if self.greatest else b.greater_equal(new, old)
+            return b.greater(new, old) if greatest else b.less(new, old)
+        behind = b.less_equal(new, old) if greatest else b.greater_equal(new, old)
         return b.bitwise_and(b.bitwise_not(behind), b.equal(old, old))
 
     def columns(self, row: Span) -> None:
@@ -71,7 +78,7 @@ class _Search:
 
         def step(k: Value, carried: Sequence[Value]) -> list[Value]:
             new = load(k)
-            taken = self.better(new, carried[0])
+            taken = self.better(new, carried[0], self.greatest)
             position = b.broadcast(b.cast(k, type=self.count), type=counts, dimensions=())
             return [b.select(taken, new, carried[0]), b.select(taken, position, carried[1])]
 
@@ -85,6 +92,51 @@ class _Search:
             where if self.result is self.count else b.cast(where, type=with_element(where.type, self.result))
         )
         b.store(found, self.frame.results[0], at, masked=masked)
+
+    # -- along long rows on a CPU --------------------------------------------------------------------------
+
+    def band(self) -> int:
+        """Registers of a band; 0: the row is shorter than any."""
+        return next((band for band, least in BANDS if self.size >= least * band * self.lanes), 0)
+
+    def row_of_bands(self, row: Span, registers: int) -> None:
+        """What is best needs less than where it is, so each lane asks only of the best of a band of registers whether it
+        is better than what it had; in the end the first of the best bands is searched. The last band reaches back into
+        the one before it."""
+        b, frame = self.b, self.frame
+        gathered = Accumulation("max" if self.greatest else "min", self.element, self.target)
+        greatest = gathered.kind == "max"
+        size = registers * self.lanes
+        tile, lanes = (VectorType((n,), self.element) for n in (size, self.lanes))
+        counts = with_element(lanes, self.count)
+
+        def load(start: Value, type: Type) -> Value:
+            return b.load(frame.sources[0], [row.start, start, b.index(0)], type=type, dims=[1])
+
+        def join(start: Value, carried: Sequence[Value]) -> list[Value]:
+            starts = [b.add(start, b.index(k)) for k in range(0, size, self.lanes)]
+            found = [gathered.enter(b, load(at, lanes)) for at in starts]
+            while len(found) > 1:
+                found = [gathered.combine(b, *pair) for pair in zip(found[::2], found[1::2], strict=True)]
+            taken = self.better(found[0], carried[0], greatest)
+            here = b.broadcast(b.cast(start, type=self.count), type=counts, dimensions=())
+            return [b.select(taken, found[0], carried[0]), b.select(taken, here, carried[1])]
+
+        carried: Sequence[Value] = [b.number(gathered.start, lanes), b.number(0, counts)]
+        carried = b.loop(0, self.size // size * size, size, carried, join)
+        if self.size % size:
+            carried = join(b.index(self.size - size), carried)
+        top = gathered.across(b, carried[0], [0])
+        best = b.broadcast(top, type=lanes, dimensions=())
+        where = b.select(self.same(carried[0], best), carried[1], b.number(self.nowhere, counts))
+        start = b.min(where, axes=[0])
+        best = b.broadcast(gathered.leave(b, top), type=tile, dimensions=())
+        found = self.same(load(b.cast(start, type=index), tile), best)
+        places = self.places(start, size)
+        found = b.min(b.select(found, places, b.number(self.nowhere, places.type)), axes=[0])
+        self.store(found, [row.start, b.index(0)], False)
+
+    # -- along rows, lane by lane --------------------------------------------------------------------------
 
     def row(self, row: Span) -> None:
         """Lanes search on their own; then the first position of the best lane value wins."""
@@ -115,7 +167,7 @@ class _Search:
             if type is not lanes:
                 return [*carried[:2], *self.best(new, self.places(start, span.size), *carried[2:])]
             value, where = carried[:2]
-            taken = self.better(new, value)
+            taken = self.better(new, value, self.greatest)
             start = b.broadcast(start, type=where.type, dimensions=())
             return [b.select(taken, new, value), b.select(taken, start, where), *carried[2:]]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How reductions accumulate: in which type, from which start, by which op."""
+"""How reductions and cumulative ops gather: in which type, from which start, by which op."""
 
 from __future__ import annotations
 
@@ -7,61 +7,82 @@ from collections.abc import Sequence
 
 from ...ir.attributes import Attribute, FloatAttr, IntegerAttr, numeric_literal
 from ...ir.core import Op, Value
-from ...ir.literals import float_bits
+from ...ir.literals import float_bits, item_bytes
 from ...ir.types import FloatType, IntegerType, Type, element_type, f32, with_element
 from ...ops.builder import Builder
+from ...support.target import Target
 
+#: What joins two of what a reduction, or a cumulative op, has gathered.
 _COMBINE = {
-    "ng.sum": "add", "ng.product": "multiply", "ng.max": "maximum", "ng.min": "minimum",
-    "ng.any": "bitwise_or", "ng.all": "bitwise_and",
+    "sum": "add", "product": "multiply", "max": "maximum", "min": "minimum",
+    "any": "bitwise_or", "all": "bitwise_and",
 }  # fmt: skip
 
 
-class Reduction:
-    """How one reduction accumulates: in which type, from which start, by which op."""
+class Accumulation:
+    """How elements of one type are gathered: in which type, from which start, by which op.
 
-    def __init__(self, op: Op):
-        self.op = op
-        self.source = op.operands[0]
-        self.result = op.results[0]
-        self.element = element_type(op.results[0].type)
-        narrow = (
-            op.name in ("ng.sum", "ng.product")
-            and isinstance(self.element, FloatType)
-            and self.element.width < 32
-        )
-        self.accumulator: Type = f32 if narrow else self.element
+    What is gathered may have another form than elements and results (wider, or negated): `enter` and `leave` lead
+    from one to the other.
+    """
+
+    def __init__(self, kind: str, element: Type, target: Target | None = None):
+        self.element = element
+        floats = isinstance(element, FloatType)
+        narrow = kind in ("sum", "product") and floats and item_bytes(element) < 4
+        self.accumulator: Type = f32 if narrow else element
+        # The minimum of floats takes less than the maximum where MINPS has to make both (see `codegen.cpu.rules`):
+        # the greatest is then found as the negative of the least negative.
+        self.negated = kind == "max" and floats and target is not None and target.can("minps")
+        self.kind = "min" if self.negated else kind
 
     @property
     def start(self) -> Attribute:
         """What leaves everything it is combined with as it is; of a float sum -0.0, not 0.0."""
         element = self.accumulator
-        match self.op.name:
-            case "ng.sum":
+        match self.kind:
+            case "sum":
                 return numeric_literal(-0.0 if isinstance(element, FloatType) else 0, element)
-            case "ng.product" | "ng.all":
+            case "product" | "all":
                 return numeric_literal(1, element)
-            case "ng.any":
+            case "any":
                 return numeric_literal(0, element)
-            case name:
-                return extreme(element, lowest=name == "ng.max")
+            case kind:
+                return extreme(element, lowest=kind == "max")
 
     def combine(self, b: Builder, x: Value, y: Value) -> Value:
-        return getattr(b, _COMBINE[self.op.name])(x, y)
+        return getattr(b, _COMBINE[self.kind])(x, y)
 
-    def widen(self, b: Builder, tile: Value) -> Value:
-        if self.accumulator is self.element:
-            return tile
-        return b.cast(tile, type=with_element(tile.type, self.accumulator))
+    def enter(self, b: Builder, tile: Value) -> Value:
+        """A tile of elements in the form in which it is gathered."""
+        if self.negated:
+            return b.negative(tile)
+        return self._cast(b, tile, self.accumulator)
 
     def across(self, b: Builder, tile: Value, axes: Sequence[int]) -> Value:
-        """Reduces dimensions of a tile of the accumulator's type."""
-        return getattr(b, self.op.name.removeprefix("ng."))(tile, axes=axes) if axes else tile
+        """Reduces dimensions of a tile of what was gathered."""
+        return getattr(b, self.kind)(tile, axes=axes) if axes else tile
 
-    def narrow(self, b: Builder, value: Value) -> Value:
+    def leave(self, b: Builder, value: Value) -> Value:
+        """The result of what was gathered."""
+        if self.negated:
+            return b.negative(value)
+        return self._cast(b, value, self.element)
+
+    def _cast(self, b: Builder, value: Value, element: Type) -> Value:
         if self.accumulator is self.element:
             return value
-        return b.cast(value, type=with_element(value.type, self.element))
+        return b.cast(value, type=with_element(value.type, element))
+
+
+class Reduction(Accumulation):
+    """How one reduction of a kernel gathers what it reduces."""
+
+    def __init__(self, op: Op, target: Target | None = None):
+        super().__init__(op.name.removeprefix("ng."), element_type(op.results[0].type), target)
+        self.op = op
+        self.source = op.operands[0]
+        self.result = op.results[0]
 
 
 def extreme(element: Type, lowest: bool) -> Attribute:
@@ -75,6 +96,6 @@ def extreme(element: Type, lowest: bool) -> Attribute:
     return IntegerAttr(-half if lowest else half - 1, element)
 
 
-def reductions(ops: Sequence[Op]) -> list[Reduction]:
+def reductions(ops: Sequence[Op], target: Target) -> list[Reduction]:
     """The reductions among some ops, in order."""
-    return [Reduction(op) for op in ops if "reduction" in op.traits]
+    return [Reduction(op, target) for op in ops if "reduction" in op.traits]

@@ -29,7 +29,7 @@ Join = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[Op, Plan]:
     """The kernel of a `rows` fusion."""
     planned = plan(fusion)
-    first = reductions(planned.ops)[0]
+    first = reductions(planned.ops, target)[0]
     kept = len(planned.loops[first.result])
     outer, inner = planned.sizes[:kept], planned.sizes[kept:]
     rows, block = prod(outer), schedule.rows
@@ -78,12 +78,12 @@ class _Row:
     def in_one_tile(self, width: int) -> None:
         size = power_of_two(width) if self.kernel.masks else width
         tile = Tile(self.kernel, [*self.outer, Span(self.b.index(0), size, size != width)])
-        for reduction in reductions(self.plan.ops):
-            source = reduction.widen(self.b, tile.at(reduction.source))
+        for reduction in reductions(self.plan.ops, self.kernel.target):
+            source = reduction.enter(self.b, tile.at(reduction.source))
             if size != width:
                 source = tile.neutral(source, self.b.number(reduction.start, source.type))
             total = reduction.across(self.b, source, [0])
-            tile.known[reduction.result] = reduction.narrow(self.b, total)
+            tile.known[reduction.result] = reduction.leave(self.b, total)
         tile.store(list(zip(self.plan.outputs, self.kernel.results, strict=True)))
 
     # -- long rows ---------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class _Row:
             if "reduction" in op.traits:
                 while len(phases) <= level:
                     phases.append([])
-                phases[level].append(Reduction(op))
+                phases[level].append(Reduction(op, self.kernel.target))
                 level += 1
             depth[op.results[0]] = level
         return phases
@@ -201,7 +201,7 @@ class _Row:
             lanes, rest = list(values[: len(phase)]), list(values[len(phase) :])
             size = tile.spans[-1].size
             for i, r in enumerate(phase):
-                source = r.widen(b, tile.at(r.source))
+                source = r.enter(b, tile.at(r.source))
                 if tile.spans[-1].masked:
                     source = tile.neutral(source, b.number(r.start, source.type))
                 if size == width:
@@ -220,7 +220,7 @@ class _Row:
         self.filled |= set(self.scratch) & self.computed_in(phase)
         for i, r in enumerate(phase):
             total = r.combine(b, r.across(b, done[i], [0]), done[len(phase) + i])
-            self.row_values[r.result] = r.narrow(b, total)
+            self.row_values[r.result] = r.leave(b, total)
         self.follow_up()
 
     def follow_up(self) -> None:

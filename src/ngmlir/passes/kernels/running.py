@@ -5,33 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.attributes import Attribute, numeric_literal
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import (
-    FloatType,
     Type,
     element_type,
-    f32,
     shape_of,
-    with_element,
 )
 from ...ops.fields import get_bool, get_i64
 from ...support.target import Target
 from .frame import Span, power_of_two, within
-from .reduction import extreme
+from .reduction import Accumulation
 from .single import Single, SingleFrame, merged, vector
-
-#: What joins two results, by the last word of the op.
-COMBINE = {"sum": "add", "product": "multiply", "max": "maximum", "min": "minimum"}
-
-
-def _start(kind: str, element: Type) -> Attribute:
-    if kind == "sum":
-        return numeric_literal(-0.0 if isinstance(element, FloatType) else 0, element)
-    if kind == "product":
-        return numeric_literal(1, element)
-    return extreme(element, kind == "max")
 
 
 def cumulative_kernel(op: Op, target: Target) -> Single:
@@ -42,41 +27,21 @@ def cumulative_kernel(op: Op, target: Target) -> Single:
     return _along_rows(op, target, shape) if after == 1 else _side_by_side(op, target, shape)
 
 
-class _Running:
+class _Running(Accumulation):
     """The parts of one cumulative op."""
 
     def __init__(self, frame: SingleFrame, op: Op):
+        super().__init__(op.name.rpartition("_")[2], element_type(op.results[0].type))
         self.frame, self.b = frame, frame.b
-        self.kind = op.name.rpartition("_")[2]
-        self.element = element_type(op.results[0].type)
-        narrow = isinstance(self.element, FloatType) and self.element.width < 32
-        self.wide: Type = f32 if narrow else self.element
         self.reverse = get_bool(op, "reverse")
         self.exclusive = get_bool(op, "exclusive")
 
-    def start(self, type: Type) -> Value:
-        return self.b.number(_start(self.kind, self.wide), type)
+    def begin(self, type: Type) -> Value:
+        return self.b.number(self.start, type)
 
     def empty(self, type: Type) -> Value:
         """What an exclusive op gives for the first element."""
-        return self.b.number(0, type) if self.kind == "sum" else self.start(type)
-
-    def combine(self, x: Value, y: Value) -> Value:
-        return getattr(self.b, COMBINE[self.kind])(x, y)
-
-    def widen(self, value: Value) -> Value:
-        return (
-            value
-            if self.wide is self.element
-            else self.b.cast(value, type=with_element(value.type, self.wide))
-        )
-
-    def narrow(self, value: Value) -> Value:
-        return (
-            value
-            if self.wide is self.element
-            else self.b.cast(value, type=with_element(value.type, self.element))
-        )
+        return self.b.number(0, type) if self.kind == "sum" else self.begin(type)
 
 
 def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
@@ -87,19 +52,19 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
 
     def column(spans: list[Span]) -> None:
         row, span = spans
-        type = vector(span.size, run.wide)
-        start = run.empty(type) if run.exclusive else run.start(type)
+        type = vector(span.size, run.accumulator)
+        start = run.empty(type) if run.exclusive else run.begin(type)
 
         def step(k: Value, carried: Sequence[Value]) -> list[Value]:
             if run.reverse:
                 k = b.subtract(b.index(size - 1), k)
             at = [row.start, k, span.start]
-            new = run.widen(
-                b.load(frame.sources[0], at, type=vector(span.size, run.element), masked=span.masked)
+            new = run.enter(
+                b, b.load(frame.sources[0], at, type=vector(span.size, run.element), masked=span.masked)
             )
-            total = run.combine(carried[0], new)
+            total = run.combine(b, carried[0], new)
             shown = carried[0] if run.exclusive else total
-            b.store(run.narrow(shown), frame.results[0], at, masked=span.masked)
+            b.store(run.leave(b, shown), frame.results[0], at, masked=span.masked)
             return [total]
 
         b.loop(0, size, 1, [start], step)
@@ -119,31 +84,30 @@ def _along_rows(op: Op, target: Target, shape: Sequence[int]) -> Single:
     if frame.masks:
         width = min(frame.width, power_of_two(size))
     else:
-        width = min(size, target.lanes(max(4, item_bytes(run.wide))))
+        width = min(size, target.lanes(max(4, item_bytes(run.accumulator))))
     parts = -(-size // width)
 
     def tile(row: Value, start: Value, count: int, masked: bool, carry: Value) -> Value:
-        new = run.widen(
-            b.load(frame.sources[0], [row, start], type=vector(count, run.element), masked=masked)
+        new = run.enter(
+            b, b.load(frame.sources[0], [row, start], type=vector(count, run.element), masked=masked)
         )
         if masked:
-            new = within(b, new, start, size, run.start(new.type))
+            new = within(b, new, start, size, run.begin(new.type))
         prefix = verb(new, axis=0, reverse=run.reverse)
         spread = b.broadcast(carry, type=prefix.type, dimensions=())
-        total = run.combine(spread, prefix)
+        total = run.combine(b, spread, prefix)
         if run.exclusive:
             # The prefix without the element itself: the neighbour's, and the carry at the end where it begins.
             without = verb(new, axis=0, reverse=run.reverse, exclusive=True)
-            shown = run.combine(spread, without)
+            shown = run.combine(b, spread, without)
         else:
             shown = total
-        b.store(run.narrow(shown), frame.results[0], [row, start], masked=masked)
-        reduce = {"sum": b.sum, "product": b.product, "max": b.max, "min": b.min}[run.kind]
-        return run.combine(carry, reduce(new, axes=[0]))
+        b.store(run.leave(b, shown), frame.results[0], [row, start], masked=masked)
+        return run.combine(b, carry, run.across(b, new, [0]))
 
     def row(span: Span) -> None:
         at = span.start
-        carry = run.empty(run.wide) if run.exclusive else run.start(run.wide)
+        carry = run.empty(run.accumulator) if run.exclusive else run.begin(run.accumulator)
         full = size // width if not frame.masks else parts
         rest = size - full * width if not frame.masks else 0
         masked = frame.masks and size % width != 0

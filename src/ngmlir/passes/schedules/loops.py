@@ -98,7 +98,7 @@ def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]
 
 def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     """For reductions over the innermost loops."""
-    found = reductions(plan.ops)
+    found = reductions(plan.ops, target)
     kept = len(plan.loops[found[0].result])
     inner = plan.sizes[kept:]
     count, columns = prod(plan.sizes[:kept]), prod(inner)
@@ -140,7 +140,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
 def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
     """For reductions over outer loops. What fits into the near cache is read one tile of columns after the other; more
     is read in the order in which it lies: bands of some rows by a stripe of many columns, whose sums wait in scratch."""
-    kept = set(plan.loops[reductions(plan.ops)[0].result])
+    kept = set(plan.loops[reductions(plan.ops, target)[0].result])
     last = len(plan.sizes) - 1
     outer = [plan.sizes[l] for l in range(last) if l in kept]
     reduced = [plan.sizes[l] for l in range(last) if l not in kept]
