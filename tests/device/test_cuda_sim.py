@@ -18,7 +18,7 @@ from ngmlir.ops.words import from_text
 from ngmlir.runtime import cuda
 from ngmlir.runtime.cuda_sim import CudaSimDevice
 from ngmlir.runtime.gpu import DeviceBuffer, load, to_device
-from ngmlir.runtime.ptx.fault import SimulationFault
+from ngmlir.simulator.fault import SimulationFault
 from ngmlir.support.artifact import Artifact, Constant, Entry, Launch, Place
 from ngmlir.support.diagnostics import UserError
 from ngmlir.support.signature import Parameter, Signature

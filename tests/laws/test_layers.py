@@ -15,7 +15,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "ngmlir"
 RANK = {
     "support": 0,
-    "ir": 1, "llvm": 1,
+    "ir": 1, "llvm": 1, "simulator": 1,
     "decl": 2,
     "ops": 3,
     "op_graph": 4, "rewrite": 4, "runtime": 4,
@@ -114,7 +114,7 @@ import ngmlir as ng
 from ngmlir.compiler import compile_module
 x = ng.placeholder([ng.make_axis(4, "N")])
 compile_module(ng.lift([ng.tanh(x)], [x]).module)
-parts = ("codegen.nvptx", "runtime.ptx", "runtime.gpu", "runtime.cuda")
+parts = ("codegen.nvptx", "simulator", "runtime.gpu", "runtime.cuda")
 print([name for name in sys.modules if name.removeprefix("ngmlir.").startswith(parts)])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

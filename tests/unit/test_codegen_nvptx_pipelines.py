@@ -21,7 +21,7 @@ from ngmlir.ops import ng, tile
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.cuda_sim import CudaSimDevice
 from ngmlir.runtime.gpu import load
-from ngmlir.runtime.ptx.fault import SimulationFault
+from ngmlir.simulator.fault import SimulationFault
 from ngmlir.support.artifact import Artifact
 from ngmlir.support.target import Target
 

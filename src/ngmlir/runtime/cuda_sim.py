@@ -9,9 +9,9 @@ from threading import RLock
 
 import numpy as np
 
+from ..simulator.memory import DeviceMemory
+from ..simulator.module import Module
 from .gpu import GpuFacts
-from .ptx.memory import DeviceMemory
-from .ptx.simulator import Module
 
 
 class CudaSimDevice:

@@ -13,7 +13,7 @@ from types import EllipsisType
 
 import numpy as np
 
-from ...support.diagnostics import Limit, Location, UserError
+from ..support.diagnostics import Limit, Location, UserError
 from .formats import STORAGE
 from .program import TYPE_BYTES, Function, Instruction, Integer, Operand, Real, Register, Sink, Symbol
 

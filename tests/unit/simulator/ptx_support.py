@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 
 from ngmlir.llvm.machine import assembly
-from ngmlir.runtime.ptx.memory import DeviceMemory
-from ngmlir.runtime.ptx.simulator import Module
+from ngmlir.simulator.memory import DeviceMemory
+from ngmlir.simulator.module import Module
 from ngmlir.support.target import Target
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from ptx_support import BF16, Machine
 
-from ngmlir.runtime.ptx.bulk import TensorMap
-from ngmlir.runtime.ptx.fault import SimulationFault
-from ngmlir.runtime.ptx.wgmma import swizzled, tile_places
+from ngmlir.simulator.bulk import TensorMap
+from ngmlir.simulator.fault import SimulationFault
+from ngmlir.simulator.wgmma import swizzled, tile_places
 
 ROWS, COLUMNS, DEPTH = 64, 32, 64
 SEEDS = [None, 0, 1]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from ptx_support import HEAD, Machine, kernel, pointers, to_ptx
 
-from ngmlir.runtime.ptx.fault import SimulationFault
-from ngmlir.runtime.ptx.memory import DeviceMemory
+from ngmlir.simulator.fault import SimulationFault
+from ngmlir.simulator.memory import DeviceMemory
 
 SEEDS = [None, 0, 1]
 I32 = np.dtype(np.int32)

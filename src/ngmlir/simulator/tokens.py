@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, NoReturn
 
-from ...support.diagnostics import Location, UserError
+from ..support.diagnostics import Location, UserError
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/)

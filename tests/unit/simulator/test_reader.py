@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from ptx_support import kernel, pointers, to_ptx
 
-from ngmlir.runtime.ptx.inline import expand_calls
-from ngmlir.runtime.ptx.program import Address, Integer, Pair, Real, Register, Sink, Symbol, Vector
-from ngmlir.runtime.ptx.reader import read
+from ngmlir.simulator.inline import expand_calls
+from ngmlir.simulator.program import Address, Integer, Pair, Real, Register, Sink, Symbol, Vector
+from ngmlir.simulator.reader import read
 from ngmlir.support.diagnostics import Limit, UserError
 
 HEADER = ".version 8.0\n.target sm_90a\n.address_size 64\n"

@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from ...support.diagnostics import Location, UserError
+from ..support.diagnostics import Location, UserError
 from . import access, arithmetic, bits, comparison, conversion, copies, matrix, moves, warp, wgmma
 from .barriers import is_block_barrier
 from .decoding import DECODERS, Reader, reader

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...support.diagnostics import Limit, Location, UserError
+from ..support.diagnostics import Limit, Location, UserError
 from .program import (
     Address,
     Function,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ...support.diagnostics import Location, NgmlirError
+from ..support.diagnostics import Location, NgmlirError
 
 
 class SimulationFault(NgmlirError):

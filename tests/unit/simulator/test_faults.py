@@ -10,7 +10,7 @@ import pytest
 from programs import matmul, pipeline, softmax
 from ptx_support import Machine, elementwise, kernel, pointers
 
-from ngmlir.runtime.ptx.fault import SimulationFault
+from ngmlir.simulator.fault import SimulationFault
 from ngmlir.support.diagnostics import Limit, UserError
 
 SEEDS = [None, 0, 1]

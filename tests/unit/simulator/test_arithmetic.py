@@ -21,7 +21,7 @@ from ptx_support import (
     samples,
 )  # fmt: skip
 
-from ngmlir.runtime.ptx.formats import FORMATS, fma, round_to
+from ngmlir.simulator.formats import FORMATS, fma, round_to
 
 INTEGERS = ("i8", "i16", "i32", "i64")
 FLOATS = ("half", "bfloat", "float", "double")
