@@ -12,6 +12,7 @@ import numpy as np
 from .decoding import Elementwise, Reader, Step, address, decodes, reader, writer
 from .formats import FORMATS, STORAGE
 from .frame import Frame
+from .mbarriers import show_to_copies
 from .memory import BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from .program import Instruction, Operand, Sink, Vector
 from .registers import Slots, Threads
@@ -66,10 +67,10 @@ def shared_space(
     place = where + frame.shared_base[threads]
     if frame.shadow is not None and use != "none":
         running = frame.threads(threads)
-        if use == "read":
-            frame.shadow.read(running, place, size, at)
+        if use in ("read", "drain"):
+            frame.shadow.read(running, place, size, at, proxy=use == "drain")
         else:
-            frame.shadow.write(running, place, size, at, atomic=use == "atomic")
+            frame.shadow.write(running, place, size, at, atomic=use == "atomic", proxy=use == "fill")
     return frame.shared.view(f"u{item}"), place // item
 
 
@@ -190,9 +191,18 @@ def _store(slots: Slots, instruction: Instruction) -> Step:
     def store(frame: Frame, threads: Threads, at: Array, part: Space) -> None:
         words, index = part(frame, threads, at, item, count, "write", instruction)
         for number, read in enumerate(reads):
-            words[index + number] = read(frame, threads)
+            value, place = read(frame, threads), index + number
+            words[place] = value
+            if frame.shadow is not None and part is shared_space and not _same(words[place], value):
+                message = "lanes of one warp write different values to one place"
+                frame.fault("race", message, instruction, int(frame.threads(threads)[0]))
 
     return _in_space(instruction, where, store)
+
+
+def _same(stored: Array, written: Array) -> bool:
+    """Whether what lies in memory is what each thread wrote, bit for bit."""
+    return bool((stored == np.ascontiguousarray(written).view(stored.dtype).reshape(stored.shape)).all())
 
 
 # ---- atomic operations
@@ -270,7 +280,21 @@ def _hint(slots: Slots, instruction: Instruction) -> Step:
     return lambda frame, threads: None
 
 
-@decodes("membar", "fence", "griddepcontrol", "nanosleep", "setmaxnreg", "pmevent")
-def _order(slots: Slots, instruction: Instruction) -> Step:
-    """Memory is sequentially consistent here: fences order nothing more. A missing one is not found."""
+@decodes("membar", "griddepcontrol", "nanosleep", "pmevent")
+def _nothing(slots: Slots, instruction: Instruction) -> Step:
     return lambda frame, threads: None
+
+
+@decodes("fence")
+def _fence(slots: Slots, instruction: Instruction) -> Step:
+    """Fences between proxies. Memory is sequentially consistent here: others order nothing more."""
+    if "mbarrier_init" in instruction.modifiers:
+        return show_to_copies
+    if instruction.opcode.startswith("fence.proxy.async"):
+
+        def fence(frame: Frame, threads: Threads) -> None:
+            if frame.shadow is not None:
+                frame.shadow.fence(frame.threads(threads))
+
+        return fence
+    return _nothing(slots, instruction)

@@ -20,7 +20,7 @@ def is_block_barrier(instruction: Instruction) -> bool:
 @decodes("bar", "barrier")
 def _barrier(slots: Slots, instruction: Instruction) -> Step:
     if not is_block_barrier(instruction):
-        return lambda frame, threads: None  # bar.warp.sync: the scheduler has brought the lanes together
+        return _lanes_have_met
     kind = next((m for m in instruction.modifiers if m in ("sync", "arrive", "red")), None)
     if kind is None:
         raise slots.limit(instruction)
@@ -54,6 +54,12 @@ def _barrier(slots: Slots, instruction: Instruction) -> Step:
             _arrive(frame, int(key), int(required[0]), members, kind != "arrive", finish, instruction)
 
     return step
+
+
+def _lanes_have_met(frame: Frame, threads: Threads) -> None:
+    """bar.warp.sync: the scheduler has brought them together."""
+    if frame.shadow is not None:
+        frame.shadow.join_lanes(frame.threads(threads))
 
 
 def _everyone(frame: Frame, finish: Finish | None) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from .access import shared_space
 from .decoding import Step, address, reader
 from .frame import BulkStore, Frame
-from .mbarriers import complete_bytes, keys_of
+from .mbarriers import check_shown, complete_bytes, keys_of
 from .memory import BASE, PARAM_WINDOW
 from .program import Address, Instruction, Integer
 from .registers import Slots, Threads
@@ -133,17 +133,17 @@ def _reserve(frame: Frame, thread: int, where: int, size: int, instruction: Inst
         frame.fault("misaligned", "a bulk copy needs multiples of 16 bytes", instruction, thread)
     chunks = where + 16 * np.arange(size // 16)
     running = np.full(len(chunks), thread)
-    _, index = shared_space(frame, running, chunks, 1, 16, "write", instruction)
+    _, index = shared_space(frame, running, chunks, 1, 16, "fill", instruction)
     frame.shared[index[0] : index[0] + size] = 0xFF
     if frame.shadow is not None:
         frame.shadow.issued(index, 16)
     return int(index[0])
 
 
-def _land(frame: Frame, place: int, data: Array) -> None:
+def _land(frame: Frame, place: int, data: Array, key: int) -> None:
     frame.shared[place : place + len(data)] = data
     if frame.shadow is not None:
-        frame.shadow.delivered(place, len(data))
+        frame.shadow.delivered(place, len(data), key)
 
 
 def _plain_load(slots: Slots, instruction: Instruction) -> Step:
@@ -157,6 +157,7 @@ def _plain_load(slots: Slots, instruction: Instruction) -> Step:
         running = frame.threads(threads).tolist()
         columns = (to(frame, threads), start(frame, threads), length(frame, threads), keys)
         for thread, where, begin, count, key in zip(running, *(c.tolist() for c in columns), strict=True):
+            check_shown(frame, key, thread, instruction)
             if begin % 16:
                 frame.fault("misaligned", "a bulk copy starts at a multiple of 16", instruction, thread)
             if frame.memory.outside(np.array([begin - BASE]), count)[0]:
@@ -171,7 +172,7 @@ def _plain_event(
     frame: Frame, place: int, begin: int, count: int, key: int, instruction: Instruction, thread: int
 ) -> Callable[[], None]:
     def event() -> None:
-        _land(frame, place, frame.memory.store[begin : begin + count])
+        _land(frame, place, frame.memory.store[begin : begin + count], key)
         complete_bytes(frame, key, count, instruction, thread)
 
     return event
@@ -189,6 +190,7 @@ def _tensor_load(slots: Slots, instruction: Instruction) -> Step:
         keys = keys_of(frame, threads, bar(frame, threads), instruction).tolist()
         running = frame.threads(threads).tolist()
         for thread, where, key in zip(running, to(frame, threads).tolist(), keys, strict=True):
+            check_shown(frame, key, thread, instruction)
             tensor = tensor_map(frame, thread)
             if where % 128:
                 frame.fault("misaligned", "a tile must lie at a multiple of 128 bytes", instruction, thread)
@@ -216,7 +218,7 @@ def _tile_event(
         tile = np.empty_like(data)
         base = place % frame.shape.shared_span
         tile[swizzled(base + np.arange(len(data)), tensor.swizzle) - base] = data
-        _land(frame, place, tile)
+        _land(frame, place, tile, key)
         complete_bytes(frame, key, len(data), instruction, thread)
 
     return event
@@ -236,19 +238,26 @@ def _tensor_store(slots: Slots, instruction: Instruction) -> Step:
         ):
             tensor = tensor_map(frame, thread)
             chunks = where + 16 * np.arange(tensor.box_bytes // 16)
-            _, index = shared_space(frame, np.full(len(chunks), thread), chunks, 1, 16, "read", instruction)
-            store = _store_event(frame, tensor, corner(frame, thread), int(index[0]))
+            _, index = shared_space(frame, np.full(len(chunks), thread), chunks, 1, 16, "drain", instruction)
+            store = _store_event(frame, tensor, corner(frame, thread), int(index[0]), instruction, thread)
             frame.bulk_stores.append(BulkStore(thread, int(frame.bulk_group[thread]), store, instruction))
 
     return step
 
 
-def _store_event(frame: Frame, tensor: TensorMap, corner: list[int], place: int) -> Callable[[], None]:
+def _store_event(
+    frame: Frame, tensor: TensorMap, corner: list[int], place: int, instruction: Instruction, thread: int
+) -> Callable[[], None]:
+    base = place % frame.shape.shared_span
+    order = swizzled(base + np.arange(tensor.box_bytes), tensor.swizzle) - base + place
+    before = frame.shared[order]
+
     def event() -> None:
         targets, exists = tensor.places(corner)
-        base = place % frame.shape.shared_span
-        order = swizzled(base + np.arange(tensor.box_bytes), tensor.swizzle) - base + place
-        data = frame.shared[order].reshape(-1, tensor.item)
+        if not np.array_equal(frame.shared[order], before):
+            message = "shared memory was overwritten while this store was in flight"
+            frame.fault("in flight", message, instruction, thread)
+        data = before.reshape(-1, tensor.item)
         octets = targets[exists][:, None] + np.arange(tensor.item)
         frame.memory.store[octets] = data[exists]
 

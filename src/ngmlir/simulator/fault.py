@@ -9,8 +9,8 @@ from ..support.diagnostics import Location, NgmlirError
 class SimulationFault(NgmlirError):
     """What a GPU would do wrongly, silently or never end: `kind` names the rule that the kernel breaks.
 
-    Kinds: "out of bounds", "misaligned", "read-only", "race", "in flight", "not converged", "shuffle",
-    "barrier", "deadlock", "endless".
+    Kinds: "out of bounds", "misaligned", "read-only", "uninitialised", "race", "in flight", "fence",
+    "not converged", "shuffle", "barrier", "registers", "trap", "deadlock", "endless".
     """
 
     def __init__(

@@ -35,6 +35,8 @@ class Shape:
     local_bytes: int
     granule: int  # bytes that the race detector tells apart
     check_races: bool
+    proxies: bool = False  # whether there are mbarriers, bulk copies or products of whole warp groups
+    registers: int = 0  # of each thread at the start
 
     @property
     def block_threads(self) -> int:
@@ -73,10 +75,15 @@ class MBarrier:
     """One mbarrier in shared memory.
 
     `clock` gathers what the arriving warps know; `completed` is what the last whole phase handed over.
+    `maker` is the thread of the block that initialised it at the moment `made`; `shown` says that a fence
+    has told bulk copies of that.
     """
 
     count: int
     pending: int
+    maker: int
+    made: int = 0
+    shown: bool = False
     phase: int = 0
     bytes: int = 0
     clock: Array | None = None
@@ -170,7 +177,14 @@ class Frame:
         self.shadow: Shadow | None = None
         if shape.check_races and shape.shared_bytes:
             self.shadow = Shadow(
-                shape.warps, shape.granule, blocks, len(self.shared), self.warp_of, self.fault
+                shape.warps,
+                shape.granule,
+                blocks,
+                len(self.shared),
+                self.warp_of,
+                self.within,
+                shape.proxies,
+                self.fault,
             )
         self._special: dict[str, np.ndarray] = {}
         self.views = fill(slots, registers, count, self._special_register)
@@ -185,6 +199,13 @@ class Frame:
         # Matrix products in flight, and bulk stores that have not read shared memory yet.
         self.product_group = np.zeros(count, np.int64)
         self.products: list[Product] = []
+        # Warpgroup -> registers used since its last wgmma.fence, those that hold what products have made, and the
+        # products since the fence, by shape.
+        self.disturbed: dict[int, set[str]] = {}
+        self.made: dict[int, set[str]] = {}
+        self.multiplied: dict[int, list[tuple[str, frozenset[str]]]] = {}
+        self.held_registers = np.full(blocks * shape.warps, shape.registers)
+        self.free_registers = np.zeros(blocks, np.int64)
         self.bulk_group = np.zeros(count, np.int64)
         self.bulk_stores: list[BulkStore] = []
 

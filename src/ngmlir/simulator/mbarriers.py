@@ -29,28 +29,55 @@ def keys_of(frame: Frame, threads: Threads, where: Array, instruction: Instructi
 
 
 def find(frame: Frame, key: int, instruction: Instruction, thread: int) -> MBarrier:
+    """The mbarrier that a thread uses; it must know that there is one."""
     barrier = frame.mbarriers.get(key)
     if barrier is None:
         frame.fault("barrier", "the mbarrier is not initialised", instruction, thread)
+    if frame.shadow is not None and not frame.shadow.is_known(thread, barrier.made, barrier.maker):
+        message = f"no barrier orders this after the mbarrier's initialisation by thread {barrier.maker}"
+        frame.fault("race", message, instruction, thread)
     return barrier
+
+
+def show_to_copies(frame: Frame, threads: Threads) -> None:
+    """fence.mbarrier_init: copies may use what these threads have initialised."""
+    own = {(int(frame.block_of[t]), int(frame.within[t])) for t in frame.threads(threads)}
+    for key, barrier in frame.mbarriers.items():
+        if (key // frame.shape.shared_span, barrier.maker) in own:
+            barrier.shown = True
+
+
+def check_shown(frame: Frame, key: int, thread: int, instruction: Instruction) -> None:
+    """A bulk copy signals an mbarrier through another proxy than the one that initialised it."""
+    barrier = find(frame, key, instruction, thread)
+    if frame.shadow is None or barrier.shown:
+        return
+    if not frame.shadow.is_fenced(thread, barrier.made, barrier.maker):
+        message = "neither fence.mbarrier_init nor fence.proxy.async shows the copy that its mbarrier is initialised"
+        frame.fault("fence", message, instruction, thread)
 
 
 def complete_bytes(frame: Frame, key: int, count: int, instruction: Instruction, thread: int) -> None:
     """An asynchronous copy of `count` bytes has landed."""
     barrier = find(frame, key, instruction, thread)
     barrier.bytes -= count
+    if frame.shadow is not None:
+        _gather(barrier, frame.shadow.told(key))
     _turn(frame, barrier)
 
 
 def arrive(frame: Frame, key: int, thread: int, count: int, instruction: Instruction) -> None:
     barrier = find(frame, key, instruction, thread)
     if frame.shadow is not None:
-        clock = frame.shadow.knowledge(int(frame.warp_of[thread]))
-        barrier.clock = clock if barrier.clock is None else np.maximum(barrier.clock, clock)
+        _gather(barrier, frame.shadow.knowledge(int(frame.warp_of[thread])))
     barrier.pending -= count
     if barrier.pending < 0:
         frame.fault("barrier", "more arrivals than the mbarrier awaits", instruction, thread)
     _turn(frame, barrier)
+
+
+def _gather(barrier: MBarrier, clock: Array) -> None:
+    barrier.clock = clock if barrier.clock is None else np.maximum(barrier.clock, clock)
 
 
 def _turn(frame: Frame, barrier: MBarrier) -> None:
@@ -87,8 +114,16 @@ def _initialise(slots: Slots, instruction: Instruction, result: Operand, rest: t
     count = reader(slots, instruction, rest[0], "u32")
 
     def act(frame: Frame, threads: Threads, keys: Array) -> None:
-        for key, number in zip(keys.tolist(), count(frame, threads).tolist(), strict=True):
-            frame.mbarriers[key] = MBarrier(number, number)
+        shadow = frame.shadow
+        if shadow is not None:
+            shadow.now += 1
+        for key, number, maker in zip(
+            keys.tolist(), count(frame, threads).tolist(), frame.within[threads].tolist(), strict=True
+        ):
+            if key in frame.mbarriers:
+                thread = int(frame.threads(threads)[0])
+                frame.fault("barrier", "the mbarrier is initialised already", instruction, thread)
+            frame.mbarriers[key] = MBarrier(number, number, maker, shadow.now if shadow is not None else 0)
 
     return act
 

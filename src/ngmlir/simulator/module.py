@@ -17,8 +17,9 @@ from math import prod
 import numpy as np
 
 from ..support.diagnostics import Location, UserError
-from . import access, arithmetic, bits, comparison, conversion, copies, matrix, moves, warp, wgmma
+from . import access, arithmetic, bits, budget, comparison, conversion, copies, matrix, moves, warp, wgmma
 from .barriers import is_block_barrier
+from .budget import at_launch, decode_ready
 from .decoding import DECODERS, Reader, reader
 from .formats import STORAGE
 from .frame import WARP, Frame, Shape
@@ -44,7 +45,7 @@ from .schedule import Code, Operation, run
 from .warp import member_mask_operand
 
 #: The modules whose import fills the table of decoders.
-OPERATIONS = (access, arithmetic, bits, comparison, conversion, copies, matrix, moves, warp, wgmma)
+OPERATIONS = (access, arithmetic, bits, budget, comparison, conversion, copies, matrix, moves, warp, wgmma)
 
 #: Threads of one batch: enough to hide NumPy's cost per call, few enough to stay in the cache.
 BATCH_THREADS = 1 << 15
@@ -66,6 +67,7 @@ class Kernel:
     static_shared: int
     local_bytes: int
     granule: int
+    proxies: bool
 
 
 class Module:
@@ -125,6 +127,8 @@ class Module:
             kernel.local_bytes,
             kernel.granule,
             check_races,
+            kernel.proxies,
+            at_launch(prod(shape_of_block), kernel.function.directives),
         )
         parameters = self._pack(kernel, arguments)
         total = prod(grid)
@@ -215,6 +219,7 @@ class Module:
             static_shared,
             -(-local_bytes // 16) * 16,
             _granule(function.instructions),
+            any(i.head in ("mbarrier", "wgmma") or "bulk" in i.modifiers for i in function.instructions),
         )
 
     def _operation(self, slots: Slots, function: Function, instruction: Instruction) -> Operation:
@@ -236,6 +241,11 @@ class Module:
             if guard is not None:
                 raise slots.limit(instruction, "a guarded wait is not simulated")
             operation.kind, operation.ready = "wait", decode_wait(slots, instruction)
+        elif head == "setmaxnreg":
+            if guard is not None:
+                raise slots.limit(instruction, "a guarded change of registers is not simulated")
+            operation.kind, operation.ready = "wait", decode_ready(slots, instruction)
+            operation.group = 4 * WARP
         elif head == "wgmma":
             operation.group = 4 * WARP
         elif head in _ALIGNED_WARP or "aligned" in instruction.modifiers:
@@ -267,7 +277,18 @@ class Module:
 
 
 def _note_registers(operations: Sequence[Operation]) -> None:
-    """For each instruction but the matrix products themselves: the registers that it uses, and those it writes."""
+    """For each instruction but the matrix products themselves: the registers that it uses, those it writes, and those
+    of them that products use."""
+    products = [o.instruction for o in operations if "mma_async" in o.instruction.modifiers]
+    shared = {name for i in products for name in _registers([o for o in i.operands if isinstance(o, Vector)])}
+    copies = [o.instruction.operands for o in operations if o.instruction.head == "mov"]
+    for _ in copies:  # what is copied into them, from copy to copy
+        more = {
+            name for to, *of in copies if shared.intersection(_registers([to])) for name in _registers(of)
+        }
+        if more <= shared:
+            break
+        shared |= more
     for operation in operations:
         instruction = operation.instruction
         if instruction.head != "wgmma":
@@ -275,6 +296,8 @@ def _note_registers(operations: Sequence[Operation]) -> None:
             results = instruction.operands[:1]
             stores = results and isinstance(results[0], Address)
             operation.written = frozenset() if stores else frozenset(_registers(results))
+            operation.copies = instruction.head == "mov"
+            operation.disturbs = operation.touched & shared
 
 
 def _registers(operands: Sequence[Operand]) -> Iterator[str]:
@@ -312,6 +335,8 @@ def _granule(instructions: Sequence[Instruction]) -> int:
             if "shared" in modifiers or generic:
                 dtype, lanes = STORAGE[instruction.type]
                 granule = min(granule, dtype.itemsize * lanes)
+        elif instruction.head == "mbarrier":
+            granule = min(granule, 8)
         elif instruction.head == "cp" and len(instruction.operands) > 2:
             size = instruction.operands[2]
             granule = min(granule, size.value if isinstance(size, Integer) else granule)

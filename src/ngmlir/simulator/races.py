@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared-memory races: two warps touch the same bytes, one of them writes, and nothing orders the two.
+"""Shared memory: reads of what nobody wrote, and accesses of two threads, one a write, that nothing orders.
 
-Time is a counter. `seen[w, v]` says up to which moment warp w knows what warp v has done: a barrier brings
-the participants' knowledge together. An access made by v at time t is ordered before w when t < seen[w, v].
+Time is a counter. `seen[w, v]` says up to which moment warp w knows what warp v has done, `seen[w, w]` up to
+which moment the lanes of w know one another: a barrier brings the participants' knowledge together. An access
+made at time t by v is ordered before w when t < seen[w, v]; a thread is always ordered after itself. Behind the
+warps stand columns for bulk copies, by the mbarrier that tells of them.
+
+Matrix products and bulk copies go through the asynchronous proxy. `fenced[w, v]` says up to which moment what
+v wrote is known to w *and* visible to that proxy: a proxy fence makes it so of all that w knows.
 """
 
 from __future__ import annotations
@@ -17,44 +22,87 @@ from .program import Instruction
 #: Stops the simulation: the kind of fault, a message, the instruction and the thread.
 Stop = Callable[[str, str, Instruction, int], NoReturn]
 
+WARP = 32
 _ATOMIC = -1
+_SEVERAL = -1
+#: The time of bytes that are the destination of an asynchronous copy in flight: later than all.
+_BUSY = np.iinfo(np.int32).max
+#: Mbarriers that are told apart, by their addresses; more than that share columns.
+_MBARRIERS = 32
 
 
 class Shadow:
     """Who wrote and who read each granule of the batch's shared memory, and when.
 
-    `warps` are those of one block, `warp_of` gives the warp of each thread, counted over all blocks.
+    `warps` are those of one block, `warp_of` gives the warp of each thread, counted over all blocks. Threads
+    are kept by their number within the block.
     """
 
     def __init__(
-        self, warps: int, granule: int, blocks: int, shared_bytes: int, warp_of: np.ndarray, stop: Stop
+        self,
+        warps: int,
+        granule: int,
+        blocks: int,
+        shared_bytes: int,
+        warp_of: np.ndarray,
+        within: np.ndarray,
+        proxies: bool,
+        stop: Stop,
     ):
         self.warps = warps
         self.granule = granule
         self.blocks = blocks
         self.warp_of = warp_of
+        self.within = within.astype(np.int16)
         self.stop = stop
-        granules = shared_bytes // granule
+        self.granules = granules = shared_bytes // granule
         self.now = 1
         self.written_at = np.zeros(granules, np.int32)
-        self.written_by = np.zeros(granules, np.int16)  # warp within its block
-        self.read_at = np.zeros((warps, granules), np.int32)
-        self.seen = np.ones((blocks * warps, warps), np.int32)
+        self.written_by = np.zeros(granules, np.int16)  # thread within its block, or less than 0
+        self.read_at = np.zeros(granules, np.int32)  # by whomever
+        self.reads = np.zeros(warps * granules, np.int32)  # by each warp
+        self.readers = np.zeros(warps * granules, np.int8)  # the lane, or several
+        columns = warps + (_MBARRIERS if proxies else 0)
+        self.seen = np.ones((blocks * warps, columns), np.int32)
+        self.fenced = np.ones_like(self.seen) if proxies else None
         # The moment that each warp knows everything before; most accesses are settled by it alone.
         self.floor = np.ones(blocks * warps, np.int32)
-        self.busy = np.zeros(granules, np.bool_)  # destination of an asynchronous copy in flight
 
-    def read(self, threads: np.ndarray, offset: np.ndarray, size: int, instruction: Instruction) -> None:
+    # ---- accesses
+
+    def read(
+        self,
+        threads: np.ndarray,
+        offset: np.ndarray,
+        size: int,
+        instruction: Instruction,
+        proxy: bool = False,
+    ) -> None:
+        """`proxy`: by the asynchronous proxy, on behalf of the threads."""
         warp = self.warp_of[threads]
-        within = warp % self.warps
         self.now += 1
         floor = self.floor[warp]
+        lane = (self.within[threads] & (WARP - 1)).astype(np.int8)
+        own = self.seen[warp, warp % self.warps]
+        base = warp % self.warps * self.granules
         for granule in self._granules(offset, size):
-            self._check_busy(threads, granule, instruction)
-            late = self.written_at[granule] >= floor
+            at = self.written_at[granule]
+            late = at >= floor
             if late.any():
-                self._check_write(threads, warp, within, granule, late, instruction, atomic=False)
-            self.read_at[within, granule] = self.now
+                self._check_write(threads, granule, late, instruction, atomic=False)
+            if not at.all():
+                message = "shared memory that nobody has written is read"
+                self.stop("uninitialised", message, instruction, int(threads[at == 0][0]))
+            if proxy:
+                self._check_fence(threads, granule, instruction)
+            place = base + granule
+            others = (self.reads[place] >= own) & (self.readers[place] != lane)
+            self.reads[place] = self.now
+            self.readers[place] = lane
+            others |= self.readers[place] != lane
+            if others.any():
+                self.readers[place[others]] = _SEVERAL
+            self.read_at[granule] = self.now
 
     def write(
         self,
@@ -63,87 +111,140 @@ class Shadow:
         size: int,
         instruction: Instruction,
         atomic: bool = False,
+        proxy: bool = False,
     ) -> None:
-        warp = self.warp_of[threads]
-        within = warp % self.warps
         self.now += 1
-        floor = self.floor[warp]
-        mark = _ATOMIC if atomic else within
+        floor = self.floor[self.warp_of[threads]]
+        thread = self.within[threads]
         for granule in self._granules(offset, size):
-            self._check_busy(threads, granule, instruction)
-            late = self.written_at[granule] >= floor
+            at = self.written_at[granule]
+            late = at >= floor
             if late.any():
-                self._check_write(threads, warp, within, granule, late, instruction, atomic)
-            for other in range(self.warps):
-                unseen = (self.read_at[other, granule] >= self.seen[warp, other]) & (within != other)
-                if unseen.any():
-                    self._race(threads, unseen, other, "read", instruction)
+                self._check_write(threads, granule, late, instruction, atomic)
+            if atomic and not at.all():
+                message = "an atomic operation on shared memory that nobody has written"
+                self.stop("uninitialised", message, instruction, int(threads[at == 0][0]))
+            if proxy:
+                self._check_fence(threads, granule, instruction)
+            late = self.read_at[granule] >= floor
+            if late.any():
+                self._check_reads(threads[late], granule[late], instruction)
             self.written_at[granule] = self.now
-            self.written_by[granule] = mark
+            self.written_by[granule] = _ATOMIC if atomic else thread
             if not atomic:
-                clash = self.written_by[granule] != within
+                # Lanes of one warp that write one place are looked at where their values are known.
+                clash = self.written_by[granule] >> 5 != thread >> 5
                 if clash.any():
-                    self._race(threads, clash, self.written_by[granule][clash][0], "write", instruction)
+                    other = int(self.written_by[granule][clash][0])
+                    self._race(int(threads[clash][0]), other, "write", instruction)
 
     def _granules(self, offset: np.ndarray, size: int) -> list[np.ndarray]:
         first = offset // self.granule
         return [first + k for k in range(max(1, size // self.granule))]
 
-    def _check_busy(self, threads: np.ndarray, granule: np.ndarray, instruction: Instruction) -> None:
-        busy = self.busy[granule]
-        if busy.any():
-            self.stop(
-                "in flight",
-                "shared memory is used while an asynchronous copy into it is not waited for",
-                instruction,
-                int(threads[busy][0]),
-            )
-
     def _check_write(
         self,
         threads: np.ndarray,
-        warp: np.ndarray,
-        within: np.ndarray,
         granule: np.ndarray,
         late: np.ndarray,
         instruction: Instruction,
         atomic: bool,
     ) -> None:
-        at, by = self.written_at[granule][late], self.written_by[granule][late]
-        known = self.seen[warp[late], np.maximum(by, 0)]
-        unseen = (at >= known) & (by != within[late])
-        unseen &= (by != _ATOMIC) | (not atomic)
+        """Whether the `late` of the accesses are ordered after the writes that they find."""
+        threads, granule = threads[late], granule[late]
+        at, by = self.written_at[granule], self.written_by[granule]
+        busy = at == _BUSY
+        if busy.any():
+            message = "shared memory is used while an asynchronous copy into it is not waited for"
+            self.stop("in flight", message, instruction, int(threads[busy][0]))
+        column = np.where(by >= 0, by >> 5, np.where(by == _ATOMIC, 0, self.warps - 2 - by))
+        known = self.seen[self.warp_of[threads], column]
+        unseen = (at >= known) & (by != self.within[threads])
+        if atomic:
+            unseen &= by != _ATOMIC
         if unseen.any():
-            every = np.zeros(len(threads), np.bool_)
-            every[np.flatnonzero(late)[unseen]] = True
-            self._race(threads, every, int(by[unseen][0]), "write", instruction)
+            self._race(int(threads[unseen][0]), int(by[unseen][0]), "write", instruction)
 
-    def _race(self, threads: np.ndarray, which: np.ndarray, other: int, what: str, instruction: Instruction):
-        thread = int(threads[which][0])
+    def _check_reads(self, threads: np.ndarray, granule: np.ndarray, instruction: Instruction) -> None:
+        """Whether a write is ordered after the reads of every warp."""
+        warp = self.warp_of[threads]
+        lane = self.within[threads] & (WARP - 1)
+        for other in range(self.warps):
+            place = other * self.granules + granule
+            unseen = self.reads[place] >= self.seen[warp, other]
+            unseen &= (warp % self.warps != other) | (self.readers[place] != lane)
+            if unseen.any():
+                reader = int(self.readers[place][unseen][0])
+                by = other * WARP + max(reader, 0)
+                self._race(int(threads[unseen][0]), by, "read", instruction)
+
+    def _race(self, thread: int, by: int, what: str, instruction: Instruction) -> NoReturn:
         warp = int(self.warp_of[thread]) % self.warps
-        peer = "an atomic operation of another warp" if other == _ATOMIC else f"a {what} by warp {int(other)}"
+        if by == _ATOMIC:
+            peer = "an atomic operation of another warp"
+        elif by < 0:
+            peer = "a bulk copy whose mbarrier it has not waited for"
+        elif by >> 5 == warp:
+            peer = f"a {what} by another lane of it"
+        else:
+            peer = f"a {what} by warp {by >> 5}"
         self.stop("race", f"no barrier orders this access of warp {warp} after {peer}", instruction, thread)
 
     # ---- asynchronous copies
 
     def issued(self, offset: np.ndarray, size: int) -> None:
         for granule in self._granules(offset, size):
-            self.busy[granule] = True
+            self.written_at[granule] = _BUSY
 
     def landed(self, threads: np.ndarray, offset: np.ndarray, size: int) -> None:
         """The issuing thread has waited: from now on this is a write of its own."""
         self.now += 1
-        within = self.warp_of[threads] % self.warps
         for granule in self._granules(offset, size):
-            self.busy[granule] = False
             self.written_at[granule] = self.now
-            self.written_by[granule] = within
+            self.written_by[granule] = self.within[threads]
 
-    def delivered(self, place: int, size: int) -> None:
+    def delivered(self, place: int, size: int, mbarrier: int) -> None:
         """A bulk copy has landed; its mbarrier tells whoever waits for it."""
+        self.now += 1
         granules = slice(place // self.granule, (place + size) // self.granule)
-        self.busy[granules] = False
-        self.written_at[granules] = 0
+        self.written_at[granules] = self.now
+        self.written_by[granules] = -2 - mbarrier // 8 % _MBARRIERS
+
+    def told(self, mbarrier: int) -> np.ndarray:
+        """The clock of what the copies of an mbarrier have done until now."""
+        self.now += 1
+        clock = np.ones_like(self._clock(0))
+        clock[:, self.warps + mbarrier // 8 % _MBARRIERS] = self.now
+        return clock
+
+    # ---- the asynchronous proxy
+
+    def _check_fence(self, threads: np.ndarray, granule: np.ndarray, instruction: Instruction) -> None:
+        assert self.fenced is not None
+        at, by = self.written_at[granule], self.written_by[granule]
+        known = self.fenced[self.warp_of[threads], np.maximum(by, 0) >> 5]
+        hidden = (at >= known) & (by >= 0) & (at > 0)
+        if hidden.any():
+            thread = int(threads[hidden][0])
+            message = f"no fence.proxy.async shows it what thread {int(by[hidden][0])} wrote to shared memory"
+            self.stop("fence", message, instruction, thread)
+
+    def fence(self, threads: np.ndarray) -> None:
+        """What the warps of `threads` know of becomes visible to the asynchronous proxy."""
+        if self.fenced is not None:
+            warps = np.unique(self.warp_of[threads])
+            self.now += 1
+            self.fenced[warps] = np.maximum(self.fenced[warps], self.seen[warps])
+            self.fenced[warps, warps % self.warps] = self.now
+
+    def is_fenced(self, thread: int, moment: int, by: int) -> bool:
+        """Whether what thread `by` of its block wrote at `moment` is visible to copies that `thread` starts."""
+        return self.fenced is None or moment < int(self.fenced[self.warp_of[thread], by >> 5])
+
+    def is_known(self, thread: int, moment: int, by: int) -> bool:
+        """Whether what thread `by` of its block did at `moment` is ordered before `thread`."""
+        same = int(self.within[thread]) == by
+        return same or moment < int(self.seen[self.warp_of[thread], by >> 5])
 
     # ---- order
 
@@ -154,20 +255,43 @@ class Shadow:
         knowledge[warps % self.warps] = self.now
         self.seen[warps] = knowledge
         self.floor[warps] = knowledge.min()
+        if self.fenced is not None:
+            self.fenced[warps] = self.fenced[warps].max(axis=0)
 
     def join_blocks(self, blocks: np.ndarray) -> None:
         """All threads of each of `blocks` have met."""
         self.now += 1
-        self.seen.reshape(self.blocks, -1)[blocks] = self.now
-        self.floor.reshape(self.blocks, -1)[blocks] = self.now
+        seen = self.seen.reshape(self.blocks, self.warps, -1)
+        if self.fenced is None:
+            seen[blocks] = self.now
+            self.floor.reshape(self.blocks, -1)[blocks] = self.now
+            return
+        seen[blocks] = seen[blocks].max(axis=1, keepdims=True)
+        seen[blocks, :, : self.warps] = self.now
+        self.floor.reshape(self.blocks, -1)[blocks] = seen[blocks].min(axis=2)
+        fenced = self.fenced.reshape(self.blocks, self.warps, -1)
+        fenced[blocks] = fenced[blocks].max(axis=1, keepdims=True)
+
+    def join_lanes(self, threads: np.ndarray) -> None:
+        """The lanes of each warp of `threads` have met."""
+        self.now += 1
+        warps = np.unique(self.warp_of[threads])
+        self.seen[warps, warps % self.warps] = self.now
+        self.floor[warps] = self.seen[warps].min(axis=1)
+
+    def _clock(self, warp: int) -> np.ndarray:
+        rows = [self.seen[warp]] if self.fenced is None else [self.seen[warp], self.fenced[warp]]
+        return np.stack(rows)
 
     def knowledge(self, warp: int) -> np.ndarray:
         """What `warp` knows now, itself included: the clock that an arrival at an mbarrier carries."""
         self.now += 1
-        clock = self.seen[warp].copy()
-        clock[warp % self.warps] = self.now
+        clock = self._clock(warp)
+        clock[0, warp % self.warps] = self.now
         return clock
 
     def learn(self, warp: int, clock: np.ndarray) -> None:
-        np.maximum(self.seen[warp], clock, out=self.seen[warp])
+        np.maximum(self.seen[warp], clock[0], out=self.seen[warp])
         self.floor[warp] = self.seen[warp].min()
+        if self.fenced is not None:
+            np.maximum(self.fenced[warp], clock[1], out=self.fenced[warp])

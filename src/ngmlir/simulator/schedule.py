@@ -20,7 +20,7 @@ from .decoding import Reader, Step
 from .frame import AT_COLLECTIVE, AT_MBARRIER, DONE, READY, WARP, Frame
 from .program import Instruction
 from .registers import Threads
-from .wgmma import check_registers
+from .wgmma import check_registers, disturb
 
 Array = np.ndarray
 
@@ -43,6 +43,8 @@ class Operation:
     ready: Callable[[Frame, Threads], Array] | None = None
     touched: frozenset[str] = frozenset()  # registers, in kernels whose matrix products run on
     written: frozenset[str] = frozenset()
+    disturbs: frozenset[str] = frozenset()  # of them, those that matrix products use, copied or not
+    copies: bool = False  # whether it is a copy, which the assembler may make of no instruction
 
     @property
     def ends_segment(self) -> bool:
@@ -233,8 +235,13 @@ class _Scheduler:
 
     def _execute(self, operation: Operation, threads: Threads) -> None:
         assert operation.step is not None
-        if self.frame.products and operation.touched:
-            check_registers(self.frame, threads, operation.instruction, operation.touched, operation.written)
+        if operation.touched:
+            if self.frame.products:
+                check_registers(
+                    self.frame, threads, operation.instruction, operation.touched, operation.written
+                )
+            if operation.disturbs:
+                disturb(self.frame, threads, operation.disturbs, operation.written, operation.copies)
         if operation.guard is None:
             operation.step(self.frame, threads)
             return

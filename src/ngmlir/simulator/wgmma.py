@@ -63,7 +63,7 @@ def tile_places(descriptor: int, rows: int, depth: int, item: int, along_rows: b
 def _wgmma(slots: Slots, instruction: Instruction) -> Step:
     action = instruction.modifiers[0]
     if action == "fence":
-        return lambda frame, threads: None
+        return _fence
     if action == "commit_group":
 
         def commit(frame: Frame, threads: Threads) -> None:
@@ -111,6 +111,54 @@ def check_registers(
             frame.fault("in flight", message, instruction, product.warpgroup * GROUP)
 
 
+def _groups(frame: Frame, threads: Threads) -> set[int]:
+    return set((frame.threads(threads) // GROUP).tolist())
+
+
+def _fence(frame: Frame, threads: Threads) -> None:
+    for group in _groups(frame, threads):
+        frame.disturbed[group] = set()
+        frame.multiplied[group] = []
+
+
+def disturb(
+    frame: Frame, threads: Threads, names: frozenset[str], written: frozenset[str], copies: bool
+) -> None:
+    """These threads use registers of products otherwise: they write them, or read what a product has made.
+
+    What is copied is as old as that which it is a copy of: back ends put copies anywhere, and the assembler gives
+    both sides one register.
+    """
+    for group in _groups(frame, threads) if frame.disturbed else ():
+        found = frame.disturbed.get(group, set[str]())
+        made = frame.made.setdefault(group, set())
+        if not copies:
+            found |= names & (written | made)
+        elif found & (names - written):
+            found |= written
+        else:
+            found -= written
+        made -= written
+
+
+def _check_fence(
+    frame: Frame, group: int, shape: str, sums: frozenset[str], inputs: frozenset[str], at: Instruction
+) -> None:
+    """Whether a wgmma.fence lies between the last other use of a product's registers and the product."""
+    thread = group * GROUP
+    if group not in frame.disturbed:
+        frame.fault("fence", "no wgmma.fence precedes the first product", at, thread)
+    wrong = frame.disturbed[group] & (sums | inputs)
+    for other, names in frame.multiplied[group]:
+        wrong |= names & sums if other != shape else names & inputs
+    if wrong:
+        message = f"register {min(wrong)} has been used since the last wgmma.fence"
+        frame.fault("fence", message, at, thread)
+    frame.made.setdefault(group, set()).update(sums)
+    if (shape, sums) not in frame.multiplied[group]:
+        frame.multiplied[group].append((shape, sums))
+
+
 def _multiply(slots: Slots, instruction: Instruction) -> Step:
     modifiers = instruction.modifiers
     shape = next((m for m in map(_SHAPE.match, modifiers) if m), None)
@@ -148,7 +196,7 @@ def _multiply(slots: Slots, instruction: Instruction) -> Step:
         places = places + int(frame.shared_base[leader])
         if frame.shadow is not None:
             flat = places.reshape(-1)
-            frame.shadow.read(np.full(len(flat), leader), flat, item, instruction)
+            frame.shadow.read(np.full(len(flat), leader), flat, item, instruction, proxy=True)
         octets = (places[..., None] + np.arange(item)).reshape(-1)
         return numbers(frame.shared.view(f"u{item}")[places // item], kind), octets
 
@@ -166,6 +214,7 @@ def _multiply(slots: Slots, instruction: Instruction) -> Step:
         right = b_descriptor(frame, threads)[::GROUP].tolist()
         shared = None if a_descriptor is None else a_descriptor(frame, threads)[::GROUP].tolist()
         for index, leader in enumerate(leaders.tolist()):
+            _check_fence(frame, leader // GROUP, shape.group(), accumulators, inputs, instruction)
             second, octets = operand(frame, leader, right[index], columns, b_item, b_kind, majors[1])
             if shared is not None:
                 first, more = operand(frame, leader, shared[index], 64, a_item, a_kind, majors[0])

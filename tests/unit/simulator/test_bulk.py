@@ -133,7 +133,8 @@ def test_bugs_are_found(bug, seed):
         ptx = ptx.replace("	ret;", "$end:\n	bar.sync 0;\n	ret;")
     with pytest.raises(SimulationFault) as caught:
         run(ptx, seed)
-    assert kind is None or caught.value.kind == kind
+    # A copy that nobody waits for may have landed already: then it is a race.
+    assert kind is None or caught.value.kind in (kind, "race")
 
 
 def test_a_box_that_hangs_over_the_edge_is_filled_with_zeros():
@@ -175,6 +176,7 @@ STORE = """.version 8.0
 	setp.ne.u32 %p1, %r1, 0;
 	@%p1 bra $wait0;
 	mbarrier.init.shared.b64 [full], 1;
+	fence.mbarrier_init.release.cluster;
 $wait0:
 	bar.sync 0;
 	@%p1 bra $wait;

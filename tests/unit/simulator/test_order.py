@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What has to be ordered by more than the order of instructions: lanes, proxies, mbarriers, groups of registers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ptx_support import Machine, kernel, pointers
+from test_bulk import STORE, gemm, run, store
+
+from ngmlir.simulator.fault import SimulationFault
+from ngmlir.support.diagnostics import UserError
+
+SEEDS = [None, 0, 1, 2]
+WORDS = "@words = internal addrspace(3) global [64 x i32] undef"
+EXCHANGE = """  %p = getelementptr i32, ptr addrspace(3) @words, i32 %t
+  %o1 = xor i32 %t, 1
+  %q = getelementptr i32, ptr addrspace(3) @words, i32 %o1
+  store i32 %t, ptr addrspace(3) %p
+  SYNC
+  %v = load volatile i32, ptr addrspace(3) %q
+  AGAIN
+  %r = getelementptr i32, ptr addrspace(1) %o, i32 %t
+  store i32 %v, ptr addrspace(1) %r"""
+LANES = "call void @llvm.nvvm.bar.warp.sync(i32 -1)"
+DECLARED = WORDS + "\ndeclare void @llvm.nvvm.bar.warp.sync(i32)"
+
+
+def launched(ptx: str, threads: int, seed: int | None = None, **options) -> np.ndarray:
+    machine = Machine(ptx)
+    out = machine.put(np.zeros(threads, np.int32))
+    machine.module.launch("k", (1, 1, 1), threads, [out], seed=seed, **options)
+    return machine.get(out, np.dtype(np.int32), (threads,))
+
+
+def exchange(sync: str, again: str = "") -> str:
+    return kernel(EXCHANGE.replace("SYNC", sync).replace("AGAIN", again), pointers("o"), 64, DECLARED)
+
+
+def refused(call, *arguments) -> str:
+    with pytest.raises(SimulationFault) as caught:
+        call(*arguments)
+    return caught.value.kind
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lanes_exchange_through_shared_memory_at_a_barrier(seed):
+    assert np.array_equal(launched(exchange(LANES), 64, seed), np.arange(64) ^ 1)
+    assert refused(launched, exchange(""), 64, seed) == "race"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lanes_read_before_others_write(seed):
+    again = "store i32 7, ptr addrspace(3) %p"
+    assert refused(launched, exchange(LANES, again), 64, seed) == "race"
+    assert np.array_equal(launched(exchange(LANES, f"{LANES}\n  {again}"), 64, seed), np.arange(64) ^ 1)
+
+
+def test_a_lane_reads_again_what_all_have_read():
+    """The writer is among the readers, and the last: the others still have to be waited for."""
+    body = """  %p = getelementptr i32, ptr addrspace(3) @words, i32 0
+  %first = icmp eq i32 %t, 31
+  br i1 %first, label %put, label %on
+put:
+  store i32 5, ptr addrspace(3) %p
+  br label %on
+on:
+  call void @llvm.nvvm.bar.warp.sync(i32 -1)
+  %v = load volatile i32, ptr addrspace(3) %p
+  br i1 %first, label %more, label %done
+more:
+  store i32 6, ptr addrspace(3) %p
+  br label %done
+done:
+  %r = getelementptr i32, ptr addrspace(1) %o, i32 %t
+  store i32 %v, ptr addrspace(1) %r"""
+    ptx = kernel(body, pointers("o"), 32, DECLARED)
+    assert refused(launched, ptx, 32) == "race"
+
+
+def test_lanes_write_different_values_to_one_place():
+    body = "  store i32 VALUE, ptr addrspace(3) @words"
+    same = kernel(body.replace("VALUE", "3"), pointers("o"), 32, WORDS)
+    launched(same, 32)
+    other = kernel(body.replace("VALUE", "%t"), pointers("o"), 32, WORDS)
+    assert refused(launched, other, 32) == "race"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_shared_memory_that_nobody_has_written(seed):
+    body = EXCHANGE.replace("%o1 = xor i32 %t, 1", "%o1 = add i32 %t, 1").replace("AGAIN", "")
+    body = body.replace("SYNC", "call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+    ptx = kernel(body, pointers("o"), 32, WORDS)
+    assert refused(launched, ptx, 32, seed) == "uninitialised"
+
+
+# ---- mbarriers, and what copies and products see
+
+GEMM = {
+    "the products are not fenced": ("	wgmma.fence.sync.aligned;", "", "fence"),
+    "the fence comes before the sums are set": (
+        "	wgmma.fence.sync.aligned;",
+        "	wgmma.fence.sync.aligned;\n	add.f32 %f3, %f2, %f1;",
+        "fence",
+    ),
+    "copies do not see the mbarrier": ("fence.proxy.async.shared::cta;", "", "fence"),
+    "no barrier after the mbarrier is made": ("	bar.sync 0;\n", "", None),
+    "an mbarrier is made twice": (
+        "	mbarrier.init.shared.b64 [full], 1;",
+        "	mbarrier.init.shared.b64 [full], 1;\n	mbarrier.init.shared.b64 [full], 1;",
+        "barrier",
+    ),
+    "an operand is written by threads": (
+        "	wgmma.fence.sync.aligned;",
+        "	@!%p1 st.shared.b32 [tiles], 0;\n	bar.sync 0;\n	wgmma.fence.sync.aligned;",
+        "fence",
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("bug", GEMM)
+def test_fences_of_products_and_copies(bug, seed):
+    pattern, replacement, kind = GEMM[bug]
+    assert pattern in gemm()
+    found = refused(run, gemm().replace(pattern, replacement, 1), seed)
+    assert kind is None or found == kind
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_store_of_what_threads_have_written(seed):
+    """Threads write shared memory, a bulk copy reads it: a fence in between, and a barrier."""
+    wait = "	@!%p2 bra $wait;\n"
+    write = (
+        wait
+        + "	shl.b32 %r3, %r1, 2;\n	mov.b32 %r4, tile;\n	add.s32 %r3, %r3, %r4;\n	st.shared.b32 [%r3], %r1;\n"
+    )
+    assert refused(store, STORE.replace(wait, write), seed) == "fence"
+    fenced = STORE.replace(wait, write + "	fence.proxy.async.shared::cta;\n")
+    assert store(fenced, seed).view(np.int32)[4, 4:8].tolist() == [0, 1, 2, 3]
+    late = fenced.replace("	fence.proxy.async.shared::cta;\n	bar.sync 0;", "	bar.sync 0;")
+    late = late.replace(
+        "	cp.async.bulk.tensor.2d.global",
+        "	fence.proxy.async.shared::cta;\n	cp.async.bulk.tensor.2d.global",
+    )
+    assert store(late, seed).view(np.int32)[4, 4:8].tolist() == [0, 1, 2, 3]
+    racing = fenced.replace(
+        "	fence.proxy.async.shared::cta;\n	bar.sync 0;", "	fence.proxy.async.shared::cta;"
+    )
+    assert refused(store, racing, seed) in ("race", "fence")
+
+
+def test_a_store_whose_source_changes():
+    late = STORE.replace(
+        "	cp.async.bulk.wait_group 0;", "	st.shared.b32 [tile], 5;\n	cp.async.bulk.wait_group 0;"
+    )
+    assert refused(store, late, None) == "in flight"
+
+
+REGISTERS = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 o)
+.reqntid 384
+.minnctapersm 1
+{
+	.reg .pred %p<2>; .reg .b32 %r<2>;
+	mov.u32 %r1, %tid.x;
+	setp.lt.u32 %p1, %r1, 128;
+	@%p1 bra $give;
+	setmaxnreg.inc.sync.aligned.u32 240;
+	bra $end;
+$give:
+	setmaxnreg.dec.sync.aligned.u32 24;
+$end:
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_registers_are_taken_from_those_who_give(seed):
+    launched(REGISTERS, 384, seed)
+    assert refused(launched, REGISTERS.replace("u32 24;", "u32 40;"), 384, seed) == "deadlock"
+    assert refused(launched, REGISTERS.replace("u32 24;", "u32 176;"), 384, seed) == "registers"
+    with pytest.raises(UserError, match="multiple of 8"):
+        launched(REGISTERS.replace("u32 24;", "u32 25;"), 384, seed)
