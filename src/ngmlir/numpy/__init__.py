@@ -33,9 +33,10 @@ from numpy import (
     uint64,
 )
 
-from ..op_graph.axes import Axes, Positions
+from ..op_graph.axes import Axes
 from ..op_graph.foreign import missing
 from ..op_graph.functions.coerce import cast as cast
+from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
 from . import linalg, random
 from .arrays import as_array, expand

@@ -15,9 +15,9 @@ import numpy as np
 from ..ir.attributes import numeric_literal
 from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import FloatType, Type, i1, shape_of
-from ..op_graph.axes import Positions
 from ..op_graph.errors import AxisNotFound, IncompatibleAxesError, UserError, fail
 from ..op_graph.functions.coerce import of_kind
+from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import ConstantOp, as_elements, element_of, numbers
 from ..op_graph.verbs import VERBS

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..op_graph.axes import Positions
+from ..op_graph.positions import Positions
 from ..op_graph.state import Role, make_storage
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import ConstantOp

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import Type, f64, ui32, ui64
-from ..op_graph.axes import Positions
 from ..op_graph.errors import UserError, fail
 from ..op_graph.functions.random import draw
+from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from ..ops import ng

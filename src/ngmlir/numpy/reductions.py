@@ -14,8 +14,8 @@ import numpy as np
 
 from ..ir.literals import type_of_dtype
 from ..ir.types import FloatType, Type, f64, i1, i64
-from ..op_graph.axes import Positions
 from ..op_graph.errors import UserError, fail
+from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from ..ops import ng

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..ir.literals import type_of_dtype
 from ..ir.types import FloatType, f64, i1, i64, ui32
-from ..op_graph.axes import Positions
 from ..op_graph.errors import UserError, fail
+from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
 from ..ops import ng

@@ -1,198 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named axes. An axis is its name: two axes of one name are equal whatever their lengths.
-
-A length may be set, or changed, after the graph is built; it is read when a computation is compiled.
-"""
+"""The axes of a tensor: several with names, in an order; flattened ones; and maps from names to names."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, ClassVar, NoReturn, Self, Union, cast, overload
+from typing import Any, ClassVar, Self, Union, cast, overload
 
-from ..ir.types import DYNAMIC
-from ..ops.lengths import READING, Changes, Length, same
-from ..support.diagnostics import Location
 from ..support.spelling import did_you_mean
+from .axis import Axis as Axis
+from .axis import DerivedAxis as DerivedAxis
+from .axis import check_axis
+from .axis import slice_axis as slice_axis
 from .descriptions import TensorDescription as TensorDescription
 from .errors import AxisLengthError, AxisNotFound, DuplicateAxisNames, IncompatibleAxesError, UserError, fail
 from .errors import UnmatchedAxesError as UnmatchedAxesError
-
-_SERIAL = itertools.count()
-
-BATCH, RECURRENT, CHANNEL = "N", "REC", "C"
 
 #: What `make_axes` takes: an axis, or anything that gives axes (a one-shot iterator too), or {name: length}.
 AxesLike = Union["Axis", "Axes", Iterable["AxesLike"], Mapping[str, int | None]]
 
 #: What is taken where the axes of a tensor are meant: their names do.
 AxesOrNames = AxesLike | str | Iterable["AxesOrNames"]
-
-
-def _whole(length: Any, name: str) -> int:
-    """A length as an int; floats may be whole numbers."""
-    try:
-        made = int(length)
-    except (TypeError, ValueError, OverflowError):
-        made = None
-    if made is None or made != length or made < 0:
-        fail(AxisLengthError, f"axis {name} cannot have the length {length!r}", "ng.make_axis(length, name)")
-    return made
-
-
-class Axis:
-    """One abstract index: a name and, possibly only later, a length."""
-
-    __slots__ = ("_length", "_name", "docstring")
-
-    def __init__(self, length: int | None = None, name: str | None = None, docstring: str | None = None):
-        if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"the name of an axis is a string, not {name!r}", "ng.make_axis(length, name)")
-        self._name = name if name is not None else f"Axis_{next(_SERIAL)}"
-        self.docstring = docstring
-        self._length: int | None = None
-        if length is not None:
-            self.length = length
-
-    @property
-    def name(self) -> str:
-        """What the axis is; it cannot change."""
-        return self._name
-
-    @name.setter
-    def name(self, name: str) -> None:
-        fail(
-            UserError,
-            f"the name of axis {self._name} cannot change: tensors are matched by it",
-            f"{self._name}.named({name!r}) is an axis of that length, ng.cast_role renames the axes of a tensor",
-        )
-
-    @property
-    def length(self) -> int | None:
-        """Number of positions, or None while it is not set."""
-        given = READING.given
-        return self._length if given is None else given.get(id(self), self._length)
-
-    @length.setter
-    def length(self, length: int | None) -> None:
-        self._length = None if length is None else _whole(length, self._name)
-        Changes.note()
-
-    @property
-    def size(self) -> int:
-        """The length; DYNAMIC while it is not set."""
-        length = self.length
-        return DYNAMIC if length is None else length
-
-    @property
-    def is_open(self) -> bool:
-        """Whether what is fed says the length: of the batch axis, and of one whose length is not set."""
-        return self._length is None or self.is_batch
-
-    @property
-    def roots(self) -> tuple[Axis, ...]:
-        """The axes whose lengths this one's follows from: itself, unless it was derived from others."""
-        return (self,)
-
-    @property
-    def known_length(self) -> int:
-        """The length; an error while it is not set."""
-        length = self.length
-        return self.unset() if length is None else length
-
-    def unset(self, location: Location | None = None) -> NoReturn:
-        """Says what to do about a length that is not set."""
-        names = ", ".join(dict.fromkeys(root.name for root in self.roots if root.length is None))
-        fail(
-            AxisLengthError,
-            f"the length of axis {names} is not set",
-            f"set it before the computation runs: {names}.length = ..., or feed a value that has the axis",
-            location,
-        )
-
-    @property
-    def is_flattened(self) -> bool:
-        return False
-
-    @property
-    def is_batch(self) -> bool:
-        return self.name == BATCH
-
-    @property
-    def is_recurrent(self) -> bool:
-        return self.name == RECURRENT
-
-    @property
-    def is_channel(self) -> bool:
-        return self.name == CHANNEL
-
-    def named(self, name: str) -> Axis:
-        """An axis of the same length with another name."""
-        return Axis(self.length, name)
-
-    def renamed(self, name: str) -> Axis:
-        """This axis under another name: always as long as it."""
-        return DerivedAxis(name, Length(same, self))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Axis) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __add__(self, other: AxesLike) -> Axes:
-        return Axes((self,)) + other
-
-    def __repr__(self) -> str:
-        return f"Axis({self.name}: {'?' if self.length is None else self.length})"
-
-
-class DerivedAxis(Axis):
-    """An axis whose length follows from those of others: of a part of a tensor, or of several joined."""
-
-    __slots__ = ("_follows",)
-
-    def __init__(self, name: str, length: Length):
-        self._name = name
-        self.docstring = None
-        self._length = None
-        self._follows = length
-
-    @property
-    def length(self) -> int | None:
-        return self._follows.length
-
-    @length.setter
-    def length(self, length: int | None) -> None:
-        of = ", ".join(dict.fromkeys(root.name for root in self.roots))
-        fail(
-            AxisLengthError,
-            f"the length of this axis {self.name} follows from that of {of}",
-            f"set the length of {of}",
-        )
-
-    @property
-    def is_open(self) -> bool:
-        return False
-
-    @property
-    def roots(self) -> tuple[Axis, ...]:
-        found: dict[int, Axis] = {}
-        seen: set[int] = set()
-        stack: list[Any] = [*self._follows.parts]
-        while stack:
-            part = stack.pop()
-            if id(part) in seen:
-                continue
-            seen.add(id(part))
-            if isinstance(part, DerivedAxis):
-                part = part._follows
-            if isinstance(part, Length):
-                stack.extend(part.parts)
-            elif isinstance(part, Axis):
-                found.update((id(root), root) for root in part.roots)
-        return tuple(found.values())
 
 
 class FlattenedAxis(Axis):
@@ -441,41 +269,7 @@ class Axes(Sequence[Axis]):
         return self[0] if len(self) == 1 and not force else FlattenedAxis(self)
 
 
-class Positions(Axes):
-    """Axes that are known by their places alone: those of arrays. Each has a length, and two may be of one length.
-
-    The names that the axes have in Python differ from all others, so that nothing matches by accident; types of the
-    dialect do not tell them.
-    """
-
-    __slots__ = ()
-
-    called = "axes by position"
-    made_by = "ng.numpy.asarray(x) takes the axes of x in their order"
-
-    @staticmethod
-    def of(shape: Iterable[int]) -> Positions:
-        """New axes of these lengths."""
-        return Positions([Axis(length) for length in shape])
-
-    @property
-    def type_names(self) -> tuple[str, ...] | None:
-        return None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Positions) and self.lengths == other.lengths
-
-    def __hash__(self) -> int:
-        return hash(len(self))
-
-    def __repr__(self) -> str:
-        return f"Positions{self.lengths}"
-
-    def is_sub_set(self, other: AxesLike) -> bool:
-        return not self or self == other
-
-    def is_equal_set(self, other: AxesLike) -> bool:
-        return self == other
+Axis.several = Axes
 
 
 class AxesMap(Mapping[str, str]):
@@ -534,30 +328,3 @@ def make_axes(axes: AxesLike = ()) -> Axes:
         else:
             check_axis(item)
     return Axes(made)
-
-
-def check_axis(axis: object) -> None:
-    """IncompatibleAxesError for what is no axis."""
-    if not isinstance(axis, Axis):
-        of = (
-            f"ng.make_axis(length, {axis!r}), or x.axes[{axis!r}] of a tensor x"
-            if isinstance(axis, str)
-            else ""
-        )
-        fail(
-            IncompatibleAxesError,
-            f"{axis!r} is no axis",
-            f"make one with {of or 'ng.make_axis(length, name)'}",
-        )
-
-
-def slice_axis(axis: Axis, s: slice) -> Axis:
-    """The axis that a slice of `axis` has; step 1 or -1."""
-    check_axis(axis)
-    if not isinstance(s, slice) or s.step not in (None, 1, -1):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail(AxisLengthError, f"an axis is sliced by steps of 1 or -1, not by {s!r}")
-
-    def count(length: int) -> int:
-        return len(range(*s.indices(length)))
-
-    return DerivedAxis(axis.name, Length(count, axis))

@@ -24,8 +24,9 @@ from ..ops.ng_rules import slice_size
 from ..ops.rules import names_of, same_shape
 from ..support.diagnostics import Bug, UserError
 from .attributes import all_known, resolved
-from .axes import Axes, Axis, DerivedAxis, Positions
+from .axes import Axes, Axis, DerivedAxis
 from .errors import fail
+from .positions import Positions
 from .tensor import Tensor, node_class, tensor_type
 from .values import ConstantOp, FollowingOp, as_array, size_op
 

@@ -20,9 +20,9 @@ from ..axes import (
     Axis,
     DerivedAxis,
     FlattenedAxis,
-    check_axis,
     make_axes,
 )
+from ..axis import check_axis
 from ..calls import listed
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
 from ..source import user_location
