@@ -13,6 +13,7 @@ import pytest
     "page, least",
     [
         ("README.md", 10),
+        ("docs/from-pytorch.md", 60),
         ("docs/graph.md", 30),
         ("docs/ir.md", 3),
         ("docs/layers.md", 40),

@@ -71,7 +71,8 @@ def test_what_needs_elements_says_so(x: ng.Tensor) -> None:
         (lambda: np.sum(x), "ng.sum"),
         (lambda: np.concatenate([x, x]), "ng.concat_along_axis"),
         (lambda: np.add(x, x, out=np.ones((4, 3))), "ng.add"),
-        (lambda: np.linalg.norm(x), "ng.compile"),
+        (lambda: np.linalg.norm(x), "ng.L2_norm"),
+        (lambda: np.linalg.det(x), "ng.compile"),
     ):
         with pytest.raises(ng.UserError, match=rf"(?s)test_newcomers.py:\d+.*hint: .*{hint}"):
             wrong()
@@ -116,7 +117,9 @@ def test_after_an_assignment_in_place() -> None:
     ("name", "hint"),
     [
         ("matmul", r"ng\.dot"), ("grad", r"ng\.deriv"), ("einsum", r"ng\.dot"), ("concatenate", "concat_along_axis"),
-        ("softmx", "did you mean softmax"),
+        ("softmx", "did you mean softmax"), ("ones", r"constant\(1"), ("nn", r"frontends\.neon"), ("optim", r"frontends\.neon"),
+        ("manual_seed", "seed="), ("load", "load_state"), ("cross_entropy", "cross_entropy_multi"), ("gelu", r"ng\.erf"),
+        ("cuda", "make_transformer"), ("cumsum", "cumulative_sum"),
     ],
 )  # fmt: skip
 def test_names_from_elsewhere(name: str, hint: str) -> None:
@@ -125,7 +128,14 @@ def test_names_from_elsewhere(name: str, hint: str) -> None:
 
 
 def test_methods_from_elsewhere(x: ng.Tensor) -> None:
-    for name, hint in (("reshape", r"ng\.flatten"), ("numpy", r"ng\.compile"), ("backward", r"ng\.deriv")):
+    for name, hint in (
+        ("reshape", r"ng\.flatten"),
+        ("numpy", r"ng\.compile"),
+        ("backward", r"ng\.deriv"),
+        ("requires_grad", r"ng\.variable"),
+        ("masked_fill", r"ng\.where"),
+        ("chunk", r"ng\.slice_along_axis"),
+    ):
         with pytest.raises(AttributeError, match=hint):
             getattr(x, name)
     assert not hasattr(x, "reshape") and not hasattr(x, "__len__")
@@ -195,3 +205,9 @@ def test_by_what_nothing_trainable_reaches() -> None:
 
 def value_of_two(*tensors: ng.Tensor) -> Any:
     return ng.transformers.make_transformer("numpy").computation(list(tensors))()
+
+
+def test_a_map_of_names_is_not_a_list_of_them(x: ng.Tensor) -> None:
+    with pytest.raises(ng.UserError, match=r"in the order of the axes\n(?s:.*)map_roles"):
+        ng.cast_role(x, {C: ng.make_axis(3, "D")})
+    assert ng.cast_role(x, {"A": 4, "D": 3}).axes.names == ("A", "D")

@@ -195,6 +195,15 @@ def _as_long_as(old: Axis, new: Axis) -> Axis:
 
 def cast_role(x: Any, axes: AxesOrNames) -> Tensor:
     """Other names for the axes (or axes that have them), position by position; the lengths stay."""
+    given: Any = axes
+    if isinstance(given, Mapping) and any(
+        isinstance(a, (Axis, str)) for a in cast("Mapping[Any, Any]", given).values()
+    ):
+        fail(
+            UserError,
+            "cast_role takes names in the order of the axes",
+            "ng.map_roles(x, {old: new}) goes by names",
+        )
     x, roles = any_tensor(x), _new_axes(axes)
     if len(roles) != len(x.axes):
         fail(
