@@ -39,6 +39,7 @@ from .op_graph.functions import *  # noqa: F403
 from .op_graph.lift import lift
 from .op_graph.lookuptable import lookuptable_update
 from .op_graph.node import Invalid, Op
+from .op_graph.raising import raise_
 from .op_graph.schemas import Schema
 from .op_graph.selection import find_op, select_ops
 from .op_graph.state import (
@@ -77,7 +78,7 @@ __all__ = [
     "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "composite_op", "computation",
     "default_dtype", "default_float", "default_int_dtype", "deriv", "doall", "fill", "find_op", "host_op", "lift",
     "lookuptable_update", "make_axes", "make_axis", "metadata", "name_scope", "persistent_tensor", "placeholder",
-    "select_ops", "sequential", "slice_axis", "temporary",
+    "raise_", "select_ops", "sequential", "slice_axis", "temporary",
     "value_of", "variable",
 ]  # fmt: skip
 __all__ += functions.__all__

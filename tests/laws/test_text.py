@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from ngmlir.ir.core import Module, Value
 from ngmlir.ir.types import f32, f64, i1, i32
 from ngmlir.ir.verifier import verify
+from ngmlir.op_graph.lift import lift
+from ngmlir.op_graph.raising import raise_
 from ngmlir.ops.decompositions import DECOMPOSITIONS
 from ngmlir.ops.interpreter import ArrayVerbs, evaluate, run
 from ngmlir.ops.words import from_text, to_text
@@ -28,6 +30,13 @@ def test_text_is_faithful(module: Module) -> None:
     assert to_text(from_text(to_text(module, generic=True))) == text
     located = to_text(from_text(text), locations=True)
     assert to_text(from_text(located, file="other"), locations=True) == located
+
+
+@settings(SETTINGS, max_examples=60)
+@given(modules())
+def test_a_graph_is_faithful(module: Module) -> None:
+    """What is raised to a graph is lifted to the same text, dead code and ties in any place included."""
+    assert str(lift(raise_(module))) == to_text(module)
 
 
 @SETTINGS

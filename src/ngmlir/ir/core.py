@@ -190,6 +190,12 @@ class Op:
     def __repr__(self) -> str:
         return f"<{op_name(self)} at {self.location}>"
 
+    #: What makes the text of an op: the printer, which stands above this file.
+    spelled: ClassVar[Callable[[Op], str]] = repr
+
+    def __str__(self) -> str:
+        return Op.spelled(self)
+
 
 def kind_key(
     name: str, operands: tuple[Type, ...], results: tuple[Type, ...], attributes: Mapping[str, Attribute]

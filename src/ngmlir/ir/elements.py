@@ -122,7 +122,7 @@ def elements(array: Any, type: ShapedType | None = None) -> ElementsAttr:
     array = np.asarray(array)
     held = type if type is not None else TensorType(array.shape, type_of_dtype(array.dtype))
     if array.size > 1 and not any(array.strides):
-        array = array.ravel()[:1]  # a broadcast number
+        array = array[(slice(1),) * array.ndim]  # a broadcast number
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     size = item_bytes(held.element)
     return ElementsAttr((flat[:size] if _repeats(flat, size) else flat).data, held)

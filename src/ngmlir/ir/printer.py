@@ -51,6 +51,9 @@ def to_text(
     return "\n".join([*aliases, *printer.lines, *section]) + "\n"
 
 
+Op.spelled = to_text
+
+
 class _Printer(Wording):
     def __init__(self, generic: bool, locations: bool, elide: int | None, has_section: bool):
         super().__init__(elide, has_section)

@@ -29,8 +29,17 @@ def computation(returns: Any, *parameters: Any, name: str | None = None) -> Comp
 
     An op returns its array, a list or tuple a tuple, a set or dictionary a dictionary, None nothing. The
     parameters must hold every placeholder that is needed and has no initial value; `"all"` stands for all.
-    `name` is what its function is called in text.
+    `name` is what its function is called in text. A computation that was made (or raised, or loaded) stays as it is;
+    UserError for parameters beside it, since it has its own.
     """
+    if isinstance(returns, Computation):
+        if parameters or name is not None:
+            fail(
+                UserError,
+                f"{returns.called} is a computation, which has its parameters and its name",
+                "computation.returns are its ops: ng.computation(made.returns, *parameters)",
+            )
+        return returns
     ops, pack = _structure(returns)
     needed = [op for op in Op.ordered_ops(ops) if isinstance(op, AssignableTensorOp) and op.is_placeholder]
     if "all" in [p for p in parameters if isinstance(p, str)]:

@@ -18,6 +18,7 @@ from ..ir.attributes import ArrayAttr, Attribute, DictAttr, StringAttr, integers
 from ..ir.core import Block, Module, Region, Value, module
 from ..ir.elements import elements
 from ..ir.literals import item_bytes
+from ..ir.printer import to_text
 from ..ir.types import DYNAMIC, FunctionType, Type
 from ..ir.verifier import check
 from ..ops import func, ng
@@ -74,9 +75,17 @@ class Lifted:
     tied: tuple[tuple[int, int], ...]
     trace: Trace
 
+    def __str__(self) -> str:
+        return to_text(self.module)
 
-def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), name: str = "main") -> Lifted:
-    """The program that computes `outputs`, in one function. Its arguments: `inputs`, then other storage."""
+
+def lift(
+    outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), name: str | None = None
+) -> Lifted:
+    """The program that computes `outputs`, in one function. Its arguments: `inputs`, then other storage.
+
+    `name` is what the function is called; without one, `main`, or as that was which the computation was raised from.
+    """
     if isinstance(outputs, ComputationOp):
         computation = outputs
     elif isinstance(outputs, Sequence) and all(isinstance(o, Op) for o in outputs):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -84,7 +93,7 @@ def lift(outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), n
     else:
         fail(UserError, f"{outputs!r} is no list of ops", "ng.lift([x], inputs)")
     with collecting_rarely():
-        return _lifted(computation, name)
+        return _lifted(computation, name or (computation.form.symbol if computation.form else "main"))
 
 
 def _lifted(computation: ComputationOp, name: str) -> Lifted:
@@ -108,29 +117,33 @@ def lift_ordered(ops: Sequence[Op], name: str = "main") -> Lifted:
     lifting = _Lifting(block, dict(zip(storages, block.args, strict=True)))
     lifting.run_all(ops)
 
-    results: list[Value] = []
-    places: list[int | None] = []
-    for op in computation.returns:
-        places.append(len(results) if op.is_tensor_op else None)
-        if op.is_tensor_op:
-            results.append(lifting.read(op.forwarded))
-    tied: list[tuple[int, int]] = []
-    for i, (storage, argument) in enumerate(zip(storages, block.args, strict=True)):
-        if lifting.state[storage] is not argument:
-            tied.append((len(results), i))
-            results.append(lifting.state[storage])
-    lifting.builder.location = computation.location
-    lifting.builder.end(func.ReturnOp, *results)
+    free = [lifting.read(op.forwarded) if op.is_tensor_op else None for op in computation.returns]
+    count = sum(value is not None for value in free)
+    written = [i for i, s in enumerate(storages) if lifting.state[s] is not block.args[i]]
+    tied = tuple([(count + at, i) for at, i in enumerate(written)])
     labels = ArrayAttr(tuple(DictAttr((("ng.name", StringAttr(n)),)) for n in names))
     attributes: dict[str, Attribute] = {"arg_attrs": labels} if names else {}
     if tied:
         attributes["ng.tied"] = integers([i for pair in tied for i in pair])
+    form = computation.form
+    if form is not None and form.fits(tuple(storages), set(written)):
+        tied, attributes = form.tied, dict(form.attributes)
+        for argument, known in zip(block.args, form.names, strict=True):
+            argument.name = known
+    results = {at: lifting.state[storages[i]] for at, i in tied}
+    rest = iter([at for at in range(count + len(tied)) if at not in results])
+    places = [None if value is None else next(rest) for value in free]
+    results |= {
+        at: value for at, value in zip(places, free, strict=True) if at is not None and value is not None
+    }
+    lifting.builder.location = computation.location
+    lifting.builder.end(func.ReturnOp, *[results[at] for at in range(len(results))])
     made = module(
         [function(name, block, attributes, location=computation.location), *lifting.declarations()],
         location=computation.location,
     )
     check(made)
-    return Lifted(made, tuple(storages), tuple(places), tuple(tied), lifting.trace)
+    return Lifted(made, tuple(storages), tuple(places), tied, lifting.trace)
 
 
 def _parameter(op: Tensor) -> AssignableTensorOp:
@@ -255,10 +268,11 @@ class _Lifting:
 
     def constant(self, op: ConstantOp | FollowingOp) -> Value:
         type = _static(op)
-        array = op.array()
-        if array.size and not any(array.strides):  # one number, repeated
-            return self.builder.number(array.flat[0].item(), type)
-        return self.builder.constant(type=type, value=elements(array, type))
+        attributes = {"value": elements(op.array(), type)}
+        made = build_op(
+            ng.ConstantOp, (), attributes, types=[type], location=op.location, names=[op.given_name]
+        )
+        return self.builder.add_op(made).result
 
     def plain(self, op: Tensor, operands: Sequence[Value]) -> Value:
         assert op.operation is not None
@@ -323,7 +337,7 @@ class _Lifting:
 
     def control(self, op: ControlOp) -> dict[int, Value]:
         """The results that are needed, by number."""
-        results, operands, regions = needed(op, self.used[op])
+        results, operands, regions = needed(op, self.used.get(op, ()))
         attributes = resolved(op.attributes)
         if "carried" in attributes:
             attributes["carried"] = sum(i < attributes["carried"] for i in operands)
@@ -332,6 +346,7 @@ class _Lifting:
         made = build_op(
             op.kind, [self.read(op.operands[i]) for i in operands], attributes,
             types=[_static(op.results[i]) for i in results], regions=bodies, location=op.location,
+            names=[op.results[i].given_name for i in results],
         )  # fmt: skip
         self.builder.add_op(made)
         return dict(zip(results, made.results, strict=True))
@@ -341,10 +356,12 @@ class _Lifting:
     ) -> Region:
         views = dict(self.views)
         self.regions.append(region)
-        with self.builder.region(*[_static(p) for p in parameters]) as (made, arguments):
+        types, names = [_static(p) for p in parameters], [p.given_name for p in parameters]
+        with self.builder.region(*types, names=names) as (made, arguments):
             self.values.update(zip(parameters, arguments, strict=True))
             self.trace.parameters[made.block] = parameters
-            self.run_all([op for op in region.inside(results) if not isinstance(op, RegionParameter)])
+            inside = schedule(region.inside(results))
+            self.run_all([op for op in inside if not isinstance(op, RegionParameter)])
             self.builder.end(ng.YieldOp, *[self.read(r) for r in results])
         self.regions.pop()
         self.views = views

@@ -21,6 +21,7 @@ from .axes import Axes, AxesLike, make_axes
 from .building import BUILDING
 from .calls import listed, takes
 from .errors import IncompatibleAxesError, NotAssignable, UserError, fail
+from .forms import FunctionForm
 from .node import Op, closure, needs
 from .ordered import OrderedSet
 from .regions import within
@@ -348,6 +349,9 @@ class SequentialOp(Tensor):
 
 class ComputationOp(Op):
     """What a computation returns, from which parameters; made when the computation is."""
+
+    #: How its function is written, where that is known.
+    form: FunctionForm | None = None
 
     def __init__(self, returns: Sequence[Op], parameters: Sequence[Tensor]):
         super().__init__()
