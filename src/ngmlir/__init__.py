@@ -65,10 +65,13 @@ if TYPE_CHECKING:
     from . import numpy as numpy
     from . import testing as testing
     from . import transformers as transformers
-    from .transformers import compile
+    from .transformers import compile, load, save
 
 #: Sub-modules that are loaded when they are first used: they bring the compiler with them.
 _LATER = ("compiler", "frontends", "numpy", "testing", "transformers", "util")
+
+#: Functions of `transformers`.
+_LATER_FUNCTIONS = ("compile", "load", "save")
 
 __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
@@ -77,16 +80,16 @@ __all__ = [
     "UnmatchedAxesError",
     "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "composite_op", "computation",
     "default_dtype", "default_float", "default_int_dtype", "deriv", "doall", "fill", "find_op", "host_op", "lift",
-    "lookuptable_update", "make_axes", "make_axis", "metadata", "name_scope", "persistent_tensor", "placeholder",
-    "raise_", "select_ops", "sequential", "slice_axis", "temporary",
+    "load", "lookuptable_update", "make_axes", "make_axis", "metadata", "name_scope", "persistent_tensor", "placeholder",
+    "raise_", "save", "select_ops", "sequential", "slice_axis", "temporary",
     "value_of", "variable",
 ]  # fmt: skip
 __all__ += functions.__all__
 
 
 def __getattr__(name: str) -> Any:
-    if name == "compile":
-        return import_module(".transformers", __name__).compile
+    if name in _LATER_FUNCTIONS:
+        return getattr(import_module(".transformers", __name__), name)
     if name in _LATER:
         return import_module(f".{name}", __name__)
     found = _class_named(name)

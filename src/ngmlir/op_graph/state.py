@@ -78,6 +78,10 @@ class AssignableTensorOp(Tensor):
         """The op that gives the initial value, if there is one."""
         return None if self._initializer is None else self._initializer.value
 
+    def begin_with(self, value: Tensor) -> None:
+        """Makes the value of an op, with the axes and elements of this storage, the initial one."""
+        self._initializer = InitTensorOp(self, value)
+
     @property
     def is_placeholder(self) -> bool:
         return self.role is Role.PLACEHOLDER

@@ -23,11 +23,12 @@ from ..rewrite.pipeline import Pipeline, Watch
 from ..rewrite.pipeline_parser import parse_pipeline
 from ..rewrite.remarks import listening
 from ..support.diagnostics import Bug, Diagnostic, NgmlirError, Sources
+from ..support.files import write_file
 from ..support.target import Target
 from ..support.version import version
 from . import chunks, expected, lists
 from .options import Options, parse_options, resource_name
-from .shell import Reproducer, painted, read_input, run, wants_colour, write_file, write_output
+from .shell import Reproducer, painted, read_input, run, wants_colour, write_output
 from .streams import Streams, streams
 from .watches import Follow, PrintIR, Timing
 

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from ..support.diagnostics import Bug, Location, NgmlirError, UserError
+from ..support.files import write_file
 from ..support.spelling import did_you_mean
 from .streams import Streams
 
@@ -117,35 +118,6 @@ def write_output(name: str, text: str, streams: Streams) -> None:
         streams.write(text)
     else:
         write_file(name, [text.encode("utf-8", "surrogateescape")])
-
-
-def write_file(name: str, pieces: Iterable[bytes | memoryview]) -> None:
-    """Writes a file, which keeps its old content until all is written: also for those who have it mapped."""
-    target = Path(name)
-    try:
-        if target.exists() and not target.is_file():  # a device or a pipe cannot be replaced
-            with target.open("wb") as stream:
-                stream.writelines(pieces)
-            return
-        handle, made = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.writelines(pieces)
-            os.chmod(made, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
-            os.replace(made, target)
-        except BaseException:
-            os.unlink(made)
-            raise
-    except OSError as error:
-        raise UserError(f"cannot open output file '{name}': {error.strerror}") from None
-    except ValueError as error:  # a name that no file can have
-        raise UserError(f"cannot open output file {name!r}: {error}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 class Reproducer:

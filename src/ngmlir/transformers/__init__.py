@@ -14,6 +14,7 @@ from ..support.spelling import did_you_mean
 from .backends import BACKENDS
 from .computations import DeviceComputation
 from .cputransform import CPUTransformer
+from .files import load, save
 from .gputransform import CUDASimTransformer, CUDATransformer
 from .nptransform import NumPyTransformer
 from .stepping import NonFinite, Step, Stepper
@@ -37,8 +38,10 @@ __all__ = [
     "UnsupportedTransformerException",
     "allocate_transformer",
     "compile",
+    "load",
     "make_transformer",
     "make_transformer_factory",
+    "save",
     "set_transformer_factory",
     "transformer_choices",
 ]

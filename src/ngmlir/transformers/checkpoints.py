@@ -14,7 +14,7 @@ from ..op_graph.node import Op, closure
 from ..op_graph.source import assigned_name
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.values import numbers
-from ..op_graph.writes import AssignOp
+from ..op_graph.writes import AssignOp, InitTensorOp
 from ..ops.lengths import reading
 from ..support.spelling import did_you_mean
 from .storage import DeviceBufferStorage
@@ -32,6 +32,20 @@ def kept(roots: Iterable[Op]) -> list[AssignableTensorOp]:
         if isinstance(op, AssignableTensorOp)
         and (op.is_persistent or op.initial_value is not None or op in written)
     ]
+    return sorted(found, key=lambda op: op.serial)
+
+
+def initializers(ops: Iterable[Op]) -> list[InitTensorOp]:
+    """The initializers of the storage among some ops, and of what these read, in the order in which they run."""
+    found: dict[InitTensorOp, None] = {}
+    waiting = [op.forwarded for op in ops]
+    while waiting:
+        op = waiting.pop()
+        if isinstance(op, AssignableTensorOp):
+            for init in op.initializers:
+                if isinstance(init, InitTensorOp) and init not in found:
+                    found[init] = None
+                    waiting += closure([init])
     return sorted(found, key=lambda op: op.serial)
 
 

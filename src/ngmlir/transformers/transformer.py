@@ -17,14 +17,14 @@ from ..op_graph.calls import listed
 from ..op_graph.computation import Computation, computation
 from ..op_graph.errors import NotAssignable, UserError, fail
 from ..op_graph.lift import Lifted, lift_ordered
-from ..op_graph.node import Op, closure
+from ..op_graph.node import Op
 from ..op_graph.ordered import OrderedSet
 from ..op_graph.state import AssignableTensorOp, doall, known_initial_value
 from ..op_graph.tensor import Tensor
 from ..op_graph.writes import InitTensorOp
 from ..ops import ng
 from .backends import BACKENDS
-from .checkpoints import State, kept, load, named, saved
+from .checkpoints import State, initializers, kept, load, named, saved
 from .computations import DeviceComputation
 from .passes.graph import GraphPass
 from .passes.registered import Passes, PassLike
@@ -226,16 +226,7 @@ class Transformer:
 
     def ordered_initializers(self, ops: Iterable[Op]) -> list[InitTensorOp]:
         """The initializers of the storage among some ops, and of what these read, in the order in which they run."""
-        found: dict[InitTensorOp, None] = {}
-        waiting = [op.forwarded for op in ops]
-        while waiting:
-            op = waiting.pop()
-            if isinstance(op, AssignableTensorOp):
-                for init in op.initializers:
-                    if isinstance(init, InitTensorOp) and init not in found:
-                        found[init] = None
-                        waiting += closure([init])
-        return sorted(found, key=lambda op: op.serial)
+        return initializers(ops)
 
     def initialize_state(self, ops: Iterable[AssignableTensorOp]) -> None:
         """Runs the initializers of storage that has no memory yet: what is known is copied, what is not is computed."""
