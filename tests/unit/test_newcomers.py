@@ -118,7 +118,7 @@ def test_after_an_assignment_in_place() -> None:
     [
         ("matmul", r"ng\.dot"), ("grad", r"ng\.deriv"), ("einsum", r"ng\.dot"), ("concatenate", "concat_along_axis"),
         ("softmx", "did you mean softmax"), ("ones", r"constant\(1"), ("nn", r"frontends\.neon"), ("optim", r"frontends\.neon"),
-        ("manual_seed", "seed="), ("load", "load_state"), ("cross_entropy", "cross_entropy_multi"), ("gelu", r"ng\.erf"),
+        ("manual_seed", "seed="), ("load_state_dict", "load_state"), ("cross_entropy", "cross_entropy_multi"), ("gelu", r"ng\.erf"),
         ("cuda", "make_transformer"), ("cumsum", "cumulative_sum"),
     ],
 )  # fmt: skip

@@ -19,11 +19,12 @@ from ..ops import func, ng
 from ..ops.hosts import host_function, host_name
 from ..ops.schedules import given_by
 from ..support.diagnostics import UNKNOWN, Diagnostic, Limit, Location, UserError
-from .axes import Axes, Axis, Positions
+from .axes import Axes, Axis
 from .building import BUILDING
 from .computation import Computation
 from .forms import FunctionForm
 from .node import Op
+from .positions import Positions
 from .regions import ControlOp, GraphRegion, filled
 from .state import AssignableTensorOp, Role, doall
 from .tensor import Tensor, node_class
