@@ -39,7 +39,7 @@ _WORDS = {
     "no_grad": "ng.stop_gradient(x)",
     "requires_grad Parameter": "ng.variable(axes, initial_value=...), which loss.variables() finds",
     "manual_seed": "seed=... where numbers are drawn: ng.uniform(x, seed=0)",
-    "state_dict save": "transformer.state(), which np.savez(file, **state) writes",
+    "state_dict": "transformer.state(), which np.savez(file, **state) writes",
     "load_state_dict": "transformer.load_state(state)",
     "nn optim Module Linear Conv2d": "import ngmlir.frontends.neon, where layers and optimizers are",
     "cross_entropy nll_loss": "ng.cross_entropy_multi(ng.softmax(x), ng.one_hot(y, axis))",
