@@ -213,12 +213,6 @@ class Panels(Schedule):
         )
         if self.depth % self.unroll:
             yield f"a depth of {self.depth} is no whole number of {self.unroll} steps"
-        if "left" in self.pack and LEFT_WIDTH % self.unroll:
-            yield f"panels of a packed left side are {LEFT_WIDTH} deep: no whole number of {self.unroll} steps"
-
-
-#: Depth of a panel of a packed left side.
-LEFT_WIDTH = 64
 
 
 @dataclass(frozen=True, kw_only=True)

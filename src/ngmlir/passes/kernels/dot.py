@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType, i64, shape_of
 from ...ops.builder import Builder
-from ...ops.schedules import LEFT_WIDTH, Along, Blocks, Panels, Schedule
+from ...ops.schedules import Along, Blocks, Panels, Schedule
 from ...support.diagnostics import Bug
 from ...support.target import Target
 from ..implicit import Implicit
@@ -51,7 +51,7 @@ def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> Dot
             )
         case Panels():
             product = in_pairs(product, target, schedule.packed)
-            packings = (left_side(product, LEFT_WIDTH, target), right_side(product, schedule.tile[1], target))
+            packings = (left_side(product, target), right_side(product, schedule.tile[1], target))
             packed = [
                 p if side in schedule.pack else None
                 for p, side in zip(packings, ("left", "right"), strict=True)

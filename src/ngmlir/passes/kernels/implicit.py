@@ -13,6 +13,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, VectorType, with_element
 from ..implicit import Implicit
 from .frame import Span, apart, exact_tiles
+from .packing import uncrowded
 from .panels import PanelKernel
 from .reading import Matrix, read
 
@@ -31,20 +32,18 @@ class ImplicitKernel(PanelKernel):
         depth = min(schedule.depth, product.depth)
         if isinstance(lhs, Implicit):
             rows = min(self.block_rows, product.rows)
-            shape = self.apart(rows, depth) if lhs.along_depth else self.apart(depth, rows)
+            shape = self.block_shape(rows, depth) if lhs.along_depth else self.block_shape(depth, rows)
             block = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
             self.left_block = Matrix(self.b, block, (), None)
         if isinstance(product.rhs, Implicit):
-            shape = self.apart(depth, schedule.part)
+            shape = self.block_shape(depth, schedule.part)
             self.packed = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
         else:
             super().allocate()
 
-    def apart(self, lines: int, run: int) -> tuple[int, int]:
-        """The shape of a block whose lines do not come to few sets of the near cache."""
-        target, item = self.kernel.target, item_bytes(self.product.accumulator)
-        way = target.l1_bytes // target.l1_ways
-        return lines, run + (64 // item if run * item % (way // 8) == 0 else 0)
+    def block_shape(self, lines: int, run: int) -> tuple[int, int]:
+        """The shape of a block of so many lines."""
+        return lines, uncrowded(run, item_bytes(self.product.accumulator), self.kernel.target)
 
     def prepare(self, row: Value, rows: int, first: Value, depth: int) -> None:
         lhs, product = self.product.lhs, self.product

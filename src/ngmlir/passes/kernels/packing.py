@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing for matrix products: one side is copied into panels, whose rows a register tile reads one after the
-other. Seen from the panels a side has rows and columns: the right side those of the product (depth x columns),
-the left side its own (rows x depth)."""
+"""Packing for matrix products: the right side is copied into panels, whose rows a register tile reads one after the
+other; the left side into rows along the depth, which do not crowd the near cache. Seen from here a side has rows and
+columns: the right side those of the product (depth x columns), the left side its own (rows x depth)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ from .reading import Matrix
 
 #: Rows that are copied at once.
 ROWS = 16
+#: Columns of a left side that one program packs.
+LEFT_WIDTH = 64
 
 
 @dataclass(frozen=True)
 class Packing:
     """Panels of `width` columns, of elements of type `element`. `turned`: the side is stored columns x rows, and
-    transposed in registers, `block` x `block` elements at once."""
+    transposed in registers, `block` x `block` elements at once. The panels of a left side, whose columns are the depth, lie
+    side by side in rows of `line` elements; those of the right one, for which that is 0, one after the other."""
 
     batch: int
     rows: int
@@ -41,7 +44,12 @@ class Packing:
     block: int
     side: Side | Implicit | None = None
     steps: int = 0  # where neighbours along the depth go into one element two by two: how many there are
-    left: bool = False  # whether the depth is the columns
+    line: int = 0
+
+    @property
+    def left(self) -> bool:
+        """Whether the depth is the columns."""
+        return self.line > 0
 
     @property
     def stored_shape(self) -> tuple[int, int]:
@@ -54,9 +62,13 @@ class Packing:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """[batch,] panels, rows, width."""
-        shape = (-(-self.columns // self.width), self.rows, self.width)
+        """[batch,] panels, rows, width; or rows, line."""
+        shape = (self.rows, self.line) if self.left else (self.panels, self.rows, self.width)
         return (self.batch, *shape) if self.batch else shape
+
+    @property
+    def panels(self) -> int:
+        return -(-self.columns // self.width)
 
     @property
     def type(self) -> MemRefType:
@@ -64,8 +76,8 @@ class Packing:
 
     @property
     def band(self) -> int:
-        """Rows that are copied at once."""
-        return self.block if self.turned else ROWS // 4 if self.steps else ROWS
+        """Rows that are copied at once: of what is turned those that share cache lines, which are read once then."""
+        return max(self.block, 64 // item_bytes(self.stored)) if self.turned else ROWS // 4 if self.steps else ROWS
 
     @property
     def step(self) -> int:
@@ -82,14 +94,20 @@ def right_side(product: Product, width: int, target: Target) -> Packing:
     return Packing(*sizes, width, turned, product.rhs_element, element, block, product.rhs, product.steps)
 
 
-def left_side(product: Product, width: int, target: Target) -> Packing:
+def left_side(product: Product, target: Target) -> Packing:
     """The same of the left side."""
     turned, element = product.lhs_depth_first, product.accumulator
     sizes = (product.batch, product.rows, product.depth)
-    block = _block(element, target)
-    return Packing(
-        *sizes, width, turned, product.lhs_element, element, block, product.lhs, product.steps, True
-    )
+    block, line = _block(element, target), uncrowded(product.depth, item_bytes(element), target)
+    steps = product.steps
+    return Packing(*sizes, LEFT_WIDTH, turned, product.lhs_element, element, block, product.lhs, steps, line)
+
+
+def uncrowded(run: int, item: int, target: Target) -> int:
+    """How far lines of so many elements of `item` bytes are kept apart, so that they do not come to few sets of the near
+    cache."""
+    way = target.l1_bytes // target.l1_ways
+    return run + (64 // item if run * item % (way // 8) == 0 else 0)
 
 
 def _block(element: Type, target: Target) -> int:
@@ -103,7 +121,7 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     batch = (packing.batch,) if packing.batch else ()
     shape = packing.side.shape if packing.side else (*batch, *packing.stored_shape)
     types = [MemRefType(shape, packing.stored), packing.type]
-    grid = (*batch, packing.shape[-3])
+    grid = (*batch, packing.panels)
     block = Block([*types, *[index] * len(grid)], ["from", "to", *"ij"[: len(grid)]])
     b = Builder(block, location)
     source, target = block.args[:2]
@@ -112,14 +130,14 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     matrix = Matrix(b, source, outer, packing.side)
 
     def copy(width: int) -> None:
-        place = Panel(b, packing, matrix, target, [*outer, panel], width)
+        place = Panel(b, packing, matrix, target, outer if packing.left else [*outer, panel], width)
         place.copy(b.index(0), packing.rows, column)
 
     rest = packing.columns % packing.width
     if rest == 0:
         copy(packing.width)
     else:
-        whole = b.less(panel, b.index(packing.shape[-3] - 1))
+        whole = b.less(panel, b.index(packing.panels - 1))
         b.branch(whole, lambda: copy(packing.width), lambda: copy(rest))
     b.end(tile_ops.ReturnOp)
     attributes: dict[str, Attribute] = {"grid": integers(grid), "outputs": IntegerAttr(1, i64)}
@@ -130,7 +148,7 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
 class Panel:
     """One panel of `width` columns on its way from `source` to `target` under the indices `inner`.
 
-    The end of a narrower panel is zero: registers that reach into it are computed with, and what the memory held
+    The end of a narrower panel of the right side is zero: registers that reach into it are computed with, and what the memory held
     before might be denormal, which is slow.
     """
 
@@ -149,10 +167,22 @@ class Panel:
         """A few rows of the panel, which lie behind row `first` of the side."""
         b, whole = self.b, self.packing.width
         step = min(self.width, self.packing.step)
-        exact_tiles(b, self.width, step, (), lambda columns, _: self.some(first, rows, column, columns))
-        if self.width < whole:
+        exact_tiles(b, self.width, step, (), lambda columns, _: self.piece(first, rows, column, columns))
+        if self.width < whole and not self.packing.left:
             rest = b.number(0, VectorType((rows.size, whole - self.width), self.packing.element))
             b.store(rest, self.target, [*self.inner, rows.start, b.index(self.width)])
+        return ()
+
+    def piece(self, first: Value, rows: Span, column: Value, columns: Span) -> tuple[()]:
+        """A few columns of a few rows."""
+        b, block = self.b, self.packing.block
+        if not self.packing.turned or rows.size <= block:
+            return self.some(first, rows, column, columns)
+
+        def square(span: Span, _: object) -> tuple[()]:
+            return self.some(first, Span(b.add(rows.start, span.start), span.size), column, columns)
+
+        exact_tiles(b, rows.size, block, (), square)
         return ()
 
     def some(self, first: Value, rows: Span, column: Value, columns: Span) -> tuple[()]:
@@ -160,7 +190,7 @@ class Panel:
         shape = (rows.size, columns.size)
         places = (b.add(first, rows.start), b.add(column, columns.start))
         tile = self.pairs(*places, shape) if packing.steps else self.load(*places, shape)
-        b.store(tile, self.target, [*self.inner, rows.start, columns.start])
+        b.store(tile, self.target, [*self.inner, rows.start, places[1] if packing.left else columns.start])
         return ()
 
     def load(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType
-from ...ops.schedules import LEFT_WIDTH, Panels
+from ...ops.schedules import Panels
 from ...support.target import Target
 from .frame import Span, share
 from .packing import Panel, right_side
@@ -240,11 +240,8 @@ class PanelKernel:
         """A tile of rows by `size` of the depth."""
         b = self.b
         if "left" in self.schedule.pack:
-            width = b.index(LEFT_WIDTH)
-            at = [b.floor_divide(k, width), row, b.remainder(k, width)]
-            return b.load(
-                self.lhs, [*self.batch, *at], type=VectorType((rows, size), self.product.accumulator)
-            )
+            type = VectorType((rows, size), self.product.accumulator)
+            return b.load(self.lhs, [*self.batch, row, k], type=type)
         type = VectorType((rows, size), self.product.lhs_element)
         if self.product.lhs_depth_first:
             return self.left_matrix.load(k, row, type, turned=True)

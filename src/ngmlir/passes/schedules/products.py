@@ -33,8 +33,8 @@ PACK_FAR_FROM_ROWS = 12
 PACK_FROM_COLUMNS = 32
 #: With so few rows the right side is read in the order in which it lies, a few of its rows at a time.
 FEW_ROWS = 8
-#: Depth of a block whose panels come from a near cache, and of one that is read where it lies far away.
-NEAR_DEPTH, FAR_DEPTH = 512, 64
+#: Depth of a block of windows, and of one that is read where it lies far away.
+WINDOWS_DEPTH, FAR_DEPTH = 512, 64
 #: Bytes of each row of the right side that one program reads at least, where rows are few: memory is what takes time
 #: then, and it wants to be read in long runs.
 RUN_BYTES = 1 << 11
@@ -89,11 +89,13 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         block_rows = _whole(NEAR_PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
         columns = product.columns
     elif pack:
-        depth = fixed(given, "depth", _depth(product.depth, NEAR_DEPTH, unroll))
+        # A panel stays in half of the nearest cache while all rows of a block meet it, and these in half of the next.
+        near_depth = target.l1_bytes // 2 // (tile_columns * item)
+        depth = fixed(given, "depth", _depth(product.depth, near_depth, unroll))
         step_bytes = depth * item
         # Rows that all stay near beside a part of the columns read that part once.
         beside = target.l2_bytes * 3 // 4 // step_bytes
-        wanted = product.rows if product.rows <= beside else target.l2_bytes // 4 // step_bytes
+        wanted = product.rows if product.rows <= beside else target.l2_bytes // 2 // step_bytes
         block_rows = _whole(wanted, tile_rows, product.rows)
         columns = PROGRAM_MULTIPLICATIONS // max(1, block_rows * product.depth)
     else:
@@ -136,11 +138,11 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     right_bytes = product.depth * product.columns * item
     depth = _ceiling(product.depth, unroll)
-    if 2 * product.depth > 3 * NEAR_DEPTH:
+    if 2 * product.depth > 3 * WINDOWS_DEPTH:
         unit = unroll
         if isinstance(lhs, Implicit) and lhs.along_depth:
-            unit = lcm(unroll, _runs(lhs.run(lhs.depth), NEAR_DEPTH))
-        depth = _ceiling(min(product.depth, _depth(product.depth, NEAR_DEPTH, unroll)), unit)
+            unit = lcm(unroll, _runs(lhs.run(lhs.depth), WINDOWS_DEPTH))
+        depth = _ceiling(min(product.depth, _depth(product.depth, WINDOWS_DEPTH, unroll)), unit)
     depth = fixed(given, "depth", depth)
     part = 0
     if isinstance(rhs, Implicit):
@@ -293,8 +295,8 @@ def _whole(wanted: int, unit: int, size: int) -> int:
 
 
 def _depth(depth: int, most: int, unit: int) -> int:
-    """Equal blocks of the depth; one that is hardly too deep stays whole."""
-    blocks = 1 if 2 * depth <= 3 * most else -(-depth // most)
+    """Equal blocks of the depth; one costs less than two whose sums have to wait for each other."""
+    blocks = 1 if depth <= 2 * most else -(-depth // most)
     return _ceiling(-(-depth // blocks), unit)
 
 
