@@ -77,7 +77,9 @@ class Packing:
     @property
     def band(self) -> int:
         """Rows that are copied at once: of what is turned those that share cache lines, which are read once then."""
-        return max(self.block, 64 // item_bytes(self.stored)) if self.turned else ROWS // 4 if self.steps else ROWS
+        if self.turned:
+            return max(self.block, 64 // item_bytes(self.stored))
+        return ROWS // 4 if self.steps else ROWS
 
     @property
     def step(self) -> int:
