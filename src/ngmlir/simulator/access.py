@@ -51,6 +51,8 @@ def global_space(
             frame.fault("out of bounds", f"global address {int(where[first]):#x}", at, thread)
     elif use != "read" and not region.writable:
         frame.fault("read-only", "constant memory is written", at, int(frame.threads(threads)[0]))
+    if frame.traffic is not None and use != "none":
+        frame.note_global(frame.threads(threads), offset, size, use, at)
     return memory.words(item), offset // item
 
 

@@ -64,8 +64,7 @@ def _lanes_have_met(frame: Frame, threads: Threads) -> None:
 
 def _everyone(frame: Frame, finish: Finish | None) -> None:
     """All threads of all blocks are here at once: nobody has to wait."""
-    if frame.shadow is not None:
-        frame.shadow.join_blocks(np.arange(frame.blocks))
+    frame.pass_barrier(np.arange(frame.blocks))
     if finish is not None:
         for members in frame.thread.reshape(frame.blocks, -1):
             finish(frame, members)
@@ -129,11 +128,10 @@ def _release(frame: Frame, key: int, barrier: Barrier) -> None:
             finish(frame, everyone)
         frame.status[everyone] = READY
         frame.pc[everyone] += 1
-    if frame.shadow is not None:
-        if barrier.count:
-            frame.shadow.join(np.unique(frame.warp_of[members]))
-        else:
-            frame.shadow.join_blocks(np.array([block]))
+    if not barrier.count:
+        frame.pass_barrier(np.array([block]))
+    elif frame.shadow is not None:
+        frame.shadow.join(np.unique(frame.warp_of[members]))
 
 
 def release_after_exit(frame: Frame, blocks: Array) -> None:

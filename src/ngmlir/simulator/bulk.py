@@ -162,6 +162,8 @@ def _plain_load(slots: Slots, instruction: Instruction) -> Step:
                 frame.fault("misaligned", "a bulk copy starts at a multiple of 16", instruction, thread)
             if frame.memory.outside(np.array([begin - BASE]), count)[0]:
                 frame.fault("out of bounds", f"global address {begin:#x}", instruction, thread)
+            chunks = begin - BASE + 16 * np.arange(count // 16)
+            frame.note_global(np.full(len(chunks), thread), chunks, 16, "read", instruction)
             place = _reserve(frame, thread, where, count, instruction)
             frame.events.append(_plain_event(frame, place, begin - BASE, count, key, instruction, thread))
 
@@ -213,6 +215,9 @@ def _tile_event(
 ) -> Callable[[], None]:
     def event() -> None:
         sources, exists = tensor.places(corner)
+        if exists.any():
+            inside = sources[exists]
+            frame.note_global(np.full(len(inside), thread), inside, tensor.item, "read", instruction)
         octets = np.where(exists, sources, 0)[:, None] + np.arange(tensor.item)
         data = np.where(exists[:, None], frame.memory.store[octets], 0).reshape(-1)
         tile = np.empty_like(data)
@@ -258,6 +263,9 @@ def _store_event(
             message = "shared memory was overwritten while this store was in flight"
             frame.fault("in flight", message, instruction, thread)
         data = before.reshape(-1, tensor.item)
+        if exists.any():
+            inside = targets[exists]
+            frame.note_global(np.full(len(inside), thread), inside, tensor.item, "write", instruction)
         octets = targets[exists][:, None] + np.arange(tensor.item)
         frame.memory.store[octets] = data[exists]
 

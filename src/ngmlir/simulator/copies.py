@@ -103,6 +103,7 @@ def _check_source(
         if outside.any():
             message = f"global address {int(where[chosen][outside][0]):#x}"
             frame.fault("out of bounds", message, instruction, int(running[chosen][outside][0]))
+        frame.note_global(running[chosen], where[chosen] - BASE, int(length), "read", instruction)
 
 
 def _commit(slots: Slots, instruction: Instruction) -> Step:

@@ -11,9 +11,10 @@ import numpy as np
 
 from .fault import SimulationFault
 from .memory import DeviceMemory
-from .program import Instruction
+from .program import Instruction, Operand
 from .races import Shadow
 from .registers import Slot, Threads, fill
+from .traffic import Access, Traffic
 
 Array = np.ndarray
 
@@ -37,6 +38,10 @@ class Shape:
     check_races: bool
     proxies: bool = False  # whether there are mbarriers, bulk copies or products of whole warp groups
     registers: int = 0  # of each thread at the start
+    watched: tuple[str, ...] = ()  # registers that may be read before they are set
+    guesses: frozenset[Operand] = (
+        frozenset()
+    )  # addresses of compare-and-swap: what is loaded there is only a guess
 
     @property
     def block_threads(self) -> int:
@@ -52,6 +57,25 @@ class Shape:
     def shared_span(self) -> int:
         """Distance between the shared memories of two blocks of a batch."""
         return -(-max(self.shared_bytes, 16) // 16) * 16
+
+    def fault(
+        self, kind: str, message: str, instruction: Instruction, thread: int | None = None
+    ) -> SimulationFault:
+        """The error that names the line and the thread, by its number in the launch."""
+        block = within = None
+        if thread is not None:
+            x, y, _ = self.grid
+            linear, within = divmod(thread, self.block_threads)
+            block = (linear % x, linear // x % y, linear // (x * y))
+        return SimulationFault(
+            kind,
+            f"{message}: {instruction.text}",
+            kernel=self.kernel,
+            line=instruction.line,
+            source=self.source,
+            block=block,
+            thread=within,
+        )
 
 
 # What is under way between two instructions
@@ -152,8 +176,10 @@ class Frame:
         first_block: int,
         blocks: int,
         random: np.random.Generator | None,
+        traffic: Traffic | None = None,
     ):
         self.shape = shape
+        self.traffic = traffic
         self.memory = memory
         self.parameters = parameters
         self.first_block = first_block
@@ -186,6 +212,9 @@ class Frame:
                 shape.proxies,
                 self.fault,
             )
+        # Barriers of the whole block that each block has passed; less than 0 where the blocks are not at one.
+        self.passed = np.zeros(blocks, np.int64)
+        self.phase = 0
         self._special: dict[str, np.ndarray] = {}
         self.views = fill(slots, registers, count, self._special_register)
         # Block number * 16 + barrier number -> the barrier that some have reached; offset -> the mbarrier.
@@ -199,6 +228,7 @@ class Frame:
         # Matrix products in flight, and bulk stores that have not read shared memory yet.
         self.product_group = np.zeros(count, np.int64)
         self.products: list[Product] = []
+        self.unset = {name: np.ones(count, np.bool_) for name in shape.watched}
         # Warpgroup -> registers used since its last wgmma.fence, those that hold what products have made, and the
         # products since the fence, by shape.
         self.disturbed: dict[int, set[str]] = {}
@@ -212,6 +242,37 @@ class Frame:
     def threads(self, threads: Threads) -> np.ndarray:
         """The numbers of the running threads."""
         return self.thread[threads]
+
+    def pass_barrier(self, blocks: np.ndarray) -> None:
+        """All threads of each of `blocks` have met."""
+        self.passed[blocks] += 1
+        even = bool((self.passed == self.passed[0]).all())
+        self.phase = int(self.passed[0]) if even else -1
+        if self.shadow is not None:
+            self.shadow.join_blocks(blocks)
+
+    def note_global(
+        self, threads: np.ndarray, offsets: np.ndarray, size: int, use: str, instruction: Instruction
+    ) -> None:
+        """Threads access `size` bytes each of global memory, which lie within allocations."""
+        if self.traffic is None or ((guesses := self.shape.guesses) and instruction.operands[-1] in guesses):
+            return
+        numbers = threads + self.first_block * self.shape.block_threads
+        region = self.memory.find(int(offsets[0]))
+        assert region is not None
+        inside = (offsets >= region.start) & (offsets < region.end)
+        if not inside.all():
+            self.note_global(threads[~inside], offsets[~inside], size, use, instruction)
+            numbers, offsets = numbers[inside], offsets[inside]
+        self.traffic.note(region, Access(instruction, use, offsets, numbers, size, self.phase))
+
+    def is_unset(self, name: str, threads: Threads) -> np.ndarray:
+        """Which threads have set nothing in a watched register; none of a register that is not watched."""
+        flags = self.unset.get(name)
+        return np.zeros(len(self.threads(threads)), np.bool_) if flags is None else flags[threads]
+
+    def note_unset(self, name: str, threads: Threads, unset: np.ndarray | np.bool_) -> None:
+        self.unset[name][threads] = unset
 
     def _special_register(self, name: str) -> np.ndarray:
         value = self._special.get(name)
@@ -253,19 +314,6 @@ class Frame:
 
     def fault(self, kind: str, message: str, instruction: Instruction, thread: int | None = None) -> NoReturn:
         """Stops the simulation, naming the line and the thread."""
-        block = None
-        within = None
         if thread is not None:
-            x, y, _ = self.shape.grid
-            linear = self.first_block + int(self.block_of[thread])
-            block = (linear % x, linear // x % y, linear // (x * y))
-            within = int(self.within[thread])
-        raise SimulationFault(
-            kind,
-            f"{message}: {instruction.text}",
-            kernel=self.shape.kernel,
-            line=instruction.line,
-            source=self.shape.source,
-            block=block,
-            thread=within,
-        )
+            thread += self.first_block * self.shape.block_threads
+        raise self.shape.fault(kind, message, instruction, thread)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NoReturn
 
 import numpy as np
 
@@ -42,6 +43,8 @@ from .program import (
 from .reader import read
 from .registers import Slots
 from .schedule import Code, Operation, run
+from .traffic import Traffic
+from .unset import Watched, watch
 from .warp import member_mask_operand
 
 #: The modules whose import fills the table of decoders.
@@ -68,6 +71,11 @@ class Kernel:
     local_bytes: int
     granule: int
     proxies: bool
+    watched: tuple[str, ...]
+    global_granule: int
+    ordered: bool  # whether only barriers of the whole block order its threads
+    guesses: frozenset[Operand]
+    talks: bool  # whether blocks may order one another, by fences and atomic operations
 
 
 class Module:
@@ -129,12 +137,21 @@ class Module:
             check_races,
             kernel.proxies,
             at_launch(prod(shape_of_block), kernel.function.directives),
+            kernel.watched,
+            kernel.guesses,
         )
         parameters = self._pack(kernel, arguments)
         total = prod(grid)
         batch = max(1, batch_threads // shape.block_threads)
         batch = max(1, min(batch, BATCH_SHARED_BYTES // shape.shared_span, total))
         random = np.random.default_rng(seed) if seed is not None else None
+        traffic = None
+        if check_races and not kernel.talks:
+
+            def stop(kind: str, message: str, instruction: Instruction, thread: int) -> NoReturn:
+                raise shape.fault(kind, message, instruction, thread)
+
+            traffic = Traffic(kernel.global_granule, shape.block_threads, kernel.ordered, stop)
         with np.errstate(all="ignore"):
             for first in range(0, total, batch):
                 blocks = min(batch, total - first)
@@ -147,8 +164,11 @@ class Module:
                     first,
                     blocks,
                     random,
+                    traffic,
                 )
                 run(frame, kernel.code, step_limit)
+            if traffic is not None:
+                traffic.compare()
 
     def _check_launch(
         self,
@@ -210,9 +230,10 @@ class Module:
         operations = [self._operation(slots, function, instruction) for instruction in function.instructions]
         if any(operation.instruction.head == "wgmma" for operation in operations):
             _note_registers(operations)
+        code = Code(operations, set(function.labels.values()))
         return Kernel(
             function,
-            Code(operations, set(function.labels.values())),
+            code,
             slots,
             tuple((symbols[p.name], p.bytes) for p in function.parameters),
             parameter_bytes,
@@ -220,6 +241,18 @@ class Module:
             -(-local_bytes // 16) * 16,
             _granule(function.instructions),
             any(i.head in ("mbarrier", "wgmma") or "bulk" in i.modifiers for i in function.instructions),
+            _watch(function, code, slots),
+            _global_granule(function.instructions),
+            not any(
+                i.head in ("mbarrier", "wgmma", "cp")
+                or i.opcode.startswith("bar.warp")
+                or (is_block_barrier(i) and len(i.operands) > 1)
+                for i in function.instructions
+            ),
+            frozenset(
+                i.operands[1] for i in function.instructions if i.head == "atom" and "cas" in i.modifiers
+            ),
+            any(i.head in ("membar", "fence") and _reaches_blocks(i) for i in function.instructions),
         )
 
     def _operation(self, slots: Slots, function: Function, instruction: Instruction) -> Operation:
@@ -276,6 +309,22 @@ class Module:
         return Operation(instruction, "branch", guard=guard, targets=targets)
 
 
+def _watch(function: Function, code: Code, slots: Slots) -> tuple[str, ...]:
+    """Notes in each operation which registers it may read before they are set; the names of all of them."""
+    ends = {i for i, o in enumerate(code.operations) if o.kind in ("branch", "table", "exit")}
+    starts = {i + 1 for i in ends} | set(function.labels.values())
+    found = watch(function.instructions, list(function.registers), code.successors, starts)
+    for place, (reads, writes) in found.items():
+        operation = code.operations[place]
+        instruction = operation.instruction
+        choice = None
+        if instruction.head == "selp":
+            choice = reader(slots, instruction, instruction.operands[3], "pred")
+            reads = [o.name if isinstance(o, Register) else "" for o in instruction.operands[1:4]]
+        operation.watched = Watched(tuple(reads), tuple(writes), instruction.head in ("mov", "selp"), choice)
+    return tuple({name for reads, writes in found.values() for name in (*reads, *writes)})
+
+
 def _note_registers(operations: Sequence[Operation]) -> None:
     """For each instruction but the matrix products themselves: the registers that it uses, those it writes, and those
     of them that products use."""
@@ -323,6 +372,30 @@ def _lay_out(variables: Sequence[Variable], symbols: dict[str, int]) -> int:
         symbols[variable.name] = start
         end = start + variable.bytes
     return end
+
+
+def _reaches_blocks(fence: Instruction) -> bool:
+    return bool({"gl", "gpu", "sys"} & set(fence.modifiers))
+
+
+def _global_granule(instructions: Sequence[Instruction]) -> int:
+    """The narrowest access of global memory."""
+    granule = 16
+    for instruction in instructions:
+        modifiers = {m.partition("::")[0] for m in instruction.modifiers}
+        if "bulk" in modifiers:
+            return 1
+        if instruction.head in ("ld", "st", "atom", "red") and not modifiers & {
+            "shared",
+            "const",
+            "param",
+            "local",
+        }:
+            dtype, lanes = STORAGE[instruction.type]
+            granule = min(granule, dtype.itemsize * lanes)
+        elif instruction.head == "cp" and len(instruction.operands) > 2:
+            granule = 1 if len(instruction.operands) > 3 else min(granule, 4)
+    return granule
 
 
 def _granule(instructions: Sequence[Instruction]) -> int:

@@ -20,6 +20,7 @@ from .decoding import Reader, Step
 from .frame import AT_COLLECTIVE, AT_MBARRIER, DONE, READY, WARP, Frame
 from .program import Instruction
 from .registers import Threads
+from .unset import Watched, check, follow
 from .wgmma import check_registers, disturb
 
 Array = np.ndarray
@@ -44,6 +45,7 @@ class Operation:
     touched: frozenset[str] = frozenset()  # registers, in kernels whose matrix products run on
     written: frozenset[str] = frozenset()
     disturbs: frozenset[str] = frozenset()  # of them, those that matrix products use, copied or not
+    watched: Watched | None = None
     copies: bool = False  # whether it is a copy, which the assembler may make of no instruction
 
     @property
@@ -71,7 +73,7 @@ class Code:
                 ends[index] = following if following in entry_points else ends[following]
         return ends
 
-    def _successors(self, index: int) -> tuple[int, ...]:
+    def successors(self, index: int) -> tuple[int, ...]:
         operation = self.operations[index]
         if operation.kind == "exit" and operation.guard is None:
             return ()
@@ -87,13 +89,13 @@ class Code:
         rank = np.full(count + 1, count, np.int64)
         seen = {0}
         order: list[int] = []
-        stack = [(0, iter(self._successors(0)))]
+        stack = [(0, iter(self.successors(0)))]
         while stack:
             index, successors = stack[-1]
             for successor in successors:
                 if successor < count and successor not in seen:
                     seen.add(successor)
-                    stack.append((successor, iter(self._successors(successor))))
+                    stack.append((successor, iter(self.successors(successor))))
                     break
             else:
                 order.append(index)
@@ -201,6 +203,8 @@ class _Scheduler:
                 if complete is None:
                     return
                 threads = complete
+            if operation.watched is not None and operation.kind != "step":
+                follow(frame, threads, operation.watched, operation.instruction)
             match operation.kind:
                 case "step":
                     self._execute(operation, threads)
@@ -242,11 +246,14 @@ class _Scheduler:
                 )
             if operation.disturbs:
                 disturb(self.frame, threads, operation.disturbs, operation.written, operation.copies)
-        if operation.guard is None:
-            operation.step(self.frame, threads)
-            return
-        chosen = self._guarded(operation, threads)
+        chosen = threads
+        if operation.guard is not None:
+            if operation.watched is not None and operation.instruction.guard is not None:
+                check(self.frame, threads, operation.instruction.guard.name, operation.instruction)
+            chosen = self._guarded(operation, threads)
         if chosen is ... or len(chosen):
+            if operation.watched is not None:
+                follow(self.frame, chosen, operation.watched, operation.instruction)
             operation.step(self.frame, chosen)
 
     def _guarded(self, operation: Operation, threads: Threads) -> Threads:

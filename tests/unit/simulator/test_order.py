@@ -185,3 +185,125 @@ def test_registers_are_taken_from_those_who_give(seed):
     assert refused(launched, REGISTERS.replace("u32 24;", "u32 176;"), 384, seed) == "registers"
     with pytest.raises(UserError, match="multiple of 8"):
         launched(REGISTERS.replace("u32 24;", "u32 25;"), 384, seed)
+
+
+# ---- registers
+
+
+UNSET = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 o)
+{
+	.reg .pred %p<4>; .reg .b32 %r<5>; .reg .b64 %rd<3>;
+	mov.u32 %r1, %tid.x;
+	ld.param.b64 %rd1, [o];
+	mul.wide.u32 %rd2, %r1, 4;
+	add.s64 %rd2, %rd1, %rd2;
+	setp.lt.u32 %p1, %r1, LIMIT;
+	@%p1 bra $set;
+	bra $go;
+$set:
+	mov.b32 %r2, 7;
+$go:
+	mov.b32 %r3, %r2;
+	selp.b32 %r4, %r3, 9, %p1;
+	st.global.b32 [%rd2], USED;
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_registers_that_nothing_has_set(seed):
+    """What is copied, or not selected, harms nobody; what is used does, even in one thread."""
+    some = UNSET.replace("LIMIT", "30")
+    assert launched(some.replace("USED", "%r4"), 32, seed).tolist() == [7] * 30 + [9] * 2
+    assert refused(launched, some.replace("USED", "%r3"), 32, seed) == "uninitialised"
+    assert launched(UNSET.replace("LIMIT", "32").replace("USED", "%r3"), 32, seed).tolist() == [7] * 32
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "@%p2 mov.b32 %r4, 1;",
+        "selp.b32 %r4, 1, 2, %p2;",
+        "@%p2 bra $set;",
+        "add.s32 %r4, %r2, 1;",
+        "ld.global.b32 %r4, [%rd3];",
+        "bar.sync %r2;",
+    ],
+)
+def test_every_use_of_an_unset_register(line):
+    ptx = UNSET.replace("LIMIT", "0").replace("USED", "%r1").replace("%rd<3>", "%rd<4>")
+    assert refused(launched, ptx.replace("$go:\n", f"$go:\n	{line}\n"), 32) == "uninitialised"
+
+
+# ---- global memory
+
+PLACES = """  %i0 = mul i32 %b, 32
+  %i = add i32 %i0, %t
+  %j = add i32 %i, NEXT
+  %p = getelementptr i32, ptr addrspace(1) %o, i32 %i
+  %q = getelementptr i32, ptr addrspace(1) %a, i32 %j
+  FIRST
+  SYNC
+  SECOND"""
+WRITE = "store volatile i32 %t, ptr addrspace(1) %p"
+READ = "%v = load volatile i32, ptr addrspace(1) %q"
+WAIT = "call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)"
+
+
+def two(first: str, second: str, sync: str, next: int, seed: int | None = None, **options) -> None:
+    body = PLACES.replace("FIRST", first).replace("SECOND", second).replace("SYNC", sync)
+    ptx = kernel(body.replace("NEXT", str(next)), pointers("a", "o"), 32)
+    machine = Machine(ptx)
+    out = machine.put(np.zeros(256, np.int32))
+    machine.module.launch("k", (3, 1, 1), 32, [out, out], seed=seed, **options)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("batch", [32, 1024])
+@pytest.mark.parametrize("both", [(WRITE, READ), (READ, WRITE), (WRITE, WRITE.replace("%p", "%q"))])
+def test_threads_meet_in_global_memory(both, batch, seed):
+    options = {"seed": seed, "batch_threads": batch}
+    two(*both, "", 128, **options)  # far apart
+    two(*both, "", 0, **options)  # each its own
+    for sync in ("", WAIT):
+        with pytest.raises(SimulationFault, match="race"):
+            two(*both, sync, 32, **options)  # the next block's
+    with pytest.raises(SimulationFault, match="race"):
+        two(*both, "", 1, **options)  # the next thread's
+
+
+@pytest.mark.parametrize("both", [(WRITE, READ), (READ, WRITE)])
+def test_a_barrier_orders_the_threads_of_one_block(both):
+    body = PLACES.replace("FIRST", both[0]).replace("SECOND", both[1]).replace("NEXT", "0")
+    body = body.replace("%j = add i32 %i, 0", "%j = xor i32 %i, 3")
+    for sync, fine in ((WAIT, True), ("", False)):
+        machine = Machine(kernel(body.replace("SYNC", sync), pointers("a", "o"), 32))
+        out = machine.put(np.zeros(256, np.int32))
+        if fine:
+            machine.module.launch("k", (3, 1, 1), 32, [out, out])
+        else:
+            with pytest.raises(SimulationFault, match="race"):
+                machine.module.launch("k", (3, 1, 1), 32, [out, out])
+
+
+def test_atomic_operations_meet_but_nothing_else_does():
+    add = "%u = atomicrmw add ptr addrspace(1) %a, i32 %t monotonic"
+    two(add, add.replace("%u", "%w"), "", 128)
+    for other in ("%v = load volatile i32, ptr addrspace(1) %a", "store i32 1, ptr addrspace(1) %a"):
+        with pytest.raises(SimulationFault, match="race"):
+            two(add, other, "", 128)
+        with pytest.raises(SimulationFault, match="race"):
+            two(other, add, "", 128)
+
+
+def test_the_read_only_cache_holds_what_nobody_writes():
+    cached = (
+        "%v = load i32, ptr addrspace(1) %q, !invariant.load !0\n  store volatile i32 %v, ptr addrspace(1) %p"
+    )
+    two(cached, "", "", 128)
+    with pytest.raises(SimulationFault, match="read-only cache"):
+        two(cached, "", "", 0)

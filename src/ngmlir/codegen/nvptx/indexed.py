@@ -123,7 +123,10 @@ def _in_order(
             for met, total in zip(same, loop.carried[len(own) :], strict=True):
                 following.append(b.select(met, apply(b, "add", value.element, total, element), total))
         loop.next(*following)
-    block.scratch_done()
+    if add:
+        block.barrier()  # others have read what the last one writes
+    else:
+        block.scratch_done()
 
     results = loop.results[len(own) :] if add else [block.to_memory(v) for v in value.values]
     speaks = block.speaks(layout)

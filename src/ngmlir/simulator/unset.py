@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registers that are read before anything was written to them.
+
+Which reads can be such follows from the paths through the kernel, once, when it is decoded; mostly there are
+none. Only those registers are watched while it runs. Copies and selections hand on what was not written, as
+compilers let them where the value is never used; everything else that reads it is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .frame import Frame
+from .program import Address, Instruction, Integer, Operand, Pair, Register, Vector
+from .registers import Threads
+
+#: Instructions whose first operand is no result.
+_NO_RESULT = frozenset({"st", "red", "stmatrix", "cp", "bra", "brx", "setmaxnreg", "prefetch", "prefetchu", "applypriority", "discard"})  # fmt: skip
+_COPIES = ("mov", "selp")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The registers of one instruction that may be unset when it reads them, and those it sets; `copies`: from one to the other."""
+
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    copies: bool
+    choice: Callable[[Frame, Threads], np.ndarray] | None = None  # of a selection: True takes the first
+
+
+def names(operand: Operand, into: list[str]) -> None:
+    """Adds the registers of an operand."""
+    if isinstance(operand, Register):
+        into.append(operand.name)
+    elif isinstance(operand, Address):
+        if isinstance(operand.base, Register):
+            into.append(operand.base.name)
+        for coordinate in operand.coordinates:
+            names(coordinate, into)
+    elif isinstance(operand, Vector):
+        for item in operand.items:
+            names(item, into)
+    elif isinstance(operand, Pair):
+        names(operand.first, into)
+        names(operand.second, into)
+
+
+def reads_and_writes(instruction: Instruction) -> tuple[list[str], list[str]]:
+    """The registers that an instruction needs, its guard included, and those that it sets."""
+    reads: list[str] = []
+    writes: list[str] = []
+    operands = instruction.operands
+    head = instruction.head
+    if operands and head not in _NO_RESULT and not isinstance(operands[0], Address):
+        barrier = head in ("bar", "barrier") and "red" not in instruction.modifiers
+        if head == "wgmma":
+            names(operands[0], writes)
+            if len(operands) > 3 and isinstance(operands[3], Integer) and operands[3].value:
+                names(operands[0], reads)  # a sum that goes on
+        else:
+            names(operands[0], reads if barrier else writes)
+        operands = operands[1:]
+    for operand in operands:
+        names(operand, reads)
+    if instruction.guard is not None:
+        reads.append(instruction.guard.name)
+    return reads, writes
+
+
+def watch(
+    instructions: Sequence[Instruction],
+    registers: Sequence[str],
+    successors: Callable[[int], Sequence[int]],
+    starts: set[int],
+) -> dict[int, tuple[list[str], list[str]]]:
+    """Places -> the registers to watch there that are read, and those that are written. `starts` are where blocks begin."""
+    bit = {name: 1 << number for number, name in enumerate(registers)}
+    used = [reads_and_writes(instruction) for instruction in instructions]
+    count = len(instructions)
+    heads = sorted(place for place in starts | {0} if place < count)
+    ends = [*heads[1:], count]
+    exposed: dict[int, int] = {}
+    sets: dict[int, int] = {}
+    after: dict[int, Sequence[int]] = {}
+    for head, end in zip(heads, ends, strict=True):
+        have = bare = 0
+        for place in range(head, end):
+            reads, writes = used[place]
+            for name in reads:
+                bare |= bit.get(name, 0) & ~have
+            if instructions[place].guard is None:
+                for name in writes:
+                    have |= bit[name]
+        exposed[head], sets[head], after[head] = bare, have, successors(end - 1)
+    everything = (1 << len(bit)) - 1
+    known = dict.fromkeys(heads, everything)
+    known[0] = 0
+    waiting = [0]
+    reached = {0}
+    while waiting:
+        head = waiting.pop()
+        out = known[head] | sets[head]
+        for follower in after[head]:
+            if follower < count and (follower not in reached or known[follower] & ~out):
+                known[follower] &= out
+                reached.add(follower)
+                waiting.append(follower)
+    doubtful = 0
+    for head in reached:
+        doubtful |= exposed[head] & ~known[head]
+    if not doubtful:
+        return {}
+    watched = {name for name, mask in bit.items() if mask & doubtful}
+    copies = [used[place] for place in range(count) if instructions[place].head in _COPIES]
+    size = 0
+    while size != len(watched):
+        size = len(watched)
+        for reads, writes in copies:
+            if not watched.isdisjoint(reads):
+                watched.update(writes)
+    found = (([n for n in r if n in watched], [n for n in w if n in watched]) for r, w in used)
+    return {place: both for place, both in enumerate(found) if both[0] or both[1]}
+
+
+def follow(frame: Frame, threads: Threads, watched: Watched, instruction: Instruction) -> None:
+    """Before `threads` run an instruction: faults if it reads what they have not set, and notes what it sets."""
+    unset = np.False_
+    if not watched.copies:
+        for name in watched.reads:
+            check(frame, threads, name, instruction)
+    elif watched.choice is not None:
+        first, second, predicate = watched.reads
+        check(frame, threads, predicate, instruction)
+        unset = np.where(
+            watched.choice(frame, threads), frame.is_unset(first, threads), frame.is_unset(second, threads)
+        )
+    else:
+        for name in watched.reads:
+            unset = unset | frame.is_unset(name, threads)
+    for name in watched.writes:
+        frame.note_unset(name, threads, unset)
+
+
+def check(frame: Frame, threads: Threads, name: str, instruction: Instruction) -> None:
+    """Faults if some of `threads` have not set a register."""
+    unset = frame.is_unset(name, threads)
+    if unset.any():
+        thread = int(frame.threads(threads)[unset][0])
+        frame.fault("uninitialised", f"register {name} is read and nothing has set it", instruction, thread)
