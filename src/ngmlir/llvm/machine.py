@@ -13,7 +13,6 @@ kernels that a person wrote (`apart`).
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -102,15 +101,6 @@ def _bug(message: str, text: str) -> Bug:
 
 # Targets
 
-#: Compute capability -> the oldest PTX that knows it, so that older drivers can still compile it; from that of
-#: CUDA 12.0 on. For anything else LLVM ends the process.
-_PTX: dict[int, int] = {
-    **dict.fromkeys((50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90), 80),
-    **dict.fromkeys((100, 101, 120), 87),
-    **dict.fromkeys((103, 121), 88),
-    **dict.fromkeys((88, 110), 90),
-}
-
 
 def cpu_target(name: str) -> Target:
     """A CPU to cross-compile for: one that `lowering/machines.toml` names, such as `x86-64-v3` or `aarch64`."""
@@ -169,21 +159,16 @@ def _added(features: Iterable[str]) -> str:
 
 def nvptx_target(sm: str = "sm_90a") -> Target:
     """An NVIDIA GPU by its compute capability, such as `sm_80` or `sm_90a`."""
-    match = re.fullmatch(r"sm_(\d+)([af]?)", sm)
-    if match is None:
+    known = machines().gpus
+    if not sm.startswith("sm_"):
         raise UserError(f"'{sm}' is not a compute capability", hint="write it as sm_80, sm_90a ...")
-    number, suffix = int(match.group(1)), match.group(2)
-    if number not in _PTX or number < {"": 0, "a": 90, "f": 100}[suffix]:
-        known = ", ".join(f"sm_{each}" for each in sorted(_PTX))
-        raise UserError(
-            f"LLVM {version()} knows no '{sm}'", hint=f"it knows {known}; the letter a from 90 on, f from 100"
-        )
-    ptx = max(_PTX[number], 88 if suffix == "f" else 0)
+    if sm not in known:  # LLVM would end the process
+        raise UserError(f"LLVM {version()} knows no '{sm}'", hint=f"it knows {', '.join(known)}")
     return Target(
         name=sm,
         triple="nvptx64-nvidia-cuda",
         cpu=sm,
-        features=f"+ptx{ptx}",
+        features=f"+ptx{known[sm].ptx}",
         threads=128,
         shared_bytes=48 * 1024,
     )

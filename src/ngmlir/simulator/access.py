@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -232,7 +232,8 @@ def _atomic(slots: Slots, instruction: Instruction) -> Step:
     dtype, lanes = STORAGE[kind]
     item = dtype.itemsize * lanes
     where = address(slots, instruction, operands[1])
-    reads = [reader(slots, instruction, o, kind) for o in operands[2:]]
+    count = _count(instruction)
+    reads = [reader(slots, instruction, o, kind) for operand in operands[2:] for o in _items(operand)]
     write = writer(slots, instruction, operands[0], f"b{8 * item}")
     target = FORMATS.get(kind)
     plain: Callable[..., Array] = _OPERATIONS[name]
@@ -245,7 +246,13 @@ def _atomic(slots: Slots, instruction: Instruction) -> Step:
     unit = f"u{item}"
 
     def act(frame: Frame, threads: Threads, at: Array, part: Space) -> None:
-        words, index = part(frame, threads, at, item, 1, "atomic", instruction)
+        words, first = part(frame, threads, at, item, count, "atomic", instruction)
+        for number in range(count) if count > 1 else ():
+            one(frame, threads, words, first + number, reads[number : number + 1])
+        if count == 1:
+            write(frame, threads, one(frame, threads, words, first, reads))
+
+    def one(frame: Frame, threads: Threads, words: Array, index: Array, reads: Sequence[Reader]) -> Array:
         values = [np.broadcast_to(read(frame, threads), (len(index), *_lanes(lanes))) for read in reads]
         old = np.empty(len(index), unit)
         for turn in _turns(index):
@@ -254,7 +261,7 @@ def _atomic(slots: Slots, instruction: Instruction) -> Step:
             current = before.view(dtype).reshape(-1, *_lanes(lanes))
             after = np.ascontiguousarray(combine(current, *[value[turn] for value in values]), dtype)
             words[index[turn]] = after.view(unit).reshape(-1)
-        write(frame, threads, old)
+        return old
 
     return _in_space(instruction, where, act)
 
@@ -285,6 +292,14 @@ def _hint(slots: Slots, instruction: Instruction) -> Step:
 @decodes("membar", "griddepcontrol", "nanosleep", "pmevent")
 def _nothing(slots: Slots, instruction: Instruction) -> Step:
     return lambda frame, threads: None
+
+
+@decodes("trap", "brkpt")
+def _trap(slots: Slots, instruction: Instruction) -> Step:
+    def stop(frame: Frame, threads: Threads) -> None:
+        frame.fault("trap", "the kernel gives up", instruction, int(frame.threads(threads)[0]))
+
+    return stop
 
 
 @decodes("fence")

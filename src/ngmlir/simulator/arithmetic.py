@@ -169,6 +169,30 @@ def _high_product(a: Array, b: Array) -> Array:
     return high.astype(a.dtype)
 
 
+@decodes("dp4a")
+def _dp4a(slots: Slots, instruction: Instruction) -> Step:
+    """c plus the products of four bytes of a and four of b."""
+    *_, a_kind, b_kind = instruction.modifiers
+    kind = "s32" if "s32" in (a_kind, b_kind) else "u32"
+    a, b, c = (
+        reader(slots, instruction, o, k) for o, k in zip(instruction.operands[1:], (a_kind, b_kind, kind))
+    )
+    write = writer(slots, instruction, instruction.operands[0], kind)
+
+    def octets(values: Array, kind: str) -> Array:
+        return (
+            np.ascontiguousarray(values)[:, None]
+            .view(np.int8 if kind == "s32" else np.uint8)
+            .astype(np.int64)
+        )
+
+    def step(frame: Frame, threads: Threads) -> None:
+        total = (octets(a(frame, threads), a_kind) * octets(b(frame, threads), b_kind)).sum(axis=1)
+        write(frame, threads, (total + c(frame, threads)).astype(STORAGE[kind][0]))
+
+    return step
+
+
 @decodes("div")
 def _div(slots: Slots, instruction: Instruction) -> Step:
     if _is_float(instruction.type):

@@ -22,6 +22,8 @@ def _barrier(slots: Slots, instruction: Instruction) -> Step:
     if not is_block_barrier(instruction):
         return _lanes_have_met
     kind = next((m for m in instruction.modifiers if m in ("sync", "arrive", "red")), None)
+    if "cluster" in instruction.modifiers:
+        raise slots.limit(instruction, "clusters of blocks are not simulated")
     if kind is None:
         raise slots.limit(instruction)
     operands = list(instruction.operands)

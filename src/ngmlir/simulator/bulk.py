@@ -81,6 +81,8 @@ class TensorMap:
 def decode_bulk(slots: Slots, instruction: Instruction) -> Step:
     """cp.async.bulk in all its forms."""
     modifiers = instruction.modifiers
+    if "reduce" in modifiers:
+        raise slots.limit(instruction, "bulk copies that reduce are not simulated")
     if "commit_group" in modifiers:
 
         def commit(frame: Frame, threads: Threads) -> None:

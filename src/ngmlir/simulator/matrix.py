@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+import ml_dtypes
 import numpy as np
 
 from .access import shared_space
@@ -106,6 +107,9 @@ def _movmatrix(slots: Slots, instruction: Instruction) -> Step:
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
 
 
+_EIGHT_BITS = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
+
+
 def _decode_words(words: Array, kind: str) -> Array:
     """Elements that 32-bit registers hold, along a new last axis."""
     if kind == "f32":
@@ -116,6 +120,8 @@ def _decode_words(words: Array, kind: str) -> Array:
         halves = np.ascontiguousarray(words)[..., None].view(np.uint16)
         return from_bf16(halves) if kind == "bf16" else halves.view(np.float16).astype(np.float32)
     octets = np.ascontiguousarray(words)[..., None].view(np.int8 if kind == "s8" else np.uint8)
+    if kind in _EIGHT_BITS:
+        return octets.view(_EIGHT_BITS[kind]).astype(np.float32)
     return octets.astype(np.int32)
 
 
@@ -135,8 +141,9 @@ def _mma(slots: Slots, instruction: Instruction) -> Step:
         raise slots.limit(instruction)
     depth = int(shape.group(3))
     _, a_kind, b_kind, c_kind = kinds
-    if a_kind not in ("f16", "bf16", "tf32", "s8", "u8") or c_kind not in ("f32", "s32", "f16"):
-        raise slots.limit(instruction)
+    known = ("f16", "bf16", "tf32", "s8", "u8", *_EIGHT_BITS)
+    if a_kind not in known or b_kind not in known or c_kind not in ("f32", "s32", "f16"):
+        raise slots.limit(instruction, f"products of {a_kind} and {b_kind} into {c_kind} are not simulated")
     accumulate = "f16" if c_kind == "f16" else "f32"
     integer = c_kind == "s32"
     d, a, b, c = (_items(operand) for operand in instruction.operands[:4])

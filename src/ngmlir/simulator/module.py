@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from ..support.diagnostics import Location, UserError
+from ..support.diagnostics import UserError
 from . import access, arithmetic, bits, budget, comparison, conversion, copies, matrix, moves, warp, wgmma
 from .barriers import is_block_barrier
 from .budget import at_launch, decode_ready
@@ -25,6 +25,7 @@ from .decoding import DECODERS, Reader, reader
 from .formats import STORAGE
 from .frame import WARP, Frame, Shape
 from .inline import expand_calls
+from .limits import check_launch
 from .mbarriers import decode_wait
 from .memory import DeviceMemory
 from .program import (
@@ -125,7 +126,13 @@ class Module:
         """Runs kernel `name` to its end. A `seed` lets warps and asynchronous copies run in a random order."""
         kernel = self.kernel(name)
         shape_of_block = (threads, 1, 1) if isinstance(threads, int) else threads
-        self._check_launch(kernel, grid, shape_of_block, arguments)
+        if len(arguments) != len(kernel.parameters):
+            raise UserError(
+                f"kernel {name!r} takes {len(kernel.parameters)} arguments, {len(arguments)} were given"
+            )
+        check_launch(
+            kernel.function, self.program.target, grid, shape_of_block, kernel.static_shared, shared_bytes
+        )
         shape = Shape(
             name,
             self.program.source,
@@ -169,34 +176,6 @@ class Module:
                 run(frame, kernel.code, step_limit)
             if traffic is not None:
                 traffic.compare()
-
-    def _check_launch(
-        self,
-        kernel: Kernel,
-        grid: tuple[int, int, int],
-        threads: tuple[int, int, int],
-        arguments: Sequence[int | bytes | np.generic],
-    ) -> None:
-        function = kernel.function
-        count = prod(threads)
-        if not 1 <= count <= 1024 or min(grid) < 1:
-            raise UserError(f"kernel {function.name!r} cannot run {grid} blocks of {threads} threads")
-        required = prod(function.directives.get("reqntid", (count,)))
-        if required != count:
-            raise UserError(
-                f"kernel {function.name!r} is launched with {count} threads",
-                Location("<ptx>", function.line, 1),
-                hint=f"it is compiled for exactly {required}",
-            )
-        most = prod(function.directives.get("maxntid", (count,)))
-        if count > most:
-            raise UserError(
-                f"kernel {function.name!r} is launched with {count} threads, at most {most} are allowed"
-            )
-        if len(arguments) != len(kernel.parameters):
-            raise UserError(
-                f"kernel {function.name!r} takes {len(kernel.parameters)} arguments, {len(arguments)} were given"
-            )
 
     def _pack(self, kernel: Kernel, arguments: Sequence[int | bytes | np.generic]) -> np.ndarray:
         data = np.zeros(-(-max(kernel.parameter_bytes, 1) // 16) * 16, np.uint8)

@@ -37,18 +37,19 @@ class Architecture:
     least: frozenset[str]
     vectors: tuple[Vectors, ...]
     capabilities: Mapping[str, frozenset[str]]
-    multiprocessors: Mapping[str, int]
-
-    def multiprocessors_of(self, cpu: str) -> int:
-        """How many a processor has: as the table says, or as it says of the last generation before; 0 where there are none."""
-        known = sorted((_generation(name), count) for name, count in self.multiprocessors.items())
-        before = [count for generation, count in known if generation <= _generation(cpu)]
-        return (before or [count for _, count in known[:1]] or [0])[-1]
 
 
-def _generation(cpu: str) -> int:
-    """The number in `sm_90a`."""
-    return int("0" + "".join(filter(str.isdigit, cpu)))
+class Gpu(NamedTuple):
+    """What is known of the GPUs that LLVM calls `name`; memory in bytes."""
+
+    name: str
+    ptx: int  # the oldest version that is printed for it: 80 is 8.0
+    multiprocessors: int  # of the usual model
+    shared: int  # of one multiprocessor, as its threads and blocks at once
+    threads: int
+    blocks: int
+    block_shared: int  # of one block, at most
+    matrix: frozenset[str]  # shapes of products of 16-bit elements, such as `m16n8k16`
 
 
 class Machine(NamedTuple):
@@ -67,6 +68,13 @@ class Machines:
     implied: Mapping[str, frozenset[str]]
     architectures: Mapping[str, Architecture]
     named: Mapping[str, Machine]
+    gpus: Mapping[str, Gpu]
+
+    def gpu(self, name: str) -> Gpu:
+        """A GPU by LLVM's name. UserError for one that it does not know."""
+        if name not in self.gpus:
+            raise UserError(f"there is no GPU '{name}'", hint=f"there are {', '.join(self.gpus)}")
+        return self.gpus[name]
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -118,7 +126,20 @@ def machines() -> Machines:
         {name: frozenset(others) for name, others in data["implied"].items()},
         {name: _architecture(name, entry) for name, entry in data["architectures"].items()},
         named,
+        _gpus(data["gpus"]),
     )
+
+
+def _gpus(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Gpu]:
+    facts: dict[str, dict[str, Any]] = {}
+    for name, entry in table.items():
+        facts[name] = {**facts.get(entry.get("like", ""), {}), **entry}
+    return {
+        name: Gpu(
+            name, matrix=frozenset(f["matrix"]), **{k: v for k, v in f.items() if k not in ("like", "matrix")}
+        )
+        for name, f in facts.items()
+    }
 
 
 def _architecture(name: str, entry: Mapping[str, Any]) -> Architecture:
@@ -133,5 +154,4 @@ def _architecture(name: str, entry: Mapping[str, Any]) -> Architecture:
             for v in entry["vectors"]
         ),
         {what: frozenset(needed) for what, needed in entry.get("capabilities", {}).items()},
-        entry.get("multiprocessors", {}),
     )

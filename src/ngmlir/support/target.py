@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .diagnostics import UserError
-from .machines import Architecture, Code, machines
+from .machines import Architecture, Code, Gpu, machines
 
 #: The fields that count something of which there is some.
 _COUNTS = ("l1_bytes", "l1_ways", "l2_bytes", "fmas", "loads", "fma_cycles", "cores", "threads", "alignment")
@@ -52,7 +52,7 @@ class Target:
         # The record is complete from here on, though it is frozen.
         object.__setattr__(self, "vector_bytes", self.vector_bytes or most_bytes)
         object.__setattr__(self, "vector_registers", self.vector_registers or there[0].registers)
-        usual = architecture.multiprocessors_of(self.cpu)
+        usual = self.gpu.multiprocessors if self.code == "nvptx" else 0
         object.__setattr__(self, "multiprocessors", self.multiprocessors or usual)
         if self.vector_bytes > most_bytes:
             wider = [v.features - self.enabled for v in architecture.vectors if v.bytes == self.vector_bytes]
@@ -91,6 +91,11 @@ class Target:
         """Which code is made for it: "cpu", where one thread with vector registers runs a program of a kernel's grid, or
         "nvptx", where a block of `threads` threads does, in warps of 32 with shared memory."""
         return self.architecture.code
+
+    @cached_property
+    def gpu(self) -> Gpu:
+        """What all GPUs like it have in common. UserError for a GPU that LLVM does not know."""
+        return machines().gpu(self.cpu)
 
     @property
     def shares_tiles(self) -> bool:

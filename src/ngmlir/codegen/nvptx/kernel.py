@@ -70,7 +70,7 @@ def emit_kernel(
 
 def has_matrix_instructions(target: Target) -> bool:
     """Whether `mma.sync.m16n8k16` is there."""
-    return int(target.cpu.removeprefix("sm_").rstrip("af")) >= 80
+    return "m16n8k16" in target.gpu.matrix
 
 
 class _Kernel:
