@@ -304,6 +304,8 @@ class _Scheduler:
         """The threads whose groups are complete here; the others wait. None if no group is complete."""
         frame = self.frame
         if threads is ...:
+            if operation.members is not None:
+                self._check_members(operation, threads)
             return threads
         here = np.zeros(frame.count, np.bool_)
         here[threads] = True
@@ -321,11 +323,7 @@ class _Scheduler:
         ).astype(np.uint64)
         needed = living[group]
         if operation.members is not None:
-            mask = operation.members(frame, arrived).astype(np.uint64)
-            outside = (mask & bit) == 0
-            if outside.any():
-                message = "a lane executes this without being in its own member mask"
-                frame.fault("not converged", message, operation.instruction, int(arrived[outside][0]))
+            mask = self._check_members(operation, arrived)
             needed = needed & mask
         complete = (present[group] & needed) == needed
         if operation.group > WARP:
@@ -342,6 +340,21 @@ class _Scheduler:
         frame.status[going] = READY
         frame.pc[going] = place
         return ... if len(going) == frame.count else going
+
+    def _check_members(self, operation: Operation, threads: Threads) -> Array:
+        """The masks of the lanes that take part; each thread must be in its own."""
+        frame = self.frame
+        assert operation.members is not None
+        mask = operation.members(frame, threads)
+        if not mask.strides[0] and mask[0] == 0xFFFFFFFF:  # a constant: all lanes
+            return mask[:1].astype(np.uint64)
+        mask = mask.astype(np.uint64)
+        outside = (mask >> frame.lane[threads].astype(np.uint64)) & np.uint64(1) == 0
+        if outside.any():
+            message = "a lane executes this without being in its own member mask"
+            thread = int(frame.threads(threads)[outside][0])
+            frame.fault("not converged", message, operation.instruction, thread)
+        return mask
 
     def _barrier(self, operation: Operation, place: int, threads: Threads) -> bool:
         """True if all threads may go on together."""
