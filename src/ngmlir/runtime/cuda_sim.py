@@ -9,6 +9,7 @@ from threading import RLock
 
 import numpy as np
 
+from ..simulator.counters import Counters
 from ..simulator.memory import DeviceMemory
 from ..simulator.module import Module
 from .gpu import GpuFacts
@@ -18,14 +19,21 @@ class CudaSimDevice:
     """One simulated GPU.
 
     With a `seed`, warps and asynchronous copies run in a random order: a correct program computes the same.
-    `check_races` watches shared memory for accesses that no barrier orders.
+    `check_races` watches memory for accesses that no barrier orders. With `count`, `counted` tells of each kernel what
+    it asked of a GPU (`simulator.counters`), which takes time.
     """
 
     def __init__(
-        self, *, seed: int | None = None, check_races: bool = True, capability: tuple[int, int] = (9, 0)
+        self,
+        *,
+        seed: int | None = None,
+        check_races: bool = True,
+        count: bool = False,
+        capability: tuple[int, int] = (9, 0),
     ):
         self.seed = seed
         self.check_races = check_races
+        self.counted: dict[str, Counters] | None = {} if count else None
         self.capability = capability
         self.memory = DeviceMemory()
         self._modules: dict[str, Module] = {}
@@ -84,7 +92,14 @@ class CudaSimDevice:
         with self._lock:
             self._release()
             module.launch(
-                kernel, grid, threads, arguments, shared_bytes, seed=self.seed, check_races=self.check_races
+                kernel,
+                grid,
+                threads,
+                arguments,
+                shared_bytes,
+                seed=self.seed,
+                check_races=self.check_races,
+                counters=None if self.counted is None else self.counted.setdefault(kernel, Counters()),
             )
 
     def synchronize(self) -> None:

@@ -51,6 +51,8 @@ def global_space(
             frame.fault("out of bounds", f"global address {int(where[first]):#x}", at, thread)
     elif use != "read" and not region.writable:
         frame.fault("read-only", "constant memory is written", at, int(frame.threads(threads)[0]))
+    if frame.counters is not None and use != "none":
+        frame.counters.globally(frame.warp_of[threads], offset, size, use == "write")
     if frame.traffic is not None and use != "none":
         frame.note_global(frame.threads(threads), offset, size, use, at)
     return memory.words(item), offset // item
@@ -67,6 +69,8 @@ def shared_space(
         message = f"shared address {int(where[first]):#x} of {frame.shape.shared_bytes:#x} bytes"
         frame.fault("out of bounds", message, at, int(frame.threads(threads)[first]))
     place = where + frame.shared_base[threads]
+    if frame.counters is not None and use != "none":
+        frame.counters.in_shared(frame.warp_of[threads], frame.lane[threads], where, size)
     if frame.shadow is not None and use != "none":
         running = frame.threads(threads)
         if use in ("read", "drain"):

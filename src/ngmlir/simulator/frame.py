@@ -9,6 +9,7 @@ from typing import NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
+from .counters import Counters
 from .fault import SimulationFault
 from .memory import DeviceMemory
 from .program import Instruction, Operand
@@ -177,9 +178,11 @@ class Frame:
         blocks: int,
         random: np.random.Generator | None,
         traffic: Traffic | None = None,
+        counters: Counters | None = None,
     ):
         self.shape = shape
         self.traffic = traffic
+        self.counters = counters
         self.memory = memory
         self.parameters = parameters
         self.first_block = first_block

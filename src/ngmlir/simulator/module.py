@@ -21,6 +21,7 @@ from ..support.diagnostics import UserError
 from . import access, arithmetic, bits, budget, comparison, conversion, copies, matrix, moves, warp, wgmma
 from .barriers import is_block_barrier
 from .budget import at_launch, decode_ready
+from .counters import Counters
 from .decoding import DECODERS, Reader, reader
 from .formats import STORAGE
 from .frame import WARP, Frame, Shape
@@ -120,10 +121,12 @@ class Module:
         *,
         seed: int | None = None,
         check_races: bool = True,
+        counters: Counters | None = None,
         batch_threads: int = BATCH_THREADS,
         step_limit: int = 5_000_000,
     ) -> None:
-        """Runs kernel `name` to its end. A `seed` lets warps and asynchronous copies run in a random order."""
+        """Runs kernel `name` to its end. A `seed` lets warps and asynchronous copies run in a random order.
+        `counters` count what the launch asks of a GPU, which takes time."""
         kernel = self.kernel(name)
         shape_of_block = (threads, 1, 1) if isinstance(threads, int) else threads
         if len(arguments) != len(kernel.parameters):
@@ -151,6 +154,8 @@ class Module:
         total = prod(grid)
         batch = max(1, batch_threads // shape.block_threads)
         batch = max(1, min(batch, BATCH_SHARED_BYTES // shape.shared_span, total))
+        if counters is not None:
+            counters.begin(kernel.function, total, shape.block_threads, shape.shared_bytes)
         random = np.random.default_rng(seed) if seed is not None else None
         traffic = None
         if check_races and not kernel.talks:
@@ -172,6 +177,7 @@ class Module:
                     blocks,
                     random,
                     traffic,
+                    counters,
                 )
                 run(frame, kernel.code, step_limit)
             if traffic is not None:

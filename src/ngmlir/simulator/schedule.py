@@ -205,6 +205,8 @@ class _Scheduler:
                 threads = complete
             if operation.watched is not None and operation.kind != "step":
                 follow(frame, threads, operation.watched, operation.instruction)
+            if frame.counters is not None and operation.kind != "step":
+                self._count(operation, threads)
             match operation.kind:
                 case "step":
                     self._execute(operation, threads)
@@ -254,7 +256,16 @@ class _Scheduler:
         if chosen is ... or len(chosen):
             if operation.watched is not None:
                 follow(self.frame, chosen, operation.watched, operation.instruction)
+            if self.frame.counters is not None:
+                self._count(operation, chosen)
             operation.step(self.frame, chosen)
+
+    def _count(self, operation: Operation, threads: Threads) -> None:
+        frame = self.frame
+        assert frame.counters is not None
+        running = frame.threads(threads)
+        warps = len(np.unique(frame.warp_of[running]))
+        frame.counters.executed(operation.instruction, warps, len(running))
 
     def _guarded(self, operation: Operation, threads: Threads) -> Threads:
         """The threads whose guard holds."""

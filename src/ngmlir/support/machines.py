@@ -49,6 +49,9 @@ class Gpu(NamedTuple):
     threads: int
     blocks: int
     block_shared: int  # of one block, at most
+    clock: int  # MHz, of the usual model, as its memory's GB/s
+    bandwidth: int
+    matrix_flops: int  # of the matrix instructions of one multiprocessor in a cycle
     matrix: frozenset[str]  # shapes of products of 16-bit elements, such as `m16n8k16`
 
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every GPU kernel of the op suite, or of programs of `.ngir` files, asks of a GPU, and the time it takes at least: counted by the
+simulator, not timed on a device."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from op_cases import cases
+
+from ngmlir.compiler import assemble, lower
+from ngmlir.ir.core import Module
+from ngmlir.llvm.machine import nvptx_target
+from ngmlir.ops.words import from_text
+from ngmlir.runtime.buffers import DTYPES
+from ngmlir.runtime.cuda_sim import CudaSimDevice
+from ngmlir.runtime.gpu import GpuExecutable, load
+from ngmlir.simulator.counters import report
+
+
+def programs(elements: int, files: Sequence[Path]) -> Iterator[tuple[str, Module]]:
+    if not files:
+        for case in cases(elements):
+            yield case.name, from_text(case.text)
+    for path in files:
+        yield path.name, from_text(path.read_text(encoding="utf-8"))
+
+
+def arguments(program: GpuExecutable) -> list[np.ndarray]:
+    """Small numbers of each argument's type: positions stay inside."""
+    random = np.random.default_rng(0)
+    return [random.integers(0, 3, p.shape).astype(DTYPES[p.dtype]) for p in program.signature.arguments]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*", type=Path, help="programs; without any, the op suite")
+    parser.add_argument("--elements", type=int, default=1 << 16, help="of each case of the op suite")
+    parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("--far-off", action="store_true", help="only kernels that are far off the ideal")
+    given = parser.parse_args()
+    target, first = nvptx_target(given.target), True
+    for name, module in programs(given.elements, given.files):
+        device = CudaSimDevice(count=True, check_races=False)
+        program = load(assemble(lower(module, target), target), device)
+        program.run(arguments(program))
+        assert device.counted is not None
+        head, *lines = report(list(device.counted.values()), target.gpu)
+        if first:
+            print(f"{target.name}: bounds that follow from counts, not times\n{'program':32}{head}")
+            first = False
+        for line, counted in zip(lines, device.counted.values(), strict=True):
+            if counted.is_far_off or not given.far_off:
+                print(f"{name[:31]:32}{line}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a launch asks of a GPU, counted while it is simulated, and the least time that follows from it.
+
+A request is one instruction of one warp. Global memory answers in sectors of 32 bytes, shared memory in wavefronts
+of 32 banks of 4 bytes; the least of both for the places that a request names is its ideal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from ..support.machines import Gpu
+from .program import Function, Instruction, Integer
+from .uses import reads_and_writes
+
+Array = np.ndarray
+
+WARP = 32
+SECTOR = 32
+_BANKS = 32
+#: Warp instructions that one multiprocessor can begin in a cycle, by kind; the rest are four in all.
+_RATES = {"special": 0.5, "shuffle": 1.0, "memory": 1.0}
+_ISSUE = 4.0
+_SPECIAL = ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt")
+_MEMORY = ("ld", "st", "atom", "red", "ldmatrix", "stmatrix", "cp")
+#: Seconds until a load from memory is answered: so long must its bytes be under way.
+_LATENCY = 600e-9
+
+
+def kind_of(instruction: Instruction) -> str:
+    """The part of a multiprocessor that carries an instruction out."""
+    head = instruction.head
+    if head in ("mma", "wgmma"):
+        return "matrix"
+    if head in _MEMORY:
+        return "memory"
+    if head in _SPECIAL:
+        return "special"
+    if head in ("shfl", "vote", "redux", "match"):
+        return "shuffle"
+    if head in ("bar", "barrier", "mbarrier"):
+        return "barrier"
+    if head in ("bra", "brx", "ret", "exit"):
+        return "branch"
+    if instruction.type in ("f32", "f16", "bf16", "f16x2", "bf16x2", "f64") and head != "mov":
+        return "float"
+    return "integer"
+
+
+@dataclass
+class Requests:
+    """Requests to one kind of memory: how many, the sectors or wavefronts that answer them, and the least that could."""
+
+    count: int = 0
+    parts: int = 0
+    ideal: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """Parts for each that there would be at best."""
+        return self.parts / self.ideal if self.ideal else 1.0
+
+
+@dataclass
+class Counters:
+    """The sums of all launches of one kernel."""
+
+    kernel: str = ""
+    launches: int = 0
+    blocks: int = 0
+    threads: int = 0  # of one block
+    shared_bytes: int = 0
+    flight_bytes: int = 0  # that one thread asks for before it needs the first of them, at most
+    warp_instructions: int = 0
+    thread_instructions: int = 0
+    mix: Counter[str] = field(default_factory=Counter[str])  # warp instructions by kind
+    flops: int = 0  # of matrix instructions
+    reads: Requests = field(default_factory=Requests)
+    writes: Requests = field(default_factory=Requests)
+    shared: Requests = field(default_factory=Requests)
+    sectors: list[Array] = field(default_factory=list[Array])  # that were touched, by instruction
+
+    # ---- while it runs
+
+    def begin(self, function: Function, blocks: int, threads: int, shared_bytes: int) -> None:
+        self.kernel, self.threads, self.shared_bytes = function.name, threads, shared_bytes
+        self.launches += 1
+        self.blocks += blocks
+        self.flight_bytes = flight_bytes(function)
+
+    def executed(self, instruction: Instruction, warps: int, threads: int) -> None:
+        self.warp_instructions += warps
+        self.thread_instructions += threads
+        self.mix[kind_of(instruction)] += warps
+        if instruction.head == "mma" or "mma_async" in instruction.modifiers:
+            shape = next(m for m in instruction.modifiers if m[0] == "m" and m[1:2].isdigit())
+            flops = 2 * prod(
+                int(n) for n in shape.replace("m", " ").replace("n", " ").replace("k", " ").split()
+            )
+            self.flops += flops * (warps if instruction.head == "mma" else warps // 4)
+
+    def globally(self, warp: Array, offsets: Array, size: int, writes: bool) -> None:
+        """A request of each of the warps: byte offsets of `size` bytes, by thread."""
+        asked = self.writes if writes else self.reads
+        keys = np.unique((warp.astype(np.int64) << 40) | (offsets // SECTOR))
+        places = np.unique((warp.astype(np.int64) << 40) | offsets)
+        each = np.bincount(places >> 40, minlength=1)
+        asked.count += int((each > 0).sum())
+        asked.parts += len(keys)
+        asked.ideal += int((-(-each * size // SECTOR)).sum())
+        self.sectors.append(np.unique(keys & ((1 << 40) - 1)))
+        if len(self.sectors) > 64:
+            self.sectors = [np.unique(np.concatenate(self.sectors))]
+
+    def in_shared(self, warp: Array, lane: Array, offsets: Array, size: int) -> None:
+        """Wide accesses are answered for half or a quarter of the warp at a time."""
+        phases = max(1, size // 4)
+        group = warp.astype(np.int64) * phases + lane // max(1, WARP // phases)
+        words = np.concatenate([offsets // 4 + k for k in range(max(1, size // 4))])
+        groups = np.tile(group, max(1, size // 4))
+        distinct = np.unique((groups << 32) | words)
+        banks = (distinct >> 32) * _BANKS + (distinct & 0xFFFFFFFF) % _BANKS
+        per_bank = np.bincount(banks - banks.min() // _BANKS * _BANKS)
+        per_bank = np.pad(per_bank, (0, -len(per_bank) % _BANKS)).reshape(-1, _BANKS)
+        each = per_bank.sum(axis=1)
+        self.shared.count += len(np.unique(warp))
+        self.shared.parts += int(per_bank.max(axis=1).sum())
+        self.shared.ideal += int((-(-each // _BANKS)).sum())
+
+    # ---- what follows
+
+    @property
+    def useful_threads(self) -> float:
+        """The share of the lanes of all instructions that did something."""
+        return self.thread_instructions / max(1, WARP * self.warp_instructions)
+
+    @property
+    def is_far_off(self) -> bool:
+        """More than a tenth above the ideal of sectors or wavefronts, or fewer than nine tenths of the lanes useful."""
+        everywhere = self.reads.parts + self.writes.parts > 1.1 * (self.reads.ideal + self.writes.ideal)
+        return everywhere or self.shared.ratio > 1.1 or self.useful_threads < 0.9
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of all sectors that are touched, once each: what has to come from memory or go there."""
+        return SECTOR * (len(np.unique(np.concatenate(self.sectors))) if self.sectors else 0)
+
+    def blocks_at_once(self, gpu: Gpu, registers: int = 0) -> int:
+        """Blocks that one multiprocessor holds; `registers` of a thread, where they are known."""
+        threads = -(-self.threads // WARP) * WARP
+        room = [gpu.blocks, gpu.threads // threads]
+        if self.shared_bytes:
+            room.append(gpu.shared // (self.shared_bytes + 1024))
+        if registers:
+            room.append(65536 // (-(-registers // 8) * 8 * threads))
+        return max(1, min(room))
+
+    def bytes_in_flight(self, gpu: Gpu, registers: int = 0) -> int:
+        """Of loads, on one multiprocessor: those that threads ask for before they need an answer."""
+        return self.flight_bytes * self.threads * self.blocks_at_once(gpu, registers)
+
+    def bounds(self, gpu: Gpu, registers: int = 0) -> dict[str, float]:
+        """Seconds that each part of a GPU needs at least for one launch of the mean; the most of them binds."""
+        launches = max(1, self.launches)
+        blocks = self.blocks / launches
+        together = gpu.multiprocessors * self.blocks_at_once(gpu, registers)
+        # A last wave that is not full, and fewer blocks than multiprocessors, leave some of them idle.
+        busy = min(gpu.multiprocessors, blocks)
+        waves = -(-blocks // together)
+        busy *= min(1.0, blocks / (waves * min(together, blocks)))
+        cycles = busy * gpu.clock * 1e6 * launches
+        memory = self.memory_bytes / launches / (gpu.bandwidth * 1e9)
+        found = {
+            "memory": memory,
+            "sectors": SECTOR * (self.reads.parts + self.writes.parts) / (64 * cycles),
+            "shared": self.shared.parts / cycles,
+            "issue": self.warp_instructions / (_ISSUE * cycles),
+            "matrix": self.flops / (gpu.matrix_flops * cycles) if self.flops else 0.0,
+        }
+        for kind, rate in _RATES.items():
+            found[kind if kind != "memory" else "requests"] = self.mix[kind] / (rate * cycles)
+        loads = self.reads.parts * SECTOR / launches
+        if self.flight_bytes and loads:
+            resident = min(self.blocks_at_once(gpu, registers), -(-blocks // gpu.multiprocessors))
+            found["latency"] = loads / busy / (self.flight_bytes * self.threads * resident) * _LATENCY
+        return found
+
+    def bound(self, gpu: Gpu, registers: int = 0) -> tuple[float, str]:
+        """The seconds that one launch takes at least, and what binds it."""
+        found = self.bounds(gpu, registers)
+        most = max(found, key=lambda name: found[name])
+        return found[most], most
+
+
+def flight_bytes(function: Function) -> int:
+    """Bytes of global loads that stand in a row before the first of their results is used, at most."""
+    heads = set(function.labels.values())
+    most = under_way = 0
+    awaited: set[str] = set()
+    for place, instruction in enumerate(function.instructions):
+        reads, writes = reads_and_writes(instruction)
+        if place in heads or not awaited.isdisjoint(reads):
+            under_way, awaited = 0, set()
+        modifiers = instruction.modifiers
+        if instruction.head == "ld" and "global" in modifiers:
+            width = next((int(m[1:]) for m in modifiers if m[0] == "v" and m[1:].isdigit()), 1)
+            under_way += width * int("".join(filter(str.isdigit, instruction.type.partition("x")[0]))) // 8
+            awaited.update(writes)
+        elif instruction.opcode.startswith(
+            "cp.async.c"
+        ):  # .ca, .cg: of as many bytes as the third operand says
+            size = instruction.operands[2]
+            under_way += size.value if isinstance(size, Integer) else 0
+        most = max(most, under_way)
+    return most
+
+
+def report(counted: Sequence[Counters], gpu: Gpu) -> Iterator[str]:
+    """A table of kernels: what they ask for, and the bound on a GPU."""
+    yield (
+        f"{'kernel':40}{'blocks':>8}{'threads':>8}{'useful':>8}{'sectors':>9}{'banks':>7}"
+        f"{'flight':>8}{'instr.':>10}{'us':>9}  bound by"
+    )
+    for c in counted:
+        seconds, what = c.bound(gpu)
+        sectors = Requests(0, c.reads.parts + c.writes.parts, c.reads.ideal + c.writes.ideal)
+        yield (
+            f"{c.kernel[:39]:40}{c.blocks // max(1, c.launches):8}{c.threads:8}{c.useful_threads:8.0%}"
+            f"{sectors.ratio:9.2f}{c.shared.ratio:7.2f}{c.bytes_in_flight(gpu) / 1024:7.1f}K"
+            f"{c.warp_instructions // max(1, c.launches):10}{1e6 * seconds:9.2f}  {what}"
+        )
