@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import test_chains
 import test_checked_programs
 import test_dot_kernels
 import test_kernels
@@ -86,7 +87,7 @@ def hard_programs(watch: Watch) -> None:
 def unit_tests(watch: Watch) -> None:
     """What is refused; and the programs of tests that run kernels of many sizes, here only lowered, until no arm is left."""
 
-    for tests in (test_stages, test_pass_errors, test_schedule_errors):
+    for tests in (test_stages, test_pass_errors, test_schedule_errors, test_chains):
         for function in functions_of(tests):
             for chosen in parameters(function):
                 with watch:

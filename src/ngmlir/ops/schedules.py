@@ -248,8 +248,20 @@ class Blocks(Schedule):
             yield f"a tile of a product has 16 rows and columns at least, not {self.tile[0]} x {self.tile[1]}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Strips(Schedule):
+    """Kernels that follow each other row by row, as one: what they hand on waits in scratch, a strip of rows at a time."""
+
+    by = "strips"
+    kind = "chain"
+    rows: int = _knob("rows of one program, in each of them")
+
+    def tile_shape(self) -> tuple[int, ...]:
+        return ()  # each of them has its own
+
+
 #: All families by name.
-FAMILIES: dict[str, type[Schedule]] = {f.by: f for f in (Tiles, Rows, Columns, Panels, Along, Blocks)}
+FAMILIES: dict[str, type[Schedule]] = {f.by: f for f in (Tiles, Rows, Columns, Panels, Along, Blocks, Strips)}
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ..rewrite.pipeline import Pass, name_of
 from .barriers import barriers
+from .chain import chain
 from .check_bounds import check_bounds
 from .check_target import check_target
 from .common_subexpressions import common_subexpressions
@@ -42,6 +43,7 @@ PASSES: dict[str, Pass] = {
         check_target,
         split_reductions,
         fuse,
+        chain,
         schedule,
         to_kernels,
         expand_math,

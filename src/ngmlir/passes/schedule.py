@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from ..ir.core import Module, Op, Value, op_name
+from ..ir.core import Block, Module, Op, Value, op_name
 from ..ir.structure import structure
 from ..ops.builder import Builder
-from ..ops.schedules import SCHEDULE, Schedule, given_by
+from ..ops.schedules import SCHEDULE, Schedule, Strips, given_by
 from ..rewrite.contracts import contract
 from ..rewrite.remarks import remark, wanted
 from ..rewrite.sweep import sweep
@@ -16,7 +16,7 @@ from ..support.diagnostics import Diagnostic, UserError
 from ..support.target import Target
 from .invariants import kept_operands
 from .schedules.candidate import Candidate
-from .schedules.choosing import candidates, chosen
+from .schedules.choosing import candidates, chosen, chosen_links
 
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
@@ -58,12 +58,32 @@ def schedule(module: Module, target: Target) -> Module:
             known[key] = chosen(op, target, kept)
             if wanted("schedule"):
                 _explain(op, target, kept)
-        attribute = known[key].attribute()
-        if op.attributes.get(SCHEDULE) is attribute:
+        found = known[key]
+        attribute = found.attribute()
+        whole = _with_links(op, target, found, kept) if isinstance(found, Strips) else op
+        if whole is op and op.attributes.get(SCHEDULE) is attribute:
             return None
-        return builder.add_op(op.rebuilt(attributes={**op.attributes, SCHEDULE: attribute})).results
+        return builder.add_op(whole.rebuilt(attributes={**op.attributes, SCHEDULE: attribute})).results
 
-    return sweep(module, write, frozenset({"ng.fusion"}))
+    return sweep(module, write, frozenset({"ng.fusion"}), closed=frozenset({"ng.fusion"}))
+
+
+def _with_links(chain: Op, target: Target, strips: Strips, kept: frozenset[int]) -> Op:
+    """A chain each of whose fusions says how it is cut."""
+    cuts = {op: cut.attribute() for op, cut in chosen_links(chain, target, strips, kept)}
+
+    def write(block: Block) -> Block:
+        if all(op.attributes.get(SCHEDULE) is cut for op, cut in cuts.items()):
+            return block
+        out, mapping = block.emptied(), dict[Value, Value]()
+        for op in block.ops:
+            own = {**op.attributes, SCHEDULE: cuts[op]} if op in cuts else None
+            new = op.rebuilt([mapping.get(v, v) for v in op.operands], attributes=own)
+            mapping.update(zip(op.results, new.results, strict=True))
+            out.ops.append(new)
+        return out
+
+    return chain.with_blocks(write)
 
 
 def _alone(ops: Sequence[Op]) -> Iterator[Op]:

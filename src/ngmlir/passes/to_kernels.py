@@ -12,22 +12,23 @@ from ..ir.structure import structure
 from ..ir.types import TensorType, element_type, shape_of
 from ..ops import ng
 from ..ops.builder import Builder
-from ..ops.schedules import Columns, Rows, Tiles
+from ..ops.schedules import Columns, Rows, Strips, Tiles
 from ..rewrite.advice import pass_for
 from ..rewrite.contracts import contract
 from ..rewrite.stages import KEPT, homeless
 from ..support.diagnostics import Bug, Limit
 from ..support.target import Target
 from .dead_code import without_dead
+from .kernels.chain import chain_kernel
 from .kernels.columns import columns_kernel
 from .kernels.dot import dot_kernel
 from .kernels.map import map_kernel
-from .kernels.packing import pack_kernel
+from .kernels.packing import Packing, pack_kernel
 from .kernels.plan import kind
 from .kernels.rows import rows_kernel
 from .kernels.single import Shape
 from .kernels.singles import SINGLES
-from .schedules.choosing import chosen
+from .schedules.choosing import chosen, chosen_links
 
 
 @contract(needs=("plain", "fused"), gives="kernels")
@@ -158,6 +159,8 @@ class _Writer:
 
     def fusion(self, op: Op) -> _Recipe:
         sort = kind(op)
+        if sort == "chain":
+            return self.chain(op)
         sides: list[tuple[int, Shape, str, TensorType | None]] = []
         schedule = chosen(op, self.target)
         if sort == "dot":
@@ -166,11 +169,7 @@ class _Writer:
             dot = next(o for o in planned.ops if o.name == "ng.dot")
             for number, packing in product.sides:
                 place, shape = planned.side(dot.operands[number])
-                if packing is None:
-                    sides.append((place, shape, "", None))
-                else:
-                    symbol = self.kernel(pack_kernel(packing, "k", op.location), "pack")
-                    sides.append((place, shape, symbol, TensorType(packing.shape, packing.element)))
+                sides.append((place, shape, *self.packed(packing, op)))
         else:
             match schedule:
                 case Rows():
@@ -185,6 +184,29 @@ class _Writer:
         places = [*(i for i, _ in planned.sources), *(i for i, *_ in sides)]
         symbol = self.kernel(made, _name_of(op, sort), [*(op.operands[i] for i in places), *op.results])
         return _Recipe(symbol, tuple(planned.sources), tuple(results), tuple(sides))
+
+    def packed(self, packing: Packing | None, op: Op) -> tuple[str, TensorType | None]:
+        """The symbol and the result of the kernel that packs a side, if one does."""
+        if packing is None:
+            return "", None
+        symbol = self.kernel(pack_kernel(packing, "k", op.location), "pack")
+        return symbol, TensorType(packing.shape, packing.element)
+
+    def chain(self, op: Op) -> _Recipe:
+        schedule = chosen(op, self.target)
+        if not isinstance(schedule, Strips):
+            raise Bug(f"no chain is cut by '{schedule.by}'", op.location)
+        inner = [cut for _, cut in chosen_links(op, self.target, schedule)]
+        made = chain_kernel(op, self.target, schedule, inner, "k")
+        sides = [(place, shape, *self.packed(packing, op)) for place, shape, packing in made.sides]
+        places = [*(i for i, _ in made.inputs), *(i for i, *_ in sides)]
+        symbol = self.kernel(
+            made.kernel, _name_of(op, "chain"), [*(op.operands[i] for i in places), *op.results]
+        )
+        results = [
+            TensorType(shape, element_type(r.type)) for shape, r in zip(made.results, op.results, strict=True)
+        ]
+        return _Recipe(symbol, made.inputs, tuple(results), tuple(sides))
 
     def single(self, op: Op) -> _Recipe:
         made = SINGLES[op.name](op, self.target)
@@ -210,10 +232,20 @@ def _named(kernel: Op, name: str) -> Op:
 
 def _name_of(fusion: Op, sort: str) -> str:
     """A name that says what the kernel does: its kind and its first few telling ops."""
-    words = [op.name.partition(".")[2] for op in fusion.block.ops if op.name not in _SILENT]
+    words = [op.name.partition(".")[2] for op in fusion.walk() if op.name not in _SILENT]
     return "_".join(list(dict.fromkeys([sort, *words]))[:4])
 
 
 _SILENT = frozenset(
-    {"ng.reshape", "ng.broadcast", "ng.pad", "ng.transpose", "ng.constant", "ng.yield", "ng.iota", "ng.dot"}
+    {
+        "ng.fusion",
+        "ng.reshape",
+        "ng.broadcast",
+        "ng.pad",
+        "ng.transpose",
+        "ng.constant",
+        "ng.yield",
+        "ng.iota",
+        "ng.dot",
+    }
 )

@@ -17,19 +17,34 @@ from ..ops.schedules import SCHEDULE
 RewriteRule = Callable[[Op, Builder], Sequence[Value] | None]
 
 
-def sweep(module: Module, rule: RewriteRule, kinds: frozenset[str] | None = None) -> Module:
-    """Applies `rule` to every op (with `kinds`: to ops of these names); the module itself if nothing changed."""
-    return module.with_ops([sweep_op(op, rule, kinds) if op.regions else op for op in module.ops])
+def sweep(
+    module: Module,
+    rule: RewriteRule,
+    kinds: frozenset[str] | None = None,
+    closed: frozenset[str] = frozenset(),
+) -> Module:
+    """Applies `rule` to every op (with `kinds`: to ops of these names) that is not in the regions of one that is `closed`;
+    the module itself if nothing changed."""
+    return module.with_ops([sweep_op(op, rule, kinds, closed) if op.regions else op for op in module.ops])
 
 
-def sweep_op(op: Op, rule: RewriteRule, kinds: frozenset[str] | None = None) -> Op:
+def sweep_op(
+    op: Op,
+    rule: RewriteRule,
+    kinds: frozenset[str] | None = None,
+    closed: frozenset[str] = frozenset(),
+) -> Op:
     """A function (or other isolated op) after a sweep over its regions; itself if nothing changed."""
     mapping: dict[Value, Value] = {}
-    return op.with_blocks(lambda block: _block(block, mapping, rule, kinds))
+    return op.with_blocks(lambda block: _block(block, mapping, rule, kinds, closed))
 
 
 def _block(
-    block: Block, mapping: dict[Value, Value], rule: RewriteRule, kinds: frozenset[str] | None
+    block: Block,
+    mapping: dict[Value, Value],
+    rule: RewriteRule,
+    kinds: frozenset[str] | None,
+    closed: frozenset[str],
 ) -> Block:
     """The block after the sweep; itself if nothing changed."""
     out = block.emptied()
@@ -44,8 +59,8 @@ def _block(
                 if value in mapping:
                     op = op.rebuilt([mapping.get(v, v) for v in operands])
                     break
-        if op.regions:
-            op = op.with_blocks(lambda inner: _block(inner, mapping, rule, kinds))
+        if op.regions and op.name not in closed:
+            op = op.with_blocks(lambda inner: _block(inner, mapping, rule, kinds, closed))
         if kinds is None or op.name in kinds:
             builder.location = op.location
             before = len(out.ops)

@@ -45,16 +45,19 @@ def tune_file(name: str, output: str, target: str, best: int, own: Streams) -> N
     """Reads a program, times its kernels, writes the program with their schedules, and says what was gained."""
     shown, text = read_input(name, own)
     machine = resolve(target)
-    steps = named_pipelines().expanded("canonical, check-target, fuse")
+    steps = named_pipelines().expanded("canonical, check-target, fuse, chain")
     fused = (
         parse_pipeline(steps, PASSES)
         .from_stage_of(parsed := from_text(text, file=shown))
         .run(parsed, machine)
     )
     fusions: dict[Hashable, Op] = {}
-    for op in fused.walk():
-        if op.name == "ng.fusion":
-            fusions.setdefault(structure(op), op)
+
+    def note(op: Op, _: Builder) -> None:
+        fusions.setdefault(structure(op), op)
+
+    whole = frozenset({"ng.fusion"})  # those of a chain are cut as it is
+    sweep(fused, note, whole, closed=whole)
     winners: dict[Hashable, Schedule] = {}
     lines: list[str] = []
     with Progress(len(fusions), "tuning") as progress:
@@ -70,7 +73,7 @@ def tune_file(name: str, output: str, target: str, best: int, own: Streams) -> N
         attributes = {**op.attributes, SCHEDULE: winners[structure(op)].attribute()}
         return builder.add_op(op.rebuilt(attributes=attributes)).results
 
-    write_output(output, to_text(sweep(fused, write, frozenset({"ng.fusion"}))), own)
+    write_output(output, to_text(sweep(fused, write, whole, closed=whole)), own)
     for line in lines:
         own.say(line)
 

@@ -50,18 +50,23 @@ def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> Dot
                 AlongKernel(planned, target, schedule, dot, product, types).build(name), planned, plain
             )
         case Panels():
-            product = in_pairs(product, target, schedule.packed)
-            packings = (left_side(product, target), right_side(product, schedule.tile[1], target))
-            packed = [
-                p if side in schedule.pack else None
-                for p, side in zip(packings, ("left", "right"), strict=True)
-            ]
+            product, packed = packed_sides(product, schedule, target)
             types = [p.type if p else type for p, type in zip(packed, types, strict=True)]
             family = ImplicitKernel if any(product.implicit) else PanelKernel
             kernel = family(planned, target, schedule, dot, product, types).build(name)
             return DotKernel(kernel, planned, tuple(zip(order, packed, strict=True)))
         case _:
             raise Bug(f"no product is cut by '{schedule.by}'", fusion.location)
+
+
+def packed_sides(
+    product: Product, schedule: Panels, target: Target
+) -> tuple[Product, tuple[Packing | None, Packing | None]]:
+    """The product as panels of it are multiplied, and how a kernel of its own packs each side, if one does."""
+    product = in_pairs(product, target, schedule.packed)
+    left = left_side(product, target) if "left" in schedule.pack else None
+    right = right_side(product, schedule.tile[1], target) if "right" in schedule.pack else None
+    return product, (left, right)
 
 
 # ---- the GPU kernel ----------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ class PanelKernel:
         dot: Op,
         product: Product,
         sides: Sequence[MemRefType],
+        kernel: Kernel | None = None,
     ):
         self.dot, self.product, self.schedule = dot, product, schedule
         self.block_rows, self.block_columns = schedule.block
@@ -48,9 +49,10 @@ class PanelKernel:
             -(-product.rows // self.block_rows),
             -(-product.columns // self.block_columns),
         )
-        self.kernel = Kernel(planned, target, [size for size in sizes if size > 1], sides)
+        grid = [size for size in sizes if size > 1]
+        self.kernel = kernel or Kernel(planned, target, grid, sides)
         self.b = self.kernel.b
-        programs = iter(self.kernel.programs)
+        programs = iter(self.kernel.programs if kernel is None else [self.b.index(0)] * len(grid))
         self.places = [next(programs) if size > 1 else self.b.index(0) for size in sizes]
         self.lhs, self.rhs = self.kernel.extra
         self.batch: list[Value] = []

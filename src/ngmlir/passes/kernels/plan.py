@@ -187,7 +187,13 @@ def _runs(domain: Atoms, sequences: Sequence[Atoms]) -> list[Atoms]:
 
 
 class Kernel(Frame):
-    """The kernel of a fusion: a buffer for each input, for each extra input, and for each output."""
+    """The kernel of a fusion: a buffer for each input, for each extra input, and for each output.
+
+    Of what stands in `strips` a buffer has only the rows that the program works on, counted from `row` where a tile
+    stands: so many of the first loops of the value are rows.
+    """
+
+    row: Value
 
     def __init__(
         self,
@@ -206,6 +212,7 @@ class Kernel(Frame):
             v: self.sources[sources.index(plan.source(v))] for v in plan.inputs if v in plan.loops
         }
         self.extra = self.sources[len(own) :]
+        self.strips: dict[Value, int] = {}
 
     def in_place(self) -> list[int]:
         """Pairs that may share: the output's elements are met in the order of the input's.
@@ -324,6 +331,9 @@ class Tile:
         """Indices, `dims` (None where they are the last ones in order) and whether a mask is needed."""
         loops = self.kernel.plan.loops[value]
         indices = [self.spans[l].start for l in loops]
+        rows = self.kernel.strips.get(value)
+        if rows is not None:
+            return [self.kernel.row, *indices[rows:]], None, False
         tiled = [l for l in sorted(loops) if self.spans[l].size]
         dims = [loops.index(l) for l in tiled]
         usual = list(range(len(loops) - len(tiled), len(loops)))

@@ -52,6 +52,20 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
     return kernel.finish(name, schedule.threads), planned
 
 
+def rows_strip(kernel: Kernel, schedule: Rows, first: Value, rows: int) -> None:
+    """Part of another kernel: so many rows from the `first` on, counted over all outer loops."""
+    b = kernel.b
+    kept = len(kernel.plan.loops[reductions(kernel.plan.ops, kernel.target)[0].result])
+    outer, inner = kernel.plan.sizes[:kept], kernel.plan.sizes[kept:]
+
+    def row(i: Value) -> tuple[()]:
+        kernel.row = i
+        _Row(kernel, schedule, kernel.apart(b.add(first, i), outer), inner).build()
+        return ()
+
+    b.loop(0, rows, 1, (), lambda i, _: row(i), name="row")
+
+
 class _Row:
     """One row of the kernel."""
 

@@ -7,14 +7,27 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from ...ir.core import Op
-from ...ops.schedules import Blocks, Given, Schedule, complaints, families, given_by, stated
+from ...ops.schedules import (
+    Along,
+    Blocks,
+    Given,
+    Panels,
+    Schedule,
+    Strips,
+    complaints,
+    families,
+    given_by,
+    stated,
+)
 from ...support.diagnostics import Diagnostic, UserError
 from ...support.target import Target
+from ..kernels.links import Link, faults, left_handed, links_of, source
 from ..kernels.plan import Plan, kind, plan
 from ..kernels.product import Product, oriented, product_of
-from .candidate import Candidate, ranked
+from .candidate import Candidate, fixed, ranked
 from .loops import columns, rows, tiles
 from .products import MOST_ROWS_ALONG, along, blocks, panels, suits_along, window_conflicts
+from .strips import strip_rows, within
 
 #: Predicted cycles of loops that are no further apart are equal: then the shorter code is better.
 _ALIKE = 1.03
@@ -44,6 +57,10 @@ def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[C
     found: list[Candidate[Schedule]]
     if sort == "dot":
         found = ranked(_products(fusion, target, given, kept), 1.0)
+    elif sort == "chain":
+        if faulty := _chain_conflicts(fusion, target):
+            raise _refused(fusion, faulty)
+        found = [_strips(fusion, target, given, kept)]
     else:
         found = ranked(_LOOPS[sort](plan(fusion), target, given), _ALIKE)
     # Whatever was made of what is given, it stands as it is given.
@@ -63,6 +80,49 @@ def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
                 raise _refused(fusion, conflicts)
             return whole
     return candidates(fusion, target, kept)[0].schedule
+
+
+def chosen_links(
+    chain: Op, target: Target, strips: Strips, kept: Collection[int] = ()
+) -> list[tuple[Op, Schedule]]:
+    """The fusions of a chain, and how each is cut in strips of its rows; `kept` are operands of the chain."""
+    arguments = {value: number for number, value in enumerate(chain.block.args)}
+    found: list[tuple[Op, Schedule]] = []
+    for link in links_of(chain, target):
+        fusion = link.fusion
+        same = [i for i, v in enumerate(fusion.operands) if arguments.get(source(v)) in kept]
+        own = within(chosen(fusion, target, same), link, strips.rows)
+        found.append((fusion, own))
+        if wrong := _link_conflicts(fusion, link, own):
+            raise _refused(fusion, wrong)
+    return found
+
+
+def _link_conflicts(fusion: Op, link: Link, schedule: Schedule) -> list[str]:
+    found = [
+        f"{name} is {setting}, but in strips of the chain it is {getattr(schedule, name)}"
+        for name, setting in stated(given_by(fusion)).items()
+        if getattr(schedule, name) != setting
+    ]
+    if isinstance(schedule, Along):
+        found.append("in a chain products are cut by 'panels'")
+    if isinstance(schedule, Panels) and "left" in schedule.pack and left_handed(link):
+        found.append("a left side that is handed on is not packed before")
+    return found
+
+
+def _strips(fusion: Op, target: Target, given: Given, kept: Collection[int]) -> Candidate[Strips]:
+    """As many rows as the cache has room for; what its fusions take by themselves is what they take here."""
+    links = links_of(fusion, target)
+    made = Strips(rows=fixed(given, "rows", strip_rows(links, target)))
+    each = [candidates(link.fusion, target)[0] for link in links]
+    return Candidate(made, sum(c.cycles for c in each), sum(c.roof for c in each))
+
+
+def _chain_conflicts(fusion: Op, target: Target) -> list[str]:
+    if target.shares_tiles:
+        return [f"a program of {target.name} has no scratch of its own for strips of rows"]
+    return faults(fusion, target)
 
 
 def _products(
@@ -95,6 +155,12 @@ def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
 
 def _conflicts(schedule: Schedule, target: Target, fusion: Op) -> list[str]:
     found = list(schedule.conflicts())
+    if isinstance(schedule, Strips):
+        found += _chain_conflicts(fusion, target)
+        rows = 0 if found else next(link.rows for link in links_of(fusion, target) if link.product)
+        if 0 < rows < schedule.rows:
+            found.append(f"a strip of {schedule.rows} rows of {rows}")
+        return found
     if not isinstance(schedule, Blocks) and any(op.name == "ng.windows" for op in fusion.block.ops):
         found += window_conflicts(schedule, _product(fusion, target)) if kind(fusion) == "dot" else ()
     threads = getattr(schedule, "threads", 1)
