@@ -53,6 +53,16 @@ def reduced(op: str, axis: int, shape: tuple[int, int] = (1000, 1000), kind: str
     return f"func.func @main(%x: {x}) -> {r} {{\n  %0 = ng.{op} %x axes [{axis}] : ({x}) -> {r}\n  return %0 : {r}\n}}"
 
 
+def of_a_product(then: str, result: str) -> str:
+    """A product, of which programs take strips of rows on to what follows."""
+    a, b, s, r = (f"tensor<{shape}xf32>" for shape in ("4096x32", "32x512", "4096x512", result))
+    return f"""func.func @main(%a: {a}, %b: {b}, %c: tensor<512x48xf32>) -> {r} {{
+  %p = ng.dot %a, %b contract [1] x [0] : ({a}, {b}) -> {s}
+  %q = {then} -> {r}
+  return %q : {r}
+}}"""
+
+
 PROGRAMS = {
     **{
         f"dot {m}x{k}x{n} {sides} {kind}": product(m, k, n, sides, kind)
@@ -69,6 +79,10 @@ PROGRAMS = {
         for sides in ("NN", "NT", "TN", "TT")
     },
     "batched dot": product(128, 64, 128, "NN", "f32", 12),
+    "max of a product": of_a_product("ng.max %p axes [1] : (tensor<4096x512xf32>)", "4096"),
+    "product of a product": of_a_product(
+        "ng.dot %p, %c contract [1] x [0] : (tensor<4096x512xf32>, tensor<512x48xf32>)", "4096x48"
+    ),
     "add": loop("ng.add %x, %y"),
     "chain": loop("ng.multiply %x, %y", "ng.add %x, %y", "ng.maximum %x, %y", "ng.subtract %x, %y"),
     "chain f64": loop("ng.multiply %x, %y", "ng.add %x, %y", kind="f64"),
