@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 
@@ -43,13 +44,29 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
         metavar="N",
         help="of each kernel, this many that are predicted best",
     )
+    run_command = commands.add_parser(
+        "run", help="call a model or a function, and show, time or check its results"
+    )
+    _add_run_flags(run_command)
+    importing = commands.add_parser("import", help="write a model of ONNX as text, its weights beside it")
+    importing.add_argument("file", help="the .onnx file")
+    importing.add_argument(
+        "-o", metavar="FILE", help="where the text goes (default: the model's name with .ngir)"
+    )
+    importing.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="a length that the model leaves open"
+    )
+    importing.add_argument(
+        "--shape", action="append", default=[], metavar="INPUT=2x3", help="the shape of an input"
+    )
     cache = commands.add_parser("cache", help="the cache of compiled code")
     cache.add_argument("action", choices=("show", "clear"), help="show where it is, or remove what is in it")
     if arguments[:1] == ["demo"]:
         from .demo import main as demo
 
         return demo(list(arguments[1:]))
-    found = known.read(arguments)
+    chosen = commands.choices.get(arguments[0]) if arguments else None
+    found = known.read(arguments, chosen.names() if chosen is not None else ())
     match found.command:
         case "env":
             own.write(environment.table())
@@ -57,11 +74,46 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
             from .tune import tune_file  # brings the compiler along
 
             tune_file(found.file, found.o, found.target, found.candidates, own)
+        case "run":
+            from .running import run_file
+
+            return run_file(found, own)
+        case "import":
+            from .importing import import_file
+
+            import_file(found.file, found.o, found.size, found.shape, own)
         case "cache":
             own.write(_cache(found.action))
         case _:
             own.write(known.format_help())
     return 0
+
+
+def _add_run_flags(known: argparse.ArgumentParser) -> None:
+    """The command line of `ngmlir run`."""
+    add = known.add_argument
+    add("file", help="model.onnx, or the text of a module (.ngir, - for standard input)")
+    add(
+        "--input",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="x.npy for the next input, name=x.npy for that one, all.npz for those named in it",
+    )
+    add("--random", type=int, metavar="SEED", help="make up the inputs that are not given")
+    add("--size", action="append", default=[], metavar="NAME=N", help="a length that the model leaves open")
+    add("--shape", action="append", default=[], metavar="INPUT=2x3", help="the shape of a random input")
+    add("--entry", metavar="NAME", help="the function of the module (default: main, or the only one)")
+    add(
+        "--target",
+        default="cpu",
+        choices=("cpu", "numpy", "cuda", "cuda-sim"),
+        help="where it runs (default: cpu)",
+    )
+    add("--threads", type=int, metavar="N", help="how many threads it uses on the CPU")
+    add("--check", choices=("numpy",), help="hold the results against those of NumPy, op by op")
+    add("--time", action="store_true", help="time the compilation and the calls")
+    add("-o", metavar="FILE", help="where the results go: .npz, or .npy for a single one")
 
 
 def _cache(action: str) -> str:

@@ -99,8 +99,30 @@ class Model:
             except _Decides as found:
                 self.deciding.add(found.leaf)
 
-    def attempt(self, values: Sequence[Given]) -> Program:
-        """The same, or a note of the input that turned out to decide shapes."""
+    def module(self, values: Sequence[Given]) -> Module:
+        """One function of tensors for inputs of these shapes, whose results are the outputs in order, with their names.
+
+        Limit where there is none: where elements of an input decide shapes, or an output is no tensor.
+        """
+        try:
+            with collecting_rarely():
+                program = self.attempt(values, whole=True)
+        except _Decides as found:
+            name = self.inputs[found.leaf[0]].name
+            raise Limit(
+                f"the elements of the input '{name}' decide the shape of a tensor: no one program is right for all",
+                hint="ng.compile and ngmlir run make one for each call",
+            ) from None
+        if program.module is None or any(not isinstance(r, int) for r in program.results):
+            raise Limit("an output of the model is no tensor", hint="ng.compile and ngmlir run give it")
+        returned = program.module.ops[0].block.ops[-1].operands
+        for value, name in zip(returned, self.output_names, strict=True):
+            value.name = value.name or _leaf_name(name, None, 0)
+        return program.module
+
+    def attempt(self, values: Sequence[Given], *, whole: bool = False) -> Program:
+        """The same, or a note of the input that turned out to decide shapes. `whole`: what is known already is among the
+        results of the module too."""
         leaves = leaves_of(values)
         for place, array in leaves:
             if place in self.deciding and array.size > _DECIDING:
@@ -131,7 +153,7 @@ class Model:
         except Undecided as error:
             raise self._decides(error, block, leaves, open_) from None
         results: list[Value] = []
-        shown = tuple(_result(o, results) for o in outputs)
+        shown = tuple(_result(o, results, emitter if whole else None) for o in outputs)
         if not results:
             return Program(None, (), shown)
         emitter.builder.end(func.ReturnOp, *results)
@@ -299,13 +321,17 @@ def _element(array: Array) -> Type:
     return type_of_dtype(array.dtype)
 
 
-def _result(thing: Thing, results: list[Value]) -> Any:
+def _result(thing: Thing, results: list[Value], emitter: Emitter | None) -> Any:
+    """What an output is in a `Program`; with an emitter, what is known already becomes a value too."""
     if isinstance(thing, TensorList):
-        return [_result(t, results) for t in thing]
+        return [_result(t, results, emitter) for t in thing]
     if isinstance(thing, Tensor):
         if isinstance(thing.item, np.ndarray):
-            return thing.item
-        results.append(thing.item)
+            if emitter is None:
+                return thing.item
+            results.append(emitter.value(thing))
+        else:
+            results.append(thing.item)
         return len(results) - 1
     return None
 

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arrays that `ngmlir run` feeds: from files, or random."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ..support.diagnostics import UserError
+from ..support.spelling import did_you_mean
+from .models import Array, Input
+
+#: How a length is said that a model leaves open.
+SIZES_HINT = "--size NAME=N says how long it is, --shape INPUT=2x3 the whole shape of an input"
+
+
+def sizes_of(given: Sequence[str], inputs: Sequence[Input]) -> dict[str, int]:
+    """`--size NAME=N` of a command line."""
+    named = {d for each in inputs for d in each.shape or () if isinstance(d, str)}
+    found: dict[str, int] = {}
+    for text in given:
+        name, _, length = text.rpartition("=")
+        if not name or not length.isdigit():
+            raise UserError(f"--size={text} says no length", hint="--size batch=8")
+        if name not in named:
+            hint = did_you_mean(name, named, f"there are: {', '.join(sorted(named)) or 'none'}")
+            raise UserError(f"no input has a length called '{name}'", hint=hint)
+        found[name] = int(length)
+    return found
+
+
+def shapes_of(given: Sequence[str], inputs: Sequence[Input]) -> dict[str, tuple[int, ...]]:
+    """`--shape INPUT=2x3` of a command line; `INPUT=` alone is a scalar."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in given:
+        name, sign, shape = text.rpartition("=")
+        lengths = shape.replace(",", "x").split("x") if shape else []
+        if not sign or not all(length.isdigit() for length in lengths):
+            raise UserError(f"--shape={text} says no shape", hint="--shape x=2x3")
+        _known(name, inputs)
+        found[name] = tuple(map(int, lengths))
+    return found
+
+
+def whole_shapes(
+    inputs: Sequence[Input],
+    sizes: Mapping[str, int],
+    shapes: Mapping[str, tuple[int, ...]],
+    note: Callable[[str], None],
+) -> list[tuple[int, ...]]:
+    """The shape of each input; lengths that nobody says are 1, and `note` is told of each."""
+    chosen: dict[str, int] = dict(sizes)
+    found: list[tuple[int, ...]] = []
+    for each in inputs:
+        if each.name in shapes:
+            found.append(shapes[each.name])
+            for stated, length in zip(each.shape or (), shapes[each.name], strict=False):
+                if isinstance(stated, str):
+                    chosen.setdefault(stated, length)
+            continue
+        if each.shape is None:
+            raise UserError(f"the model does not say the shape of '{each.name}'", hint=SIZES_HINT)
+        lengths: list[int] = []
+        for at, stated in enumerate(each.shape):
+            if isinstance(stated, int):
+                lengths.append(stated)
+            elif stated is not None and stated in chosen:
+                lengths.append(chosen[stated])
+            else:
+                what = f"'{stated}'" if stated else f"dimension {at} of '{each.name}'"
+                note(f"note: {what} is taken as 1; {SIZES_HINT}")
+                lengths.append(1)
+                if stated is not None:
+                    chosen[stated] = 1
+        found.append(tuple(lengths))
+    return found
+
+
+def random_array(random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Floats around 0; integers 0 and 1, which are indices of almost anything."""
+    if dtype.kind in "biu":
+        return random.integers(0, 2, shape).astype(dtype)
+    return np.asarray(random.standard_normal(shape)).astype(dtype)
+
+
+def from_files(given: Sequence[str], inputs: Sequence[Input]) -> dict[str, Array]:
+    """The arrays of `--input`: `x.npy` for the next input, `name=x.npy` for that one, `all.npz` for those named in it."""
+    found: dict[str, Array] = {}
+    positions = iter(each.name for each in inputs)
+
+    def add(name: str, array: Array, text: str) -> None:
+        _known(name, inputs)
+        if name in found:
+            raise UserError(f"--input={text}: the input '{name}' is given twice")
+        found[name] = array
+
+    for text in given:
+        name, sign, path = text.partition("=")
+        named = bool(sign) and any(name == each.name for each in inputs)
+        if sign and not named and not Path(text).exists():
+            _known(name, inputs)
+        loaded = _load(path if named else text)
+        if isinstance(loaded, dict):
+            for key, array in loaded.items():
+                add(key, array, text)
+        elif named:
+            add(name, loaded, text)
+        else:
+            position = next((p for p in positions if p not in found), None)
+            if position is None:
+                raise UserError(f"--input={text}: there are {len(inputs)} inputs only{_listed(inputs)}")
+            add(position, loaded, text)
+    return found
+
+
+def lacking(inputs: Sequence[Input], names: Sequence[str]) -> UserError:
+    """What is said of inputs that nothing is given for."""
+    wanted = ", ".join(f"'{name}'" for name in names)
+    return UserError(
+        f"nothing is given for the input{'s' if len(names) > 1 else ''} {wanted}{_listed(inputs)}",
+        hint="--input x.npy or --input name=x.npy; --random SEED makes up what is not given",
+    )
+
+
+def _listed(inputs: Sequence[Input]) -> str:
+    return f"; it takes {', '.join(map(str, inputs))}" if inputs else "; it takes none"
+
+
+def _known(name: str, inputs: Sequence[Input]) -> None:
+    names = [each.name for each in inputs]
+    if name not in names:
+        hint = did_you_mean(name, names, f"the inputs are {', '.join(names) or 'none'}")
+        raise UserError(f"there is no input '{name}'", hint=hint)
+
+
+def _load(path: str) -> Array | dict[str, Array]:
+    """The array of a `.npy`, or those of a `.npz` by name."""
+    try:
+        loaded: Any = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return cast(Array, loaded)
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror or error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile, MemoryError) as error:
+        reason = "objects of Python are not read" if "pickle" in str(error) else error
+        raise UserError(
+            f"'{path}' holds no arrays: {reason}", hint="np.save and np.savez write such files"
+        ) from None

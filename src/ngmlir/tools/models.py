@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `ngmlir run` and `ngmlir import` read: a model of ONNX, or a function of a `.ngir` file, seen from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ..compiler import compile_module
+from ..ir.attributes import IntegerAttr
+from ..ir.core import Module, Op, Value
+from ..ir.literals import dtype_of
+from ..ir.types import element_type, shape_of
+from ..ops.interpreter import run as interpret
+from ..ops.words import from_text
+from ..support.diagnostics import UserError
+from ..support.spelling import did_you_mean
+from .shell import read_input
+from .streams import Streams
+
+Array = np.ndarray[Any, Any]
+#: Arrays in the order of the inputs; arrays in the order of the outputs.
+Run = Callable[[Sequence[Array]], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a program takes: lengths that are for the arrays to say are None, or have a name."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int | str | None, ...] | None
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.name} ({self.dtype} of any shape)"
+        lengths = ", ".join("?" if d is None else str(d) for d in self.shape)
+        return f"{self.name} ({self.dtype} [{lengths}])"
+
+
+class OnnxModel:
+    """A model of ONNX."""
+
+    def __init__(self, path: str):
+        from ..frontends import onnx  # the package onnx is loaded with the first model
+
+        self.model = onnx.load(path)
+        self.inputs = [Input(p.name, dtype_of(p.element), p.shape) for p in self.model.inputs]
+        self.outputs: Sequence[str] = self.model.output_names
+
+    def on(self, target: str) -> Run:
+        run = self.model.compiled(target)
+        return lambda arrays: run(*arrays)
+
+
+class Function:
+    """A function of a `.ngir` file; constants beside it are mapped. What `@initialize` gives values is state."""
+
+    def __init__(self, path: str, entry: str | None, own: Streams):
+        name, text = read_input(path, own)
+        folder = None if path == "-" else Path(path).parent
+        self.module = from_text(text, file=name, resources=folder)
+        self.function = _function(self.module, entry)
+        self.state = self.module.lookup("initialize") is not None and self.function.symbol != "initialize"
+        arguments = _arguments(self.function)
+        self.outputs: Sequence[str]
+        if self.state:
+            from ..transformers.files import from_module
+
+            self.computation = from_module(self.module)[self.function.symbol]
+            self.inputs = [Input(p.name, p.dtype, p.axes.known_shape) for p in self.computation.parameters]
+            self.outputs = []
+        else:
+            self.inputs = [
+                Input(v.name or str(i), dtype_of(element_type(v.type)), shape_of(v.type))
+                for i, v in enumerate(arguments)
+            ]
+            self.outputs = _result_names(self.function)
+
+    def on(self, target: str) -> Run:
+        if self.state:
+            from ..transformers import compile
+
+            run = compile(self.computation, target=target)
+            return lambda arrays: self._flat(run(*arrays))
+        entry = self.function.symbol
+        if target == "numpy":
+            return lambda arrays: interpret(self.module, *arrays, entry=entry)
+        run = compile_module(self.module, target, entry=entry)
+        return lambda arrays: run(*arrays)
+
+    def _flat(self, results: Any) -> Sequence[Any]:
+        """The results of a computation without their structure, whose keys are names."""
+        pairs = list(_leaves(results, ""))
+        self.outputs = [name or str(i) for i, (name, _) in enumerate(pairs)]
+        return [value for _, value in pairs]
+
+
+def read(path: str, entry: str | None, own: Streams) -> OnnxModel | Function:
+    """What a file holds: `.onnx` a model, anything else (or `-`) the text of a module."""
+    if Path(path).suffix != ".onnx":
+        return Function(path, entry, own)
+    if entry is not None:
+        raise UserError("a model of ONNX has no functions to choose from", hint="leave --entry out")
+    return OnnxModel(path)
+
+
+def _function(module: Module, entry: str | None) -> Op:
+    found = {
+        op.symbol: op for op in module.ops if op.name == "func.func" and op.regions and op.regions[0].blocks
+    }
+    public = [name for name, op in found.items() if "sym_visibility" not in op.attributes]
+    if entry is None:
+        others = [name for name in public if name != "initialize"]
+        entry = others[0] if len(others) == 1 else "main"
+    if entry not in found:
+        hint = did_you_mean(entry, found, f"--entry=NAME, one of: {', '.join(public) or 'none'}")
+        raise UserError(f"the module has no function @{entry}", module.location, hint=hint)
+    return found[entry]
+
+
+def _arguments(function: Op) -> Sequence[Value]:
+    """What is passed; behind it, a function whose memory is planned has its results and its memory."""
+    planned = function.attributes.get("ng.arguments")
+    values = function.block.args
+    return values[: planned.value] if isinstance(planned, IntegerAttr) else values
+
+
+def _result_names(function: Op) -> Sequence[str]:
+    if "ng.arguments" in function.attributes:
+        count = function.attributes.get("ng.results")
+        return [str(i) for i in range(count.value if isinstance(count, IntegerAttr) else 0)]
+    seen: set[str] = set()
+    names: list[str] = []
+    for i, value in enumerate(function.block.ops[-1].operands):
+        names.append(str(i) if value.name in seen or not value.name else value.name)
+        seen.add(names[-1])
+    return names
+
+
+def _leaves(value: Any, name: str) -> Iterable[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, each in cast(Mapping[Any, Any], value).items():
+            yield from _leaves(each, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, tuple):
+        for i, each in enumerate(cast("tuple[Any, ...]", value)):
+            yield from _leaves(each, f"{name}.{i}" if name else str(i))
+    elif value is not None:
+        yield name, value

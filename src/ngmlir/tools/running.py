@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ngmlir run`: calls a model or a function once, and says what comes out; times it, or holds it against NumPy."""
+
+from __future__ import annotations
+
+import io
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ..support.diagnostics import UserError
+from ..support.files import write_file
+from . import inputs, models
+from .models import Array, Run
+from .streams import Streams
+
+#: Calls are timed for about so long, and at least so often.
+_SECONDS, _CALLS = 1.0, 5
+#: Outputs of at most so many elements are shown whole.
+_SHOWN = 16
+#: How far results may be from those of NumPy, of the largest element, by the bytes of an element.
+_TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-10}
+
+
+def run_file(found: Namespace, own: Streams) -> int:
+    """The exit code: 1 where results differ from those of NumPy."""
+    if found.threads is not None:
+        from ..runtime.pool import use_threads
+
+        use_threads(found.threads)
+    if found.o is not None and Path(found.o).suffix not in (".npz", ".npy"):
+        raise UserError(f"'{found.o}' names no file of arrays", hint="-o results.npz")
+    program = models.read(found.file, found.entry, own)
+    given = _given(found, program.inputs, own)
+    started = time.perf_counter()
+    run = program.on(found.target)
+    results = run(given)
+    first = time.perf_counter() - started
+    outputs = [(name, np.asarray(r)) for name, r in _pairs(program.outputs, results)]
+    if found.o is not None:
+        _write(found.o, outputs)
+        own.say(f"wrote {found.o}")
+    else:
+        for name, array in outputs:
+            own.write(f"{name}: {_described(array)}\n")
+    if found.time:
+        own.write(f"{_timed(run, given)}; compiled and called first in {first:.2f} s\n")
+    if found.check:
+        reference = program.on("numpy")(given)
+        return _compared(outputs, [np.asarray(r) for _, r in _pairs(program.outputs, reference)], own)
+    return 0
+
+
+def _given(found: Namespace, wanted: Sequence[models.Input], own: Streams) -> list[Array]:
+    arrays = inputs.from_files(found.input, wanted)
+    missing = [each for each in wanted if each.name not in arrays]
+    if missing and found.random is None:
+        raise inputs.lacking(wanted, [each.name for each in missing])
+    sizes = inputs.sizes_of(found.size, wanted)
+    for each in wanted:  # lengths that arrays say hold for the others
+        for stated, length in zip(
+            each.shape or (), arrays[each.name].shape if each.name in arrays else (), strict=False
+        ):
+            if isinstance(stated, str):
+                sizes.setdefault(stated, length)
+    shapes = inputs.shapes_of(found.shape, wanted)
+    if missing:
+        whole = [each for each in wanted if each.name not in arrays or each.shape is not None]
+        random = np.random.default_rng(found.random)
+        shaped = dict(
+            zip([e.name for e in whole], inputs.whole_shapes(whole, sizes, shapes, own.say), strict=True)
+        )
+        for each in missing:
+            arrays[each.name] = inputs.random_array(random, shaped[each.name], each.dtype)
+    return [arrays[each.name] for each in wanted]
+
+
+def _pairs(names: Sequence[str], results: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Results by name; those of a sequence are numbered, those of an optional that is empty left out."""
+    found: list[tuple[str, Any]] = []
+    for name, result in zip(names, results, strict=True):
+        if isinstance(result, list):
+            result = cast("list[Any]", result)
+            found += _pairs([f"{name}.{i}" for i in range(len(result))], result)
+        elif result is not None:
+            found.append((name, result))
+    return found
+
+
+def _described(array: Array) -> str:
+    shape = "x".join(map(str, array.shape))
+    head = f"{array.dtype}{f' {shape}' if shape else ''}"
+    if array.size <= _SHOWN:
+        return f"{head} {np.array2string(array, separator=', ', threshold=_SHOWN + 1)}"
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    text = (
+        f"{head} from {finite.min():.6g} to {finite.max():.6g}, mean {finite.mean():.6g}"
+        if finite.size
+        else head
+    )
+    lost = array.size - finite.size
+    return f"{text}, {lost} not finite" if lost else text
+
+
+def _write(path: str, outputs: Sequence[tuple[str, Array]]) -> None:
+    stream = io.BytesIO()
+    if Path(path).suffix == ".npy":
+        if len(outputs) != 1:
+            raise UserError(
+                f"'{path}' holds one array, there are {len(outputs)} results", hint="-o results.npz"
+            )
+        np.save(stream, outputs[0][1])
+    else:
+        np.savez(stream, **dict(outputs))  # pyright: ignore[reportArgumentType]
+    write_file(path, [stream.getbuffer()])
+
+
+def _timed(run: Run, given: Sequence[Array]) -> str:
+    seconds: list[float] = []
+    end = time.perf_counter() + _SECONDS
+    while len(seconds) < _CALLS or time.perf_counter() < end:
+        started = time.perf_counter()
+        run(given)
+        seconds.append(time.perf_counter() - started)
+    return f"time: {_shown(min(seconds))} at least, {_shown(float(np.median(seconds)))} as a rule, of {len(seconds)} calls"
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+
+
+def _compared(outputs: Sequence[tuple[str, Array]], reference: Sequence[Array], own: Streams) -> int:
+    worst, wrong = 0.0, 0
+    for (name, array), other in zip(outputs, reference, strict=True):
+        difference = _difference(array, other)
+        worst = max(worst, difference)
+        allowed = _TOLERANCE[array.dtype.itemsize] if array.dtype.kind not in "biu" else 0.0
+        if not difference <= allowed:
+            wrong += 1
+            own.say(f"error: {name} differs from NumPy by {difference:.3g} of its largest element")
+    if not wrong:
+        own.write(f"check: as NumPy, at most {worst:.3g} of the largest element apart\n")
+    return 1 if wrong else 0
+
+
+def _difference(array: Array, other: Array) -> float:
+    """The largest difference, as a share of the largest finite element; infinite where shapes, NaN or infinities differ."""
+    if array.shape != other.shape or array.dtype != other.dtype:
+        return float("inf")
+    if not array.size:
+        return 0.0
+    if array.dtype.kind in "biu":
+        return 0.0 if np.array_equal(array, other) else float("inf")
+    ours, theirs = array.astype(np.float64), other.astype(np.float64)
+    finite = np.isfinite(theirs)
+    if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
+        return float("inf")
+    ours, theirs = ours[finite], theirs[finite]
+    if not np.isfinite(ours).all():
+        return float("inf")
+    if not ours.size:
+        return 0.0
+    apart, largest = float(np.abs(ours - theirs).max()), float(np.abs(theirs).max())
+    return apart / largest if largest else apart
