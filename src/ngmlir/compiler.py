@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -18,11 +19,11 @@ from .ir.printer import to_text
 from .ir.structure import fingerprint
 from .llvm.machine import assembly, cpu_target, host_target, listing, nvptx_target, prepare, version
 from .passes.registry import PASSES
-from .rewrite.pipeline import Pipeline, Watch
+from .rewrite.pipeline import Pipeline, Step, Watch
 from .rewrite.pipeline_parser import parse_pipeline
 from .rewrite.stages import violations
 from .runtime import cpu as cpu_runtime
-from .runtime import profile
+from .runtime import profile, timing
 from .runtime.cache import default_cache, key_of
 from .runtime.stored import artifact_of, bytes_of, header_of
 from .support.artifact import Artifact, Entry
@@ -61,7 +62,8 @@ def resolve(target: Target | str) -> Target:
     if isinstance(target, Target):
         return target
     found = _resolve(target)
-    return replace(found, debug=True) if profile.wanted() else found
+    timed = found.code == "cpu" and timing.current() is not None
+    return replace(found, debug=profile.wanted(), timed=timed)
 
 
 def _resolve(target: str) -> Target:
@@ -102,7 +104,22 @@ def lower(
 ) -> Module:
     """The module as code generation takes it: kernels, and functions on planned memory."""
     steps = pipeline_for(target, checked=checked).from_stage_of(module)
-    return steps.run(module, target, verify=verify, watch=watch)
+    listener = timing.current()
+    watching = [*watch, *([_Stages(listener)] if listener is not None else [])]
+    return steps.run(module, target, verify=verify, watch=watching)
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """Tells a profile how long each pass takes."""
+
+    profile: timing.Profile
+
+    def before(self, step: Step, module: Module) -> None:
+        pass
+
+    def after(self, step: Step, module: Module, seconds: float) -> None:
+        self.profile.stage(step.name, seconds)
 
 
 def emit(module: Module, target: Target) -> Unit:
@@ -121,7 +138,8 @@ def assemble(module: Module, target: Target, *, apart: bool = False) -> Artifact
         ptx = assembly(unit.llvm, target, apart=apart).encode()
         return unit.artifact("ptx", ptx, target)
     parts = cpu.parts(module, target)
-    *kernels, code = objects(parts.pieces, target, apart=apart)
+    # Kernels are the same whether or not somebody notes when they are launched.
+    *kernels, code = objects(parts.pieces, replace(target, timed=False), apart=apart)
     return parts.artifact("object", code, target, kernels)
 
 
@@ -130,7 +148,8 @@ def compile_artifact(module: Module, target: Target | str, *, checked: bool | No
     compiled before. Its entries are the functions that are not private. `checked` as for `compile_module`."""
     resolved, checked = resolve(target), checks_wanted(checked)
     cache, pipeline = default_cache(), pipeline_for(resolved, checked=checked)
-    if cache is None or resolved.debug:  # programs of equal structure come from other lines
+    # Programs of equal structure come from other lines.
+    if cache is None or resolved.debug or resolved.timed:
         return _named(_compiled(module, resolved, checked), module)
     structure, constants = fingerprint(module)
     given = [constant.data for constant in constants]
@@ -147,7 +166,12 @@ def compile_artifact(module: Module, target: Target | str, *, checked: bool | No
 
 def _compiled(module: Module, target: Target, checked: bool) -> Artifact:
     prepare(target)
-    return assemble(_lowered(module, target, checked), target, apart=_has_kernels(module))
+    lowered = _lowered(module, target, checked)
+    started = time.perf_counter()
+    artifact = assemble(lowered, target, apart=_has_kernels(module))
+    if (listener := timing.current()) is not None:
+        listener.stage("code generation", time.perf_counter() - started)
+    return artifact
 
 
 def _named(artifact: Artifact, module: Module) -> Artifact:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from ..support.artifact import Artifact, Check, Entry
 from ..support.diagnostics import Bug, UserError
 from ..support.memory import empty_bytes
-from . import profile
+from . import profile, timing
 from .buffers import aligned_empty, empty_like, in_memory
 from .context import Context, invoke
 from .entry import builtin
@@ -29,6 +30,7 @@ from .profile import SharedLibrary
 
 #: Calls that touch fewer bytes take about as long as handing the interpreter lock over and back.
 _LARGE_BYTES = 64 * 1024
+_numbers = count()
 
 
 class Code:
@@ -46,7 +48,9 @@ class Code:
         self.prepared = [aligned_empty(parameter.shape, parameter.dtype) for parameter in artifact.kept]
         self.checks = np.empty(len(artifact.checks), np.int64)
         self.checking = Lock()  # one buffer serves all calls
-        addresses = [array.ctypes.data for array in (*constants, self.checks, *self.prepared)]
+        self.timer = timing.Timer(timing.current() or timing.Profile()) if artifact.timed else None
+        tables = [*constants, self.checks, *self.prepared, *([self.timer.table] if self.timer else [])]
+        addresses = [array.ctypes.data for array in tables]
         self.constants = (ctypes.c_void_p * len(addresses))(*addresses)
         results = iter(self.prepared)
         for entry in artifact.prepared:
@@ -61,6 +65,7 @@ class Program:
 
     def __init__(self, code: Code, entry: Entry):
         self.code = code
+        self.entry, self.number = entry, next(_numbers)
         self.signature = signature = entry.signature
         self._arena = empty_bytes(signature.arena_bytes)
         self.context = Context(
@@ -74,6 +79,13 @@ class Program:
     def run(self, arrays: Sequence[np.ndarray]) -> None:
         """One call on buffers that have been checked: the arguments, then the results."""
         table = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        if self.code.timer is not None and self.entry.measures:
+            measures = self.entry.measures
+            self.code.timer.run(self.signature.name, self.number, measures, lambda: self._run(table))
+            return
+        self._run(table)
+
+    def _run(self, table: ctypes.Array[ctypes.c_void_p]) -> None:
         if not self.code.artifact.checks:
             invoke(self.context, table)
             return
@@ -174,8 +186,8 @@ class CpuExecutable:
         return self._fastest(Call(self.program, arrays, prepare))
 
     def _fastest(self, call: Call) -> Callable[..., tuple[np.ndarray, ...]]:
-        if self.program.code.artifact.checks:
-            return call  # nobody looks at what checks note after a builtin
+        if self.program.code.artifact.checks or self.program.code.timer is not None:
+            return call  # nobody looks at what was noted after a builtin
         return builtin(self.signature, self.program.context, call.bound, self.release_gil, call) or call
 
 

@@ -98,11 +98,24 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """What is known of a launch before it runs: the line (or node of a model) that it comes from, how many operations on
+    floats it does (None where that depends on what is computed), and the bytes of all that it takes and gives."""
+
+    kernel: str
+    location: Location
+    operations: int | None
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Entry:
-    """One function to call: what it takes and gives and, of PTX, what it does, in order."""
+    """One function to call: what it takes and gives and, of PTX, what it does, in order; of a timed program, what it
+    launches."""
 
     signature: Signature
     steps: tuple[Step, ...] = ()
+    measures: tuple[Measure, ...] = ()
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -125,6 +138,10 @@ class Artifact:
     says what it computes and tells it from every other. All entries share the constants. A checked program has one i64 per
     check, `Check.FINE` before each call; an object finds them behind the constants.
 
+    A timed program notes its launches in a table that it finds behind all of these: i64 words, the place of the next note, the
+    first place that is not there, and how many found no place; then the notes, of three words each: which of the entry's
+    `measures`, and the nanoseconds of the system's clock when it began and ended.
+
     `prepared` are called once, in their order, when the code is loaded: without arguments, and with results that stay.
     These are numbered on from one to the next, and an object finds them behind the checks. Constants whose numbers are in
     `spent` are read by nobody else.
@@ -139,6 +156,11 @@ class Artifact:
     kernels: tuple[bytes, ...] = ()
     prepared: tuple[Entry, ...] = ()
     spent: tuple[int, ...] = ()
+
+    @property
+    def timed(self) -> bool:
+        """Whether its launches are noted."""
+        return any(entry.measures for entry in (*self.entries, *self.prepared))
 
     @property
     def constant_bytes(self) -> int:

@@ -41,6 +41,7 @@ class Target:
     multiprocessors: int = 0  # that run blocks of threads, GPUs only; 0: those of the usual model
     alignment: int = 64  # of every buffer in the arena
     debug: bool = False  # code tells which lines of source and which loops it comes from
+    timed: bool = False  # the program notes when each launch begins and ends, CPUs only
 
     def __post_init__(self) -> None:
         architecture = self.architecture
@@ -125,7 +126,8 @@ class Target:
         vectors = f"{self.vector_bytes}x{self.vector_registers}"
         blocks = f"{self.threads}x{self.multiprocessors}"
         debug = "|debug" if self.debug else ""
-        return f"{self.triple}|{self.cpu}|{self.features}|{vectors}|{blocks}|{self.cores}{debug}"
+        timed = "|timed" if self.timed else ""
+        return f"{self.triple}|{self.cpu}|{self.features}|{vectors}|{blocks}|{self.cores}{debug}{timed}"
 
     def lanes(self, item_bytes: int) -> int:
         """Elements of `item_bytes` bytes in one vector register."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..runtime.timing import Profile, listening
 from ..support.diagnostics import UserError
 from ..support.files import write_file
 from . import inputs, models
@@ -32,13 +33,17 @@ def run_file(found: Namespace, own: Streams) -> int:
         from ..runtime.pool import use_threads
 
         use_threads(found.threads)
+    if found.profile is not None and found.target != "cpu":
+        raise UserError(f"programs for {found.target} are not timed", hint="--profile needs --target=cpu")
     if found.o is not None and Path(found.o).suffix not in (".npz", ".npy"):
         raise UserError(f"'{found.o}' names no file of arrays", hint="-o results.npz")
     program = models.read(found.file, found.entry, own)
     given = _given(found, program.inputs, own)
     started = time.perf_counter()
-    run = program.on(found.target)
-    results = run(given)
+    profile = Profile() if found.profile is not None else None
+    with listening(profile):
+        run = program.on(found.target)
+        results = run(given)
     first = time.perf_counter() - started
     outputs = [(name, np.asarray(r)) for name, r in _pairs(program.outputs, results)]
     if found.o is not None:
@@ -49,6 +54,14 @@ def run_file(found: Namespace, own: Streams) -> int:
             own.write(f"{name}: {_described(array)}\n")
     if found.time:
         own.write(f"{_timed(run, given)}; compiled and called first in {first:.2f} s\n")
+    if profile is not None:
+        profile.clear()  # the first call met cold caches
+        for _ in range(_CALLS):
+            run(given)
+        own.write(f"{profile}\n")
+        if found.profile:
+            profile.write(found.profile)
+            own.say(f"wrote {found.profile}")
     if found.check:
         reference = program.on("numpy")(given)
         return _compared(outputs, [np.asarray(r) for _, r in _pairs(program.outputs, reference)], own)

@@ -113,6 +113,13 @@ def _add_run_flags(known: argparse.ArgumentParser) -> None:
     add("--threads", type=int, metavar="N", help="how many threads it uses on the CPU")
     add("--check", choices=("numpy",), help="hold the results against those of NumPy, op by op")
     add("--time", action="store_true", help="time the compilation and the calls")
+    add(
+        "--profile",
+        nargs="?",
+        const="",
+        metavar="TRACE",
+        help="where the time goes, by kernel with its line or node; TRACE.json is written for Perfetto",
+    )
     add("-o", metavar="FILE", help="where the results go: .npz, or .npy for a single one")
 
 

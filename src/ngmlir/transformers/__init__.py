@@ -10,6 +10,8 @@ from ..op_graph.calls import listed, takes, takes_named
 from ..op_graph.errors import UnsupportedTransformerException, fail
 from ..op_graph.node import Op
 from ..op_graph.tensor import Tensor
+from ..runtime.timing import Profile
+from ..support.diagnostics import Limit
 from ..support.spelling import did_you_mean
 from .backends import BACKENDS
 from .computations import DeviceComputation
@@ -103,19 +105,31 @@ C_co = TypeVar("C_co", covariant=True)
 class Readable(Protocol[C_co]):
     """What was read from elsewhere and knows how it is compiled, such as a model of ONNX."""
 
-    def compiled(self, target: str) -> C_co: ...
+    def compiled(self, target: str, profile: Profile | None = None) -> C_co: ...
 
 
 @overload
 def compile(  # pyright: ignore[reportOverlappingOverload]  # a model is Any too
-    returns: Readable[C_co], inputs: tuple[()] = (), target: str = "cpu", threads: int | None = None
+    returns: Readable[C_co],
+    inputs: tuple[()] = (),
+    target: str = "cpu",
+    threads: int | None = None,
+    profile: bool = False,
 ) -> C_co: ...
 @overload
 def compile(
-    returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu", threads: int | None = None
+    returns: Any,
+    inputs: Sequence[Tensor] = (),
+    target: str = "cpu",
+    threads: int | None = None,
+    profile: bool = False,
 ) -> DeviceComputation: ...
 def compile(
-    returns: Any, inputs: Sequence[Tensor] = (), target: str = "cpu", threads: int | None = None
+    returns: Any,
+    inputs: Sequence[Tensor] = (),
+    target: str = "cpu",
+    threads: int | None = None,
+    profile: bool = False,
 ) -> Any:
     """A function of arrays, compiled now: `ng.compile(returns, inputs)(*arrays)`.
 
@@ -125,6 +139,7 @@ def compile(
         inputs: the placeholders (or variables) that the arrays stand for, in order.
         target: `cpu`, `cuda`, `cuda-sim` or `numpy`.
         threads: how many threads programs of this process use on the CPU; the first program decides.
+        profile: whether each launch of a kernel is timed; what is returned then has a `profile` to print (on `cpu`).
 
     Variables start from their initial values and keep what is assigned to them from call to call. Raises
     UserError where the graph or the target is wrong, Limit where this version cannot compile an op.
@@ -133,8 +148,12 @@ def compile(
         from ..runtime.pool import use_threads  # brings LLVM along
 
         use_threads(threads)
+    if profile and target != "cpu":
+        raise Limit(f"programs for {target} are not timed", hint='profile=True needs target="cpu"')
+    listener = Profile() if profile else None
     if not isinstance(returns, Op) and hasattr(returns, "compiled"):
-        return returns.compiled(target)
+        return returns.compiled(target, listener) if listener is not None else returns.compiled(target)
     made = make_transformer(target).computation(returns, *listed(inputs, "placeholders"))
+    made.profile = listener
     made.transform()
     return made

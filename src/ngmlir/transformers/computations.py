@@ -15,6 +15,7 @@ from ..op_graph.node import Op
 from ..op_graph.ordered import OrderedSet
 from ..op_graph.tensor import Tensor
 from ..ops.lengths import Changes
+from ..runtime.timing import Profile, listening
 from . import programs
 from .checkpoints import State, kept, load, named, saved
 from .host_steps import Backend, Run
@@ -44,6 +45,8 @@ class DeviceComputation:
         self.transformer = transformer
         self.computation_op = op
         self.programs = Programs()
+        #: What its programs took that were compiled for `ng.compile(..., profile=True)`; else None.
+        self.profile: Profile | None = None
         self._program: Program | None = None  # the one that was used last
         self._seen = -1  # the change of lengths that it was chosen after
         self._lengths: Lengths | None = None
@@ -120,6 +123,10 @@ class DeviceComputation:
         self.transformer.begin()
         program = self.prepare()
         if program is not None:
+            self._compile(program)
+
+    def _compile(self, program: Program) -> None:
+        with listening(self.profile):
             self.transformer.compile([program])
 
     def prepare(self) -> Program | None:
@@ -156,7 +163,7 @@ class DeviceComputation:
             program = self._lifted_for(given)
             if program.executor is None:
                 program.allocate()
-                self.transformer.compile([program])
+                self._compile(program)
             self._program, self._seen = program, change
             return program
 

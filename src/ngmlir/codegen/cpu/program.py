@@ -24,10 +24,12 @@ from ...ir.types import MemRefType
 from ...llvm.text import Argument, Function, Module
 from ...llvm.types import Value, constant, global_name, i8, i64, ptr
 from ...ops import tile
-from ...support.artifact import Entry, Place
+from ...support.artifact import Entry, Measure, Place
 from ...support.signature import Signature
 from ...support.target import Target
 from ..unit import Interface, Parts, Piece, Unit, described, interfaces
+from ..work import measure
+from . import timing
 from .emitter import Buffer, Emitter, scratch_bytes
 from .fused import fma
 from .kernel import Kernel, Promises, key_of, lanes, promises
@@ -125,15 +127,31 @@ class _Program:
         if parts:
             arena_bytes = scratch_bytes(signature.arena_bytes) + max(parts)
             signature = replace(signature, arena_bytes=arena_bytes)
-        return Entry(signature)
+        return Entry(signature, measures=self.measures(outside) if self.target.timed else ())
+
+    def measures(self, outside: Interface) -> tuple[Measure, ...]:
+        """What the launches of an entry do, in order."""
+        launches = [op for op in outside.function.walk() if isinstance(op, tile.LaunchOp)]
+        return tuple([measure(op, self.launched[callee(op)][0]) for op in launches])
 
     def write_entries(self, text: Module, kernels: Mapping[str, Kernel]) -> None:
+        if self.target.timed:
+            timing.write(text)
         for outside in self.interfaces:
             signature, function = outside.signature, outside.function
             behind = scratch_bytes(signature.arena_bytes)
+            numbers: Mapping[Op, int] = {
+                op: i for i, op in enumerate(o for o in function.walk() if isinstance(o, tile.LaunchOp))
+            }
 
-            def launch(e: Emitter, op: Op, behind: int = behind) -> None:
+            def launch(e: Emitter, op: Op, behind: int = behind, numbers: Mapping[Op, int] = numbers) -> None:
+                if not self.target.timed:
+                    _launch(e, op, kernels[callee(op)], behind)
+                    return
+                begin = e.b.call(i64, timing.CLOCK)
                 _launch(e, op, kernels[callee(op)], behind)
+                table = e.b.load(ptr, e.b.getelementptr(ptr, e.b.arguments[2], self.times), align=8)
+                e.b.call("void", timing.NOTE, table, constant(i64, numbers[op]), begin)
 
             arguments = [Argument(ptr, name, "noalias") for name in ("buffers", "arena", "constants")]
             b = text.function(Entry(signature).symbol, "void", arguments)
@@ -144,6 +162,12 @@ class _Program:
                 e.bind(value, Buffer(self.address(b, outside.places[value], signature), value.type))
             e.run(function.block)
             e.finish()
+
+    @property
+    def times(self) -> int:
+        """Where the table of notes stands among what code reads: behind the constants, the checks and what is prepared."""
+        prepared = sum(len(each.signature.results) for each in self.interfaces if each.once)
+        return len(self.constants.numbers) + 1 + prepared
 
     def address(self, b: Function, place: Place, signature: Signature) -> Value:
         """Where a buffer of an entry begins."""

@@ -20,6 +20,7 @@ from ...ir.types import TensorType, Type
 from ...ir.verifier import check
 from ...ops import func
 from ...ops.builder import function
+from ...runtime.timing import Profile, listening
 from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit, UserError
 from ...support.spelling import did_you_mean
@@ -86,9 +87,9 @@ class Model:
             self._arrays[name] = array_of(self.initializers[name], self.folder)
         return self._arrays[name]
 
-    def compiled(self, target: str = "cpu") -> CompiledModel:
-        """A function of arrays."""
-        return CompiledModel(self, target)
+    def compiled(self, target: str = "cpu", profile: Profile | None = None) -> CompiledModel:
+        """A function of arrays; a profile listens to its programs."""
+        return CompiledModel(self, target, profile)
 
     def program(self, values: Sequence[Given]) -> Program:
         """The model for inputs of these shapes; where the elements of an input decide shapes, for these elements."""
@@ -213,7 +214,7 @@ class Outputs(Sequence[Any]):
 class CompiledModel:
     """A model as a function: called with arrays in the order of its inputs, or by their names."""
 
-    def __init__(self, model: Model, target: str):
+    def __init__(self, model: Model, target: str, profile: Profile | None = None):
         if target not in BACKENDS:
             raise UserError(
                 f"there is no target '{target}'",
@@ -221,6 +222,7 @@ class CompiledModel:
             )
         self.model = model
         self.target = target
+        self.profile = profile
         self._programs: OrderedDict[Any, tuple[Program, Callable[..., Sequence[Any]] | None]] = OrderedDict()
         self._lock = Lock()
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
@@ -281,11 +283,10 @@ class CompiledModel:
                 else:
                     program = self.model.program(given)
                     key = self._key(given)
-                run = (
-                    BACKENDS[self.target](program.module)("main", {}, (), tuple)
-                    if program.module is not None
-                    else None
-                )
+                run = None
+                if program.module is not None:
+                    with listening(self.profile):
+                        run = BACKENDS[self.target](program.module)("main", {}, (), tuple)
                 found = self._programs[key] = (program, run)
                 while len(self._programs) > _KEPT:
                     self._programs.popitem(last=False)

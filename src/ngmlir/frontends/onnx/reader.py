@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, helper
 
-from ...support.diagnostics import Diagnostic, Limit, UserError
+from ...support.diagnostics import Diagnostic, Limit, Location, UserError
 from . import operators
 from .emitter import Emitter
 from .nodes import OPERATORS, Made, Node
@@ -78,8 +78,9 @@ class Reader:
                     f"the model has more than {_MOST} nodes with its loops unrolled and its functions in place"
                 )
             outer, location = self.emitter.builder.location, place_of(node)
-            if location.known:
-                self.emitter.builder.location = location
+            if location.known or not outer.known:
+                # Without a line the node itself is the place.
+                self.emitter.builder.location = location if location.known else Location(called(node))
             try:
                 made = self._node(node, scope, opsets, references)
             except (UserError, Limit) as error:

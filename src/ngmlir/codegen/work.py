@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much a launch of a kernel does, for profiles: arithmetic on floats, and the bytes of what it takes and gives."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..ir.core import Block, Op
+from ..ir.literals import item_bytes
+from ..ir.types import FloatType, ShapedType, element_type, shape_of
+from ..ops import tile
+from ..ops.fields import known
+from ..support.artifact import Measure
+
+
+def measure(launch: Op, kernel: tile.KernelOp) -> Measure:
+    """What is known of one launch before it runs."""
+    taken = sum(_bytes(value.type) for value in dict.fromkeys(launch.operands))
+    each = _operations(kernel.block)
+    operations = None if each is None else each * prod(kernel.grid)
+    place = launch.location if launch.location.file else kernel.location
+    return Measure(kernel.symbol, place, operations, taken)
+
+
+def _bytes(type: object) -> int:
+    assert isinstance(type, ShapedType)
+    return type.size * item_bytes(type.element)
+
+
+def _operations(block: Block) -> int | None:
+    """Additions, products and the like on floats, as they are written; None where a loop's length is not known."""
+    total = 0
+    for op in block.ops:
+        inside = [_operations(b) for region in op.regions for b in region.blocks]
+        found = [count for count in inside if count is not None]
+        if len(found) < len(inside):
+            return None
+        if isinstance(op, tile.ForOp):
+            lower, upper, step = known(op.lower), known(op.upper), known(op.step)
+            if lower is None or upper is None or not step:
+                return None
+            total += sum(found) * len(range(lower, upper, step))
+        elif inside:
+            total += max(found)  # one of them runs
+        else:
+            total += _of(op)
+    return total
+
+
+def _of(op: Op) -> int:
+    if isinstance(op, tile.DotOp):
+        (rows, depth), columns = shape_of(op.operands[0].type), shape_of(op.operands[1].type)[-1]
+        return 2 * rows * depth * columns
+    traits = op.traits
+    if not op.results or not isinstance(element_type(op.result.type), FloatType):
+        return 0
+    if "elementwise" in traits:
+        return prod(shape_of(op.result.type))
+    if "reduction" in traits or "cumulative" in traits:
+        return prod(shape_of(op.operands[0].type))
+    return 0
