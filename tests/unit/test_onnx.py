@@ -334,3 +334,15 @@ def test_onnx_is_imported_when_a_model_is_read() -> None:
 
     code = "import ngmlir, ngmlir.frontends.onnx, sys; print('onnx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_a_warning_says_that_programs_are_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ngmlir.frontends.onnx.model as models
+
+    monkeypatch.setattr(models, "_KEPT", 2)
+    run = ng.compile(load(_gemm()), target="numpy")
+    for batch in (1, 2, 1):
+        run(np.ones((batch, 3), np.float32))
+    with pytest.warns(UserWarning, match="compiled for 3 shapes of the inputs, and only 2 programs are kept"):
+        run(np.ones((3, 3), np.float32))
+    run(np.ones((4, 3), np.float32))  # said once

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from ...ir.core import Block, Module, Value, module
 from ...ir.literals import dtype_of, type_of_dtype
 from ...ir.types import TensorType, Type
 from ...ir.verifier import check
+from ...op_graph.source import user_location
 from ...ops import func
 from ...ops.builder import function
 from ...runtime.timing import Profile, listening
@@ -224,6 +226,7 @@ class CompiledModel:
         self.target = target
         self.profile = profile
         self._programs: OrderedDict[Any, tuple[Program, Callable[..., Sequence[Any]] | None]] = OrderedDict()
+        self._programs_made = 0
         self._lock = Lock()
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
@@ -288,10 +291,26 @@ class CompiledModel:
                     with listening(self.profile):
                         run = BACKENDS[self.target](program.module)("main", {}, (), tuple)
                 found = self._programs[key] = (program, run)
-                while len(self._programs) > _KEPT:
+                self._programs_made += 1
+                if len(self._programs) > _KEPT:
                     self._programs.popitem(last=False)
+                    if self._programs_made == _KEPT + 1:
+                        self._warn()
             self._programs.move_to_end(key)
             return found
+
+    def _warn(self) -> None:
+        """Once, where programs are made and thrown away again."""
+        place = user_location()
+        names = [self.model.inputs[i].name for i, _ in self.model.deciding]
+        what = f"shapes of the inputs, or elements of {', '.join(names)}" if names else "shapes of the inputs"
+        warnings.warn_explicit(
+            f"the model was compiled for {self._programs_made} {what}, and only {_KEPT} programs are kept; "
+            "fill batches up to a few lengths, so that programs can be used again",
+            UserWarning,
+            place.file or "<unknown>",
+            place.line,
+        )
 
     def _key(self, given: Sequence[Given]) -> Any:
         kinds = tuple(-1 if v is None else len(v) if isinstance(v, list) else -2 for v in given)
