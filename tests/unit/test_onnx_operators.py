@@ -22,8 +22,9 @@ def ran(
     op: str,
     inputs: dict[str, Any],
     outputs: int = 1,
-    opset: int = 20,
+    opset: int = 22,
     target: str = "numpy",
+    domain: str = "",
     **attributes: Any,
 ) -> Any:
     """What one operator gives; arrays of inputs that begin with a capital letter are weights of the model."""
@@ -36,13 +37,13 @@ def ran(
         if not name[0].isupper()
     ]
     graph = helper.make_graph(
-        [helper.make_node(op, list(arrays), names, **attributes)],
+        [helper.make_node(op, list(arrays), names, domain=domain, **attributes)],
         "g",
         ports,
         [onnx.ValueInfoProto(name=name) for name in names],
         held,
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, opset)])
     run = ng.compile(load(model), target=target)
     made = run(*[a for name, a in arrays.items() if not name[0].isupper()])
     return made[0] if outputs == 1 else list(made)
@@ -84,3 +85,211 @@ def test_the_greatest_of_many(largest: int) -> None:
 def test_more_of_the_greatest_than_there_are() -> None:
     with pytest.raises(NgmlirError, match="the 5 greatest of 4"):
         ran("TopK", {"x": np.zeros(4, np.float32), "K": np.array([5])}, 2)
+
+
+# ---- random numbers
+
+
+def test_random_numbers_have_the_form_and_spread_that_are_asked_for() -> None:
+    x = np.zeros((50, 40), np.float32)
+    normal = ran("RandomNormalLike", {"x": x}, mean=3.0, scale=2.0)
+    assert normal.shape == x.shape and abs(normal.mean() - 3) < 0.2 and abs(normal.std() - 2) < 0.1
+    uniform = ran(
+        "RandomUniform", {}, shape=[2000], low=-1.0, high=5.0, dtype=onnx.TensorProto.DOUBLE, seed=1.0
+    )
+    assert uniform.dtype == np.float64 and -1 <= uniform.min() < -0.9 < 4.9 < uniform.max() < 5
+    again = ran(
+        "RandomUniform", {}, shape=[2000], low=-1.0, high=5.0, dtype=onnx.TensorProto.DOUBLE, seed=1.0
+    )
+    other = ran(
+        "RandomUniform", {}, shape=[2000], low=-1.0, high=5.0, dtype=onnx.TensorProto.DOUBLE, seed=2.0
+    )
+    np.testing.assert_array_equal(uniform, again)
+    assert not np.array_equal(uniform, other)
+
+
+def test_bernoulli_and_multinomial_follow_their_chances() -> None:
+    chance = np.linspace(0, 1, 5, dtype=np.float32).repeat(1000)
+    made = ran("Bernoulli", {"x": chance}).reshape(5, 1000).mean(1)
+    np.testing.assert_allclose(made, np.linspace(0, 1, 5), atol=0.06)
+    share = np.array([[0.1, 0.2, 0.7], [0.5, 0.5, 1e-20]], np.float32)
+    drawn = ran("Multinomial", {"x": np.log(share)}, sample_size=4000, dtype=onnx.TensorProto.INT64)
+    assert drawn.shape == (2, 4000) and drawn.dtype == np.int64
+    counts = np.stack([(drawn == k).mean(1) for k in range(3)], 1)
+    np.testing.assert_allclose(counts, share, atol=0.03)
+
+
+def test_dropout_while_training() -> None:
+    x = np.ones((100, 50), np.float32)
+    made, kept = ran("Dropout", {"x": x, "Ratio": np.float32(0.25), "Training": np.True_}, 2)
+    assert abs(kept.mean() - 0.75) < 0.03
+    np.testing.assert_allclose(made, kept / np.float32(0.75), rtol=1e-6)
+    made, kept = ran("Dropout", {"x": x, "Ratio": np.float32(0.25), "Training": np.False_}, 2)
+    assert kept.all() and (made == 1).all()
+
+
+# ---- regions
+
+
+def _mean_of_cell(image: np.ndarray, top: float, left: float, high: float, wide: float, counts: Any) -> Any:
+    """The mean of a grid of places between elements."""
+    rows, columns = counts
+    total = np.zeros(image.shape[0])
+    for i in range(rows):
+        for j in range(columns):
+            y, x = top + (i + 0.5) * high / rows, left + (j + 0.5) * wide / columns
+            if not (-1 <= y <= image.shape[1] and -1 <= x <= image.shape[2]):
+                continue
+            y, x = min(max(y, 0), image.shape[1] - 1), min(max(x, 0), image.shape[2] - 1)
+            a, b = int(y), int(x)
+            c, d = min(a + 1, image.shape[1] - 1), min(b + 1, image.shape[2] - 1)
+            upper = image[:, a, b] * (1 - x + b) + image[:, a, d] * (x - b)
+            lower = image[:, c, b] * (1 - x + b) + image[:, c, d] * (x - b)
+            total += upper * (1 - y + a) + lower * (y - a)
+    return total / (rows * columns)
+
+
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_regions_of_many_sizes(ratio: int) -> None:
+    x = _random(2, 3, 9, 7)
+    boxes = np.array([[0, 0, 6, 8], [1.5, 2, 3, 4], [-3, 1, 9, 20], [2, 2, 2.5, 2.5], [0, 0, 6, 4]])
+    images = np.array([0, 1, 1, 0, 1])
+    made = ran(
+        "RoiAlign",
+        {"x": x, "boxes": boxes, "images": images},
+        output_height=2,
+        output_width=3,
+        sampling_ratio=ratio,
+    )
+    expected = np.zeros((5, 3, 2, 3))
+    for k, (left, top, right, bottom) in enumerate(boxes - 0.5):
+        high, wide = (bottom - top) / 2, (right - left) / 3
+        counts = (ratio, ratio) if ratio else (int(np.ceil(high)), int(np.ceil(wide)))
+        for i in range(2):
+            for j in range(3):
+                expected[k, :, i, j] = _mean_of_cell(
+                    x[images[k]], top + i * high, left + j * wide, high, wide, counts
+                )
+    np.testing.assert_allclose(made, expected, atol=1e-12)
+
+
+def test_maxima_of_regions() -> None:
+    x = np.arange(2 * 6 * 6, dtype=np.float32).reshape(1, 2, 6, 6)
+    boxes = np.array([[0, 0, 0, 5, 5], [0, 2, 3, 3, 3]], np.float32)
+    made = ran("MaxRoiPool", {"x": x, "boxes": boxes}, pooled_shape=[2, 2])
+    np.testing.assert_array_equal(made[0, 0], [[14, 17], [32, 35]])
+    np.testing.assert_array_equal(made[1, 1], [[56, 57], [56, 57]])
+
+
+def test_a_deformed_convolution_whose_offsets_are_zero() -> None:
+    x, w, b = _random(2, 4, 7, 8), _random(6, 2, 3, 3), _random(6)
+    more: dict[str, Any] = {"pads": [1, 0, 1, 2], "strides": [2, 1], "dilations": [1, 2], "group": 2}
+    plain = ran("Conv", {"x": x, "w": w, "b": b}, **more)
+    offsets, mask = np.zeros((2, 2 * 9 * 2, *plain.shape[2:])), np.full((2, 2 * 9, *plain.shape[2:]), 0.5)
+    given = {"x": x, "w": w, "o": offsets, "b": b, "m": mask}
+    made = ran("DeformConv", given, offset_group=2, **more)
+    np.testing.assert_allclose(made, (plain + b[:, None, None]) / 2, atol=1e-12)
+
+
+# ---- trees, encoders
+
+
+def test_trees_that_are_told_in_lists() -> None:
+    # Tree 0: x0 <= 0.5 ? (x1 < 2 ? 1 : 2) : 4.   Tree 3: x1 >= 1 ? 10 : 20, and NaN goes the way of true.
+    trees: dict[str, Any] = {
+        "nodes_treeids": [0, 0, 0, 0, 0, 3, 3, 3],
+        "nodes_nodeids": [0, 1, 2, 3, 4, 0, 1, 2],
+        "nodes_featureids": [0, 1, 0, 0, 0, 1, 0, 0],
+        "nodes_values": [0.5, 2.0, 0, 0, 0, 1.0, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "BRANCH_LT", "LEAF", "LEAF", "LEAF", "BRANCH_GTE", "LEAF", "LEAF"],
+        "nodes_truenodeids": [1, 2, 0, 0, 0, 1, 0, 0],
+        "nodes_falsenodeids": [4, 3, 0, 0, 0, 2, 0, 0],
+        "nodes_missing_value_tracks_true": [0, 0, 0, 0, 0, 1, 0, 0],
+    }
+    x = np.array([[0.5, 2.0], [0.4, 1.0], [0.6, 0.0], [np.nan, np.nan]], np.float32)
+    leaves: dict[str, Any] = {
+        "target_treeids": [0, 0, 0, 3, 3],
+        "target_nodeids": [2, 3, 4, 1, 2],
+        "target_ids": [0] * 5,
+        "target_weights": [1.0, 2.0, 4.0, 10.0, 20.0],
+    }
+    domain = "ai.onnx.ml"
+    made = ran(
+        "TreeEnsembleRegressor", {"x": x}, opset=3, domain=domain, base_values=[0.5], **trees, **leaves
+    )
+    np.testing.assert_array_equal(made, [[12.5], [11.5], [24.5], [14.5]])
+    classes = {key.replace("target", "class"): value for key, value in leaves.items()}
+    classes["class_ids"] = [0, 1, 2, 2, 1]
+    label, scores = ran(
+        "TreeEnsembleClassifier",
+        {"x": x},
+        2,
+        opset=3,
+        domain=domain,
+        classlabels_int64s=[7, 8, 9],
+        **trees,
+        **classes,
+    )
+    np.testing.assert_array_equal(scores, [[0, 2, 10], [1, 0, 10], [0, 20, 4], [0, 0, 14]])
+    np.testing.assert_array_equal(label, [9, 9, 8, 9])
+
+
+def test_trees_that_go_in_circles() -> None:
+    with pytest.raises(NgmlirError, match="circles"):
+        ran(
+            "TreeEnsembleRegressor",
+            {"x": np.zeros((1, 1), np.float32)},
+            opset=3,
+            domain="ai.onnx.ml",
+            nodes_treeids=[0, 0, 0],
+            nodes_nodeids=[0, 1, 2],
+            nodes_featureids=[0, 0, 0],
+            nodes_values=[0.0, 0.0, 0.0],
+            nodes_modes=["BRANCH_LEQ", "BRANCH_LEQ", "BRANCH_LEQ"],
+            nodes_truenodeids=[1, 2, 1],
+            nodes_falsenodeids=[2, 2, 1],
+        )
+
+
+def test_models_of_scikit_learn() -> None:
+    x, domain = _random(5, 3).astype(np.float32), "ai.onnx.ml"
+    weights = _random(2, 3).astype(np.float32)
+    more: dict[str, Any] = {"opset": 3, "domain": domain}
+    made = ran(
+        "LinearRegressor",
+        {"x": x},
+        targets=2,
+        coefficients=weights.reshape(-1).tolist(),
+        intercepts=[1.0, 2.0],
+        **more,
+    )
+    np.testing.assert_allclose(made, x @ weights.T + np.float32([1, 2]), rtol=1e-5, atol=1e-6)
+    scaled = ran("Scaler", {"x": x}, offset=[1.0, 2.0, 3.0], scale=[0.5], **more)
+    np.testing.assert_allclose(scaled, (x - np.float32([1, 2, 3])) / 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        ran("Normalizer", {"x": x}, norm="L2", **more),
+        x / np.linalg.norm(x, axis=1, keepdims=True),
+        rtol=1e-5,
+    )
+    hot = ran("OneHotEncoder", {"x": np.array([[3, 5], [9, 3]])}, cats_int64s=[3, 9], **more)
+    np.testing.assert_array_equal(hot, [[[1, 0], [0, 0]], [[0, 1], [1, 0]]])
+    label, scores = ran(
+        "LinearClassifier",
+        {"x": x},
+        2,
+        coefficients=[1.0, 0, 0, 0, 1, 0, 0, 0, 1],
+        intercepts=[0.0] * 3,
+        classlabels_ints=[4, 5, 6],
+        post_transform="SOFTMAX",
+        **more,
+    )
+    np.testing.assert_array_equal(label, x.argmax(1) + 4)
+    np.testing.assert_allclose(scores.sum(1), 1, rtol=1e-6)
+    filled = ran(
+        "Imputer",
+        {"x": np.float32([[np.nan, 1], [2, np.nan]])},
+        imputed_value_floats=[8.0, 9.0],
+        replaced_value_float=float("nan"),
+        **more,
+    )
+    np.testing.assert_array_equal(filled, [[8, 1], [2, 9]])

@@ -50,6 +50,7 @@ def cases() -> dict[str, Any]:
 def chosen() -> dict[str, Any]:
     """Operator -> the test of it alone."""
     names = {name for domain, name in OPERATORS if domain == ""}
+    names.discard("Bernoulli")  # what the suite expects comes from another generator
     found = {op: cases()[name] for op, name in OTHERS.items()}
     for name, case in sorted(cases().items()):
         nodes = case.model.graph.node

@@ -2,6 +2,7 @@
 """The operators of ONNX, by family: each a function from a node and its inputs to what `ng` computes them with."""
 
 from . import (
+    classical,
     control,
     detection,
     elementwise,
@@ -10,18 +11,23 @@ from . import (
     normalization,
     products,
     quantization,
+    randomness,
     recurrent,
     reductions,
+    regions,
     resizing,
     sampling,
     sequences,
     sorting,
     spectral,
+    text,
     training,
+    trees,
     windows,
 )
 
 __all__ = [
+    "classical",
     "control",
     "detection",
     "elementwise",
@@ -30,13 +36,17 @@ __all__ = [
     "normalization",
     "products",
     "quantization",
+    "randomness",
     "recurrent",
     "reductions",
+    "regions",
     "resizing",
     "sampling",
     "sequences",
     "sorting",
     "spectral",
+    "text",
     "training",
+    "trees",
     "windows",
 ]

@@ -256,16 +256,6 @@ def _shrunk(x: Tensor, limit: float, bias: float) -> Tensor:
     raise UserError(f"Shrink of integers by {bias}")
 
 
-@operator("Dropout")
-def dropout(n: Node, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None) -> list[Tensor]:
-    on = training is not None and bool(n.settle(training))
-    share = float(n.settle(ratio)) if ratio is not None else n.number("ratio", 0.5)
-    if on and share:
-        raise n.limit("Dropout while training", "export the model for inference")
-    kept = i1 if n.version >= 10 else x.element
-    return [x, n.verbs.numbers(True, kept, x.shape)]
-
-
 @operator("Identity")
 def identity(n: Node, x: Tensor) -> Tensor:
     return x

@@ -33,15 +33,19 @@ def grid_sample(n: Node, x: Tensor, grid: Tensor) -> Tensor:
         )
     if mode == "linear":
         places = [_inside(n, p, d, padding, corners) for p, d in zip(places, lengths, strict=True)]
-    taps = (0, 1) if mode == "linear" else (-1, 0, 1, 2)
+    return between(n, x, places, mode == "cubic", padding, corners)
+
+
+def between(n: Node, x: Tensor, places: list[Tensor], cubic: bool, padding: str, corners: bool) -> Tensor:
+    """x[N, C, lengths...] at places between its elements, each [N, out...] and along one axis."""
     first = [n.verbs.floor(p) for p in places]
     rest = [p - f for p, f in zip(places, first, strict=True)]
     total: Tensor | None = None
-    for steps in product(taps, repeat=len(lengths)):
+    for steps in product((-1, 0, 1, 2) if cubic else (0, 1), repeat=len(places)):
         weight = None
         for step, r in zip(steps, rest, strict=True):
             distance = n.verbs.absolute(r - step)
-            each = 1 - distance if mode == "linear" else _cubic(distance)
+            each = _cubic(distance) if cubic else 1 - distance
             weight = each if weight is None else weight * each
         assert weight is not None
         found = _read(n, x, [f + s for f, s in zip(first, steps, strict=True)], padding, corners)

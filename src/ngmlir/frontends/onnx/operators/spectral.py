@@ -7,6 +7,7 @@ from math import isqrt
 
 import numpy as np
 
+from ....ir.types import f32
 from ....support.diagnostics import UserError
 from ..nodes import Node, operator
 from ..tensor import Array, Tensor
@@ -157,3 +158,29 @@ def stft(
     if window is not None:
         parts = parts * window.reshape([size, 1])
     return transformed(parts, 2, None, False, n.flag("onesided", True))
+
+
+@operator("MelWeightMatrix")
+def mel_weight_matrix(
+    n: Node, bands: Tensor, length: Tensor, rate: Tensor, lowest: Tensor, highest: Tensor
+) -> Tensor:
+    """[frequency, band]: triangles whose corners are equally far apart in mels."""
+    count, size = int(n.settle(bands).reshape(-1)[0]), int(n.settle(length).reshape(-1)[0])
+    per_second = float(n.settle(rate).reshape(-1)[0])
+    low, high = (float(n.settle(e).reshape(-1)[0]) for e in (lowest, highest))
+    shown = size // 2 + 1
+    if count < 1 or not 0 <= low < high:
+        raise UserError(f"{count} bands from {low} to {high} Hz")
+    ends = [2595 * np.log10(1 + hertz / 700) for hertz in (low, high)]
+    mels = ends[0] + np.arange(count + 2) * (ends[1] - ends[0]) / (count + 2)
+    corners = ((size + 1) * (700 * (10 ** (mels / 2595) - 1)) // per_second).astype(np.int64)
+    made = np.zeros((shown, count))
+    for band in range(count):
+        left, top, right = corners[band : band + 3].tolist()
+        if left == top:
+            made[min(top, shown - 1), band] = 1
+        for i in range(left, min(top + 1, shown)):
+            made[i, band] = made[i, band] if left == top else (i - left) / (top - left)
+        for i in range(top, min(right, shown)):
+            made[i, band] = (right - i) / (right - top)
+    return n.verbs.known(made).cast(n.element("output_datatype", f32))

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ensembles of decision trees: every row goes down all trees at once, one level in each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....ir.literals import dtype_of
+from ....ir.types import f32
+from ....support.diagnostics import UserError
+from ..nodes import Node, operator
+from ..tensor import Array, Tensor
+from .classical import labelled, shown
+
+_ML = "ai.onnx.ml"
+#: Modes as TreeEnsemble numbers them.
+_MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER"]
+_LEAF = "LEAF"
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Nodes of all trees in a row; a leaf follows itself."""
+
+    modes: list[str]
+    features: Array
+    splits: Array
+    yes: Array
+    no: Array
+    missing: Array
+    roots: Array
+    values: Array  # of each node and target; zero where it is no leaf
+    depth: int
+
+
+def _depth(yes: Array, no: Array, roots: Array) -> int:
+    """The most steps from a root to a leaf; UserError where nodes follow each other in circles."""
+    at, steps = np.unique(roots), 0
+    while True:
+        after = np.unique(np.concatenate([yes[at], no[at]]))
+        if np.isin(after, at).all() and (yes[after] == after).all():
+            return steps
+        at, steps = after, steps + 1
+        if steps > len(yes):
+            raise UserError("the nodes of a tree follow each other in circles")
+
+
+def _ran(n: Node, x: Tensor, forest: Forest) -> Tensor:
+    """[row, tree] -> the leaf in which the row ends, of each tree."""
+    rows = x.shape[0]
+    at = n.verbs.known(forest.roots).broadcast([rows, len(forest.roots)])
+    kinds = sorted(set(forest.modes) - {_LEAF})
+    kind = n.verbs.known(np.array([kinds.index(m) if m in kinds else 0 for m in forest.modes], np.int64))
+    features, yes, no = (n.verbs.known(t) for t in (forest.features, forest.yes, forest.no))
+    splits = n.verbs.known(forest.splits.astype(dtype_of(x.element)))
+    for _ in range(forest.depth):
+        value = n.verbs.gather_elements(x, features.take(at, 0), axis=1)
+        split = splits.take(at, 0)
+        goes = _compared(kinds[0], value, split)
+        for i, other in enumerate(kinds[1:], 1):
+            goes = kind.take(at, 0).equals(i).where(_compared(other, value, split), goes)
+        if forest.missing.any():
+            goes = goes | (value.differs(value) & n.verbs.known(forest.missing).take(at, 0))
+        at = n.verbs.where(goes, yes.take(at, 0), no.take(at, 0))
+    return at
+
+
+def _compared(mode: str, value: Tensor, split: Tensor) -> Tensor:
+    match mode:
+        case "BRANCH_LEQ":
+            return value <= split
+        case "BRANCH_LT":
+            return value < split
+        case "BRANCH_GTE":
+            return value >= split
+        case "BRANCH_GT":
+            return value > split
+        case "BRANCH_EQ":
+            return value.equals(split)
+        case "BRANCH_NEQ":
+            return value.differs(split)
+        case _:
+            raise UserError(f"there is no mode '{mode}'")
+
+
+def _total(n: Node, x: Tensor, forest: Forest, how: str) -> Tensor:
+    leaves = _ran(n, x, forest)
+    each = n.verbs.known(forest.values.astype(dtype_of(x.element))).take(leaves, 0)
+    match how:
+        case "SUM":
+            return each.sum([1])
+        case "AVERAGE":
+            return each.mean([1])
+        case "MIN":
+            return each.min([1])
+        case "MAX":
+            return each.max([1])
+        case _:
+            raise UserError(f"there is no aggregate function '{how}'")
+
+
+def _whole(numbers: object) -> Array:
+    return np.array(numbers, np.int64)
+
+
+def _of_lists(n: Node, prefix: str, targets: int) -> Forest:
+    """The trees of TreeEnsembleRegressor and -Classifier: nodes by the numbers of their tree and of themselves."""
+    trees, own = _whole(n.integers("nodes_treeids") or []), _whole(n.integers("nodes_nodeids") or [])
+    modes, count = n.texts("nodes_modes"), len(trees)
+    place = {key: i for i, key in enumerate(zip(trees.tolist(), own.tolist(), strict=True))}
+    leaf = np.array([m == _LEAF for m in modes], np.bool_)
+
+    def follow(name: str) -> Array:
+        ids = n.integers(name) or []
+        return _whole([i if leaf[i] else place[trees[i].item(), after] for i, after in enumerate(ids)])
+
+    yes, no = follow("nodes_truenodeids"), follow("nodes_falsenodeids")
+    followed = set(yes[~leaf].tolist()) | set(no[~leaf].tolist())
+    roots = _whole([i for i in range(count) if i not in followed])
+    values = np.zeros((count, targets))
+    found = zip(
+        n.integers(f"{prefix}_treeids") or [],
+        n.integers(f"{prefix}_nodeids") or [],
+        n.integers(f"{prefix}_ids") or [],
+        _numbers(n, f"{prefix}_weights"),
+        strict=True,
+    )
+    for tree, node, target, weight in found:
+        values[place[tree, node], target] += weight
+    missing = np.array(n.integers("nodes_missing_value_tracks_true") or [0] * count, np.bool_)
+    return Forest(
+        modes,
+        _whole(n.integers("nodes_featureids") or []),
+        np.array(_numbers(n, "nodes_values")),
+        yes,
+        no,
+        missing,
+        roots,
+        values,
+        _depth(yes, no, roots),
+    )
+
+
+def _numbers(n: Node, name: str) -> list[float]:
+    held = n.array(f"{name}_as_tensor") if f"{name}_as_tensor" in n.attributes else None
+    return held.reshape(-1).tolist() if held is not None else n.floats(name) or []
+
+
+@operator("TreeEnsembleRegressor", domain=_ML)
+def tree_ensemble_regressor(n: Node, x: Tensor) -> Tensor:
+    targets = n.integer("n_targets", 1)
+    made = _total(n, x.cast(f32), _of_lists(n, "target", targets), n.text("aggregate_function", "SUM"))
+    return shown(n, _based(n, made))
+
+
+def _based(n: Node, made: Tensor) -> Tensor:
+    base = _numbers(n, "base_values")
+    return made + n.verbs.known(np.array(base)).cast(made.element) if base else made
+
+
+@operator("TreeEnsembleClassifier", domain=_ML)
+def tree_ensemble_classifier(n: Node, x: Tensor) -> list[Tensor]:
+    classes = max(n.integers("class_ids") or [0]) + 1
+    return labelled(n, _based(n, _total(n, x.cast(f32), _of_lists(n, "class", classes), "SUM")))
+
+
+@operator("TreeEnsemble", domain=_ML)
+def tree_ensemble(n: Node, x: Tensor) -> Tensor:
+    splits, weights = n.array("nodes_splits"), n.array("leaf_weights")
+    modes = n.array("nodes_modes")
+    assert splits is not None and weights is not None and modes is not None
+    inner, leaves = len(splits), len(weights)
+    told: list[str] = [_MODES[int(m)] for m in modes.reshape(-1)]
+
+    def follow(ids: str, flags: str) -> Array:
+        after = _whole(n.integers(ids) or [])
+        return np.append(after + inner * _whole(n.integers(flags) or []), np.arange(inner, inner + leaves))
+
+    yes, no = follow("nodes_truenodeids", "nodes_trueleafs"), follow("nodes_falsenodeids", "nodes_falseleafs")
+    values = np.zeros((inner + leaves, n.integer("n_targets", 1)))
+    targets = _whole(n.integers("leaf_targetids") or [])
+    values[inner + np.arange(leaves), targets] = weights.reshape(-1)
+    missing = np.array(n.integers("nodes_missing_value_tracks_true") or [0] * inner, np.bool_)
+    roots = _whole(n.integers("tree_roots") or [])
+    forest = Forest(
+        [*told, *[_LEAF] * leaves],
+        np.append(_whole(n.integers("nodes_featureids") or []), np.zeros(leaves, np.int64)),
+        np.append(splits.reshape(-1), np.zeros(leaves, splits.dtype)),
+        yes,
+        no,
+        np.append(missing, np.zeros(leaves, np.bool_)),
+        roots,
+        values,
+        _depth(yes, no, roots),
+    )
+    if "BRANCH_MEMBER" in told:
+        forest = _with_members(n, forest)
+    how = ["AVERAGE", "SUM", "MIN", "MAX"][n.integer("aggregate_function", 1)]
+    return shown(n, _total(n, x, forest, how))
+
+
+def _with_members(n: Node, forest: Forest) -> Forest:
+    """A node that asks for one of several numbers as a row of nodes that ask for one each."""
+    held = n.array("membership_values")
+    assert held is not None
+    sets: list[list[float]] = [[]]
+    for value in held.reshape(-1).tolist():
+        if np.isnan(value):
+            sets.append([])
+        else:
+            sets[-1].append(value)
+    modes, features, splits = list(forest.modes), forest.features.tolist(), forest.splits.tolist()
+    yes, no, missing, values = forest.yes.tolist(), forest.no.tolist(), forest.missing.tolist(), forest.values
+    groups = iter(sets)
+    for i in [i for i, m in enumerate(forest.modes) if m == "BRANCH_MEMBER"]:
+        members, otherwise = next(groups), no[i]
+        at = i
+        for k, member in enumerate(members):
+            modes[at], splits[at] = "BRANCH_EQ", member
+            if k + 1 < len(members):
+                no[at] = len(modes)
+                modes.append("BRANCH_EQ")
+                features.append(features[i])
+                splits.append(0.0)
+                yes.append(yes[i])
+                no.append(otherwise)
+                missing.append(missing[i])
+                at = len(modes) - 1
+    more = np.zeros((len(modes) - len(values), values.shape[1]))
+    after, other = _whole(yes), _whole(no)
+    return Forest(
+        modes,
+        _whole(features),
+        np.array(splits),
+        after,
+        other,
+        np.array(missing, np.bool_),
+        forest.roots,
+        np.concatenate([values, more]),
+        _depth(after, other, forest.roots),
+    )
