@@ -40,7 +40,7 @@ def export(name: str, folder: Path) -> None:
     module.eval()
     with torch.no_grad():
         for parameter in module.parameters():
-            if parameter.dim() == 1:  # norms and biases that start as ones and zeros would hide mistakes
+            if parameter.dim() == 1 or not parameter.any():  # ones and zeros would hide mistakes
                 parameter.add_(torch.randn_like(parameter) * 0.05)
         _settle_norms(module, inputs)
         single = _arrays(module(*inputs))

@@ -346,3 +346,44 @@ def test_a_warning_says_that_programs_are_thrown_away(monkeypatch: pytest.Monkey
     with pytest.warns(UserWarning, match="compiled for 3 shapes of the inputs, and only 2 programs are kept"):
         run(np.ones((3, 3), np.float32))
     run(np.ones((4, 3), np.float32))  # said once
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu"])
+def test_what_a_run_decides_is_run_in_two_parts(target: str) -> None:
+    """A detector: a convolution, the boxes that are left, and what is read for these. The image is larger than may decide."""
+    w = np.random.default_rng(0).normal(size=(5, 3, 4, 4)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], strides=[4, 4]),
+        helper.make_node("Reshape", ["c", "flat"], ["rows"]),
+        helper.make_node("Transpose", ["rows"], ["columns"], perm=[1, 0]),
+        helper.make_node("Split", ["columns", "parts"], ["box", "score"], axis=1),
+        helper.make_node("Reshape", ["score", "line"], ["scores"]),
+        helper.make_node("Greater", ["scores", "bar"], ["good"]),
+        helper.make_node("NonZero", ["good"], ["places"]),
+        helper.make_node("Squeeze", ["places", "first"], ["at"]),
+        helper.make_node("Gather", ["box", "at"], ["boxes"]),
+        helper.make_node("ReduceSum", ["boxes", "first"], ["total"], keepdims=0),
+        helper.make_node("Relu", ["scores"], ["shown"]),
+    ]
+    weights = {
+        "w": w,
+        "flat": np.array([5, -1]),
+        "parts": np.array([4, 1]),
+        "line": np.array([-1]),
+        "first": np.array([0]),
+        "bar": np.float32(15),
+    }
+    outputs: list[Info] = [("boxes", F, None), ("total", F, None), ("shown", F, None), ("scores", F, None)]
+    run = ng.compile(load(_model(nodes, [("x", F, [1, 3, 256, 256])], outputs, weights)), target=target)
+    counts: set[int] = set()
+    for seed in (1, 2, 1, 1):
+        x = np.random.default_rng(seed).normal(size=(1, 3, 256, 256)).astype(np.float32)
+        tiles = x.reshape(3, 64, 4, 64, 4).transpose(1, 3, 0, 2, 4).reshape(4096, 48)
+        rows = tiles @ w.reshape(5, 48).T
+        kept = rows[rows[:, 4] > 15, :4]
+        made = run(x)
+        np.testing.assert_allclose(made["boxes"], kept, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(made["total"], kept.sum(0), rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(made["shown"], np.maximum(rows[:, 4], 0), rtol=1e-4, atol=1e-4)
+        counts.add(len(kept))
+    assert len(counts) == 2

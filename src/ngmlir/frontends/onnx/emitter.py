@@ -37,6 +37,8 @@ class Undecided(Exception):
     def __init__(self, arguments: Sequence[Value]):
         super().__init__()
         self.arguments = tuple(arguments)
+        #: The number of the node, among those of the outermost graph, that asked.
+        self.node = 0
 
 
 class Emitter(Verbs):

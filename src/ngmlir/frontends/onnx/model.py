@@ -12,12 +12,12 @@ from threading import Lock
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from onnx import ModelProto, TypeProto
+from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from ...ir.attributes import ArrayAttr, DictAttr, StringAttr
 from ...ir.core import Block, Module, Value, module
 from ...ir.literals import dtype_of, type_of_dtype
-from ...ir.types import TensorType, Type
+from ...ir.types import TensorType, Type, f32
 from ...ir.verifier import check
 from ...op_graph.source import user_location
 from ...ops import func
@@ -27,14 +27,15 @@ from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit, UserError
 from ...support.spelling import did_you_mean
 from ...transformers.backends import BACKENDS
+from .cut import Cut, cut, used
 from .emitter import Emitter, Undecided
 from .reader import Reader
 from .survey import domain_of, survey
 from .tensor import Absent, Array, Tensor, TensorList, Thing
 from .tensors import array_of, element_of
 
-#: Values of inputs that decide shapes have at most so many elements.
-_DECIDING = 1 << 16
+#: Of more the model is cut in two where they decide, if nodes before that compute them.
+_FEW = 64
 #: Programs of one model that are kept.
 _KEPT = 64
 
@@ -65,6 +66,9 @@ class Program:
 class Model:
     """A model: `ng.compile(model, target="cpu")` makes a function of arrays."""
 
+    #: Inputs whose elements decide shapes have at most so many.
+    most = 1 << 16
+
     def __init__(self, proto: ModelProto, folder: Path | None):
         self.proto = proto
         self.folder = folder
@@ -94,12 +98,20 @@ class Model:
         return CompiledModel(self, target, profile)
 
     def program(self, values: Sequence[Given]) -> Program:
-        """The model for inputs of these shapes; where the elements of an input decide shapes, for these elements."""
+        """The model for inputs of these shapes; where the elements of an input decide shapes, for these elements.
+
+        `Waits` where a node needs what the nodes before it compute of many elements.
+        """
         while True:
             try:
                 with collecting_rarely():
                     return self.attempt(values)
             except _Decides as found:
+                leaf = next(array for place, array in leaves_of(values) if place == found.leaf)
+                if leaf.size > _FEW and (made := cut(self.proto.graph, self.input_names, found.node)):
+                    raise Waits(made) from None
+                if leaf.size > self.most:
+                    raise self._too_large(found.leaf, leaf) from None
                 self.deciding.add(found.leaf)
 
     def module(self, values: Sequence[Given]) -> Module:
@@ -123,12 +135,16 @@ class Model:
             value.name = value.name or _leaf_name(name, None, 0)
         return program.module
 
+    def around(self, emitter: Emitter) -> dict[str, Thing | None]:
+        """What the graph reads and does not hold itself."""
+        return {}
+
     def attempt(self, values: Sequence[Given], *, whole: bool = False) -> Program:
         """The same, or a note of the input that turned out to decide shapes. `whole`: what is known already is among the
         results of the module too."""
         leaves = leaves_of(values)
         for place, array in leaves:
-            if place in self.deciding and array.size > _DECIDING:
+            if place in self.deciding and array.size > self.most:
                 raise self._too_large(place, array)
         open_ = [i for i, (place, _) in enumerate(leaves) if place not in self.deciding]
         types = [TensorType(leaves[i][1].shape, _element(leaves[i][1])) for i in open_]
@@ -152,7 +168,9 @@ class Model:
             )
         reader = Reader(emitter, self.functions, self.folder, self.opsets)
         try:
-            outputs = reader.graph(self.proto.graph, things, {}, self.opsets, {}, self.array)
+            outputs = reader.graph(
+                self.proto.graph, things, self.around(emitter), self.opsets, {}, self.array
+            )
         except Undecided as error:
             raise self._decides(error, block, leaves, open_) from None
         results: list[Value] = []
@@ -175,22 +193,78 @@ class Model:
         """Which input decides a shape; Limit where that is too large an input, or none."""
         for value in error.arguments:
             if value.owner is block:
-                place, array = leaves[open_[value.index]]
-                if array.size > _DECIDING:
-                    return self._too_large(place, array)
-                return _Decides(place)
+                return _Decides(leaves[open_[value.index]][0], error.node)
         return Limit("the shape of a tensor depends on what a loop computes")
 
     def _too_large(self, place: tuple[int, int], array: Array) -> Limit:
         name = self.inputs[place[0]].name
         message = f"the input '{name}', of {array.size} elements, decides the shape of a tensor"
-        return Limit(message, hint=f"shapes may depend on inputs of at most {_DECIDING} elements")
+        return Limit(message, hint=f"shapes may depend on inputs of at most {self.most} elements")
 
 
 class _Decides(Exception):
-    def __init__(self, leaf: tuple[int, int]):
+    def __init__(self, leaf: tuple[int, int], node: int):
         super().__init__()
-        self.leaf = leaf
+        self.leaf, self.node = leaf, node
+
+
+class Waits(Exception):
+    """A node needs elements that only a run tells: the model is run in two parts."""
+
+    def __init__(self, cut: Cut):
+        super().__init__()
+        self.cut = cut
+
+
+class Part(Model):
+    """Some nodes of a model, which holds the tensors that they read."""
+
+    most = 1 << 24
+
+    def __init__(
+        self, whole: Model, nodes: Sequence[NodeProto], inputs: Sequence[Port], outputs: Sequence[str]
+    ):
+        graph = GraphProto(
+            node=nodes,
+            input=[ValueInfoProto(name=port.name) for port in inputs],
+            output=[ValueInfoProto(name=name) for name in outputs],
+            sparse_initializer=whole.proto.graph.sparse_initializer,
+        )
+        self.proto = ModelProto(graph=graph)
+        self.folder, self.opsets, self.functions = whole.folder, whole.opsets, whole.functions
+        self.initializers, self._arrays = whole.initializers, whole._arrays
+        self.inputs, self.output_names = list(inputs), list(outputs)
+        self.deciding = set()
+
+    def around(self, emitter: Emitter) -> dict[str, Thing | None]:
+        read = {name for node in self.proto.graph.node for name in used(node)} | {*self.output_names}
+        return {name: emitter.known(self.array(name)) for name in sorted(read) if name in self.initializers}
+
+
+class Parts:
+    """A model that is run in two parts; the second is made for what the first gives."""
+
+    def __init__(self, model: Model, cut: Cut, target: str):
+        self.model, self.cut, self.target = model, cut, target
+        self.head = CompiledModel(Part(model, cut.head, model.inputs, cut.made), target)
+        self.tail: CompiledModel | None = None
+        self.taken = [model.input_names.index(name) for name in cut.inputs]
+
+    def __call__(self, given: Sequence[Given]) -> Sequence[Any]:
+        made: list[Given] = [*self.head(*given), *(given[i] for i in self.taken)]
+        if self.tail is None:
+            names = [*self.cut.made, *self.cut.inputs]
+            ports = [_port_of(name, value) for name, value in zip(names, made, strict=True)]
+            rest = Part(self.model, self.cut.tail, ports, self.model.output_names)
+            self.tail = CompiledModel(rest, self.target, once=True)
+        return self.tail(*made).results
+
+
+def _port_of(name: str, value: Given) -> Port:
+    """What takes such a value."""
+    leaves = value if isinstance(value, list) else [] if value is None else [value]
+    kind = "sequence" if isinstance(value, list) else "optional" if value is None else "tensor"
+    return Port(name, kind, _element(leaves[0]) if leaves else f32, None)
 
 
 class Outputs(Sequence[Any]):
@@ -216,7 +290,7 @@ class Outputs(Sequence[Any]):
 class CompiledModel:
     """A model as a function: called with arrays in the order of its inputs, or by their names."""
 
-    def __init__(self, model: Model, target: str, profile: Profile | None = None):
+    def __init__(self, model: Model, target: str, profile: Profile | None = None, *, once: bool = False):
         if target not in BACKENDS:
             raise UserError(
                 f"there is no target '{target}'",
@@ -228,6 +302,10 @@ class CompiledModel:
         self._programs: OrderedDict[Any, tuple[Program, Callable[..., Sequence[Any]] | None]] = OrderedDict()
         self._programs_made = 0
         self._lock = Lock()
+        #: Whether elements decide most programs, so that one is compiled only when it is asked for again.
+        self._once = once
+        self._unsettled: set[Any] = set()
+        self._parts: Parts | None = None
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
             s is not None and all(isinstance(d, int) for d in s) for s in shapes
@@ -243,10 +321,19 @@ class CompiledModel:
     def __call__(self, *values: Any, **named: Any) -> Outputs:
         """The outputs in order. Raises UserError for values that do not fit the inputs."""
         given = self._given(values, named)
-        program, run = self._made(given)
-        leaves = leaves_of(given)
-        made = list(run(*[leaves[i][1] for i in program.fed])) if run is not None else []
-        return Outputs(self.model.output_names, [_shown(r, made) for r in program.results])
+        return Outputs(self.model.output_names, self._results(given))
+
+    def _results(self, given: Sequence[Given]) -> Sequence[Any]:
+        if self._parts is None:
+            try:
+                program, run = self._made(given)
+            except Waits as found:
+                self._parts = Parts(self.model, found.cut, self.target)
+            else:
+                leaves = leaves_of(given)
+                made = list(run(*[leaves[i][1] for i in program.fed])) if run is not None else []
+                return [_shown(r, made) for r in program.results]
+        return self._parts(given)
 
     def _given(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Given]:
         ports = self.model.inputs
@@ -280,22 +367,23 @@ class CompiledModel:
                 if early:
                     try:
                         program = self.model.attempt(given)
-                    except _Decides as decides:  # zeros say nothing about shapes
-                        self.model.deciding.add(decides.leaf)
+                    except _Decides:  # zeros say nothing about shapes
                         return Program(None, (), ()), None
                 else:
                     program = self.model.program(given)
                     key = self._key(given)
-                run = None
-                if program.module is not None:
-                    with listening(self.profile):
-                        run = BACKENDS[self.target](program.module)("main", {}, (), tuple)
-                found = self._programs[key] = (program, run)
+                interpreted = self._once and bool(self.model.deciding)
+                found = self._programs[key] = (program, self._runner(program, interpreted))
                 self._programs_made += 1
-                if len(self._programs) > _KEPT:
-                    self._programs.popitem(last=False)
-                    if self._programs_made == _KEPT + 1:
+                if interpreted:
+                    self._unsettled.add(key)
+                while len(self._programs) > _KEPT:
+                    self._unsettled.discard(self._programs.popitem(last=False)[0])
+                    if self._programs_made == _KEPT + 1 and not self._once:
                         self._warn()
+            elif key in self._unsettled:
+                self._unsettled.discard(key)
+                found = self._programs[key] = (found[0], self._runner(found[0], False))
             self._programs.move_to_end(key)
             return found
 
@@ -311,6 +399,13 @@ class CompiledModel:
             place.file or "<unknown>",
             place.line,
         )
+
+    def _runner(self, program: Program, interpreted: bool) -> Callable[..., Sequence[Any]] | None:
+        """What runs a program: by NumPy where that is not worth a compilation."""
+        if program.module is None:
+            return None
+        with listening(self.profile):
+            return BACKENDS["numpy" if interpreted else self.target](program.module)("main", {}, (), tuple)
 
     def _key(self, given: Sequence[Given]) -> Any:
         kinds = tuple(-1 if v is None else len(v) if isinstance(v, list) else -2 for v in given)

@@ -10,7 +10,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 
 from ...support.diagnostics import Diagnostic, Limit, Location, UserError
 from . import operators
-from .emitter import Emitter
+from .emitter import Emitter, Undecided
 from .nodes import OPERATORS, Made, Node
 from .survey import Functions, called, domain_of, has_body, place_of, schema_of
 from .tensor import Absent, Array, Tensor, TensorList, Thing
@@ -71,7 +71,7 @@ class Reader:
         references: Mapping[str, AttributeProto],
     ) -> None:
         """Runs nodes in order, and adds to the scope what they give."""
-        for node in nodes:
+        for at, node in enumerate(nodes):
             self.count += 1
             if self.count > _MOST:
                 raise Limit(
@@ -83,6 +83,9 @@ class Reader:
                 self.emitter.builder.location = location if location.known else Location(called(node))
             try:
                 made = self._node(node, scope, opsets, references)
+            except Undecided as error:
+                error.node = at
+                raise
             except (UserError, Limit) as error:
                 first = error.diagnostics[0]
                 message = f"{called(node)}: {first.message}"
