@@ -387,3 +387,13 @@ def test_what_a_run_decides_is_run_in_two_parts(target: str) -> None:
         np.testing.assert_allclose(made["shown"], np.maximum(rows[:, 4], 0), rtol=1e-4, atol=1e-4)
         counts.add(len(kept))
     assert len(counts) == 2
+
+
+def test_outputs_are_a_tuple_with_names() -> None:
+    made = ng.compile(load(_gemm()), target="numpy")(np.ones((2, 3), np.float32))
+    y, total = made
+    assert isinstance(made, tuple) and len(made) == 2 and made[-1] is total
+    np.testing.assert_array_equal(made["y"], y)
+    assert repr(made) == "Outputs(y, total)"
+    with pytest.raises(ng.UserError, match="there is no output 'totl'"):
+        _ = made["totl"]

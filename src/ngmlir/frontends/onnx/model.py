@@ -257,7 +257,7 @@ class Parts:
             ports = [_port_of(name, value) for name, value in zip(names, made, strict=True)]
             rest = Part(self.model, self.cut.tail, ports, self.model.output_names)
             self.tail = CompiledModel(rest, self.target, once=True)
-        return self.tail(*made).results
+        return self.tail(*made)
 
 
 def _port_of(name: str, value: Given) -> Port:
@@ -267,21 +267,22 @@ def _port_of(name: str, value: Given) -> Port:
     return Port(name, kind, _element(leaves[0]) if leaves else f32, None)
 
 
-class Outputs(Sequence[Any]):
-    """The results in order; `outputs["name"]` is one by its name."""
+class Outputs(tuple[Any, ...]):
+    """The results in order, a tuple; `outputs["name"]` is one by its name."""
 
-    def __init__(self, names: Sequence[str], results: Sequence[Any]):
-        self.names, self.results = names, tuple(results)
+    names: tuple[str, ...]
 
-    def __len__(self) -> int:
-        return len(self.results)
+    def __new__(cls, names: Sequence[str], results: Sequence[Any]) -> Outputs:
+        made = super().__new__(cls, results)
+        made.names = tuple(names)
+        return made
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             if key not in self.names:
                 raise UserError(f"there is no output '{key}'", hint=did_you_mean(key, self.names))
-            return self.results[list(self.names).index(key)]
-        return self.results[key]
+            return super().__getitem__(self.names.index(key))
+        return super().__getitem__(key)
 
     def __repr__(self) -> str:
         return f"Outputs({', '.join(self.names)})"
