@@ -191,6 +191,18 @@ def test_a_deformed_convolution_whose_offsets_are_zero() -> None:
     np.testing.assert_allclose(made, (plain + b[:, None, None]) / 2, atol=1e-12)
 
 
+@pytest.mark.parametrize("pads", [[12, 12], [0, 20], [21, 1], [3, 40]])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 12), (3, 6), (2, 5)])
+def test_taps_that_reach_no_element(pads: list[int], stride: int, dilation: int) -> None:
+    x, w = _random(2, 3, 5), _random(4, 3, 3)
+    wide = np.pad(x, [(0, 0), (0, 0), (pads[0], pads[1])])
+    span = 2 * dilation + 1
+    places = np.arange(0, wide.shape[2] - span + 1, stride)
+    expected = sum(np.einsum("ncp,mc->nmp", wide[:, :, places + t * dilation], w[:, :, t]) for t in range(3))
+    made = ran("Conv", {"x": x, "w": w}, pads=pads, strides=[stride], dilations=[dilation])
+    np.testing.assert_allclose(made, expected, atol=1e-12)
+
+
 # ---- trees, encoders
 
 

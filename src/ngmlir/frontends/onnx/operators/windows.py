@@ -56,6 +56,27 @@ def slide_of(n: Node, lengths: Sequence[int], taps: Sequence[int]) -> Slide:
     return Slide(tuple(taps), tuple(steps), tuple(dilations), tuple(low), tuple(high))
 
 
+def _reaching(filters: Tensor, slide: Slide, lengths: Sequence[int]) -> tuple[Tensor, Slide]:
+    """Without the outer taps that lie beyond the elements in every window, as those of wide dilations do."""
+    taps, low, high = list(slide.taps), list(slide.low), list(slide.high)
+    for d, (length, step, by, span) in enumerate(
+        zip(lengths, slide.steps, slide.dilations, slide.spans, strict=True)
+    ):
+        count = (length + low[d] + high[d] - span) // step + 1
+        reach = [
+            t
+            for t in range(taps[d])
+            if any(0 <= t * by - low[d] + i * step < length for i in range(max(count, 0)))
+        ]
+        if count < 1 or not reach or len(reach) == taps[d]:
+            continue
+        first, last = reach[0], reach[-1]
+        filters = filters.part(2 + d, first, last + 1)
+        taps[d], low[d] = last - first + 1, low[d] - first * by
+        high[d] = (count - 1) * step + span_of(taps[d], by) - length - low[d]
+    return filters, Slide(tuple(taps), slide.steps, slide.dilations, tuple(low), tuple(high))
+
+
 def windows(x: Tensor, slide: Slide) -> Tensor:
     """The windows over the last dimensions: their taps, then the dimensions of x."""
     first = x.rank - len(slide.taps)
@@ -79,6 +100,7 @@ def padded(x: Tensor, slide: Slide, value: float | int = 0) -> Tensor:
 def convolved(x: Tensor, filters: Tensor, slide: Slide, groups: int, element: Type | None = None) -> Tensor:
     """The product of filters and windows: x[N, C, ...], filters[M, C / groups, taps...]."""
     rank = len(slide.taps)
+    filters, slide = _reaching(filters, slide, x.shape[2:])
     made = windows(padded(x, slide), slide)
     count, channels, places = x.shape[0], x.shape[1], made.shape[rank + 2 :]
     outputs, inner = filters.shape[:2]
