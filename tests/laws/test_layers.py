@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "ngmlir"
 RANK = {
     "support": 0,
     "ir": 1, "llvm": 1, "simulator": 1,
-    "decl": 2,
+    "decl": 2, "pictures": 2,
     "ops": 3,
     "op_graph": 4, "rewrite": 4, "runtime": 4,
     "numpy": 5, "passes": 5, "codegen": 5,

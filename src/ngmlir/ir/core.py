@@ -263,6 +263,14 @@ class ModuleOp(Op):
         "builtin.module", traits=frozenset({"isolated", "symbol_table", "single_block"}), regions=("body",)
     )
 
+    #: What makes the picture of a module: the room `pictures`, which stands above this one.
+    drawn: ClassVar[Callable[[ModuleOp], str] | None] = None
+
+    def _repr_svg_(self) -> str | None:
+        return None if ModuleOp.drawn is None else ModuleOp.drawn(self)
+
+    _repr_html_ = _repr_svg_
+
     @property
     def ops(self) -> list[Op]:
         return self.block.ops

@@ -14,6 +14,9 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
 from ..ir import core
+from ..pictures.drawing import Drawing
+from ..pictures.shown import Shown
+from .boxes import drawing_of
 from .building import BUILDING, Scope
 from .errors import InvalidOp, UserError, fail
 from .names import NameableValue
@@ -61,12 +64,13 @@ class Watching(threading.local):
 WATCHING = Watching()
 
 
-class Op(NameableValue, DebugInfo):
+class Op(NameableValue, DebugInfo, Shown):
     """One node. Subclasses with an `operation` are one op of the `ng` dialect each."""
 
     operation: ClassVar[type[core.Op] | None] = None
     is_view = False  # a view is not executed: its readers read the storage below it
     is_tensor_op = is_trainable = is_placeholder = False
+    drawn_as = ""  # what pictures call it, where not as its class
     lacks_value = False  # a group that stands where a tensor could
 
     def __init__(
@@ -129,6 +133,9 @@ class Op(NameableValue, DebugInfo):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}({self.name}):{self.serial}>"
+
+    def _drawing_(self, others: Sequence[Shown] = ()) -> Drawing:
+        return drawing_of([self, *others])
 
     def refuse_use(self) -> NoReturn:
         """The error for what has no value, but is used as if it had one."""

@@ -25,6 +25,8 @@ from .tensor import Tensor, as_tensor
 class RegionParameter(Tensor):
     """What a region is entered with."""
 
+    drawn_as = "parameter"
+
     def __init__(self, axes: Axes, element: Type):
         super().__init__((), None, axes, element)
 

@@ -319,6 +319,8 @@ def _pull(op: Op, members: Iterable[Op]) -> None:
 class ParallelOp(Op):
     """A group: all members run, in the order of their creation; no value."""
 
+    drawn_as = "doall"
+
     def __init__(self, members: Sequence[Op]):
         super().__init__()
         self._members = tuple(members)
