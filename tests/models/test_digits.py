@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from ngmlir import compiler
 from ngmlir.runtime import ptxas
 
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn: pip install 'ngmlir[demo]'")
-from ngmlir.tools import digits
+from ngmlir.tools import demo, digits
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +76,13 @@ def test_the_kernels_of_a_step_assemble_without_spills(architecture: str) -> Non
     assert not report.warnings
     for kernel in report.kernels.values():
         assert kernel.spill_stores == kernel.spill_loads == kernel.stack_bytes == 0
+
+
+def test_the_demo_is_one_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo.main(["--epochs=1", "--target=cpu", "--to", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 30
+    assert any("test accuracy" in line for line in lines) and any("digits.py" in line for line in lines)
+    assert {"1-named.ngir", "5-planned.ngir", "7-code.s", "report.html"} <= {
+        f.name for f in tmp_path.iterdir()
+    }

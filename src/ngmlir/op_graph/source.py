@@ -16,13 +16,16 @@ from types import CodeType, FrameType
 from ..support.diagnostics import UNKNOWN, Location
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+#: Tools use the package as its users do: the demo's network leads to the lines that build it.
+_TOOLS = _PACKAGE + "tools" + os.sep
 
 
 @lru_cache(maxsize=1 << 16)
 def _is_ours(code: CodeType) -> bool:
     # A file of ours is named absolutely, or the way that sys.path spelled it; `with` statements of ours go through
     # the standard library.
-    return os.path.abspath(code.co_filename).startswith(_PACKAGE) or code.co_filename == contextlib.__file__
+    file = os.path.abspath(code.co_filename)
+    return (file.startswith(_PACKAGE) and not file.startswith(_TOOLS)) or file == contextlib.__file__
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ngmlir demo`: trains a network on handwritten digits and shows the program at each landing."""
+"""`ngmlir demo`: trains a network on handwritten digits, tells its sizes and speed, and writes what it is at each stage."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,14 +14,15 @@ import numpy as np
 
 import ngmlir as ng
 
-from ..compiler import lower, resolve
-from ..ir.core import Module
 from ..ir.printer import to_text
-from ..passes.plan_memory import planned_bytes
 from ..support.progress import Progress
+from ..transformers.report import Report
 from . import digits
 from .shell import write_output
 from .streams import streams
+
+#: So many kernels are listed, those that take longest.
+_KERNELS = 6
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -33,6 +35,9 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--epochs", type=int, default=60, help="times over the training images (default: 60)")
     parser.add_argument("--save", metavar="FILE", help="write the training step as .ngir, for ngopt")
+    parser.add_argument(
+        "--to", metavar="FOLDER", help="where the stages and the page go (default: a new temporary folder)"
+    )
     options = parser.parse_args(arguments)
     data = digits.load()
     network = digits.Network(digits.initial_weights())
@@ -41,10 +46,10 @@ def main(arguments: Sequence[str]) -> int:
     with ng.transformers.make_transformer(options.target) as transformer:
         train = transformer.computation(returns, images, labels)
         predict = transformer.computation(predicted, test_images)
-        show(train.module, options.target)
+        report = train.report()
+        say(f"a network for handwritten digits, one step of its training:\n{report.summary}")
         if options.save:
             write_output(options.save, to_text(train.module), streams())
-            say(f"the step is in {options.save}; see ngopt {options.save} -p cpu --emit=llvm")
         steps = options.epochs * (len(data.train_labels) // digits.BATCH)
         started = time.perf_counter()
         train.transform()
@@ -56,6 +61,10 @@ def main(arguments: Sequence[str]) -> int:
         accuracy = float(np.mean(np.equal(predict(data.test_images), data.test_labels)))
         say(f"test accuracy: {accuracy:.4f} on {len(data.test_labels)} images that were held out")
     compare(options.target, (returns, images, labels), data)
+    if report.times:
+        say("")
+        say("\n".join(report.table().splitlines()[: 1 + _KERNELS]))
+    where_next(report, options.to, options.save)
     return 0 if accuracy >= 0.97 or options.epochs < 60 else 1
 
 
@@ -63,28 +72,17 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def show(module: Module, target: str) -> None:
-    """The training step before and after the passes: text, and what it will cost."""
-    say("the training step as the graph gives it:\n")
-    say(to_text(module))
-    if target == "numpy":
-        return
-    lowered = lower(module, resolve(target))
-    main = lowered.lookup("main")
-    assert main is not None
-    say("the same after all passes: kernels on planned memory (the kernels' own text: ngopt -p cpu)\n")
-    say(to_text(main))
-    before, launches = count(module, "ng."), count(lowered, "tile.launch")
-    kernels = sum(op.name == "tile.kernel" for op in lowered.ops)
+def where_next(report: Report, folder: str | None, saved: str | None) -> None:
+    """Writes the stages and the page, and says where they are and what to try."""
+    folder = folder or tempfile.mkdtemp(prefix="ngmlir-demo-")
+    files = report.write(folder)
     say(
-        f"ops: {before}   kernel launches: {launches}   kernels: {kernels}   planned peak: {planned_bytes(lowered):,} bytes\n"
+        f"\nlook next at\n  {files[-1]}   graph, memory, kernels and code, beside the Python that they are from"
     )
-
-
-def count(module: Module, prefix: str) -> int:
-    main = module.lookup("main")
-    assert main is not None
-    return sum(op.name.startswith(prefix) for op in main.walk())
+    say(f"  {folder}   {', '.join(file.name for file in files[:-1])}")
+    step = saved or files[0]
+    say(f"  ngopt {step} -p cpu --print-ir-after-change   what each pass does")
+    say("  docs/graph.md   how such a network is written")
 
 
 def compare(target: str, graph: Sequence[Any], data: digits.Digits, rounds: int = 60) -> None:

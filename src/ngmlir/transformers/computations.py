@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Never, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Protocol
 
 from ..ir.core import Module
 from ..op_graph.computation import Computation
@@ -21,12 +21,18 @@ from .checkpoints import State, kept, load, named, saved
 from .host_steps import Backend, Run
 from .programs import Lengths, OtherLengths, Program, Programs
 
+if TYPE_CHECKING:
+    from .report import Report
+
 
 class Owner(programs.Owner, Protocol):
     """What computations ask of their transformer."""
 
     closed: bool
     lock: threading.RLock
+    target: ClassVar[str]
+
+    def transformed_module(self, module: Module) -> Module: ...
 
     def check_open(self) -> None: ...
     def begin(self) -> None: ...
@@ -99,6 +105,15 @@ class DeviceComputation:
     @property
     def module(self) -> Module:
         return self.lifted.module
+
+    def report(self) -> Report:
+        """What became of it: `print(computation.report())` for the text of each stage, kernels, launches, memory and time;
+        `.html(path)` for a page with pictures. Raises AxisLengthError where a length is for values to say."""
+        from .report import report  # brings the compiler along
+
+        program = self.program
+        module = self.transformer.transformed_module(program.lifted.module)
+        return report(module, self.transformer.target, program.entry)
 
     def state(self) -> State:
         """What this computation keeps from call to call, by name: variables and what optimizers and random numbers need.

@@ -149,6 +149,10 @@ class Transformer:
                 self._passed.add(op)
                 self.run_registered_graph_passes(op.returns)
 
+    def transformed_module(self, module: Module) -> Module:
+        """A module after the passes of this transformer that are on modules."""
+        return self._passes.transformed(module, self.target)
+
     def transform_ordered_ops(self, ordered_ops: Sequence[Op], name: str = "main") -> Lifted:
         """The function of ops that run in this order: a computation and all that it needs."""
         return lift_ordered(ordered_ops, name)
@@ -160,7 +164,7 @@ class Transformer:
             if not group:
                 continue
             module, names = joined(group)
-            bind = BACKENDS[self.target](self._passes.transformed(module, self.target))
+            bind = BACKENDS[self.target](self.transformed_module(module))
             for program, name in zip(group, names, strict=True):
                 program.bind(bind, name)
 

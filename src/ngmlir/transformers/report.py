@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of a computation: its text at each stage, kernels and launches, memory, code, time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from ..compiler import emit_text, lower, resolve
+from ..ir.core import Module, callee, op_name
+from ..ir.printer import to_text
+from ..passes.registry import PASSES
+from ..pictures import MemoryPlan, memory_plan
+from ..rewrite.contracts import contract_of
+from ..rewrite.pipeline import Step
+from ..support.diagnostics import Location
+from ..support.files import write_file
+from ..support.target import Target
+from .bursts import kernel_times
+from .page import page
+
+#: Elements of constants that texts show; more are left out.
+_SHOWN = 64
+
+
+class Launched(NamedTuple):
+    """A launch of a kernel, and the line of the program that it is from."""
+
+    kernel: str
+    place: Location
+
+    def __str__(self) -> str:
+        return f"@{self.kernel} at {self.place}"
+
+
+@dataclass
+class _Stages:
+    """Keeps the last module of each stage that a pipeline leads to."""
+
+    modules: dict[str, Module]
+    at: str = "named"
+
+    def before(self, step: Step, module: Module) -> None:
+        """Nothing: modules are looked at after passes."""
+
+    def after(self, step: Step, module: Module, seconds: float) -> None:
+        self.at = contract_of(PASSES[step.name]).gives or self.at
+        if self.at != "named":  # the first stage is the program as it came
+            self.modules[self.at] = module
+
+
+@dataclass
+class Report:
+    """A program for a target at every stage. `str` is a table and the text of each stage; notebooks show the graph.
+
+    `times` and `assembly` are made when they are asked for. `modules` are the stages by name: `named`, `plain`, `fused`, `kernels`
+    and `planned` (for the transformer `numpy`, which compiles nothing, the first alone).
+    """
+
+    name: str
+    target: Target | None
+    modules: Mapping[str, Module]
+    #: What `times` asks: seconds for a launch of each kernel of a planned module.
+    timing: Callable[[Module], Mapping[str, float]] = field(default=kernel_times, repr=False)
+
+    @property
+    def module(self) -> Module:
+        """The program as it was lifted from the graph."""
+        return self.modules["named"]
+
+    @property
+    def planned(self) -> Module | None:
+        """The program as code is made of it; None where none is."""
+        return self.modules.get("planned")
+
+    @cached_property
+    def stages(self) -> dict[str, str]:
+        """The text of each stage, by name; long constants are left out."""
+        return {name: to_text(module, elide=_SHOWN) for name, module in self.modules.items()}
+
+    @cached_property
+    def launches(self) -> list[Launched]:
+        """What runs, in order; what stands in a loop or branch once."""
+        if self.planned is None:
+            return []
+        main = (
+            self.planned.ops[0] if self.planned.lookup(self.name) is None else self.planned.lookup(self.name)
+        )
+        assert main is not None
+        return [Launched(callee(op), op.location) for op in main.walk() if op_name(op) == "tile.launch"]
+
+    @cached_property
+    def kernels(self) -> dict[str, str]:
+        """The text of each kernel, by name."""
+        found = self.planned.ops if self.planned is not None else ()
+        return {op.symbol: to_text(op, elide=_SHOWN) for op in found if op.name == "tile.kernel"}
+
+    @cached_property
+    def memory(self) -> MemoryPlan | None:
+        """Which buffers lie where and when."""
+        return memory_plan(self.planned, self.name) if self.planned is not None else None
+
+    @property
+    def peak(self) -> int:
+        """Bytes of the arena that everything between arguments and results lies in."""
+        return self.memory.size if self.memory is not None else 0
+
+    @cached_property
+    def times(self) -> dict[str, float]:
+        """Seconds that a launch of each kernel takes, measured now; empty where this machine's CPU does not run them."""
+        if self.planned is None or self.target is None or self.target.code == "nvptx":
+            return {}
+        return dict(self.timing(self.planned))
+
+    @cached_property
+    def llvm(self) -> str:
+        """The program as LLVM IR."""
+        return "" if self.target is None else emit_text(self.module, self.target, "llvm")
+
+    @cached_property
+    def assembly(self) -> str:
+        """The machine code as text; of a GPU, PTX."""
+        if self.target is None:
+            return ""
+        return emit_text(self.module, self.target, "ptx" if self.target.code == "nvptx" else "asm")
+
+    @property
+    def summary(self) -> str:
+        """The sizes on a few lines."""
+        lines = [f"@{self.name} for {self.target.name if self.target else 'numpy'}"]
+        for name, text in self.stages.items():
+            ops = sum(op_name(op).startswith("ng.") for f in self.modules[name].ops for op in f.walk())
+            lines.append(f"  {name:8} {text.count(chr(10)):>6,} lines {ops:>6,} ng ops")
+        if self.planned is not None:
+            count = len(self.launches)
+            lines.append(
+                f"  {count} launches of {len(self.kernels)} kernels; {self.peak:,} bytes of memory at the peak"
+            )
+        return "\n".join(lines) + "\n"
+
+    def table(self) -> str:
+        """Kernels with their launches and times, those that take longest first."""
+        rows = sorted(self.kernels, key=lambda k: -self.times.get(k, 0.0) * self._count(k))
+        lines = [f"{'kernel':40} {'launches':>8} {'us each':>10}  line"]
+        for kernel in rows:
+            place = next((launch.place for launch in self.launches if launch.kernel == kernel), Location())
+            time = f"{self.times[kernel] * 1e6:.1f}" if kernel in self.times else ""
+            lines.append(
+                f"{kernel:40} {self._count(kernel):>8} {time:>10}  {place if place.known else ''}".rstrip()
+            )
+        return "\n".join(lines) + "\n"
+
+    def _count(self, kernel: str) -> int:
+        return sum(launch.kernel == kernel for launch in self.launches)
+
+    def __str__(self) -> str:
+        parts = [self.summary]
+        if self.kernels:
+            parts.append(self.table())
+        parts += [f"// ---- {name}\n{text}" for name, text in self.stages.items()]
+        return "\n".join(parts)
+
+    def _repr_svg_(self) -> str | None:
+        return self.module._repr_svg_()  # pyright: ignore[reportPrivateUsage]
+
+    # ---- files
+
+    def html(self, path: str | Path | None = None) -> str:
+        """The report as one page, which needs no other file: graph, memory, kernels, text of all stages, and the lines of Python
+        that ops lead to. Written to `path`, where one is given."""
+        made = page(self)
+        if path is not None:
+            write_file(str(path), [made.encode()])
+        return made
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Writes the stages, the code and the page to a folder, which is made where it is not there; gives the files."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {
+            f"{i}-{name}.ngir": to_text(module) for i, (name, module) in enumerate(self.modules.items(), 1)
+        }
+        if self.target is not None:
+            files["6-code.ll"] = self.llvm
+            files["7-code.ptx" if self.target.code == "nvptx" else "7-code.s"] = self.assembly
+        files["report.html"] = self.html()
+        for name, text in files.items():
+            write_file(str(folder / name), [text.encode()])
+        return [folder / name for name in files]
+
+
+def report(module: Module, target: str, name: str = "") -> Report:
+    """The report on a module for a transformer (`numpy`, `cpu`, `cuda`, `cuda-sim`) or a target such as `x86-64-v3`.
+
+    `name` is the function that is looked at; without one, the first.
+    """
+    name = name or module.ops[0].symbol
+    modules = {"named": module}
+    if target == "numpy":
+        return Report(name, None, modules)
+    machine = resolve(target)
+    lower(module, machine, watch=[_Stages(modules)])
+    return Report(name, machine, modules)
