@@ -3,9 +3,23 @@
 
     graph --lift--> ng module --passes--> kernels --emit--> LLVM IR --assemble--> artifact --load--> call
 
-`import ngmlir as ng` gives the functions that build graphs; `ng.transformers` runs them; `ng.compile` gives
-one function. Rooms, from the graph to the machine: `op_graph`, `ops`, `ir`, `rewrite`, `passes`, `codegen`,
-`llvm`, `runtime`; `compiler` is the sentence that joins them.
+axes        make_axis, make_axes
+storage     placeholder, variable, persistent_tensor, constant, adopt
+elements    + - * / ** comparisons; exp, log, tanh, sigmoid, relu, where, maximum, ... (docs/ops.md lists all ops)
+reductions  sum, mean, max, argmax, prod, variance, ...; their axes are left out or named: out_axes=, reduction_axes=
+products    dot, convolution, deconvolution, pooling
+shape       broadcast, flatten, cast_axes, axes_with_order, concat_along_axis, x[...], pad, gather
+networks    softmax, cross_entropy_multi, batch_norm, layer_norm, dropout, lookuptable, ctc (docs/networks.md)
+control     cond, while_loop, scan; writes: assign, doall, sequential
+derivatives deriv, stop_gradient
+ops of yours  composite_op, host_op
+run         transformers.make_transformer("cpu"), transformer.computation, compile; cpu, numpy, cuda, cuda-sim
+look        lift, raise_, pictures.svg, computation.report(), transformer.stepped
+keep        save, load, computation.state()
+families    ng.numpy (arrays by position), frontends.neon (layers), frontends.onnx (models), testing (checks)
+
+`help(ng.dot)` explains one. Rooms, from the graph to the machine: `op_graph`, `ops`, `ir`, `rewrite`, `passes`, `codegen`, `llvm`,
+`runtime`; `compiler` is the sentence that joins them.
 """
 
 from __future__ import annotations

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
 
+STAGES: tuple[Stage, ...] = ("ir", "llvm", "ptx", "asm")
+
 #: What `target=` may name, besides CPU and GPU models such as `x86-64-v3` and `sm_80`.
 TARGETS = ("cpu", "cuda", "cuda-sim")
 
@@ -58,7 +60,8 @@ class Executable(Protocol):
 
 def resolve(target: Target | str) -> Target:
     """A target by name: `cpu` (this machine), `cuda`, `cuda-sim`, `x86-64-v3`, `aarch64`, `sm_80` ...; with lines of
-    source where programs are profiled (NGMLIR_PROFILE)."""
+    source where programs are profiled (NGMLIR_PROFILE). Raises UserError for a name that is none, and for `cuda` where there
+    is no GPU."""
     if isinstance(target, Target):
         return target
     found = _resolve(target)
@@ -96,17 +99,33 @@ def checks_wanted(checked: bool | None = None) -> bool:
 
 def lower(
     module: Module,
-    target: Target,
+    target: Target | str,
+    pipeline: str | None = None,
     *,
     checked: bool = False,
     verify: bool = False,
     watch: Sequence[Watch] = (),
 ) -> Module:
-    """The module as code generation takes it: kernels, and functions on planned memory."""
-    steps = pipeline_for(target, checked=checked).from_stage_of(module)
+    """The module after passes: as code generation takes it (kernels, and functions on planned memory), or after `pipeline`.
+
+    Args:
+        module: a program of any stage; passes that it went through are left out, unless a pipeline is given.
+        target: a target, or the name of one, as `resolve` takes it.
+        pipeline: passes and named pipelines as ngopt takes them: `canonical`, `canonical,fuse`.
+        checked: whether accesses are checked, as `compile_module` says.
+        verify: whether each pass's result is verified.
+        watch: told before and after each pass.
+
+    Raises UserError where the program, the pipeline or a name is wrong, Limit where this version cannot compile an op.
+    """
+    machine = resolve(target)
+    if pipeline is None:
+        steps = pipeline_for(machine, checked=checked).from_stage_of(module)
+    else:
+        steps = parse_pipeline(named_pipelines().expanded(pipeline), PASSES, file="<pipeline>")
     listener = timing.current()
     watching = [*watch, *([_Stages(listener)] if listener is not None else [])]
-    return steps.run(module, target, verify=verify, watch=watching)
+    return steps.run(module, machine, verify=verify, watch=watching)
 
 
 @dataclass(frozen=True)
@@ -222,8 +241,17 @@ def compile_module(
     return gpu.load(artifact, _device(target), entry=entry)
 
 
-def emit_text(module: Module, target: Target, stage: Stage, *, checked: bool | None = None) -> str:
-    """A program at one of its landings: `ir` (lowered), `llvm`, `ptx` or `asm`."""
+def emit_text(module: Module, target: Target | str, stage: Stage, *, checked: bool | None = None) -> str:
+    """A program at one of its landings: `ir` (lowered), `llvm`, `ptx` or `asm`; for a target, or the name of one.
+
+    Raises UserError for a landing that there is not, or that the target does not have, and what `lower` raises.
+    """
+    if stage not in STAGES:
+        raise UserError(
+            f"there is no landing {stage!r}",
+            hint=did_you_mean(str(stage), STAGES, f"one of {', '.join(STAGES)}"),
+        )
+    target = resolve(target)
     lowered = _lowered(module, target, checks_wanted(checked))
     if stage == "ir":
         return to_text(lowered)

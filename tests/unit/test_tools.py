@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ngmlir.compiler import emit_text, lower
 from ngmlir.ir.core import Module
+from ngmlir.ops.words import from_text
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import Diagnostic, Location, UserError
 from ngmlir.tools import chunks, environment, expected, ngopt, umbrella
@@ -309,3 +311,16 @@ def test_the_cache_can_be_cleared(
     assert umbrella.main(["cache", "clear"]) == 0
     assert cache.read("a" * 64) is None
     assert (tmp_path / "cache" / "mine.txt").exists()
+
+
+def test_targets_and_pipelines_go_by_name() -> None:
+    module = from_text("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n return %x : tensor<2xf32> }")
+    assert str(lower(module, "cpu", "canonical")) == str(module)
+    assert "ptx_kernel" in emit_text(module, "sm_80", "llvm")
+    for wrong in (
+        lambda: lower(module, "x86-64-v9"),
+        lambda: lower(module, "cpu", "canonikal"),
+        lambda: emit_text(module, "cpu", "asn"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(UserError):
+            wrong()

@@ -306,12 +306,31 @@ def _function(op: OpText) -> tuple[str, str, str, str] | None:
     return how, parameters, ", ".join([f'"{op.name}"', *names, *(["dtype"] if typed else [])]), doc
 
 
+def index_text(dialects: list[DialectText]) -> str:
+    """The page that lists all ops."""
+    lines = [
+        "# Ops",
+        "",
+        "Generated from `dialects/` by `python -m ngmlir.decl.generate`; do not edit. `ngopt --help-op NAME` tells all of one op: its form,",
+        "an example, its gradient, and how targets carry it out.",
+    ]
+    for dialect in dialects:
+        lines += ["", f"## {dialect.name}", "", dialect.doc, "", "| op | what it is |", "|---|---|"]
+        for op in dialect.ops:
+            doc = op.doc.replace("|", "\\|")
+            lines.append(f"| `{dialect.name}.{op.name}` | {doc} |")
+    return "\n".join(lines) + "\n"
+
+
 def generated() -> dict[Path, str]:
     """Path -> wanted text of every generated file."""
     package = Path(__file__).parents[1]
     dialects = {name: read_dialect(folder("dialects") / f"{name}.ngd") for name in DIALECTS}
     files = {package / "ops" / f"{name}.py": module_text(dialect) for name, dialect in dialects.items()}
     files[package / "op_graph" / "functions" / "elementwise.py"] = functions_text(dialects["ng"])
+    documents = package.parents[1] / "docs"
+    if documents.is_dir():  # a checkout
+        files[documents / "ops.md"] = index_text([*dialects.values()])
     return files
 
 

@@ -3,14 +3,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from .passes.registered import PassLike
 from .transformer import Transformer
 
 
 class CUDATransformer(Transformer):
-    """Compiles for an NVIDIA GPU."""
+    """Compiles for an NVIDIA GPU. Raises UserError where there is none, when it is made."""
 
     transformer_name = target = "cuda"
     table = "nvptx"
+
+    def __init__(self, passes: Iterable[PassLike] | None = None) -> None:
+        from ..compiler import resolve  # brings LLVM along
+
+        resolve(self.target)
+        super().__init__(passes)
 
 
 class CUDASimTransformer(Transformer):
