@@ -13,6 +13,7 @@ import pytest
     "page, least",
     [
         ("README.md", 10),
+        ("docs/families.md", 50),
         ("docs/from-pytorch.md", 60),
         ("docs/graph.md", 30),
         ("docs/ir.md", 3),

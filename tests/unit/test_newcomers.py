@@ -35,6 +35,9 @@ def test_methods_and_axis(x: ng.Tensor) -> None:
         (x.min(axis=[N, "C"]), GIVEN.min()),
         (ng.prod(x, axis=1), GIVEN.prod(1)),
         (ng.argmax(x, axis=1), GIVEN.argmax(1)),
+        (ng.argmax(x, "C"), GIVEN.argmax(1)),
+        (ng.argmin(x, N), GIVEN.argmin(0)),
+        (ng.argmax(ng.cast_role(x, ["B", "H"]), "H"), GIVEN.argmax(1)),  # NumPy's short name of uint16
         (ng.all(x > 0, axis=1), (GIVEN > 0).all(1)),
         (x.T, GIVEN.T),
         (ng.clip(x, 0.3, 1), GIVEN.clip(0.3, 1)),

@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from ...ir.types import Type, i1
 from ...ops import ng
-from ..axes import Axes, AxesOrNames
+from ..axes import Axes, AxesOrNames, Axis
 from ..building import BUILDING
 from ..errors import IncompatibleAxesError, fail
 from ..tensor import Tensor
@@ -122,10 +122,24 @@ def min(
 
 
 def _position(
-    operation: type[ng.ArgmaxOp] | type[ng.ArgminOp], x: Any, dtype: Any, reduction_axes: Any, out_axes: Any
+    operation: type[ng.ArgmaxOp] | type[ng.ArgminOp],
+    x: Any,
+    dtype: Any,
+    reduction_axes: Any,
+    out_axes: Any,
+    axis: Any,
 ) -> Tensor:
-    element: Type = BUILDING.integer if dtype is None else element_of(dtype)
     x = as_op(x)
+    # The element type stands where other reductions have their axes: what names axes of x is meant as there ("H" is also
+    # NumPy's short name of an integer type).
+    if (
+        isinstance(dtype, (Axis, Axes))
+        or isinstance(dtype, (list, tuple))
+        or (isinstance(dtype, str) and dtype in x.axes.names)
+    ):
+        dtype, reduction_axes = None, one_of(x, reduction_axes, cast(Any, dtype))
+    reduction_axes = one_of(x, reduction_axes, axis)
+    element: Type = BUILDING.integer if dtype is None else element_of(dtype)
     if x.element is i1:
         x = floating(x)
     reduced, kept = compute_reduction_axes(x, reduction_axes, out_axes)
@@ -147,8 +161,7 @@ def argmax(
     axis: Positions = None,
 ) -> Tensor:
     """The position of the first greatest element, int32; over several axes counted row by row."""
-    x = as_op(x)
-    return _position(ng.ArgmaxOp, x, dtype, one_of(x, reduction_axes, axis), out_axes)
+    return _position(ng.ArgmaxOp, x, dtype, reduction_axes, out_axes, axis)
 
 
 def argmin(
@@ -159,8 +172,7 @@ def argmin(
     axis: Positions = None,
 ) -> Tensor:
     """The position of the first least element, int32; over several axes counted row by row."""
-    x = as_op(x)
-    return _position(ng.ArgminOp, x, dtype, one_of(x, reduction_axes, axis), out_axes)
+    return _position(ng.ArgminOp, x, dtype, reduction_axes, out_axes, axis)
 
 
 def mean(
