@@ -118,3 +118,8 @@ def test_every_op_gives_what_numpy_gives(monkeypatch: pytest.MonkeyPatch) -> Non
         compile_module(from_text(case.text)).bind({len(case.arguments): ours})(*case.arguments)
         case.numpy(*case.arguments, theirs)
         op_cases.compare(case, ours, theirs)
+
+
+def test_gradients_prints_a_table() -> None:
+    lines = run(str(BENCH / "gradients.py"), "layer norm", "pool max", "--targets=numpy").splitlines()
+    assert len(lines) == 4 and lines[-1].endswith("0 beyond them")
