@@ -78,12 +78,14 @@ if TYPE_CHECKING:
     from . import frontends as frontends
     from . import numpy as numpy
     from . import pictures as pictures
+    from . import simple as simple
     from . import testing as testing
     from . import transformers as transformers
     from .transformers import compile, load, save
 
 #: Sub-modules that are loaded when they are first used: they bring the compiler with them.
 _LATER = ("compiler", "frontends", "numpy", "pictures", "testing", "transformers", "util")
+_LATER = ("compiler", "frontends", "numpy", "simple", "testing", "transformers", "util")
 
 #: Functions of `transformers`.
 _LATER_FUNCTIONS = ("compile", "load", "save")

@@ -5,6 +5,16 @@ from __future__ import annotations
 
 #: What makes it hard to choose kernels -> a program (without loops, if a GPU is to take it too).
 HARD = {
+    "samples and steps that a target moves": """(%x: tensor<4x5x3xf32, #ng.axes<N, REC, _0>>, %w: tensor<3x6xf32, #ng.axes<_1, _0>>) -> (tensor<4x5x6xf32, #ng.axes<N, REC, _0>>, tensor<5x4xf32, #ng.axes<REC, N>>, tensor<4x15xf32, #ng.axes<N, _0>>) {
+        %0 = ng.cast_axes %x : (tensor<4x5x3xf32, #ng.axes<N, REC, _0>>) -> tensor<4x5x3xf32, #ng.axes<N, REC, _k>>
+        %1 = ng.cast_axes %w : (tensor<3x6xf32, #ng.axes<_1, _0>>) -> tensor<3x6xf32, #ng.axes<_k, _0>>
+        %2 = ng.dot %0, %1 contract [2] x [0] : (tensor<4x5x3xf32, #ng.axes<N, REC, _k>>, tensor<3x6xf32, #ng.axes<_k, _0>>) -> tensor<4x5x6xf32, #ng.axes<N, REC, _0>>
+        %3 = ng.tanh %2 : tensor<4x5x6xf32, #ng.axes<N, REC, _0>>
+        %4 = ng.max %3 axes [2] : (tensor<4x5x6xf32, #ng.axes<N, REC, _0>>) -> tensor<4x5xf32, #ng.axes<N, REC>>
+        %5 = ng.transpose %4 perm [1, 0] : (tensor<4x5xf32, #ng.axes<N, REC>>) -> tensor<5x4xf32, #ng.axes<REC, N>>
+        %6 = ng.square %x : tensor<4x5x3xf32, #ng.axes<N, REC, _0>>
+        %7 = ng.reshape %6 : (tensor<4x5x3xf32, #ng.axes<N, REC, _0>>) -> tensor<4x15xf32, #ng.axes<N, _0>>
+        return %3, %5, %7 : tensor<4x5x6xf32, #ng.axes<N, REC, _0>>, tensor<5x4xf32, #ng.axes<REC, N>>, tensor<4x15xf32, #ng.axes<N, _0>> }""",
     "a product's side is added to it": """(%a: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
         %x = ng.square %a : tensor<8x8xf32>
         %y = ng.dot %x, %w contract [1] x [0] : tensor<8x8xf32>

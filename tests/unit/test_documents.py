@@ -20,6 +20,7 @@ import pytest
         ("docs/layers.md", 40),
         ("docs/networks.md", 5),
         ("docs/numpy.md", 30),
+        ("docs/simple.md", 25),
     ],
 )
 def test_examples(page: str, least: int) -> None:

@@ -18,8 +18,9 @@ import pytest
 
 import ngmlir as ng
 import ngmlir.numpy as nn
+import ngmlir.simple as ns
 from ngmlir import transformers as ngt
-from ngmlir.compiler import lower, resolve
+from ngmlir.compiler import PASSES, lower, resolve
 from ngmlir.frontends.neon import GradientDescentMomentum, ax
 from ngmlir.op_graph.op_graph import Add, AddOp, Invalid, Op, Softmax
 from ngmlir.ops.words import to_text
@@ -675,6 +676,23 @@ def test_G11_G16_G18_G19_families(each: Any) -> None:
         array + named
     assert each.computation(array + nn.asarray(named))().tolist() == [2, 4, 6]
     assert (ng.constant(2) * array).family is array.family
+
+
+def test_G12_G13_simple_axes(each: Any) -> None:
+    x = ns.placeholder((2,), steps=True)
+    last, sums = ns.scan(lambda total, now: (total + now, total + now), ns.step(x, 0) * 0, x)
+    y = ns.mean(last @ np.eye(2), "N")
+    values = np.arange(24).reshape(3, 4, 2)
+    found = each.computation([last, sums, y], x)(values)
+    assert found[0].tolist() == values.sum(1).tolist() and found[1].tolist() == values.cumsum(1).tolist()
+    assert found[2].tolist() == values.sum(1).mean(0).tolist()
+    # The target says where samples and steps lie.
+    given, cpu = ns.placeholder((2,), samples=3, steps=4), resolve("cpu")
+    module = ng.lift([ns.exp(given)], [given]).module
+    assert (cpu.architecture.samples, cpu.architecture.steps) == ("first", "first")
+    assert "ng.exp %0 : tensor<4x3x2xf32, #ng.axes<REC, N, _0>>" in to_text(
+        PASSES["place-samples"](module, cpu)
+    )
 
 
 def test_G14_G15_tensors_match_by_axes_and_have_operators(each: Any) -> None:

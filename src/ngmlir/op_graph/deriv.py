@@ -23,7 +23,7 @@ from .node import Op, closure, sources_first
 from .regions import ControlOp, ResultOp
 from .schemas import Schema, derivative_of
 from .state import HeldOp, SequentialOp, followed
-from .stating import AliasOp, stating
+from .stating import AliasOp, in_family, stating
 from .tensor import Tensor, as_tensor
 from .user_ops import HostOp
 from .values import ConstantOp, FollowingOp, as_op
@@ -65,6 +65,8 @@ class Adjoints:
                 self.spread(op, delta)
 
     def add(self, op: Op, delta: Tensor) -> None:
+        if isinstance(op, Tensor):
+            delta = in_family(delta, op.axes)
         known = self.sums.get(op)
         self.sums[op] = delta if known is None else VERBS.add(known, delta)
 

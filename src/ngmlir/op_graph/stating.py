@@ -8,6 +8,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
+from .axes import Axes
 from .errors import IncompatibleAxesError, UserError, fail
 from .names import next_serial
 from .node import Op
@@ -26,6 +27,19 @@ class AliasOp(Tensor):
 
     def __init__(self, x: Tensor):
         super().__init__([x], None, x.axes, x.element)
+
+
+class FamilyOp(AliasOp):
+    """The value of its argument, as a tensor of another family: with axes of another kind that are called the same."""
+
+    def __init__(self, x: Tensor, axes: Axes):
+        super().__init__(x)
+        self.axes = axes
+
+
+def in_family(x: Tensor, axes: Axes) -> Tensor:
+    """The tensor with axes of the kind of `axes`; itself if it has such."""
+    return x if type(x.axes) is type(axes) else FamilyOp(x, axes.like(x.axes))
 
 
 def stating(function: Callable[P, R]) -> Callable[P, R]:

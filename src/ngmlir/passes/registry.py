@@ -18,6 +18,7 @@ from .fuse import fuse
 from .hoist import hoist
 from .inline import inline
 from .layout import layout
+from .place_samples import place_samples
 from .plan_memory import plan_memory
 from .prepare import prepare
 from .prune import prune
@@ -31,6 +32,7 @@ PASSES: dict[str, Pass] = {
     for p in (
         inline,
         decompose,
+        place_samples,
         layout,
         shape,
         prune,

@@ -15,6 +15,9 @@ from .home import folder
 #: The kinds of code that can be made.
 Code = Literal["cpu", "nvptx"]
 
+#: Which dimension of a tensor an axis is to be.
+Place = Literal["first", "last"]
+
 
 class Vectors(NamedTuple):
     """Registers of `bytes` bytes, where all of `features` are there. Code that needs all but `spare` of them at once in
@@ -37,6 +40,8 @@ class Architecture:
     least: frozenset[str]
     vectors: tuple[Vectors, ...]
     capabilities: Mapping[str, frozenset[str]]
+    samples: Place  # where the axes of samples and of steps are to lie where programs leave that open
+    steps: Place
 
 
 class Gpu(NamedTuple):
@@ -157,4 +162,6 @@ def _architecture(name: str, entry: Mapping[str, Any]) -> Architecture:
             for v in entry["vectors"]
         ),
         {what: frozenset(needed) for what, needed in entry.get("capabilities", {}).items()},
+        entry["samples"],
+        entry["steps"],
     )
