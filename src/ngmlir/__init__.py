@@ -53,6 +53,7 @@ from .op_graph.functions import *  # noqa: F403
 from .op_graph.lift import lift
 from .op_graph.lookuptable import lookuptable_update
 from .op_graph.node import Invalid, Op
+from .op_graph.printing import PrintOp
 from .op_graph.raising import raise_
 from .op_graph.schemas import Schema
 from .op_graph.selection import find_op, select_ops
@@ -68,6 +69,7 @@ from .op_graph.state import (
     value_of,
     variable,
 )
+from .op_graph.stating import stating as with_op_metadata
 from .op_graph.tensor import Tensor
 from .op_graph.user_ops import composite_op, host_op
 from .op_graph.values import adopt, default_dtype, default_float, default_int_dtype
@@ -93,13 +95,13 @@ _LATER_FUNCTIONS = ("compile", "load", "save")
 __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
-    "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "Schema", "SetItem", "Tensor", "TensorDescription",
+    "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "PrintOp", "Schema", "SetItem", "Tensor", "TensorDescription",
     "UnmatchedAxesError",
     "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "composite_op", "computation",
     "default_dtype", "default_float", "default_int_dtype", "deriv", "doall", "fill", "find_op", "host_op", "lift",
     "load", "lookuptable_update", "make_axes", "make_axis", "metadata", "name_scope", "persistent_tensor", "placeholder",
     "raise_", "save", "select_ops", "sequential", "slice_axis", "temporary",
-    "value_of", "variable",
+    "value_of", "variable", "with_op_metadata",
 ]  # fmt: skip
 __all__ += functions.__all__
 

@@ -89,9 +89,10 @@ def test_every_alias_stands_for_something() -> None:
             "ngmlir.op_graph.axes",
             "Axis Axes FlattenedAxis AxesMap TensorDescription slice_axis IncompatibleAxesError UnmatchedAxesError DuplicateAxisNames",
         ),
-        ("ngmlir.op_graph.convolution", "convolution deconvolution"),
-        ("ngmlir.op_graph.pooling", "pooling"),
-        ("ngmlir.op_graph.lookuptable", "lookuptable LookupTableOp"),
+        ("ngmlir.op_graph.convolution", "convolution deconvolution ConvolutionOp DeconvolutionOp bprop_conv update_conv DeconvDerivOp"),
+        ("ngmlir.op_graph.pooling", "pooling PoolingOp BpropPoolOp"),
+        ("ngmlir.op_graph.ctc", "ctc CTCOp"),
+        ("ngmlir.op_graph.lookuptable", "lookuptable LookupTableOp lookuptable_update update_lut"),
         ("ngmlir.op_graph.names", "NameableValue name_scope"),
         ("ngmlir.op_graph.nodes", "DebugInfo"),
         ("ngmlir.util.ordered", "OrderedSet"),
@@ -120,6 +121,68 @@ def test_ops_have_names_and_know_their_place() -> None:
         y = ng.constant(2).named("w 1")
     assert (x.name, y.name, y.short_name, y.unscoped_name, y.safe_name) == ("a", "encoder/w 1", "w 1", "w 1", "encoder_w_1")  # fmt: skip
     assert type(ng.add(1, 2).other_deps) is importlib.import_module("ngmlir.util.ordered").OrderedSet
+
+
+def test_convolution_and_pooling_are_ops_with_gradients_of_their_own_names() -> None:
+    from ngmlir.op_graph.convolution import ConvolutionOp, bprop_conv, update_conv
+    from ngmlir.op_graph.functions.five_axes import pooling
+    from ngmlir.op_graph.pooling import BpropPoolOp, PoolingOp
+
+    lengths = {"C": 2, "D": 1, "H": 5, "W": 5, "N": 3}
+    x = ng.placeholder(ng.make_axes(lengths))
+    filters = ng.variable(
+        ng.make_axes({"C": 2, "T": 1, "R": 3, "S": 3, "K": 4}),
+        initial_value=np.random.default_rng(0).normal(size=(2, 1, 3, 3, 4)),
+    )
+    every = {f"{kind}_{d}": int(kind != "pad") for kind in ("pad", "str", "dil") for d in "cdhw"}
+    y = ng.convolution(every, x, filters, axes=ng.make_axes({"K": 4, "D": 1, "H": 3, "W": 3, "N": 3}))
+    z = pooling(
+        {**every, "op": "max", "J": 1, "T": 1, "R": 3, "S": 3},
+        y,
+        axes=map(ng.make_axis, (4, 1, 1, 1, 3), "KDHWN"),
+    )
+    assert type(y) is ConvolutionOp and y.args == (x, filters) and isinstance(z, PoolingOp)
+    ones = ng.constant(1, y.axes)
+    asked = [
+        update_conv(ones, x, filters, y),
+        bprop_conv(ones, x, filters, y),
+        BpropPoolOp(ng.constant(1, z.axes), y, z),
+    ]
+    plain = [
+        ng.deriv(ng.sum(y, out_axes=()), filters),
+        ng.deriv(ng.sum(y, out_axes=()), x),
+        ng.deriv(ng.sum(z, out_axes=()), y),
+    ]
+    run = ng.transformers.make_transformer("numpy").computation([*asked, *plain], x)
+    found = run(np.random.default_rng(1).normal(size=(2, 1, 5, 5, 3)))
+    for one, other in zip(found[:3], found[3:], strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.any()
+
+
+def test_print_op_prints_what_goes_through_it(capfd: pytest.CaptureFixture[str]) -> None:
+    x = ng.placeholder([C])
+    y = ng.sum(ng.PrintOp(x * 2, "twice") * x, out_axes=())
+    run = ng.transformers.make_transformer("cpu").computation([y, ng.deriv(y, x)], x)
+    assert capfd.readouterr().out == ""
+    value, slope = run(np.arange(C.known_length))
+    assert capfd.readouterr().out == f"twice: {np.arange(C.known_length, dtype='float32') * 2}\n"
+    assert float(value) == 2 * sum(i * i for i in range(C.known_length)) and slope.tolist() == [
+        4 * i for i in range(C.known_length)
+    ]
+
+
+def test_ops_say_which_state_they_read_and_write() -> None:
+    w, x = ng.variable([C], initial_value=1), ng.placeholder([C])
+    part, total, write = w[1:], x[1:] + w[1:], ng.assign(w, x)
+    assert w.is_state_op and not total.is_state_op and not part.is_device_op and total.is_device_op
+    assert total.states_read == {x, w} and write.states_written == {w} and write.states_read == {x}
+    assert write.has_side_effects and not total.has_side_effects and total.is_commutative
+    assert total.uuid == total.uuid != part.uuid
+    with ng.Op.all_ops() as ops:
+        made = x * 3
+        assert ng.Op.get_all_ops() is ops
+    assert made in ops and {x, made} <= ng.Op.all_op_references([made])
 
 
 # ---- descriptions

@@ -50,6 +50,7 @@ ALIASES = {
     "TensorSliceOp": "SliceOp",
     "TensorValueOp": "ReadOp",
     "Unflatten": "ReshapeOp",
+    "UnsliceOp": "PadOp",
     "ValueOp": "ReadOp SequentialOp",
     "WriteOp": "AssignOp",
 }

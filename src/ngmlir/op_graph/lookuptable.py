@@ -46,3 +46,8 @@ def lookuptable_update(delta: Any, lut: Tensor, idx: Any, fprop: Tensor) -> Tens
         idx = reshaped(idx, rows)
     found = VERBS.lookup(lut, idx, axis=axis, pad=made.attributes["pad"])
     return deriv(found, lut, delta)
+
+
+def update_lut(delta: Any, lut: Tensor, idx: Any, fprop: Tensor) -> Tensor:
+    """Another name of `lookuptable_update`."""
+    return lookuptable_update(delta, lut, idx, fprop)

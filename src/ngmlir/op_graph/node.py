@@ -19,6 +19,7 @@ from ..pictures.shown import Shown
 from .boxes import drawing_of
 from .building import BUILDING, Scope
 from .errors import InvalidOp, UserError, fail
+from .facts import Facts
 from .names import NameableValue
 from .nodes import DebugInfo
 from .ordered import OrderedSet
@@ -64,7 +65,7 @@ class Watching(threading.local):
 WATCHING = Watching()
 
 
-class Op(NameableValue, DebugInfo, Shown):
+class Op(NameableValue, DebugInfo, Facts, Shown):
     """One node. Subclasses with an `operation` are one op of the `ng` dialect each."""
 
     operation: ClassVar[type[core.Op] | None] = None
@@ -289,6 +290,16 @@ class Op(NameableValue, DebugInfo, Shown):
         """Calls `visit` once on each op that the roots need, in order of creation."""
         for op in Op.ordered_ops(roots):
             visit(op)
+
+    @staticmethod
+    def all_op_references(roots: Iterable[Op]) -> OrderedSet[Op]:
+        """All ops that the roots need, by data or by order, the roots among them."""
+        return OrderedSet(Op.ordered_ops(roots))
+
+    @staticmethod
+    def get_all_ops() -> list[Op] | None:
+        """What the innermost `with Op.all_ops()` has collected so far; None outside."""
+        return WATCHING.recorders[-1] if WATCHING.recorders else None
 
     @staticmethod
     @contextmanager

@@ -21,6 +21,7 @@ from .functions import *  # noqa: F403
 from .functions.network import Softmax
 from .node import Invalid, Op
 from .ordered import OrderedSet
+from .printing import PrintOp
 from .state import (
     SetItem,
     assign,
@@ -33,14 +34,15 @@ from .state import (
     value_of,
     variable,
 )
+from .stating import stating as with_op_metadata
 from .tensor import Tensor
 from .values import default_dtype, default_int_dtype
 
 __all__ = [
-    "Axes", "AxesMap", "Axis", "FlattenedAxis", "Invalid", "Op", "OrderedSet", "SetItem", "Softmax", "Tensor",
+    "Axes", "AxesMap", "Axis", "FlattenedAxis", "Invalid", "Op", "OrderedSet", "PrintOp", "SetItem", "Softmax", "Tensor",
     "TensorDescription", "UnmatchedAxesError", "assign", "computation", "default_dtype", "default_int_dtype",
     "deriv", "doall", "fill", "make_axes", "make_axis", "metadata", "persistent_tensor", "placeholder",
-    "sequential", "slice_axis", "temporary", "value_of", "variable",
+    "sequential", "slice_axis", "temporary", "value_of", "variable", "with_op_metadata",
 ]  # fmt: skip
 __all__ += functions.__all__
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from inspect import unwrap
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -54,7 +55,7 @@ def stating(function: Callable[P, R]) -> Callable[P, R]:
 
 def stating_as(function: Callable[..., Any], user: Callable[..., Any]) -> Callable[..., Any]:
     """`stating(function)`, where the parameters (and the name) are those of another function, which it hands them to."""
-    code = getattr(user, "__code__", None)
+    code = getattr(unwrap(user), "__code__", None)
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
     words = frozenset(w for w in _WORDS if w not in own)
     if not words:

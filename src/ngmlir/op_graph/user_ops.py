@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import update_wrapper
+from functools import update_wrapper, wraps
 from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -208,6 +208,31 @@ def composite_op(function: Callable[..., Any]) -> CompositeDefinition:
     if not callable(function):
         fail(UserError, f"{function!r} is no function", "@ng.composite_op above a def")
     return CompositeDefinition(function)
+
+
+_CLASSES: dict[Callable[..., Any], type[CompositeOp]] = {}
+
+
+def one_op(class_name: str) -> Callable[[G], G]:
+    """A decorator for functions of `ng`: what they build is one op, of a class of this name, whose arguments are theirs."""
+
+    def decorate(function: G) -> G:
+        definition = CompositeDefinition(function)
+        definition.op_class.__name__ = definition.op_class.__qualname__ = class_name
+
+        @wraps(function)
+        def made(*args: Any, **named: Any) -> Any:
+            return definition.apply(*args, **named)
+
+        _CLASSES[made] = definition.op_class
+        return cast(G, made)
+
+    return decorate
+
+
+def class_of(function: Callable[..., Any]) -> type[CompositeOp]:
+    """The class of the ops that a function decorated with `one_op` makes."""
+    return _CLASSES[function]
 
 
 # ---- functions of arrays

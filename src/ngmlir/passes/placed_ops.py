@@ -145,9 +145,7 @@ def _reshape(held: Held, op: Op) -> bool:
     source, result = op.operands[0], op.result
     parts: list[tuple[list[str], list[str]]] = []
     for value in (source, result):
-        names = value.type.axes if isinstance(value.type, TensorType) else None
-        if names is None:
-            return False
+        names = (value.type.axes if isinstance(value.type, TensorType) else None) or ()
         roles = [n for n in names if n in (SAMPLES, STEPS)]
         if list(names[: len(roles)]) != roles:
             return False

@@ -11,6 +11,7 @@ from ...ops.lengths import Length
 from ..axes import Axes, AxesOrNames, Axis, DerivedAxis
 from ..errors import IncompatibleAxesError, fail
 from ..tensor import Tensor
+from ..user_ops import one_op
 from ..values import as_op, constant, size_op
 from .coerce import broadcast, check_lengths, floating
 from .composed import stop_gradient, where
@@ -26,6 +27,7 @@ from .sliding import whole_number
 _NEVER = -1e30
 
 
+@one_op("CTCOp")
 def ctc(
     activations: Any,
     labels: Any,

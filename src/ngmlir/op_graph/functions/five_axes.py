@@ -10,6 +10,7 @@ from typing import Any
 from ..axes import Axes, AxesLike, Axis
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
+from ..user_ops import one_op
 from .coerce import as_op, check_lengths, floating
 from .convolution import convolve, deconvolve, ordered
 from .pooling import pool
@@ -34,6 +35,7 @@ def _settings(params: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
     return [params[name] for name in names]
 
 
+@one_op("ConvolutionOp")
 def convolution(conv_params: Mapping[str, int], inputs: Any, filters: Any, axes: AxesLike) -> Tensor:
     """A convolution of inputs (C, D, H, W, N) with filters (C, T, R, S, K), whose first axes are the same by name.
 
@@ -54,6 +56,7 @@ def convolution(conv_params: Mapping[str, int], inputs: Any, filters: Any, axes:
     return _slid(convolve, conv_params, inputs, filters, 0, axes)
 
 
+@one_op("DeconvolutionOp")
 def deconvolution(conv_params: Mapping[str, int], inputs: Any, filters: Any, axes: AxesLike) -> Tensor:
     """The adjoint of `ng.convolution`: inputs (K, D, H, W, N), filters (C, T, R, S, K), whose last axis is as long as the
     inputs' first; `axes` are those of the result, (C, D, H, W, N) under any names.
@@ -89,6 +92,7 @@ def _slid(
     return cast_axes(ordered(made, Axes((own.axes[4 - shared], *inputs.axes[1:]))), axes)
 
 
+@one_op("PoolingOp")
 def pooling(pool_params: Mapping[str, Any], inputs: Any, axes: AxesLike) -> Tensor:
     """Pooling of inputs (C, D, H, W, N): `pool_params` holds `op` (`max` or `avg`), the taps `J T R S` and `pad_` and
     `str_` for each of c, d, h and w. `axes` are those of the result under any names. `ng.pool` is the same for axes in

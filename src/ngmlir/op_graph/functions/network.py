@@ -70,6 +70,11 @@ def sigmoid(x: Any) -> Tensor:
     return made
 
 
+def sigmoidAtomic(x: Any) -> Tensor:
+    """1 / (1 + exp(-x)); a cross entropy of it is computed from its value, not from x."""
+    return unary("sigmoid", x)
+
+
 def relu(x: Any) -> Tensor:
     """max(x, 0)."""
     return maximum(x, 0)
