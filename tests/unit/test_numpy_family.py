@@ -441,3 +441,17 @@ def test_the_family_is_loaded_when_it_is_asked_for() -> None:
     assert subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu", "cuda-sim"])
+def test_gradients_of_look_ups_along_an_axis_add_up_where_elements_came_from(target: str) -> None:
+    # More elements than the indices' own type can count.
+    draw = np.random.default_rng(0)
+    where = draw.integers(-30, 30, (20, 40)).astype("int8")
+    x, weights = nn.variable(draw.normal(size=(30, 40)).astype("float32")), draw.integers(0, 9, (20, 40))
+    total = (nn.take_along_axis(x, nn.array(where), 0) * weights.astype("float32")).sum()
+    expected = np.zeros((30, 40))
+    np.add.at(expected, (where.astype(int), np.arange(40)[None]), weights)
+    made = ng.transformers.make_transformer(target)
+    np.testing.assert_array_equal(made.computation(ng.deriv(total, x))(), expected)
+    made.close()

@@ -20,7 +20,6 @@ from . import reductions
 from .arrays import (
     as_array,
     as_type,
-    count,
     cut,
     expand,
     joined,
@@ -57,21 +56,7 @@ def _along(a: Any, axis: int | None) -> tuple[Tensor, int]:
 def sort(a: Any, axis: int | None = -1, *, kind: str | None = None, stable: bool | None = None) -> Tensor:
     """The elements in their order along an axis; without one, of all."""
     x, axis = _along(a, axis)
-    return _taken(x, _order(x, axis, False), axis)
-
-
-def _taken(x: Tensor, at: Tensor, axis: int) -> Tensor:
-    """`take_along_axis`, as one look-up of elements counted row by row, whose gradient costs no more than it."""
-    if x.element is i1 or len(shape(x)) == 1 or 0 in shape(x):
-        return take_along_axis(x, at, axis)
-    rank = len(shape(x))
-    order = [*(d for d in range(rank) if d != axis), axis]
-    rows, places = permute(x, order), permute(at, order)
-    n = shape(rows)[-1]
-    start = reshape(multiply(count((math.prod(shape(rows)[:-1]),), 0, i64), n), (*shape(rows)[:-1], 1))
-    flat = reshape(rows, (math.prod(shape(rows)),))
-    made = VERBS.gather(flat, add(places, expand(start, shape(places))), axis=0)
-    return permute(made, [*range(axis), rank - 1, *range(axis, rank - 1)])
+    return take_along_axis(x, _order(x, axis, False), axis)
 
 
 def top_k(
@@ -84,7 +69,7 @@ def top_k(
     if mode not in ("largest", "smallest"):
         fail(UserError, f"mode is 'largest' or 'smallest', not {mode!r}")
     at = cut(_order(array, axis, mode == "largest"), axis, 0, k)
-    return _taken(array, at, axis), at
+    return take_along_axis(array, at, axis), at
 
 
 def partition(a: Any, kth: Any, axis: int | None = -1) -> Tensor:

@@ -39,10 +39,21 @@ def _gather(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]
 
 
 def added_at(v: GradientVerbs[V], delta: V, places: V, axis: int, like: V) -> V:
-    """Like `like`: at i along the axis, the sum of those elements of `delta` whose place is i."""
-    wide = v.repeat(delta, axis, like, axis)
-    chosen = v.one_hot_like(places, axis, wide)
-    return v.rename_like(v.sum(v.multiply(wide, chosen), axes=[axis + 1]), like)
+    """Like `like`: at i along the axis, the sum of those elements of `delta` whose place is i, which are places of it."""
+    # Elements are counted row by row, so that one scatter reaches all of them.
+    sizes = v.shape_of(like)
+    counted: V | None = None
+    for d in range(len(sizes)):
+        here = v.positions_like(places, d)
+        position = v.cast_like(places, here) if d == axis else here
+        stride = derived(product, *sizes[d + 1 :])
+        term = v.multiply(position, v.number_like(stride, position)) if d + 1 < len(sizes) else position
+        counted = term if counted is None else v.add(counted, term)
+    assert counted is not None
+    line = v.progression(0, 1, _size(v, delta))
+    whole = v.number_like(0, v.cast_like(v.progression(0, 1, _size(v, like)), delta))
+    counted, delta = (v.reshape_like(x, v.cast_like(line, x)) for x in (counted, delta))
+    return v.reshape_like(v.scatter(whole, counted, delta, axis=0, combine="add"), like)
 
 
 @INDEXING.of("gather_elements")

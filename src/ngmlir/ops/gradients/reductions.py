@@ -108,4 +108,9 @@ def _cumulative_extreme(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequen
         none: list[Size] = [0] * rank
         kept = v.window(places, axis, first, size) if reverse else v.window(places, axis, 0, size - first)
         places = v.pad_like(kept, places, none if reverse else one, one if reverse else none, fill=-1)
+    nowhere = v.bitwise_or(
+        v.less(places, v.number_like(0, places)), v.greater_equal(places, v.number_like(size, places))
+    )
+    delta = v.select(nowhere, v.number_like(0, delta), delta)
+    places = v.select(nowhere, v.number_like(0, places), places)
     return [added_at(v, delta, places, axis, x)]
