@@ -197,7 +197,30 @@ def test_composite_ops_state_their_gradients_in_this_family() -> None:
     assert run("cpu", ng.deriv(ns.sum(y * 3), v), [], []).tolist() == [3, 3, 0]
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_writes_to_parts_of_storage(target: str) -> None:
+    v = ns.variable(np.zeros((2, 3)))
+    part = v[1]
+    ng.assign(v[0], ns.ones((3,)) * 4)
+    ng.fill(v[1, :2], 3)
+    v[:, 2] = np.array([7, 8])
+    assert run(target, [v, part * 2, v.T], [], [])[0].tolist() == [[4, 4, 7], [3, 3, 8]]
+    assert run(target, [v, part * 1, v.T], [], [])[2].tolist() == [[4, 3], [4, 3], [7, 8]]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_branches_and_loops_take_tensors_of_this_family(target: str) -> None:
+    x = ns.placeholder((2,))
+    total = ns.sum(ns.sum(x), "N")
+    y = ng.cond(total > 0, lambda: x * 2, lambda: x)
+    z = ng.while_loop(lambda v: ns.sum(ns.sum(v), "N") < 100, lambda v: v * 2, x)
+    found = run(target, [y, z, ng.deriv(ns.sum(y), x)], [x], [np.ones((3, 2))])
+    assert [v.tolist() for v in found] == [[[n] * 2] * 3 for n in (2, 32, 2)]
+    assert y.family is z.family is ns
+
+
 REFUSED = [
+    (lambda x: x[np.array([0, 1])], "indexed with integers and slices"),
     (lambda x: x + np.ones((2, 7)), "features of shapes (3, 4) (2, 7) cannot be matched"),
     (lambda x: x @ np.ones((3, 4)), "have no matrix product: 4 elements on the left, 3 on the right"),
     (lambda x: x @ 2, "no single numbers"),

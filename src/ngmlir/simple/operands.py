@@ -49,7 +49,14 @@ def named(x: Any) -> Tensor:
     x = as_simple(x)
     if isinstance(x, ConstantOp) and x.value.ndim == 0:
         return ConstantOp(x.value, Axes(x.axes), x.element)
-    return FamilyOp(x, Axes(x.axes))
+    return _as(x, Axes(x.axes))
+
+
+def _as(x: Tensor, axes: Axes) -> Tensor:
+    """The tensor with axes of another kind that are called the same; of storage a view, which can be written to."""
+    if x.storage is not None:
+        return VERBS.stated(ng.CastAxesOp, [x], {}, axes, x.element)
+    return FamilyOp(x, axes)
 
 
 def simple(x: Tensor) -> Tensor:
@@ -66,7 +73,7 @@ def simple(x: Tensor) -> Tensor:
     ]
     axes = SimpleAxes([*x.axes[:roles], *features])
     if axes.names == x.axes.names:
-        return FamilyOp(x, axes)
+        return _as(x, axes)
     return VERBS.stated(ng.CastAxesOp, [x], {}, axes, x.element)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, SupportsIndex, cast
 
 from ..op_graph import functions as ng_functions
 from ..op_graph.axis import Axis
@@ -92,10 +92,16 @@ def getitem(x: Tensor, item: Any) -> Tensor:
             f"{taken} indices for features of shape {shape(x)}",
             "indices are those of features: for steps there are ng.simple.step and scan",
         )
-    if Ellipsis not in parts:
-        parts.append(Ellipsis)
-    at = parts.index(Ellipsis)
-    parts[at : at + 1] = [slice(None)] * (rank - taken)
+    for part in parts:
+        if part is not None and part is not Ellipsis and not isinstance(part, (slice, SupportsIndex)):
+            fail(
+                UserError,
+                f"features are indexed with integers and slices, not with {part!r}",
+                "ng.simple.take(x, indices, axis) looks up several",
+            )
+    at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
+    parts = [p for p in parts if p is not Ellipsis]
+    parts[at:at] = [slice(None)] * (rank - taken)
     made = ng_functions.tensor_slice(
         named(x), [*(slice(None) for _ in roles), *(p for p in parts if p is not None)]
     )
