@@ -86,8 +86,7 @@ if TYPE_CHECKING:
     from .transformers import compile, load, save
 
 #: Sub-modules that are loaded when they are first used: they bring the compiler with them.
-_LATER = ("compiler", "frontends", "numpy", "pictures", "testing", "transformers", "util")
-_LATER = ("compiler", "frontends", "numpy", "simple", "testing", "transformers", "util")
+_LATER = ("compiler", "frontends", "numpy", "pictures", "simple", "testing", "transformers", "util")
 
 #: Functions of `transformers`.
 _LATER_FUNCTIONS = ("compile", "load", "save")
@@ -96,12 +95,11 @@ __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
     "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "PrintOp", "Schema", "SetItem", "Tensor", "TensorDescription",
-    "UnmatchedAxesError",
-    "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "composite_op", "computation",
+    "UnmatchedAxesError", "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "composite_op", "computation",
     "default_dtype", "default_float", "default_int_dtype", "deriv", "doall", "fill", "find_op", "host_op", "lift",
     "load", "lookuptable_update", "make_axes", "make_axis", "metadata", "name_scope", "persistent_tensor", "placeholder",
-    "raise_", "save", "select_ops", "sequential", "slice_axis", "temporary",
-    "value_of", "variable", "with_op_metadata",
+    "raise_", "save", "select_ops", "sequential", "slice_axis", "temporary", "value_of",
+    "variable", "with_op_metadata",
 ]  # fmt: skip
 __all__ += functions.__all__
 
