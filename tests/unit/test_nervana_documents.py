@@ -690,9 +690,8 @@ def test_G12_G13_simple_axes(each: Any) -> None:
     given, cpu = ns.placeholder((2,), samples=3, steps=4), resolve("cpu")
     module = ng.lift([ns.exp(given)], [given]).module
     assert (cpu.architecture.samples, cpu.architecture.steps) == ("first", "first")
-    assert "ng.exp %0 : tensor<4x3x2xf32, #ng.axes<REC, N, _0>>" in to_text(
-        PASSES["place-samples"](module, cpu)
-    )
+    placed = to_text(PASSES["place-samples"](module, cpu))
+    assert re.search(r"ng.exp %\w+ : tensor<4x3x2xf32, #ng.axes<REC, N, _0>>", placed)
 
 
 def test_G14_G15_tensors_match_by_axes_and_have_operators(each: Any) -> None:
