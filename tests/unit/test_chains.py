@@ -254,12 +254,29 @@ REFUSED = {
   return %m : tensor<40xf32>""",
     ),
     "a right side": program(
-        "%x: tensor<50x30xf32>, %w: tensor<30x40xf32>, %y: tensor<20x50xf32>",
-        "tensor<20x40xf32>",
-        f"""  {product("s", "%x:50x30", "%w:30x40", "50x40")}
-  {product("o", "%y:20x50", "%s:50x40", "20x40")}
-  return %o : tensor<20x40xf32>""",
+        "%x: tensor<60x30xf32>, %w: tensor<30x40xf32>, %y: tensor<60x60xf32>",
+        "tensor<60x40xf32>",
+        f"""  {product("s", "%x:60x30", "%w:30x40", "60x40")}
+  {product("o", "%y:60x60", "%s:60x40", "60x40")}
+  return %o : tensor<60x40xf32>""",
     ),
+    "a part of each row": program(
+        "%x: tensor<60x30xf32>, %w: tensor<30x40xf32>",
+        "tensor<60xf32>",
+        f"""  {product("s", "%x:60x30", "%w:30x40", "60x40")}
+  %p = ng.slice %s from [0, 8] to [60, 40] step [1, 1] : (tensor<60x40xf32>) -> tensor<60x32xf32>
+  %m = ng.max %p axes [1] : (tensor<60x32xf32>) -> tensor<60xf32>
+  return %m : tensor<60xf32>""",
+    ),
+    "rows that change places": program(
+        "%x: tensor<3x40x30xf32>, %w: tensor<3x30x40xf32>",
+        "tensor<40x3x40xf32>",
+        f"""  {product("s", "%x:3x40x30", "%w:3x30x40", "3x40x40", right=1)}
+  %t = ng.transpose %s perm [1, 0, 2] : (tensor<3x40x40xf32>) -> tensor<40x3x40xf32>
+  %m = ng.softmax %t axes [2] : tensor<40x3x40xf32>
+  return %m : tensor<40x3x40xf32>""",
+    ),
+    "few rows of many products": attention(40, 8, 50, 16, 16),
     "a left side that is turned": program(
         "%x: tensor<50x30xf32>, %w: tensor<30x50xf32>, %y: tensor<50x40xf32>",
         "tensor<50x40xf32>",
@@ -325,6 +342,32 @@ def test_each_fusion_says_how_it_is_cut() -> None:
     rows = cuts[0]["rows"]
     assert [cuts[1]["block"][0], cuts[2]["rows"], cuts[3]["block"][0]] == [rows] * 3  # type: ignore[index]
     assert to_text(PASSES["schedule"](made, resolve("x86-64-v3"))) == to_text(made)
+
+
+def test_rows_of_a_batch_are_not_those_of_all() -> None:
+    text = program(
+        "%x: tensor<2x40x30xf32>, %w: tensor<2x30x40xf32>, %v: tensor<40x20xf32>",
+        "tensor<80x20xf32>",
+        f"""  {product("s", "%x:2x40x30", "%w:2x30x40", "2x40x40", right=1)}
+  %p = ng.softmax %s axes [2] : tensor<2x40x40xf32>
+  %r = ng.reshape %p : (tensor<2x40x40xf32>) -> tensor<80x40xf32>
+  {product("o", "%r:80x40", "%v:40x20", "80x20")}
+  return %o : tensor<80x20xf32>""",
+    )
+    agrees(text, [["dot", "rows"]])
+
+
+def test_what_is_handed_on_is_not_packed_before() -> None:
+    text = to_text(fused(attention(3, 70, 90, 20, 24), ", chain"))
+    first, second, third = text.split("ng.fusion dot(")
+    sides = 'ng.schedule = {pack = ["left", "right"]}'
+    marked = second.replace(") -> ", f") {{{sides}}} -> ", 1), third.replace(") -> ", f") {{{sides}}} -> ", 1)
+    PASSES["schedule"](from_text("ng.fusion dot(".join([first, marked[0], third])), resolve("x86-64-v3"))
+    with pytest.raises(UserError, match="handed on is not packed before"):
+        PASSES["schedule"](from_text("ng.fusion dot(".join([first, second, marked[1]])), resolve("x86-64-v3"))
+    along = second.replace(") -> ", ') {ng.schedule = {by = "along"}} -> ', 1)
+    with pytest.raises(UserError, match="in a chain products are cut by 'panels'"):
+        PASSES["schedule"](from_text("ng.fusion dot(".join([first, along, third])), resolve("x86-64-v3"))
 
 
 def cut(schedule: str, inner: str = "") -> str:

@@ -25,6 +25,9 @@ from .plan import Plan, kind, plan
 from .product import Product, oriented, product_of
 from .reduction import reductions
 
+#: Products of fewer rows may be computed by lanes along the depth, which own no rows.
+LEAST_ROWS = 9
+
 
 @dataclass(frozen=True, eq=False)
 class Link:
@@ -77,7 +80,7 @@ def link_of(fusion: Op, target: Target) -> Link | None:
     product, _ = oriented(product_of(dot, planned.sides), target)
     loops = planned.loops[dot.results[0]]
     # A product of one column is computed as one of one row.
-    if any(product.implicit) or product.rows == 1 or product.columns == 1:
+    if any(product.implicit) or product.rows < LEAST_ROWS or product.columns == 1:
         return None
     return Link(fusion, planned, max(1, product.batch), product.rows, loops[:-1], dot, product)
 
@@ -89,32 +92,28 @@ def apart(first: Link, value: Value, second: Link, number: int) -> str:
         first.product is not None and second.product is not None and first.rows != second.rows
     ):
         return f"the one has {first.count} rows, the other {second.count}"
-    rest = first.rest(made)
-    if rest is None:
-        return "what is handed on does not lie row by row"
     through = [access.source for access in second.plan.accesses.values()]
     through += [side.source for side in second.plan.sides.values()]
     if read in through:
         return "what is handed on is moved, for which it must be whole"
+    wanted = [second.rest(read)] if read in second.plan.loops else []
     if second.dot is not None and second.product is not None and read in second.dot.operands:
         left, right = second.dot.operands
         if read is right or read is not left:
             return "what is multiplied on the right must be whole"
         if second.product.lhs_depth_first or second.product.lhs_element is not second.product.accumulator:
             return "a left side that is turned or widened must be whole"
-        if rest != (second.product.depth,):
-            return "what is handed on are other rows than those of the product"
-    if read in second.plan.loops and second.rest(read) != rest:
-        return "what is handed on are other rows"
+        wanted.append((second.product.depth,))
+    rest = first.rest(made)
+    if rest is None or any(each != rest for each in wanted):
+        return "what is handed on does not lie row by row"
     return ""
 
 
 def left_handed(link: Link) -> bool:
     """Whether the left side of a product is what another link of the chain hands on."""
-    if link.dot is None:
-        return False
-    number, _ = link.plan.side(link.dot.operands[0])
-    return isinstance(source(link.fusion.operands[number]).owner, Op)
+    sides = [link.plan.side(side)[0] for side in (link.dot.operands[:1] if link.dot else ())]
+    return any(isinstance(source(link.fusion.operands[number]).owner, Op) for number in sides)
 
 
 def links_of(chain: Op, target: Target) -> list[Link]:
