@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from ...ir.attributes import ArrayAttr, DictAttr, StringAttr
 from ...ir.core import Block, Module, Value, module
-from ...ir.literals import dtype_of, type_of_dtype
-from ...ir.types import TensorType, Type, f32
+from ...ir.literals import dtype_of
+from ...ir.types import TensorType
 from ...ir.verifier import check
 from ...op_graph.source import user_location
 from ...ops import func
@@ -29,28 +29,16 @@ from ...support.spelling import did_you_mean
 from ...transformers.backends import BACKENDS
 from .cut import Cut, cut, used
 from .emitter import Emitter, Undecided
+from .ports import Given, Port, element_type_of, given_of, leaves_of, port_of, stated_port
 from .reader import Reader
 from .survey import domain_of, survey
 from .tensor import Absent, Array, Tensor, TensorList, Thing
-from .tensors import array_of, element_of
+from .tensors import array_of
 
 #: Of more the model is cut in two where they decide, if nodes before that compute them.
 _FEW = 64
 #: Programs of one model that are kept.
 _KEPT = 64
-
-#: An array, a list of arrays, or None for an optional that holds nothing.
-Given: TypeAlias = "Array | list[Array] | None"
-
-
-@dataclass(frozen=True)
-class Port:
-    """An input or output: what it is called and what it takes. Lengths that are not stated are None or a name."""
-
-    name: str
-    kind: str  # tensor, sequence or optional
-    element: Type
-    shape: tuple[int | str | None, ...] | None
 
 
 @dataclass(frozen=True)
@@ -78,7 +66,7 @@ class Model:
         self._arrays: dict[str, Array] = {}
         survey(proto, self.functions, self.opsets)
         given = {*self.initializers, *(s.values.name for s in proto.graph.sparse_initializer)}
-        self.inputs = [_port(i.name, i.type) for i in proto.graph.input if i.name not in given]
+        self.inputs = [stated_port(i.name, i.type) for i in proto.graph.input if i.name not in given]
         self.output_names = [o.name for o in proto.graph.output]
         #: Leaves of the inputs whose elements decide shapes, by what has been found so far.
         self.deciding: set[tuple[int, int]] = set()
@@ -147,7 +135,7 @@ class Model:
             if place in self.deciding and array.size > self.most:
                 raise self._too_large(place, array)
         open_ = [i for i, (place, _) in enumerate(leaves) if place not in self.deciding]
-        types = [TensorType(leaves[i][1].shape, _element(leaves[i][1])) for i in open_]
+        types = [TensorType(leaves[i][1].shape, element_type_of(leaves[i][1])) for i in open_]
         names = [
             _leaf_name(self.inputs[leaves[i][0][0]].name, values[leaves[i][0][0]], leaves[i][0][1])
             for i in open_
@@ -254,17 +242,10 @@ class Parts:
         made: list[Given] = [*self.head(*given), *(given[i] for i in self.taken)]
         if self.tail is None:
             names = [*self.cut.made, *self.cut.inputs]
-            ports = [_port_of(name, value) for name, value in zip(names, made, strict=True)]
+            ports = [port_of(name, value) for name, value in zip(names, made, strict=True)]
             rest = Part(self.model, self.cut.tail, ports, self.model.output_names)
             self.tail = CompiledModel(rest, self.target, once=True)
         return self.tail(*made)
-
-
-def _port_of(name: str, value: Given) -> Port:
-    """What takes such a value."""
-    leaves = value if isinstance(value, list) else [] if value is None else [value]
-    kind = "sequence" if isinstance(value, list) else "optional" if value is None else "tensor"
-    return Port(name, kind, _element(leaves[0]) if leaves else f32, None)
 
 
 class Outputs(tuple[Any, ...]):
@@ -321,7 +302,7 @@ class CompiledModel:
 
     def __call__(self, *values: Any, **named: Any) -> Outputs:
         """The outputs in order. Raises UserError for values that do not fit the inputs."""
-        given = self._given(values, named)
+        given = given_of(self.model.inputs, values, named)
         return Outputs(self.model.output_names, self._results(given))
 
     def _results(self, given: Sequence[Given]) -> Sequence[Any]:
@@ -335,27 +316,6 @@ class CompiledModel:
                 made = list(run(*[leaves[i][1] for i in program.fed])) if run is not None else []
                 return [_shown(r, made) for r in program.results]
         return self._parts(given)
-
-    def _given(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Given]:
-        ports = self.model.inputs
-        if values and named:
-            raise UserError("inputs are given by position and by name", hint="use one of them")
-        if named:
-            lost = [name for name in named if name not in self.model.input_names]
-            lacking = [name for name in self.model.input_names if name not in named]
-            if lost or lacking:
-                problem = (
-                    f"there is no input '{lost[0]}'" if lost else f"the input '{lacking[0]}' is not given"
-                )
-                raise UserError(problem, hint=f"the inputs are {', '.join(self.model.input_names)}")
-            values = [named[name] for name in self.model.input_names]
-        if len(values) != len(ports):
-            raise UserError(
-                f"the model takes {len(ports)} inputs, but {len(values)} were given",
-                hint=f"its inputs are {', '.join(self.model.input_names)}",
-            )
-        sizes: dict[str, int] = {}
-        return [_converted(port, value, sizes) for port, value in zip(ports, values, strict=True)]
 
     def _made(
         self, given: Sequence[Given], early: bool = False
@@ -416,25 +376,10 @@ class CompiledModel:
         )
 
 
-def leaves_of(values: Sequence[Given]) -> list[tuple[tuple[int, int], Array]]:
-    """The arrays of all inputs, each with the number of its input and its place in that."""
-    found: list[tuple[tuple[int, int], Array]] = []
-    for i, value in enumerate(values):
-        if isinstance(value, list):
-            found.extend(((i, k), array) for k, array in enumerate(value))
-        elif value is not None:
-            found.append(((i, 0), value))
-    return found
-
-
 def _leaf_name(name: str, value: Given, at: int) -> str:
     text = "".join(c if c.isascii() and (c.isalnum() or c in "_.$-") else "_" for c in name)[:60]
     text = text if text[:1].isalpha() or text[:1] == "_" else f"x{text}"
     return f"{text}.{at}" if isinstance(value, list) else text
-
-
-def _element(array: Array) -> Type:
-    return type_of_dtype(array.dtype)
 
 
 def _result(thing: Thing, results: list[Value], emitter: Emitter | None) -> Any:
@@ -458,55 +403,3 @@ def _shown(result: Any, made: Sequence[Any]) -> Any:
     if isinstance(result, int):
         return made[result]
     return None if result is None else np.array(result)
-
-
-def _port(name: str, type: TypeProto) -> Port:
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # bytes that are no UTF-8
-        raise UserError(f"the name of an input is no text: {name!r}")
-    kind, inner = "tensor", type
-    if inner.HasField("optional_type"):
-        kind, inner = "optional", inner.optional_type.elem_type
-    if inner.HasField("sequence_type"):
-        kind, inner = ("optional" if kind == "optional" else "sequence"), inner.sequence_type.elem_type
-    if not inner.HasField("tensor_type"):
-        raise Limit(f"the input '{name}' is neither a tensor nor a sequence of tensors")
-    tensor = inner.tensor_type
-    shape = None
-    if tensor.HasField("shape"):
-        shape = tuple(
-            d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in tensor.shape.dim
-        )
-    return Port(name, kind, element_of(tensor.elem_type, f"the input '{name}'"), shape)
-
-
-def _converted(port: Port, value: Any, sizes: dict[str, int]) -> Given:
-    if port.kind == "optional" and value is None:
-        return None
-    if port.kind != "tensor" and isinstance(value, (list, tuple)):
-        return [_array(port, each) for each in cast(Sequence[Any], value)]
-    array = _array(port, value)
-    if port.shape is None or port.kind != "tensor":
-        return array
-    fits = len(port.shape) == array.ndim
-    for stated, length in zip(port.shape, array.shape, strict=False):
-        expected = sizes.setdefault(stated, length) if isinstance(stated, str) else stated
-        fits = fits and expected in (None, length)
-    if not fits:
-        stated = ", ".join("?" if d is None else str(d) for d in port.shape)
-        raise UserError(f"the input '{port.name}' has the shape [{stated}], not {list(array.shape)}")
-    return array
-
-
-def _array(port: Port, value: Any) -> Array:
-    dtype = dtype_of(port.element)
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"the value of '{port.name}' is no array: {error}") from None
-    if array.dtype != dtype:
-        if array.dtype.kind not in "biuf" or (
-            isinstance(value, np.ndarray) and not np.can_cast(array.dtype, dtype, "same_kind")
-        ):
-            raise UserError(f"the input '{port.name}' takes {dtype}, not {array.dtype}")
-        array = array.astype(dtype)
-    return array
