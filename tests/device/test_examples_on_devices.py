@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every program in examples/ runs on every target that is here, with the results of the reference."""
+"""Every kernel in examples/ runs on every target that is here, with the results of the reference. The programs in Python
+beside them are run by tests/models."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.runtime import cuda
 
-FOLDER = Path(__file__).parents[2] / "examples"
+FOLDER = Path(__file__).parents[2] / "examples" / "kernels"
 PROGRAMS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file())
 TARGETS = [
     "cpu",
@@ -36,7 +37,7 @@ def load(name: str) -> tuple[Module, list[np.ndarray]]:
     return module, [random.normal(size=shape_of(t)).astype(dtype_of(element_type(t))) for t in types]
 
 
-def test_there_are_programs_and_nothing_else() -> None:
+def test_there_are_kernels_and_nothing_else() -> None:
     """What is no `.ngir` needs a test that runs it too."""
     assert PROGRAMS and all(name.endswith(".ngir") for name in PROGRAMS)
 
