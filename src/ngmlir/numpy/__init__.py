@@ -181,6 +181,7 @@ from .indexing import getitem as getitem
 from .indexing import set_item as set_item
 from .methods import METHODS as METHODS
 from .methods import iterate as iterate
+from .network import dropout, erf, expit, log_softmax, logsumexp, relu, sigmoid, softmax
 from .products import convolve, cross, dot, einsum, inner, kron, matmul, outer, tensordot, vdot, vecdot
 from .reductions import (
     all,
@@ -360,6 +361,7 @@ __all__ = [
     "divide",
     "divmod",
     "dot",
+    "dropout",
     "dsplit",
     "dstack",
     "dtype",
@@ -368,9 +370,11 @@ __all__ = [
     "empty",
     "empty_like",
     "equal",
+    "erf",
     "exp",
     "exp2",
     "expand_dims",
+    "expit",
     "expm1",
     "eye",
     "fabs",
@@ -427,6 +431,7 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "log_softmax",
     "logaddexp",
     "logaddexp2",
     "logical_and",
@@ -434,6 +439,7 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logspace",
+    "logsumexp",
     "matmul",
     "matrix_transpose",
     "max",
@@ -488,6 +494,7 @@ __all__ = [
     "random",
     "ravel",
     "reciprocal",
+    "relu",
     "remainder",
     "repeat",
     "reshape",
@@ -502,12 +509,14 @@ __all__ = [
     "searchsorted",
     "select",
     "shape",
+    "sigmoid",
     "sign",
     "signbit",
     "sin",
     "sinc",
     "sinh",
     "size",
+    "softmax",
     "sort",
     "split",
     "sqrt",
@@ -596,6 +605,10 @@ def __getattr__(name: str) -> Any:
             "mark elements with where(condition, x, y), or compute it of the array that a computation gives"
         )
     raise missing("module 'ngmlir.numpy'", name, __all__)
+
+
+def __dir__() -> list[str]:
+    return [*__all__]
 
 
 Positions.family = sys.modules[__name__]

@@ -53,6 +53,11 @@ def _types(ufunc: np.ufunc, dtype: Any, *xs: Any) -> list[Type]:
         fail(UserError, f"{ufunc.__name__} would give elements that ngmlir has not: {found[-1]}")
 
 
+def inexact(x: Any) -> Tensor:
+    """An operand with elements of a float, as `exp` computes in: NumPy's own choice where it had others."""
+    return of_type(x, _types(np.exp, None, x)[0])
+
+
 def _named(function: Any, ufunc: np.ufunc, more: str = "") -> Any:
     function.__name__ = function.__qualname__ = ufunc.__name__
     function.__doc__ = (

@@ -44,6 +44,16 @@ def user_location() -> Location:
     return UNKNOWN if frame is None else _place(frame.f_code, frame.f_lasti)
 
 
+def called_functions() -> list[str]:
+    """The names of the functions of ours that are running, from the one that the user's line calls inwards."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    names: list[str] = []
+    while frame is not None and _is_ours(frame.f_code):
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    return names[::-1]
+
+
 def assigned_name(place: Location) -> str:
     """What the call at a place is assigned to (`w` in `w = ng.variable(...)`); '' where that cannot be seen."""
     return _assigned(place.file).get((place.line, place.column), "")

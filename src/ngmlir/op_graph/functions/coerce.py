@@ -15,6 +15,7 @@ from ...ops.ng import BroadcastOp, CastAxesOp
 from ..axes import Axes, AxesOrNames
 from ..building import BUILDING
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
+from ..source import called_functions
 from ..tensor import Tensor
 from ..values import ConstantOp, constant, element_of, numbers
 from ..values import as_op as any_tensor
@@ -32,10 +33,16 @@ def of_kind(x: Tensor, axes: Axes) -> Tensor:
         return x
     if not x.axes:
         return VERBS.stated(CastAxesOp, [x], {}, axes.like(()), x.element)
+    # Where a function of named axes was called that the tensor's own family has too, that is the likelier wish.
+    family = type(x.axes).family
+    has = getattr(family, "__all__", ()) if type(axes) is Axes else ()
+    own = [
+        family.__name__.replace("ngmlir", "ng", 1) + "." + name for name in called_functions() if name in has
+    ]
     fail(
         IncompatibleAxesError,
         f"{x.called} has {x.axes.called}, {x.axes!r}, where {axes.called} are needed",
-        axes.made_by,
+        f"{own[0]} takes {x.axes.called}; {axes.made_by}" if own else axes.made_by,
     )
 
 
