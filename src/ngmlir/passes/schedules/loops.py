@@ -31,6 +31,8 @@ PARTIAL_TILES = 64
 BAND = 8
 #: Bytes of each row that one program of a column kernel reads at least: whole pages, in order.
 STRIPE_BYTES = 4096
+#: Programs of a column kernel from which on they need not be made smaller for the sake of more.
+PROGRAMS = 8
 
 
 @dataclass(frozen=True)
@@ -158,10 +160,21 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         return
     item = widest_item(plan)
     work, lanes = work_of(plan), target.lanes(item)
-    for width in tile_sizes(given, dict.fromkeys(min(size, registers * lanes) for registers in REGISTERS)):
-        far = steps * size * item > target.l1_bytes and size > width and reduced[-1] >= BAND
-        band = fixed(given, "band", BAND if far else 0)
-        stripe = max(PROGRAM_ELEMENTS // steps, STRIPE_BYTES // item if band else 1)
+    row = size * item
+    whole = [size] if size <= target.vector_registers // 2 * lanes else []
+    for width in tile_sizes(
+        given, dict.fromkeys([*whole, *(min(size, registers * lanes) for registers in REGISTERS)])
+    ):
+        far = steps * row > target.l1_bytes and size > width and reduced[-1] >= BAND
+        # Memory is read ahead page by page: rows of a band that share a page would be read to and fro in it.
+        as_it_lies = count * steps * row > target.l2_bytes and (
+            row <= STRIPE_BYTES or (row <= target.l1_bytes // 4 and count >= PROGRAMS)
+        )
+        band = fixed(given, "band", (1 if as_it_lies else BAND) if far else 0)
+        least = 1 if not band else row if as_it_lies else STRIPE_BYTES
+        if band and not as_it_lies and count * row >= PROGRAMS * target.l1_bytes // 2:
+            least = target.l1_bytes // 2
+        stripe = max(PROGRAM_ELEMENTS // steps, least // item)
         stripe = fixed(given, "stripe", -(-min(stripe, size) // width) * width)
         group = 1 if stripe < size else max(1, min(count, PROGRAM_ELEMENTS // (steps * size)))
         made = Columns(tile=width, band=band, stripe=stripe, rows=fixed(given, "rows", group))
