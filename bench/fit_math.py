@@ -263,6 +263,15 @@ def error_function(terms: int, end: str) -> Polynomial:
     return Polynomial(target, mpf(0), mpf(end), terms, lambda x: x * mpmath.erfc(x) / mpmath.erf(x))
 
 
+def error_function_by_root(terms: int, end: str) -> Polynomial:
+    """erf(x) = 1 - (1 - v / 4)^4 with v = x + x p(x), 0 <= x <= end, beyond which it rounds to 1; relative to erf."""
+    limit = 2 / mpmath.sqrt(mp.pi) - 1
+    target = series_safe(lambda x: 4 * (1 - mpmath.root(mpmath.erfc(x), 4)) / x - 1, limit)
+    return Polynomial(
+        target, mpf(0), mpf(end), terms, lambda x: mpmath.erfc(x) ** mpf("0.75") * x / mpmath.erf(x)
+    )
+
+
 def logarithm_to(base: mpf, terms: int) -> Polynomial:
     """log(1 + f) / log(base) = f p(f): no first term apart, at a little of the last digit."""
     scale = 1 / mpmath.log(base)
@@ -320,7 +329,7 @@ TABLES: dict[str, tuple[str, Callable[[], Polynomial]]] = {
     "asin_f64": ("f64", lambda: arc_sine(13)),
     "atan_f32": ("f32", lambda: arc_tangent(8)),
     "atan_f64": ("f64", lambda: arc_tangent(20)),
-    "erf_f32": ("f32", lambda: error_function(9, "3.95")),
+    "erf_f32": ("f32", lambda: error_function_by_root(11, "4")),
     "erf_f64": ("f64", lambda: error_function(25, "5.95")),
     "log2_quotient_f32": ("f32", lambda: logarithm_by_quotient(mpf(2), 4)),
     "log2_power_f64": ("f64", lambda: logarithm_to(mpf(2), 14)),

@@ -800,7 +800,7 @@ class ErfOp(Op):
         ),
         traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
-        errors=(('f32', 1.9), ('f64', 1.9)),
+        errors=(('f32', 2.5), ('f64', 1.9)),
         points=(((float("inf"),), 1.0), ((-float("inf"),), -1.0), ((-0.0,), -0.0)),
         doc='The error function.',
         example='%r = ng.erf %a : tensor<4x3xf32, #ng.axes<N, C>>',
