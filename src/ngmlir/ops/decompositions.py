@@ -233,7 +233,9 @@ def softmax(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
     type, axes = op.result.type, get_i64s(op, "axes")
     wide = _computed(type)
     _, powers, total = _powers(verbs, _converted(verbs, operands[0], type, wide), axes, wide)
-    return [_converted(verbs, verbs.divide(powers, _spread(verbs, total, axes, wide)), wide, type)]
+    # One division for each row: a total is at least 1, so that its inverse is a normal number.
+    inverse = verbs.reciprocal(total)
+    return [_converted(verbs, verbs.multiply(powers, _spread(verbs, inverse, axes, wide)), wide, type)]
 
 
 def log_softmax(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
