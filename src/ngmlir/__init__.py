@@ -28,6 +28,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .op_graph import functions
+from .op_graph.adjoints import create_reduction_op, max_adjoints, min_adjoints, prod_adjoints, sum_adjoints
 from .op_graph.axes import Axes, AxesMap, Axis, FlattenedAxis, make_axes, make_axis, slice_axis
 from .op_graph.building import metadata, name_scope
 from .op_graph.classes import class_named as _class_named
@@ -94,12 +95,13 @@ _LATER_FUNCTIONS = ("compile", "load", "save")
 __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
-    "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "PrintOp", "Schema", "SetItem", "Tensor", "TensorDescription",
-    "UnmatchedAxesError", "UnsupportedTransformerException", "UserError", "adopt", "assign", "compile", "composite_op", "computation",
-    "default_dtype", "default_float", "default_int_dtype", "deriv", "doall", "fill", "find_op", "host_op", "lift",
-    "load", "lookuptable_update", "make_axes", "make_axis", "metadata", "name_scope", "persistent_tensor", "placeholder",
-    "raise_", "save", "select_ops", "sequential", "slice_axis", "temporary", "value_of",
-    "variable", "with_op_metadata",
+    "NotAssignable", "NotDifferentiable", "Op", "OutsideRegion", "PrintOp", "Schema", "SetItem", "Tensor",
+    "TensorDescription", "UnmatchedAxesError", "UnsupportedTransformerException", "UserError", "adopt", "assign",
+    "compile", "composite_op", "computation", "create_reduction_op", "default_dtype", "default_float",
+    "default_int_dtype", "deriv", "doall", "fill", "find_op", "host_op", "lift", "load", "lookuptable_update",
+    "make_axes", "make_axis", "max_adjoints", "metadata", "min_adjoints", "name_scope", "persistent_tensor",
+    "placeholder", "prod_adjoints", "raise_", "save", "select_ops", "sequential", "slice_axis", "sum_adjoints",
+    "temporary", "value_of", "variable", "with_op_metadata",
 ]  # fmt: skip
 __all__ += functions.__all__
 

@@ -15,6 +15,7 @@ from .functions.composed import StopGradientOp
 from .regions import ControlOp, RegionParameter, ResultOp
 from .state import AssignableTensorOp, ComputationOp, ParallelOp, SequentialOp
 from .tensor import BinaryElementWiseOp, ElementWiseOp, ReductionOp, Tensor, UnaryElementWiseOp, node_class
+from .user_ops import class_called
 from .values import ConstantOp, FollowingOp
 from .writes import AssignOp, InitTensorOp, ReadOp
 
@@ -27,6 +28,7 @@ _NODES: tuple[type[Any], ...] = (
 #: Other names of ops; several where what was one op, or one kind of ops, is several here.
 ALIASES = {
     "AssignOneDOp": "AssignOp",
+    "AssignTwoDOp": "AssignOp",
     "AxesCastOp": "CastAxesOp",
     "ConcatOp": "ConcatenateOp",
     "ControlBlockOp": "ParallelOp ComputationOp",
@@ -71,7 +73,7 @@ def class_named(name: str) -> Any:
         operation = _operations().get(spelled)
         if operation is not None:
             return node_class(operation)
-    return None
+    return class_called(name)
 
 
 @cache

@@ -31,38 +31,13 @@ from .verbs import VERBS, cast
 from .writes import ReadOp
 
 
-class Adjoints:
-    """The gradients of dependents, each weighted with an error and added up, with respect to everything below them, down to
-    the ops of `stop`."""
+class Spread:
+    """Gradients of ops, added up as those of what is computed from them are handed on; only ops of `active` get any."""
 
-    def __init__(
-        self,
-        dependents: Sequence[tuple[Tensor, Tensor]],
-        stop: Collection[Op] = (),
-        independent: Op | None = None,
-    ):
+    def __init__(self, active: Collection[Op]):
+        self.active = active
         self.sums: dict[Op, Tensor] = {}
         self.unstated: list[HostOp] = []  # what a gradient reached, and has none to hand on
-        ops = sources_first([d for d, _ in dependents], lambda op: () if op in stop else data(op))
-        # Only ops that a float storage, parameter or array (or what is asked for) reaches can have a gradient of any use.
-        self.active = _active(ops, stop, independent)
-        for dependent, error in dependents:
-            if isinstance(dependent.element, FloatType):
-                self.add(dependent.forwarded, error)
-        pending: dict[ControlOp, list[Tensor | None]] = {}
-        for op in reversed(ops):
-            if isinstance(op, ControlOp):
-                if op in pending:
-                    self.control(op, pending[op])
-                continue
-            delta = self.sums.get(op)
-            if delta is None or op in stop:
-                continue
-            if isinstance(op, ResultOp):
-                deltas = pending.setdefault(op.control, [None] * len(op.control.results))
-                deltas[op.index] = delta
-            else:
-                self.spread(op, delta)
 
     def add(self, op: Op, delta: Tensor) -> None:
         if isinstance(op, Tensor):
@@ -139,6 +114,38 @@ class Adjoints:
                 self.add(arg.forwarded, followed(made, op.writes))
 
 
+class Adjoints(Spread):
+    """The gradients of dependents, each weighted with an error and added up, with respect to everything below them, down to
+    the ops of `stop`."""
+
+    def __init__(
+        self,
+        dependents: Sequence[tuple[Tensor, Tensor]],
+        stop: Collection[Op] = (),
+        independent: Op | None = None,
+    ):
+        ops = sources_first([d for d, _ in dependents], lambda op: () if op in stop else data(op))
+        # Only ops that a float storage, parameter or array (or what is asked for) reaches can have a gradient of any use.
+        super().__init__(_active(ops, stop, independent))
+        for dependent, error in dependents:
+            if isinstance(dependent.element, FloatType):
+                self.add(dependent.forwarded, error)
+        pending: dict[ControlOp, list[Tensor | None]] = {}
+        for op in reversed(ops):
+            if isinstance(op, ControlOp):
+                if op in pending:
+                    self.control(op, pending[op])
+                continue
+            delta = self.sums.get(op)
+            if delta is None or op in stop:
+                continue
+            if isinstance(op, ResultOp):
+                deltas = pending.setdefault(op.control, [None] * len(op.control.results))
+                deltas[op.index] = delta
+            else:
+                self.spread(op, delta)
+
+
 def _sums(dependents: Sequence[tuple[Tensor, Tensor]], stop: Collection[Op]) -> Mapping[Op, Tensor]:
     adjoints = Adjoints(dependents, stop)
     for op in adjoints.unstated:
@@ -167,8 +174,8 @@ def _active(ops: Sequence[Op], stop: Collection[Op], independent: Op | None) -> 
         below = () if op in stop else tuple(data(op))
         is_source = op is independent or (not below and not isinstance(op, (ConstantOp, FollowingOp)))
         is_array = isinstance(op, ConstantOp) and op.value.ndim > 0
-        flat = isinstance(op, StopGradientOp) or (
-            op.operation is not None and op.operation.name in NO_GRADIENT
+        flat = derivative_of(op) is None and (
+            isinstance(op, StopGradientOp) or (op.operation is not None and op.operation.name in NO_GRADIENT)
         )
         is_number = isinstance(op, ControlOp) or (
             isinstance(op, Tensor) and isinstance(op.element, FloatType)
@@ -192,12 +199,6 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
     for op in (dependent, independent):
         if not isinstance(op.element, FloatType):
             fail(NotDifferentiable, f"{op.called} holds {op.element}; only floats have derivatives")
-    if error is None and dependent.axes - dependent.axes.batch_axes():
-        fail(
-            NotDifferentiable,
-            f"the dependent has axes ({', '.join(dependent.axes.names)}), so a derivative needs an error",
-            "give error= with the same axes, or reduce it to one number with ng.sum(x, out_axes=())",
-        )
     target = independent.forwarded
     if isinstance(target, ConstantOp) and target.is_scalar:
         fail(
@@ -224,6 +225,12 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
 
 def adjoints_of(dependent: Tensor, error: Tensor | None = None, independent: Op | None = None) -> Adjoints:
     """The backward graph of a dependent; made once for each error (and each region that asks)."""
+    if error is None and dependent.axes - dependent.axes.batch_axes():
+        fail(
+            NotDifferentiable,
+            f"the dependent has axes ({', '.join(dependent.axes.names)}), so a derivative needs an error",
+            "give error= with the same axes, or reduce it to one number with ng.sum(x, out_axes=())",
+        )
     key = (error, BUILDING.region, independent)
     cache: dict[object, Adjoints] = dependent.__dict__.setdefault("_adjoints", {})
     found = cache.get(key)

@@ -70,6 +70,16 @@ class TensorDescription:
         return tuple([n if s or n < 2 else 1 for n, s in zip(self.shape, self.strides, strict=True)])
 
     @property
+    def full_sizes(self) -> tuple[Any, ...]:
+        """`sizes`, of a flattened axis those of its parts."""
+        return tuple([_full_size(a, s) for a, s in zip(self.axes, self.strides, strict=True)])
+
+    @property
+    def full_strides(self) -> tuple[Any, ...]:
+        """`strides`, of a flattened axis those of its parts."""
+        return tuple([_full_stride(a, s) for a, s in zip(self.axes, self.strides, strict=True)])
+
+    @property
     def tensor_size(self) -> int:
         """How many bytes the elements take without repetition."""
         return prod(self.sizes) * self.dtype.itemsize
@@ -182,6 +192,24 @@ def viewed(
         repeated = [strides.get(d, 0) for d in range(len(axes))]
         return TensorDescription(axes, below.dtype, repeated, below.offset, below.base, below.name)
     return below.reshape(axes)
+
+
+def _full_size(axis: Any, stride: int) -> Any:
+    """How many elements along an axis are different places of memory; of a flattened one, along each of its parts."""
+    if axis.is_flattened:
+        return tuple([_full_size(part, stride) for part in axis.axes])
+    return axis.known_length if stride or axis.known_length < 2 else 1
+
+
+def _full_stride(axis: Any, stride: int) -> Any:
+    """The stride of an axis; of a flattened one, those of its parts, the last of which has it."""
+    if not axis.is_flattened:
+        return stride
+    made: list[Any] = []
+    for part in reversed([*axis.axes]):
+        made.append(_full_stride(part, stride))
+        stride *= part.known_length
+    return tuple(made[::-1])
 
 
 def row_by_row(shape: Sequence[int], size: int) -> tuple[int, ...]:

@@ -51,3 +51,8 @@ def lookuptable_update(delta: Any, lut: Tensor, idx: Any, fprop: Tensor) -> Tens
 def update_lut(delta: Any, lut: Tensor, idx: Any, fprop: Tensor) -> Tensor:
     """Another name of `lookuptable_update`."""
     return lookuptable_update(delta, lut, idx, fprop)
+
+
+def bprop_lut(delta: Any, lut: Tensor, idx: Any, fprop: Tensor) -> Tensor:
+    """Another name of `lookuptable_update`: what is looked up gets no gradient, only the table does."""
+    return lookuptable_update(delta, lut, idx, fprop)

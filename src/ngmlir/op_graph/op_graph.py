@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import functions
+from .adjoints import create_reduction_op, max_adjoints, min_adjoints, prod_adjoints, sum_adjoints
 from .axes import Axes, AxesMap, Axis, FlattenedAxis, make_axes, make_axis, slice_axis
 from .building import metadata
 from .classes import class_named
@@ -39,10 +40,11 @@ from .tensor import Tensor
 from .values import default_dtype, default_int_dtype
 
 __all__ = [
-    "Axes", "AxesMap", "Axis", "FlattenedAxis", "Invalid", "Op", "OrderedSet", "PrintOp", "SetItem", "Softmax", "Tensor",
-    "TensorDescription", "UnmatchedAxesError", "assign", "computation", "default_dtype", "default_int_dtype",
-    "deriv", "doall", "fill", "make_axes", "make_axis", "metadata", "persistent_tensor", "placeholder",
-    "sequential", "slice_axis", "temporary", "value_of", "variable", "with_op_metadata",
+    "Axes", "AxesMap", "Axis", "FlattenedAxis", "Invalid", "Op", "OrderedSet", "PrintOp", "SetItem", "Softmax",
+    "Tensor", "TensorDescription", "UnmatchedAxesError", "assign", "computation", "create_reduction_op",
+    "default_dtype", "default_int_dtype", "deriv", "doall", "fill", "make_axes", "make_axis", "max_adjoints",
+    "metadata", "min_adjoints", "persistent_tensor", "placeholder", "prod_adjoints", "sequential", "slice_axis",
+    "sum_adjoints", "temporary", "value_of", "variable", "with_op_metadata",
 ]  # fmt: skip
 __all__ += functions.__all__
 

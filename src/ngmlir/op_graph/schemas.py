@@ -33,6 +33,21 @@ class Schema:
         return made
 
 
+class HandledDerivative(Schema):
+    """The derivative of a tensor is what a handler says (`op.deriv_handler = handler`): an op, or anything that has `args`
+    and `generate_adjoints(adjoints, delta, *args)`."""
+
+    def __init__(self, handler: Any):
+        self.handler = handler
+        self.operands = tuple(handler.args)
+
+    def gradient(self, op: Any, delta: Any) -> list[Any]:
+        """What the handler adds to the gradients of its arguments."""
+        gradients: dict[Op, Any] = {}
+        self.handler.generate_adjoints(gradients, delta, *self.operands)
+        return [gradients.get(operand.forwarded) for operand in self.operands]
+
+
 def derivative_of(op: Op) -> Schema | None:
     """The schema that says the derivative of an op, if there is one."""
     for schema in op.schemas:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, TypeVar, cast
 
 from ..ir import core
 from ..ir.attributes import AxesAttr
@@ -20,6 +20,7 @@ from .descriptions import TensorDescription, viewed
 from .errors import IncompatibleAxesError, UserError, fail
 from .foreign import Foreign, Sameness, missing
 from .node import Op
+from .schemas import HandledDerivative, derivative_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +40,7 @@ class Tensor(Op, Foreign):
 
     is_tensor_op = True
     is_persistent = is_input = is_constant = False
+    by_hand: ClassVar[Any]  # the module `adjoints`
     is_alias = False  # its value is that of `aliased`
 
     def __init__(self, args: Sequence[Op], attributes: dict[str, Any] | None, axes: Axes, element: Type):
@@ -148,6 +150,46 @@ class Tensor(Op, Foreign):
 
     def placeholders(self) -> list[Tensor]:
         return [as_tensor(op) for op in super().placeholders()]
+
+    # ---- gradients by hand: `adjoints` says how, which is above
+
+    def adjoints(self, error: Any = None) -> dict[Op, Tensor]:
+        """The gradients of this tensor by all that it is computed from and that has one: `{op: gradient}`.
+
+        `error` is as in `ng.deriv`, and so are the errors raised.
+        """
+        return self.by_hand.adjoints(self, error)
+
+    def generate_adjoints(self, adjoints: Any, delta: Any, *args: Any) -> None:
+        """Adds to a dictionary `{op: gradient}` what this op hands on of `delta`, its own gradient, to its arguments.
+
+        `args`, where they are given, are the op's. Raises NotDifferentiable for a host op that states no derivative.
+        """
+        self.by_hand.generate_adjoints(self, adjoints, delta, args)
+
+    def generate_add_delta(self, adjoints: Any, delta: Any) -> None:
+        """Adds `delta` to the gradient of this op in a dictionary `{op: gradient}`."""
+        self.by_hand.generate_add_delta(self, adjoints, delta)
+
+    @property
+    def deriv_handler(self) -> Any:
+        """What says the derivative of this op: itself, or what was set: something with `args` and
+        `generate_adjoints(adjoints, delta, *args)`, which `ng.deriv` then asks; None is this op again."""
+        own = derivative_of(self)
+        return own.handler if isinstance(own, HandledDerivative) else self
+
+    @deriv_handler.setter
+    def deriv_handler(self, handler: Any) -> None:
+        self.schemas[:] = [s for s in self.schemas if not isinstance(s, HandledDerivative)]
+        if handler is not None and handler is not self:
+            self.schemas.insert(0, HandledDerivative(handler))
+
+    @property
+    def effective_tensor_op(self) -> Tensor:
+        """The op whose value this one has: of a sequence its last member, of a read the storage; forwarding is followed."""
+        return self.by_hand.effective(self)
+
+    tensor = effective_tensor_op
 
     # ---- methods that are functions
 

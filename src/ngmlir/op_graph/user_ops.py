@@ -235,6 +235,11 @@ def class_of(function: Callable[..., Any]) -> type[CompositeOp]:
     return _CLASSES[function]
 
 
+def class_called(name: str) -> type[CompositeOp] | None:
+    """The class of that name, of those that `one_op` made."""
+    return next((each for each in _CLASSES.values() if each.__name__ == name), None)
+
+
 # ---- functions of arrays
 
 

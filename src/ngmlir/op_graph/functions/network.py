@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..axes import Axes, AxesOrNames
 from ..errors import AxisNotFound, UnmatchedAxesError, fail
 from ..tensor import Tensor, as_tensor
+from ..user_ops import one_op
 from ..verbs import VERBS
 from .applying import unary
 from .coerce import Positions, as_op, broadcast, floating, one_of, operand, result_axes, result_element
@@ -120,6 +121,7 @@ def _kept(axes: Axes, out_axes: AxesOrNames | None) -> Axes:
     return axes - axes.feature_axes() if out_axes is None else axes.chosen(out_axes)
 
 
+@one_op("CrossEntropyBinaryInnerOp")
 def cross_entropy_binary_inner(
     y: Any, t: Any, enable_sig_opt: bool = True, enable_diff_opt: bool = True
 ) -> Tensor:
