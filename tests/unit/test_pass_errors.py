@@ -16,6 +16,8 @@ from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.plan_memory import planned_bytes
 from ngmlir.passes.registry import PASSES
+from ngmlir.passes.sizes import decision
+from ngmlir.passes.sizing.known import Length
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import Limit, NgmlirError
 
@@ -163,3 +165,20 @@ def test_what_a_table_does_not_name_is_refused() -> None:
         patch.setattr("ngmlir.passes.check_target.load_target", lambda name: smaller)
         with pytest.raises(Limit, match=r":2:3: error: ng\.add of f32 cannot run on target 'x86-64-v3' yet"):
             passed("check-target", text)
+
+
+def test_rows_are_counted_by_one_dimension() -> None:
+    text = "func.func @main(%x: tensor<?x?xf32>) -> tensor<?x?xf32> { return %x : tensor<?x?xf32> }"
+    both = Length("N", ((0, 0), (0, 1)))
+    found = decision(from_text(text).ops[0], both, TARGET)
+    assert found.blocks is None and "an argument has N twice" in found.why.message
+
+
+def test_lengths_that_are_not_known_are_refused() -> None:
+    text = """func.func @main(%x: tensor<?x4xf32>) -> tensor<4xf32> {
+  %y = ng.sum %x axes [0] : (tensor<?x4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32> }"""
+    with pytest.raises(
+        Limit, match=r"takes tensor<\?x4xf32>, whose length is not known[\s\S]*--remark=sizes"
+    ):
+        passed("check-target", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..decl.target_text import TargetText, load_target
 from ..ir.core import Module, Op
-from ..ir.types import element_type, token
+from ..ir.types import TensorType, element_type, token
 from ..ops.decompositions import DECOMPOSITIONS
 from ..support.diagnostics import Diagnostic, Limit
 from ..support.target import Target
@@ -32,6 +32,17 @@ def check_target(module: Module, target: Target) -> Module:
         Diagnostic(f"{op.name} of {element} cannot run on target '{target.name}' yet", op.location)
         for op in module.walk()
         if (element := _unsupported(op, table)) is not None
+    )
+    found += tuple(
+        Diagnostic(
+            f"@{op.symbol} takes {value.type}, whose length is not known",
+            op.location,
+            hint="--remark=sizes says why one program is not right for all",
+        )
+        for op in module.ops
+        if op.name == "func.func" and op.regions[0].blocks
+        for value in op.block.args
+        if isinstance(value.type, TensorType) and not value.type.static
     )
     if found:
         raise Limit(found)

@@ -24,6 +24,7 @@ from .prepare import prepare
 from .prune import prune
 from .schedule import schedule
 from .shape import shape
+from .sizes import sizes
 from .split_reductions import split_reductions
 from .to_kernels import to_kernels
 
@@ -31,6 +32,7 @@ PASSES: dict[str, Pass] = {
     name_of(p): p
     for p in (
         inline,
+        sizes,
         decompose,
         place_samples,
         layout,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..support.diagnostics import Diagnostic, Location
 
 #: The passes that have something to tell.
-TOPICS = ("fuse", "schedule")
+TOPICS = ("fuse", "schedule", "sizes")
 
 
 class _Listener(NamedTuple):
