@@ -147,3 +147,23 @@ def test_memory_is_bounded() -> None:
     assert len(kept(96 * 80 * 4)) == 2
     assert len(kept(96 * 80 * 4 - 1)) == 1  # @other's is as large as its constant
     assert len(kept(0)) == 1
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
+def test_many_constants_are_prepared_a_few_at_a_time(target: str) -> None:
+    """Each with what it shares; the same bits as all at once, compiled and from the cache."""
+    n, c = ng.make_axis(5, name="N"), ng.make_axis(80, name="C")
+    x = ng.placeholder([n, c])
+    y: Any = x
+    values = [RNG.standard_normal(80).astype(np.float32) for _ in range(6)]
+    for i, value in enumerate(values):
+        held = ng.tanh(ng.constant(value, [c]))
+        y = y * ng.exp(held) + ng.sin(held if i % 2 else ng.tanh(ng.constant(values[0], [c])))
+    of = ng.lift([y], [x]).module
+    parts = prepare(of, resolve(target), together=700)
+    assert 4 <= len(parts.ops) <= 6
+    given = X[:, :80].copy()
+    wanted = np.asarray(compile_module(of, target)(given)[0])
+    for _ in range(2):
+        assert np.array_equal(np.asarray(compile_module(parts, target)(given)[0]), wanted)
+    np.testing.assert_allclose(wanted, run(parts, given)[0], rtol=1e-5, atol=1e-5)

@@ -13,7 +13,7 @@ What is prepared are the results of the functions that `ng.prepared` lists.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..ir.attributes import ArrayAttr, DenseArrayAttr, IntegerAttr, StringAttr
@@ -93,6 +93,11 @@ class Interface:
     alignments: dict[Value, int]  # of the constants, and of what is prepared
     once: bool  # whether it is called when the program is loaded, and never again
 
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """The numbers of those that it reads."""
+        return tuple(place.index for place in self.places.values() if place.space == "constant")
+
 
 @dataclass
 class Constants:
@@ -119,14 +124,12 @@ def described(
     """The fields of `Outside`, of a module whose functions with these interfaces became these entries."""
     pairs = list(zip(interfaces, entries, strict=True))
     table = constants.table()
-    read = {
-        p.index for each, _ in pairs if not each.once for p in each.places.values() if p.space == "constant"
-    }
+    read = {number for each in interfaces if not each.once for number in each.constants}
     return {
         "entries": tuple([entry for each, entry in pairs if not each.once]),
         "constants": table,
         "checks": checks(module),
-        "prepared": tuple([entry for each, entry in pairs if each.once]),
+        "prepared": tuple([replace(entry, reads=each.constants) for each, entry in pairs if each.once]),
         "spent": tuple([i for i in range(len(table)) if i not in read]),
     }
 

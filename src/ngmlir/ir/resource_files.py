@@ -16,7 +16,6 @@ outside its folder.
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import stat
@@ -25,6 +24,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ..support.diagnostics import Diagnostic, UserError
+from ..support.mapping import mapped
 from .elements import ElementsAttr, sample
 
 #: Where the entries of these files stand among the external resources.
@@ -121,9 +121,7 @@ def _mapped(path: Path, name: str) -> memoryview:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise _error(f"'{name}' is no file")
-        if not status.st_size:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+        return mapped(handle)
     finally:
         os.close(handle)
 

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from math import inf
 
 from ..ir.attributes import StringAttr, SymbolRefAttr
@@ -23,13 +25,17 @@ from .invariants import Invariants, reads
 
 
 @contract(needs=("named", "plain", "kernels"))
-def prepare(module: Module, target: Target, *, spare: int = 64 * 1024 * 1024) -> Module:
+def prepare(
+    module: Module, target: Target, *, spare: int = 64 * 1024 * 1024, together: int = 16 * 1024 * 1024
+) -> Module:
     """Moves what depends on constants alone into a function without arguments, of which one call is enough.
 
     A program calls it when it is loaded, and keeps what it gives (see `plan-memory`). That takes at most as many bytes
     as the function's constants do, and `spare` more; what is beyond is computed in each call, as is what leads to
     nothing but results: of that one call may be all that there is. Constants that only this function reads are let go
-    once it has been called. Once there are kernels, those that pack a constant side of a product are prepared too.
+    once it has been called; where they are more than `together` bytes, several functions are made that each read some,
+    so that they are not all in memory at once. Once there are kernels, those that pack a constant side of a product are
+    prepared too.
 
     Before:
         func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -55,7 +61,7 @@ def prepare(module: Module, target: Target, *, spare: int = 64 * 1024 * 1024) ->
     made: dict[str, list[Op]] = {}
     for op in module.ops:
         if op.name == "func.func" and op.regions[0].blocks and get_str(op, "sym_visibility") != "private":
-            made[op.symbol] = _prepared(op, known, calls, spare)
+            made[op.symbol] = _prepared(op, known, calls, spare, together)
     replaced = {op.symbol for _, *others in made.values() for op in others}
     ops: list[Op] = []
     for op in module.ops:
@@ -76,34 +82,94 @@ def _serves(op: Op | None) -> bool:
     )
 
 
-def _prepared(main: Op, known: Mapping[str, Op], calls: Mapping[str, int], spare: int) -> list[Op]:
-    """A function, and the one that computes what it takes from constants; alone if there is nothing to prepare."""
+def _prepared(
+    main: Op, known: Mapping[str, Op], calls: Mapping[str, int], spare: int, together: int
+) -> list[Op]:
+    """A function, and those that compute what it takes from constants; alone if there is nothing to prepare."""
     before = {name for op in main.block.ops if _serves(known.get(name := callee(op)))}
     whole = _whole(main, {name: known[name] for name in before})
     ops = whole.block.ops[:-1]
     invariants = Invariants(ops, whole.block.args)
+    names = _names(main.symbol, {n for n in known if not (n in before and calls[n] == 1)})
+    made: list[Op] = []
+    called: list[Op] = []
+    results: dict[Value, Value] = {}
     kept = _kept(ops, invariants, spare)
+    for part in _parts(kept, invariants, together):
+        name, values = next(names), [v for op in part for v in op.results]
+        block = Block()
+        b = Builder(block, main.location)
+        copies = invariants.copies(part, b)
+        b.end(func.ReturnOp, *(copies[v] for v in values))
+        made.append(function(name, block, {"sym_visibility": StringAttr("private")}, location=main.location))
+        types, labels = [v.type for v in values], [v.name for v in values]
+        call = func.CallOp((), types, {"callee": SymbolRefAttr(name)}, (), main.location, names=labels)
+        called.append(call)
+        results.update(zip(values, call.results, strict=True))
     if not kept:
         return [main]
-    name = f"{main.symbol}.prepare"
-    while name in known and not (name in before and calls[name] == 1):
+    rest = without(whole, set(kept), results)
+    return [without_dead(rest.with_blocks(lambda block: _after(called, block))), *made]
+
+
+def _names(symbol: str, taken: Container[str]) -> Iterator[str]:
+    """What functions are called that prepare something for another."""
+    name = f"{symbol}.prepare"
+    while name in taken:
         name += "d"
-    values = [v for op in kept for v in op.results]
-    block = Block()
-    b = Builder(block, main.location)
-    copies = invariants.copies(kept, b)
-    b.end(func.ReturnOp, *(copies[v] for v in values))
-    made = function(name, block, {"sym_visibility": StringAttr("private")}, location=main.location)
-    types, names = [v.type for v in values], [v.name for v in values]
-    call = func.CallOp((), types, {"callee": SymbolRefAttr(name)}, (), main.location, names=names)
-    rest = without(whole, set(kept), dict(zip(values, call.results, strict=True)))
-    return [without_dead(rest.with_blocks(lambda block: _after(call, block))), made]
+    yield name
+    yield from (found for i in count(1) if (found := f"{name}_{i}") not in taken)
 
 
-def _after(call: Op, block: Block) -> Block:
-    """A block after a call."""
+def _parts(kept: Sequence[Op], invariants: Invariants, together: int) -> Iterator[list[Op]]:
+    """Ops that are prepared by one function each: those that share what is computed for them, and then as many as read
+    few constants."""
+    part: list[Op] = []
+    size = 0
+    for group in _groups(kept, invariants):
+        more = sum(map(_constant_bytes, group.constants))
+        if part and size + more > together:
+            yield part
+            part, size = [], 0
+        part, size = part + group.kept, size + more
+    if part:
+        yield part
+
+
+@dataclass(eq=False)
+class _Group:
+    """Ops that are to be kept, all that is computed for them, and the constants that this reads."""
+
+    kept: list[Op]
+    computed: set[Op]
+    constants: set[Op]
+
+
+def _groups(kept: Sequence[Op], invariants: Invariants) -> Iterable[_Group]:
+    """Kept ops in groups, of which no two compute the same; in order."""
+    found: dict[Op, _Group] = {}
+    for op in kept:
+        own = _Group([op], set(), set())
+        waiting = [op]
+        while waiting:
+            below = waiting.pop()
+            if below.name == "ng.constant":
+                own.constants.add(below)
+            elif below not in own.computed:
+                own.computed.add(below)
+                waiting += [invariants.values[v] for v in reads(below)]
+        for met in dict.fromkeys(found[each] for each in own.computed if each in found):
+            own.kept = met.kept + own.kept
+            own.computed |= met.computed
+            own.constants |= met.constants
+        found.update(dict.fromkeys(own.computed, own))
+    return dict.fromkeys(found.values())
+
+
+def _after(calls: Sequence[Op], block: Block) -> Block:
+    """A block after some calls."""
     out = block.emptied()
-    out.ops = [call, *block.ops]
+    out.ops = [*calls, *block.ops]
     return out
 
 

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ..support.artifact import Constant
+from ..support.mapping import let_go
 from ..support.memory import empty_bytes
 from ..support.signature import Parameter
 
@@ -44,6 +45,7 @@ def in_memory(constant: Constant) -> np.ndarray:
     filled = empty_bytes(constant.bytes)
     if len(data):
         filled.reshape(constant.count, len(data))[:] = data
+        let_go(memoryview(constant.data))
     return filled
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..support.artifact import Artifact, Check, Entry
 from ..support.diagnostics import Bug, UserError
+from ..support.mapping import let_go
 from ..support.memory import empty_bytes
 from . import profile, timing
 from .buffers import aligned_empty, empty_like, in_memory
@@ -44,20 +45,33 @@ class Code:
         symbols = [entry.symbol for entry in (*artifact.entries, *artifact.prepared)]
         library = SharedLibrary if profile.wanted() else Library
         self.library = library(artifact.code, symbols, imports, artifact.kernels)
-        constants = [in_memory(constant) for constant in artifact.constants]
+        lasting = {i: in_memory(c) for i, c in enumerate(artifact.constants) if i not in artifact.spent}
+        self.constants_in_memory = list(lasting.values())
         self.prepared = [aligned_empty(parameter.shape, parameter.dtype) for parameter in artifact.kept]
         self.checks = np.empty(len(artifact.checks), np.int64)
         self.checking = Lock()  # one buffer serves all calls
         self.timer = timing.Timer(timing.current() or timing.Profile()) if artifact.timed else None
-        tables = [*constants, self.checks, *self.prepared, *([self.timer.table] if self.timer else [])]
-        addresses = [array.ctypes.data for array in tables]
+        tables = [self.checks, *self.prepared, *([self.timer.table] if self.timer else [])]
+        addresses = [lasting[i].ctypes.data if i in lasting else 0 for i in range(len(artifact.constants))]
+        addresses += [array.ctypes.data for array in tables]
         self.constants = (ctypes.c_void_p * len(addresses))(*addresses)
-        results = iter(self.prepared)
+        self._prepare(artifact)
+
+    def _prepare(self, artifact: Artifact) -> None:
+        """Calls what is to be called once. What only that reads is in memory while it is read: no program needs more than
+        a part of its constants beside what becomes of them."""
+        last = {number: entry for entry in artifact.prepared for number in entry.reads}
+        spent, results = set(artifact.spent), iter(self.prepared)
+        there: dict[int, np.ndarray] = {}
         for entry in artifact.prepared:
+            for number in spent.intersection(entry.reads).difference(there):
+                there[number] = in_memory(artifact.constants[number])
+                self.constants[number] = there[number].ctypes.data
             Program(self, entry).run([next(results) for _ in entry.signature.results])
-        for number in artifact.spent:
-            self.constants[number] = None
-        self.constants_in_memory = [c for i, c in enumerate(constants) if i not in artifact.spent]
+            for number in [n for n in there if last[n] is entry]:
+                self.constants[number] = None
+                del there[number]
+                let_go(memoryview(artifact.constants[number].data))
 
 
 class Program:

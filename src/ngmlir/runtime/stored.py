@@ -59,6 +59,7 @@ def _entry_described(entry: Entry) -> dict[str, Any]:
         "tied": [list(pair) for pair in signature.tied],
         "arena": signature.arena_bytes,
         "steps": [_described(step) for step in entry.steps],
+        "reads": list(entry.reads),
     }
 
 
@@ -107,7 +108,7 @@ def _entry(header: Mapping[str, Any]) -> Entry:
         tied=tuple((int(r), int(a)) for r, a in header["tied"]),
         arena_bytes=int(header["arena"]),
     )
-    return Entry(signature, _steps(header["steps"]))
+    return Entry(signature, _steps(header["steps"]), reads=tuple(int(n) for n in header["reads"]))
 
 
 def _described(step: Step) -> list[Any]:

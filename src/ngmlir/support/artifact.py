@@ -111,11 +111,12 @@ class Measure:
 @dataclass(frozen=True)
 class Entry:
     """One function to call: what it takes and gives and, of PTX, what it does, in order; of a timed program, what it
-    launches."""
+    launches; of one that is called once, the numbers of the constants that it `reads`."""
 
     signature: Signature
     steps: tuple[Step, ...] = ()
     measures: tuple[Measure, ...] = ()
+    reads: tuple[int, ...] = ()
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -144,7 +145,7 @@ class Artifact:
 
     `prepared` are called once, in their order, when the code is loaded: without arguments, and with results that stay.
     These are numbered on from one to the next, and an object finds them behind the checks. Constants whose numbers are in
-    `spent` are read by nobody else.
+    `spent` are read by nobody else: each has to be there only from the first of `prepared` that reads it to the last.
     """
 
     kind: Literal["object", "ptx"]

@@ -25,6 +25,7 @@ from ...ops.builder import function
 from ...runtime.timing import Profile, listening
 from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit, UserError
+from ...support.mapping import mapping_of
 from ...support.spelling import did_you_mean
 from ...transformers.backends import BACKENDS
 from .cut import Cut, cut, used
@@ -57,13 +58,17 @@ class Model:
     #: Inputs whose elements decide shapes have at most so many.
     most = 1 << 16
 
-    def __init__(self, proto: ModelProto, folder: Path | None):
+    def __init__(self, proto: ModelProto, folder: Path | None, weights: dict[int, memoryview]):
+        """`weights` are the bytes of initializers, by number, that the tensors of `proto` do not hold themselves."""
         self.proto = proto
         self.folder = folder
+        self.weights = {t.name: weights.get(i) for i, t in enumerate(proto.graph.initializer)}
         self.opsets = {domain_of(o.domain): o.version for o in proto.opset_import}
         self.functions = {(domain_of(f.domain), f.name, f.overload): f for f in proto.functions}
         self.initializers = {t.name: t for t in proto.graph.initializer}
         self._arrays: dict[str, Array] = {}
+        #: Where tensors lie that have been read so far.
+        self._files = {mapping for data in weights.values() if (mapping := mapping_of(data))}
         survey(proto, self.functions, self.opsets)
         given = {*self.initializers, *(s.values.name for s in proto.graph.sparse_initializer)}
         self.inputs = [stated_port(i.name, i.type) for i in proto.graph.input if i.name not in given]
@@ -78,8 +83,22 @@ class Model:
     def array(self, name: str) -> Array:
         """An initializer, read once."""
         if name not in self._arrays:
-            self._arrays[name] = array_of(self.initializers[name], self.folder)
+            self._arrays[name] = array_of(self.initializers[name], self.folder, stored=self.weights.get(name))
         return self._arrays[name]
+
+    def _let_go(self) -> None:
+        """What has been looked at of files is in memory no longer."""
+        self._files |= {mapping for array in self._arrays.values() if (mapping := mapping_of(array))}
+        for mapping in self._files:
+            mapping.let_go()
+
+    def check_files(self) -> None:
+        """UserError where a file was cut off that tensors lie in: to read on would end the process."""
+        if not all(mapping.intact for mapping in self._files):
+            raise UserError(
+                "a file that the model was read from is shorter than it was",
+                hint="files of models that are in use may be replaced, not written over",
+            )
 
     def compiled(self, target: str = "cpu", profile: Profile | None = None) -> CompiledModel:
         """A function of arrays; a profile listens to its programs."""
@@ -130,6 +149,7 @@ class Model:
     def attempt(self, values: Sequence[Given], *, whole: bool = False) -> Program:
         """The same, or a note of the input that turned out to decide shapes. `whole`: what is known already is among the
         results of the module too."""
+        self.check_files()
         leaves = leaves_of(values)
         for place, array in leaves:
             if place in self.deciding and array.size > self.most:
@@ -169,6 +189,7 @@ class Model:
         labels = ArrayAttr(tuple(DictAttr((("ng.name", StringAttr(n)),)) for n in names))
         made_module = module([function("main", block, {"arg_attrs": labels} if names else {})])
         check(made_module)
+        self._let_go()
         return Program(made_module, tuple(open_), shown)
 
     def _decides(
@@ -220,7 +241,8 @@ class Part(Model):
         )
         self.proto = ModelProto(graph=graph)
         self.folder, self.opsets, self.functions = whole.folder, whole.opsets, whole.functions
-        self.initializers, self._arrays = whole.initializers, whole._arrays
+        self.initializers, self.weights = whole.initializers, whole.weights
+        self._arrays, self._files = whole._arrays, whole._files
         self.inputs, self.output_names = list(inputs), list(outputs)
         self.deciding = set()
 
@@ -303,6 +325,7 @@ class CompiledModel:
     def __call__(self, *values: Any, **named: Any) -> Outputs:
         """The outputs in order. Raises UserError for values that do not fit the inputs."""
         given = given_of(self.model.inputs, values, named)
+        self.model.check_files()
         return Outputs(self.model.output_names, self._results(given))
 
     def _results(self, given: Sequence[Given]) -> Sequence[Any]:

@@ -15,6 +15,7 @@ from onnx import SparseTensorProto, TensorProto
 from ...ir.literals import dtype_of
 from ...ir.types import Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64
 from ...support.diagnostics import Limit, UserError
+from ...support.mapping import mapped
 from .tensor import Array
 
 #: Element types of ONNX by number.
@@ -66,8 +67,11 @@ def checked_shape(dims: Any, what: str) -> tuple[int, ...]:
     return shape
 
 
-def array_of(tensor: TensorProto, folder: Path | None, what: str = "") -> Array:
-    """The elements of a tensor. `folder` is where a file beside the model must lie; None: there is none.
+def array_of(
+    tensor: TensorProto, folder: Path | None, what: str = "", stored: memoryview | None = None
+) -> Array:
+    """The elements of a tensor. `folder` is where a file beside the model must lie; None: there is none. `stored` are its
+    bytes where they were left out of it.
 
     Raises UserError where size and shape differ, or for a file that is not the model's; Limit for element types that
     nothing here computes with.
@@ -79,6 +83,8 @@ def array_of(tensor: TensorProto, folder: Path | None, what: str = "") -> Array:
         raise Limit(f"{what} is stored in segments")
     if tensor.data_location == TensorProto.EXTERNAL:
         return _external(tensor, folder, shape, dtype, what)
+    if stored is not None:
+        return _from_bytes(stored, shape, dtype, what)
     if tensor.HasField("raw_data"):
         return _from_bytes(tensor.raw_data, shape, dtype, what)
     field, held = _FIELDS.get(tensor.data_type, ("int32_data", np.int32))
@@ -142,13 +148,7 @@ def _external(
         held = os.fstat(stream.fileno()).st_size
         if offset + size > held:
             raise UserError(f"{what} ends at byte {offset + size} of '{location}', which has {held}")
-        if size == 0:
-            return np.zeros(shape, dtype)
-        mapped = np.memmap(stream, np.uint8, "r", offset, (size,))
-    if mapped.ctypes.data % dtype.itemsize:
-        mapped = np.array(mapped)
-    found = mapped.view(np.ndarray)
-    return found.view(dtype).reshape(shape) if dtype != np.bool_ else (found != 0).reshape(shape)
+        return _from_bytes(mapped(stream.fileno())[offset : offset + size], shape, dtype, what)
 
 
 def _inside(folder: Path, location: str, what: str) -> Path:
