@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,7 @@ from ngmlir.passes.plan_memory import plan_memory
 from ngmlir.passes.prepare import prepare
 from ngmlir.runtime.cpu import CpuExecutable
 from ngmlir.support.diagnostics import Limit, UserError
+from ngmlir.support.memory import empty_bytes
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(3)
@@ -167,3 +169,16 @@ def test_many_constants_are_prepared_a_few_at_a_time(target: str) -> None:
     for _ in range(2):
         assert np.array_equal(np.asarray(compile_module(parts, target)(given)[0]), wanted)
     np.testing.assert_allclose(wanted, run(parts, given)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_memory_is_nobody_elses() -> None:
+    """What a process that forked off writes to buffers of programs is its own business."""
+    memory = empty_bytes(4 << 20)
+    memory[:] = 1
+    child = os.fork()
+    if not child:
+        memory[:] = 2
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (memory == 1).all()

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from math import prod
 
 import ml_dtypes
 import numpy as np
 
 from ..support.artifact import Constant
-from ..support.mapping import let_go
-from ..support.memory import empty_bytes
+from ..support.mapping import mapping_of, read_into
+from ..support.memory import ALIGNMENT, empty_bytes
 from ..support.signature import Parameter
 
 #: Element types by their MLIR spelling -> as NumPy stores them.
@@ -42,11 +44,55 @@ def in_memory(constant: Constant) -> np.ndarray:
     data = np.frombuffer(constant.data, np.uint8)
     if constant.count == 1 and data.ctypes.data % constant.alignment == 0:
         return data
-    filled = empty_bytes(constant.bytes)
-    if len(data):
-        filled.reshape(constant.count, len(data))[:] = data
-        let_go(memoryview(constant.data))
-    return filled
+    return _filled(empty_bytes(constant.bytes), constant)
+
+
+def _filled(memory: np.ndarray, constant: Constant) -> np.ndarray:
+    if constant.count == 1:
+        read_into(memory, constant.data)
+    elif constant.data:
+        memory.reshape(constant.count, len(constant.data))[:] = np.frombuffer(constant.data, np.uint8)
+    return memory
+
+
+def side_by_side(parameters: Sequence[Parameter]) -> list[np.ndarray]:
+    """Uninitialised arrays, one per parameter, in one piece of memory: large pages hold more than one of them."""
+    sizes = [parameter.bytes for parameter in parameters]
+    parts = _cut(empty_bytes(_room(sizes)), sizes)
+    return [part.view(DTYPES[p.dtype]).reshape(p.shape) for part, p in zip(parts, parameters, strict=True)]
+
+
+class Passing:
+    """Memory for constants that are read once, used again for those that follow."""
+
+    def __init__(self) -> None:
+        self._memory = empty_bytes(0)
+
+    def arrays(self, constants: Sequence[Constant]) -> list[np.ndarray]:
+        """The bytes of constants until the next are asked for: where they lie, or, of a file, read into this memory."""
+        found = [None if _in_file(c) else in_memory(c) for c in constants]
+        sizes = [c.bytes if array is None else 0 for c, array in zip(constants, found, strict=True)]
+        if _room(sizes) > len(self._memory):
+            self._memory = empty_bytes(_room(sizes))
+        parts = _cut(self._memory, sizes)
+        return [
+            _filled(part, c) if array is None else array
+            for c, array, part in zip(constants, found, parts, strict=True)
+        ]
+
+
+def _in_file(constant: Constant) -> bool:
+    return constant.count == 1 and mapping_of(constant.data) is not None
+
+
+def _room(sizes: Sequence[int]) -> int:
+    return sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
+
+
+def _cut(memory: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
+    """Aligned parts of these sizes."""
+    starts = accumulate((-(-size // ALIGNMENT) * ALIGNMENT for size in sizes), initial=0)
+    return [memory[at : at + size] for at, size in zip(starts, sizes, strict=False)]
 
 
 def empty_like(parameter: Parameter) -> np.ndarray:

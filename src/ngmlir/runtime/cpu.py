@@ -18,10 +18,9 @@ import numpy as np
 
 from ..support.artifact import Artifact, Check, Entry
 from ..support.diagnostics import Bug, UserError
-from ..support.mapping import let_go
 from ..support.memory import empty_bytes
 from . import profile, timing
-from .buffers import aligned_empty, empty_like, in_memory
+from .buffers import Passing, empty_like, in_memory, side_by_side
 from .context import Context, invoke
 from .entry import builtin
 from .executable import Prepare, as_array, check_count, in_place, raise_noted
@@ -47,7 +46,7 @@ class Code:
         self.library = library(artifact.code, symbols, imports, artifact.kernels)
         lasting = {i: in_memory(c) for i, c in enumerate(artifact.constants) if i not in artifact.spent}
         self.constants_in_memory = list(lasting.values())
-        self.prepared = [aligned_empty(parameter.shape, parameter.dtype) for parameter in artifact.kept]
+        self.prepared = side_by_side(artifact.kept)
         self.checks = np.empty(len(artifact.checks), np.int64)
         self.checking = Lock()  # one buffer serves all calls
         self.timer = timing.Timer(timing.current() or timing.Profile()) if artifact.timed else None
@@ -58,20 +57,17 @@ class Code:
         self._prepare(artifact)
 
     def _prepare(self, artifact: Artifact) -> None:
-        """Calls what is to be called once. What only that reads is in memory while it is read: no program needs more than
-        a part of its constants beside what becomes of them."""
-        last = {number: entry for entry in artifact.prepared for number in entry.reads}
-        spent, results = set(artifact.spent), iter(self.prepared)
-        there: dict[int, np.ndarray] = {}
+        """Calls what is to be called once. What only that reads is there while it is read: no program needs more than a
+        part of its constants beside what becomes of them."""
+        spent, results, passing = set(artifact.spent), iter(self.prepared), Passing()
         for entry in artifact.prepared:
-            for number in spent.intersection(entry.reads).difference(there):
-                there[number] = in_memory(artifact.constants[number])
-                self.constants[number] = there[number].ctypes.data
+            numbers = [n for n in entry.reads if n in spent]
+            arrays = passing.arrays([artifact.constants[n] for n in numbers])
+            for number, array in zip(numbers, arrays, strict=True):
+                self.constants[number] = array.ctypes.data
             Program(self, entry).run([next(results) for _ in entry.signature.results])
-            for number in [n for n in there if last[n] is entry]:
+            for number in numbers:
                 self.constants[number] = None
-                del there[number]
-                let_go(memoryview(artifact.constants[number].data))
 
 
 class Program:

@@ -15,6 +15,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from .diagnostics import UserError
+
 _shared: WeakValueDictionary[tuple[int, ...], Mapping] = WeakValueDictionary()
 
 
@@ -24,16 +26,30 @@ class Mapping(mmap.mmap):
     def __new__(cls, descriptor: int) -> Mapping:
         return super().__new__(cls, descriptor, 0, access=mmap.ACCESS_READ)
 
+    def __init__(self, descriptor: int):
+        self._file = os.fdopen(os.dup(descriptor), "rb", buffering=0)
+
     @property
     def intact(self) -> bool:
         """Whether the file still has all that was mapped."""
         return self.size() >= len(self)
 
-    def let_go(self, start: int = 0, end: int | None = None) -> None:
-        """The pages from one byte to another are not kept in memory."""
-        start -= start % mmap.PAGESIZE
+    def let_go(self) -> None:
+        """Its pages are not kept in memory."""
         if hasattr(mmap, "MADV_DONTNEED"):
-            self.madvise(mmap.MADV_DONTNEED, start, (len(self) if end is None else end) - start)
+            self.madvise(mmap.MADV_DONTNEED)
+
+    def read_into(self, target: np.ndarray[Any, Any], start: int) -> None:
+        """Fills an array of bytes with those from `start` on, read from the file: faster than page by page."""
+        if hasattr(os, "preadv"):
+            done = 0
+            while done < len(target):
+                count = os.preadv(self._file.fileno(), [target[done:]], start + done)
+                if not count:
+                    raise UserError("a file that constants are read from is shorter than it was")
+                done += count
+        else:
+            target[:] = np.frombuffer(self, np.uint8, len(target), start)
 
 
 def mapped(descriptor: int) -> memoryview:
@@ -55,9 +71,10 @@ def mapping_of(data: Any) -> Mapping | None:
     return data
 
 
-def let_go(data: memoryview) -> None:
-    """The pages of a buffer that lies in a mapping are not kept in memory; nothing happens to other buffers."""
-    mapping = mapping_of(data)
-    if mapping is not None and len(data):
-        first = np.frombuffer(data, np.uint8).ctypes.data - np.frombuffer(mapping, np.uint8).ctypes.data
-        mapping.let_go(first, first + len(data))
+def read_into(target: np.ndarray[Any, Any], data: bytes | memoryview) -> None:
+    """Copies a buffer into an array of bytes; of one in a mapping no page comes into memory that was not there before."""
+    source, mapping = np.frombuffer(data, np.uint8), mapping_of(data)
+    if mapping is None:
+        target[:] = source
+    else:
+        mapping.read_into(target, source.ctypes.data - np.frombuffer(mapping, np.uint8).ctypes.data)

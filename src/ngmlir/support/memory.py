@@ -17,7 +17,8 @@ def empty_bytes(count: int) -> np.ndarray:
     """`count` bytes at an address that is a multiple of 64; in huge pages where that pays and is possible."""
     if count >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         # Only whole huge pages are ever backed by one, so the first must begin at a multiple of its size.
-        memory = mmap.mmap(-1, count + HUGE_PAGE)
+        # Private: what is shared with processes that may fork off gets no huge pages, and they would write to it.
+        memory = mmap.mmap(-1, count + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         memory.madvise(mmap.MADV_HUGEPAGE)
         raw, alignment = np.frombuffer(memory, np.uint8), HUGE_PAGE
     else:
