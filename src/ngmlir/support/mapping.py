@@ -44,7 +44,7 @@ class Mapping(mmap.mmap):
         if hasattr(os, "preadv"):
             done = 0
             while done < len(target):
-                count = os.preadv(self._file.fileno(), [target[done:]], start + done)
+                count = os.preadv(self._file.fileno(), [target.data[done:]], start + done)
                 if not count:
                     raise UserError("a file that constants are read from is shorter than it was")
                 done += count
