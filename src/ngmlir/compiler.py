@@ -281,9 +281,10 @@ def _lowered(module: Module, target: Target, checked: bool) -> Module:
 
 
 def _device(target: str) -> CudaDevice | CudaSimDevice:
-    """The GPU of that name, the same one for all programs and threads: buffers go from program to program."""
+    """The GPU of that name, the same one for all programs and threads: buffers go from program to program. One that has
+    stopped gives way to a new beginning."""
     with _lock:
-        if target not in _devices:
+        if target not in _devices or _devices[target].lost:
             if target == "cuda":
                 from .runtime.cuda import CudaDevice
 

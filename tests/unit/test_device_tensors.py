@@ -108,14 +108,18 @@ def test_parts_are_read_and_written_as_numpy_does(transformer: Any, item: Any) -
 def counted(monkeypatch: Any) -> list[int]:
     """The bytes of every copy from and to a simulated GPU from now on."""
     sizes: list[int] = []
-    for name in ("copy_in", "copy_out"):
-        plain = getattr(CudaSimDevice, name)
+    plain_in, plain_out = CudaSimDevice.copy_in, CudaSimDevice.copy_all_out
 
-        def copy(self: Any, address: int, array: Any, plain: Any = plain) -> None:
-            sizes.append(array.nbytes)
-            plain(self, address, array)
+    def copy_in(self: Any, address: int, array: Any) -> None:
+        sizes.append(array.nbytes)
+        plain_in(self, address, array)
 
-        monkeypatch.setattr(CudaSimDevice, name, copy)
+    def copy_all_out(self: Any, wanted: Any) -> None:
+        sizes.extend(array.nbytes for _, array in wanted)
+        plain_out(self, wanted)
+
+    monkeypatch.setattr(CudaSimDevice, "copy_in", copy_in)
+    monkeypatch.setattr(CudaSimDevice, "copy_all_out", copy_all_out)
     return sizes
 
 

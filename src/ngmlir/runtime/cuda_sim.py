@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import RLock
+from typing import Any
 
 import numpy as np
 
 from ..simulator.counters import Counters
 from ..simulator.memory import DeviceMemory
 from ..simulator.module import Module
-from .gpu import GpuFacts
+from ..support.diagnostics import UNKNOWN, Location, UserError
+from .gpu_device import GpuFacts, Later
 
 
 class CudaSimDevice:
@@ -36,6 +38,7 @@ class CudaSimDevice:
         self.counted: dict[str, Counters] | None = {} if count else None
         self.capability = capability
         self.memory = DeviceMemory()
+        self.lost = ""
         self._modules: dict[str, Module] = {}
         # One kernel or copy at a time. What the garbage collector frees in the midst of one waits for its end.
         self._lock = RLock()
@@ -45,7 +48,7 @@ class CudaSimDevice:
         while self._freed:
             self.memory.free(self._freed.popleft())
 
-    def allocate(self, size: int) -> int:
+    def allocate(self, size: int, what: str = "", location: Location = UNKNOWN) -> int:
         with self._lock:
             self._release()
             return self.memory.allocate(size)
@@ -58,9 +61,27 @@ class CudaSimDevice:
         with self._lock:
             self.memory.bytes_at(address, array.nbytes)[:] = flat
 
-    def copy_out(self, address: int, array: np.ndarray) -> None:
+    def copy_all_out(self, wanted: Sequence[tuple[int, np.ndarray]]) -> None:
         with self._lock:
-            array.reshape(-1).view(np.uint8)[:] = self.memory.bytes_at(address, array.nbytes)
+            for address, array in wanted:
+                array.reshape(-1).view(np.uint8)[:] = self.memory.bytes_at(address, array.nbytes)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        with self._lock:
+            self.memory.bytes_at(to, size)[:] = self.memory.bytes_at(source, size)
+
+    def read_later(self, wanted: Sequence[tuple[int, int]]) -> Later:
+        arrays = [np.empty(size, np.uint8) for _, size in wanted]
+        self.copy_all_out([(address, array) for (address, _), array in zip(wanted, arrays, strict=True)])
+        return _There(arrays)
+
+    def keep(self, owner: object) -> None:
+        """Nothing is used any more when a call returns."""
+
+    def wait_for(self, stream: Any) -> None:
+        raise UserError("the simulator of a GPU has no streams", hint="leave stream= out on cuda-sim")
+
+    let_wait = wait_for
 
     def load(self, ptx: str) -> Module:
         with self._lock:
@@ -102,6 +123,13 @@ class CudaSimDevice:
                 counters=None if self.counted is None else self.counted.setdefault(kernel, Counters()),
             )
 
+    def piece(self, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        def go() -> None:
+            for launch in launches:
+                launch()
+
+        return go
+
     def synchronize(self) -> None:
         """Launches return when they are done; what was freed is given back now."""
         with self._lock:
@@ -109,3 +137,16 @@ class CudaSimDevice:
 
     def describe(self) -> GpuFacts:
         return GpuFacts("PTX simulator", self.capability, 1, 227 * 1024, 1 << 34)
+
+
+class _There:
+    """What was to be read later, and is there already."""
+
+    def __init__(self, arrays: list[np.ndarray]):
+        self._arrays = arrays
+
+    def done(self) -> bool:
+        return True
+
+    def arrays(self) -> list[np.ndarray]:
+        return self._arrays

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack: memory of a device handed to another library where it lies."""
+"""DLPack: memory of a device handed to another library, or taken from one, where it lies."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 CPU, CUDA = 1, 2
+#: What lies where kernels of CUDA can use it: on a GPU, and what moves there by itself.
+ON_CUDA = (2, 13)
 
 #: Element types by their MLIR spelling -> DLPack's code; bits are those of the elements.
 _CODES = {
@@ -74,12 +77,11 @@ def capsule(
     """A tensor for `from_dlpack`: `strides` in elements, `dtype` in MLIR's spelling; `owner` is kept while it is used."""
     numbers = ctypes.c_int64 * len(shape)
     sizes, steps = numbers(*shape), numbers(*strides)
-    bits = 8 if dtype == "i1" else int(dtype.lstrip("uibf"))
     tensor = _TensorStruct(
         address,
         _DeviceStruct(*device),
         len(shape),
-        _ElementStruct(_CODES[dtype], bits, 1),
+        _ElementStruct(_CODES[dtype], _bits(dtype), 1),
         ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64)),
         ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64)),
         0,
@@ -89,3 +91,36 @@ def capsule(
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, _Destructor]  # pyright: ignore
     _held[ctypes.addressof(record)] = (record, sizes, steps, owner)
     return make(ctypes.addressof(record), b"dltensor", _destroy)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What a capsule holds: `strides` in elements (None: row by row), `dtype` in MLIR's spelling where there is one."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    dtype: str
+
+
+def opened(capsule: object) -> Tensor:
+    """What another library hands over. The capsule stays its own: whoever looks at the memory keeps it.
+
+    Raises ValueError for a capsule of another kind, or one that was taken before.
+    """
+    pointer: Callable[..., int] = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p  # pyright: ignore
+    tensor = _ManagedStruct.from_address(pointer(capsule, b"dltensor")).tensor
+    element, rank = tensor.dtype, tensor.rank
+    names = [n for n, code in _CODES.items() if code == element.code and _bits(n) == element.bits]
+    dtype = names[0] if names and element.lanes == 1 else f"type {element.code} of {element.bits} bits"
+    return Tensor(
+        (tensor.data or 0) + tensor.offset,
+        tuple(tensor.shape[:rank]),
+        tuple(tensor.strides[:rank]) if tensor.strides else None,
+        dtype,
+    )
+
+
+def _bits(dtype: str) -> int:
+    return 8 if dtype == "i1" else int(dtype.lstrip("uibf"))

@@ -1,142 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Artifacts of kind "ptx" on a GPU, real or simulated: buffers on the device, and the executable that runs there."""
+"""Artifacts of kind "ptx" on a GPU, real or simulated: loaded code, and the executable that runs there."""
 
 from __future__ import annotations
 
-import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ..support.arrays import contiguous
-from ..support.artifact import Artifact, Branch, Check, Entry, Launch, Place, Repeat, Step
+from ..support.artifact import Artifact, Check, Entry, Place
 from ..support.diagnostics import UserError
-from ..support.signature import ITEM_BYTES, Parameter
+from ..support.signature import Parameter
 from .buffers import DTYPES, in_memory
-from .executable import as_array, check_count, raise_noted
+from .executable import Prepare, as_array, check_count, raise_noted
+from .gpu_arrays import ALIGNMENT, DeviceArray, Pending, on_device
+from .gpu_device import DeviceBuffer, GpuDevice, GpuFacts, to_device
+from .gpu_steps import Go, bound_steps, run
+
+__all__ = [
+    "DeviceArray",
+    "DeviceBuffer",
+    "GpuCode",
+    "GpuDevice",
+    "GpuExecutable",
+    "GpuFacts",
+    "Pending",
+    "load",
+    "to_device",
+]
 
 #: Bindings of buffers whose launches are kept ready; a training loop needs one.
 _BINDINGS = 16
-
-
-@dataclass(frozen=True)
-class GpuFacts:
-    """What a device says about itself."""
-
-    name: str
-    capability: tuple[int, int]  # (9, 0): sm_90
-    multiprocessors: int
-    shared_bytes: int  # per block, at most
-    memory_bytes: int
-
-
-class GpuDevice(Protocol):
-    """The little that the runtime needs from a GPU; `CudaDevice` and `CudaSimDevice` offer it."""
-
-    def allocate(self, size: int) -> int:
-        """The address of `size` bytes, aligned to 256; also for a size of 0."""
-        ...
-
-    def free(self, address: int) -> None:
-        """Gives memory back; may be called by the garbage collector at any moment."""
-        ...
-
-    def copy_in(self, address: int, array: np.ndarray) -> None:
-        """Writes a C-contiguous array to the device; the array may change after the return."""
-        ...
-
-    def copy_out(self, address: int, array: np.ndarray) -> None:
-        """Fills a C-contiguous array from the device, after all work asked for before."""
-        ...
-
-    def load(self, ptx: str) -> Any:
-        """A module of kernels."""
-        ...
-
-    def bind(
-        self,
-        module: Any,
-        kernel: str,
-        grid: tuple[int, int, int],
-        threads: int,
-        shared_bytes: int,
-        arguments: Sequence[int],
-    ) -> Callable[[], None]:
-        """A launch with all that it needs ready; `arguments` are device addresses. Call it as often as wanted."""
-        ...
-
-    def launch(
-        self,
-        module: Any,
-        kernel: str,
-        grid: tuple[int, int, int],
-        threads: int,
-        shared_bytes: int,
-        arguments: Sequence[int],
-    ) -> None:
-        """Runs a kernel once."""
-        ...
-
-    def synchronize(self) -> None:
-        """Waits for all work asked for so far."""
-        ...
-
-    def describe(self) -> GpuFacts: ...
-
-
-class DeviceBuffer:
-    """An array that lives on a device, freed with its last reference."""
-
-    def __init__(self, device: GpuDevice, dtype: str, shape: tuple[int, ...]):
-        self.device = device
-        self.dtype = dtype
-        self.shape = shape
-        self.bytes = prod(shape) * ITEM_BYTES[dtype]
-        # Whole words: atomics on short elements exchange the word around them.
-        self.address = device.allocate(-(-self.bytes // 4) * 4)
-        # Not at exit: a driver may be gone by then, and with the process goes all its memory.
-        weakref.finalize(self, device.free, self.address).atexit = False
-
-    def write(self, array: np.ndarray) -> None:
-        """Copies `array`, converted to this buffer's type, to the device."""
-        host = contiguous(array, DTYPES[self.dtype])
-        if host.shape != self.shape and not (host.size == 1 and prod(self.shape) == 1):
-            raise UserError(f"an array of shape {host.shape} is written to a buffer of shape {self.shape}")
-        if host.nbytes:
-            self.device.copy_in(self.address, host)
-
-    def read_into(self, array: np.ndarray) -> None:
-        """Fills `array`, which has this buffer's type and shape and is contiguous."""
-        if array.nbytes:
-            self.device.copy_out(self.address, array)
-
-    def read_pieces(self, octets: np.ndarray, pieces: Iterable[tuple[int, int]]) -> None:
-        """Fills `octets`, which are those of the whole buffer, from where each piece begins to where it ends."""
-        for begin, end in pieces:
-            self.device.copy_out(self.address + begin, octets[begin:end])
-
-    def write_pieces(self, octets: np.ndarray, pieces: Iterable[tuple[int, int]]) -> None:
-        """Copies to the device what of `octets`, which are those of the whole buffer, lies in pieces."""
-        for begin, end in pieces:
-            self.device.copy_in(self.address + begin, octets[begin:end])
-
-    def numpy(self) -> np.ndarray:
-        """A copy on the host."""
-        array = np.empty(self.shape, DTYPES[self.dtype])
-        self.read_into(array)
-        return array
-
-
-def to_device(device: GpuDevice, array: np.ndarray, dtype: str) -> DeviceBuffer:
-    """`array` as a new buffer of element type `dtype` (MLIR spelling)."""
-    buffer = DeviceBuffer(device, dtype, tuple(array.shape))
-    buffer.write(array)
-    return buffer
 
 
 class GpuCode:
@@ -148,10 +44,16 @@ class GpuCode:
         self.artifact = artifact.without_spent()
         self.device = device
         self.module = device.load(artifact.code.decode())
-        self.constants = [to_device(device, in_memory(c), "ui8") for c in artifact.constants]
-        self.checks = DeviceBuffer(device, "i64", (len(artifact.checks),))
+        name = artifact.entries[0].signature.name if artifact.entries else "a program"
+        self.constants = [
+            to_device(device, in_memory(c), "ui8", f"constant {number} of @{name}")
+            for number, c in enumerate(artifact.constants)
+        ]
+        self.checks = DeviceBuffer(device, "i64", (len(artifact.checks),), f"checks of @{name}")
         self.checking = Lock()  # one buffer serves all calls
-        self.prepared = [DeviceBuffer(device, p.dtype, p.shape) for p in artifact.kept]
+        self.prepared = [
+            DeviceBuffer(device, p.dtype, p.shape, f"prepared of constants of @{name}") for p in artifact.kept
+        ]
         results = iter(self.prepared)
         for entry in artifact.prepared:
             GpuExecutable(self, entry).run((), [next(results) for _ in entry.signature.results])
@@ -168,9 +70,14 @@ class GpuExecutable:
         self.signature = entry.signature
         self.device = code.device
         self._steps = entry.steps
-        self._arena = DeviceBuffer(self.device, "ui8", (self.signature.arena_bytes,))
+        signature = self.signature
+        places = [p.location for p in (*signature.results, *signature.arguments) if p.location.known]
+        self._arena = DeviceBuffer(
+            self.device, "ui8", (signature.arena_bytes,), f"temporaries of @{signature.name}", *places[:1]
+        )
         self._staging: dict[tuple[str, int], DeviceBuffer] = {}
-        self._bound: OrderedDict[tuple[int, ...], list[Callable[[], None]]] = OrderedDict()
+        self._bound: OrderedDict[tuple[int, ...], list[Go]] = OrderedDict()
+        self._overwritten = {argument for _, argument in signature.tied}
         self._lock = Lock()  # the arena serves one call at a time
 
     def entry(self, name: str) -> GpuExecutable:
@@ -181,41 +88,88 @@ class GpuExecutable:
         self,
         arguments: Sequence[Any],
         results: Sequence[DeviceBuffer | None] | None = None,
-    ) -> list[np.ndarray | DeviceBuffer]:
+        stream: Any = None,
+    ) -> list[Any]:
         """Runs all kernels in order.
 
-        An argument on the device is used where it lies; anything else is copied there first, and stays as it
-        was. A result tied to an argument on the device overwrites it and is returned as that same buffer.
-        Other results are written to the buffers in `results` and returned as those, or, without one, as new
-        arrays.
+        An argument on the device (a buffer, or an array of another library there) is used where it lies; anything else is
+        copied there first, and stays as it was. A result tied to an argument on the device overwrites it and is returned
+        as that same buffer. Other results are written to the buffers in `results` and returned as those, or, without one,
+        as new arrays. Where all of them are on the device, the call returns before they are computed.
+
+        With a `stream` of CUDA, all this comes after what was given to that stream before, and before what is given to it
+        after the call.
         """
+        wanted = [None] * len(self.signature.results) if results is None else results
+        with self._lock:
+            inputs, outputs = self._run(arguments, wanted, stream)
+            return self._hand_over(arguments, wanted, inputs, outputs)
+
+    def start(self, arguments: Sequence[Any], stream: Any = None) -> Pending:
+        """As `run`, but returns before the results are computed: `Pending.result()` waits for the new arrays.
+
+        A program with a branch or a loop that the host decides over, and one with checks, runs before this returns."""
+        free = self._free
+        with self._lock:
+            _, outputs = self._run(arguments, [None] * len(self.signature.results), stream)
+            later = self.device.read_later([(outputs[i].address, outputs[i].bytes) for i in free])
+        shapes = [(DTYPES[p.dtype], p.shape) for p in (self.signature.results[i] for i in free)]
+        return Pending(later, shapes)
+
+    def run_on_device(self, arguments: Sequence[Any], stream: Any = None) -> list[DeviceArray]:
+        """As `run`, with the results that are not tied as new arrays on the device; returns before they are computed."""
+        signature = self.signature
+        wanted: list[DeviceBuffer | None] = [None] * len(signature.results)
+        for i in self._free:
+            p = signature.results[i]
+            wanted[i] = DeviceBuffer(self.device, p.dtype, p.shape, p.name, p.location)
+        with self._lock:
+            self._run(arguments, wanted, stream)
+        return [DeviceArray(buffer) for buffer in wanted if buffer is not None]
+
+    def bound(self, state: Mapping[int, DeviceBuffer], prepare: Prepare) -> GpuCall:
+        """The executable with some arguments fixed. `prepare` makes arrays, of the right shape and type, of the others."""
+        return GpuCall(self, state, prepare)
+
+    @property
+    def _free(self) -> list[int]:
+        """The results that overwrite no argument."""
+        tied = dict(self.signature.tied)
+        return [i for i in range(len(self.signature.results)) if i not in tied]
+
+    def _run(
+        self, arguments: Sequence[Any], wanted: Sequence[DeviceBuffer | None], stream: Any
+    ) -> tuple[list[DeviceBuffer], list[DeviceBuffer]]:
+        """Asks the device to compute the results, whose buffers are given after those of the arguments."""
         signature = self.signature
         check_count(signature.name, signature.arguments, arguments)
-        if results is not None and len(results) != len(signature.results):
+        if len(wanted) != len(signature.results):
             raise UserError(
-                f"{signature.name} has {len(signature.results)} results, {len(results)} were given"
+                f"{signature.name} has {len(signature.results)} results, {len(wanted)} were given"
             )
-        with self._lock:
-            inputs = [self._argument(i, given) for i, given in enumerate(arguments)]
-            wanted = results or [None] * len(signature.results)
-            outputs = [self._result(i, buffer, inputs) for i, buffer in enumerate(wanted)]
-            launches = self._bind(inputs, outputs)
-            if self.code.artifact.checks:
-                self._run_checked(launches)
-            else:
-                for launch in launches:
-                    launch()
-            return [self._hand_over(i, arguments, wanted[i], buffer) for i, buffer in enumerate(outputs)]
+        if stream is not None:
+            self.device.wait_for(stream)
+        inputs = [self._argument(i, given) for i, given in enumerate(arguments)]
+        outputs = [self._result(i, buffer, inputs) for i, buffer in enumerate(wanted)]
+        self._go(self._bind(inputs, outputs))
+        owners = [buffer.owner for buffer in inputs if buffer.owner is not None]
+        if owners:
+            self.device.keep(owners)
+        if stream is not None:
+            self.device.let_wait(stream)
+        return inputs, outputs
 
-    def _run_checked(self, launches: Sequence[Callable[[], None]]) -> None:
+    def _go(self, steps: Sequence[Go]) -> None:
         checks, buffer = self.code.artifact.checks, self.code.checks
+        if not checks:
+            run(steps)
+            return
         with self.code.checking:
             buffer.write(np.full(len(checks), Check.FINE, np.int64))
-            for launch in launches:
-                launch()
+            run(steps)
             raise_noted(checks, buffer.numpy())
 
-    def __call__(self, *arguments: Any) -> tuple[np.ndarray | DeviceBuffer, ...]:
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """The results for these arguments, like `run`."""
         return tuple(self.run(arguments))
 
@@ -224,8 +178,16 @@ class GpuExecutable:
         if isinstance(given, DeviceBuffer):
             self._check(parameter, given)
             return given
+        there = on_device(self.device, parameter, given, index in self._overwritten)
+        if there is None:
+            buffer = self._stage("argument", index, parameter)
+            buffer.write(as_array(parameter, given))
+            return buffer
+        if there.address % ALIGNMENT == 0 or not there.bytes:
+            return there
         buffer = self._stage("argument", index, parameter)
-        buffer.write(as_array(parameter, given))
+        self.device.copy(buffer.address, there.address, there.bytes)
+        self.device.keep(there.owner)
         return buffer
 
     def _result(self, index: int, given: DeviceBuffer | None, inputs: Sequence[DeviceBuffer]) -> DeviceBuffer:
@@ -276,74 +238,24 @@ class GpuExecutable:
         """The executable's own buffer, for callers whose arrays are on the host."""
         buffer = self._staging.get((role, index))
         if buffer is None:
-            buffer = DeviceBuffer(self.device, parameter.dtype, parameter.shape)
+            what = f"{role} {parameter.name} of @{self.signature.name}"
+            buffer = DeviceBuffer(self.device, parameter.dtype, parameter.shape, what, parameter.location)
             self._staging[role, index] = buffer
         return buffer
 
-    def _bind(
-        self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]
-    ) -> list[Callable[[], None]]:
-        key = tuple(buffer.address for buffer in (*inputs, *outputs))
+    def _bind(self, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> list[Go]:
+        key = tuple([buffer.address for buffer in (*inputs, *outputs)])
         bound = self._bound.get(key)
         if bound is None:
             self._check_apart(inputs, outputs)
-            bound = self._bound_steps(self._steps, inputs, outputs)
+            bound = bound_steps(
+                self.device, self.code.module, self._steps, lambda p: self._address(p, inputs, outputs)
+            )
             self._bound[key] = bound
             if len(self._bound) > _BINDINGS:
                 self._bound.popitem(last=False)
         self._bound.move_to_end(key)
         return bound
-
-    def _bound_steps(
-        self, steps: Sequence[Step], inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]
-    ) -> list[Callable[[], None]]:
-        def bind(step: Step) -> Callable[[], None] | None:
-            match step:
-                case Launch():
-                    if not prod(step.grid):  # an empty grid has nothing to do, and no GPU accepts one
-                        return None
-                    places = [self._address(place, inputs, outputs) for place in step.buffers]
-                    return self.device.bind(
-                        self.code.module, step.kernel, step.grid, step.threads, step.shared_bytes, places
-                    )
-                case Branch():
-                    flag = self._address(step.flag, inputs, outputs)
-                    return self._branch(flag, *(every(part) for part in (step.then, step.other)))
-                case Repeat():
-                    flag = self._address(step.flag, inputs, outputs)
-                    return self._repeat(flag, *(every(part) for part in (step.asked, step.steps)))
-
-        def every(steps: Sequence[Step]) -> list[Callable[[], None]]:
-            return [made for step in steps if (made := bind(step)) is not None]
-
-        return every(steps)
-
-    def _branch(
-        self, flag: int, then: Sequence[Callable[[], None]], other: Sequence[Callable[[], None]]
-    ) -> Callable[[], None]:
-        def go() -> None:
-            for step in then if self._is_true(flag) else other:
-                step()
-
-        return go
-
-    def _repeat(
-        self, flag: int, asked: Sequence[Callable[[], None]], steps: Sequence[Callable[[], None]]
-    ) -> Callable[[], None]:
-        def go() -> None:
-            for step in asked:
-                step()
-            while self._is_true(flag):
-                for step in (*steps, *asked):
-                    step()
-
-        return go
-
-    def _is_true(self, flag: int) -> bool:
-        """What a condition has come to. The host decides: it waits for the device, and goes on from there."""
-        answer = np.empty(1, np.uint8)
-        self.device.copy_out(flag, answer)
-        return bool(answer[0])
 
     def _address(self, place: Place, inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]) -> int:
         base = {
@@ -358,14 +270,57 @@ class GpuExecutable:
 
     def _hand_over(
         self,
-        index: int,
         arguments: Sequence[Any],
-        wanted: DeviceBuffer | None,
-        buffer: DeviceBuffer,
-    ) -> np.ndarray | DeviceBuffer:
-        tied = self.signature.tied_argument(index)
-        owner = arguments[tied] if tied is not None else wanted
-        return owner if isinstance(owner, DeviceBuffer) else buffer.numpy()
+        wanted: Sequence[DeviceBuffer | None],
+        inputs: Sequence[DeviceBuffer],
+        outputs: Sequence[DeviceBuffer],
+    ) -> list[Any]:
+        """What `run` returns: buffers of the caller's, and arrays of what lies in the executable's own."""
+        given: list[Any] = []
+        reads: list[tuple[int, np.ndarray]] = []
+        tied = dict(self.signature.tied)
+        for i, buffer in enumerate(outputs):
+            owner = arguments[tied[i]] if i in tied else wanted[i]
+            if i in tied and buffer.owner is not None:  # of another library
+                given.append(owner)
+            elif isinstance(owner, DeviceBuffer):
+                given.append(owner)
+            else:
+                array = np.empty(buffer.shape, DTYPES[buffer.dtype])
+                given.append(array)
+                if array.nbytes:
+                    reads.append((buffer.address, array))
+        if reads:
+            self.device.copy_all_out(reads)
+        return given
+
+
+class GpuCall:
+    """An executable with some arguments fixed, which are state: to be called with the values of the others, for the
+    results that overwrite no state."""
+
+    def __init__(self, executable: GpuExecutable, state: Mapping[int, DeviceBuffer], prepare: Prepare):
+        self._executable = executable
+        self._state = state
+        self._prepare = prepare
+        self._count = len(executable.signature.arguments)
+        self._free = executable._free  # pyright: ignore[reportPrivateUsage]
+
+    def _arguments(self, values: Sequence[Any]) -> list[Any]:
+        given = iter(self._prepare(values))
+        return [self._state[i] if i in self._state else next(given) for i in range(self._count)]
+
+    def __call__(self, *values: Any) -> Sequence[Any]:
+        results = self._executable.run(self._arguments(values))
+        return [results[i] for i in self._free]
+
+    def start(self, values: Sequence[Any], stream: Any = None) -> Pending:
+        """As a call, but returns before the results are computed."""
+        return self._executable.start(self._arguments(values), stream)
+
+    def run_on_device(self, values: Sequence[Any], stream: Any = None) -> list[DeviceArray]:
+        """As a call, with the results on the device."""
+        return self._executable.run_on_device(self._arguments(values), stream)
 
 
 def load(artifact: Artifact, device: GpuDevice, *, entry: str | None = None) -> GpuExecutable:

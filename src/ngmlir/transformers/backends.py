@@ -79,16 +79,8 @@ def _compiled_for_gpu(target: str, module: Module) -> Bind:
         prepare: Prepare,
     ) -> Run:
         executable = first if first.signature.name == entry else first.entry(entry)
-        overwritten = dict(tied)
-        held = {i: s.on(executable.device) for i, s in state.items()}
-
-        def call(*values: Any) -> Sequence[Any]:
-            given = iter(prepare(values))
-            count = len(held) + len(values)
-            results = executable(*[held[i] if i in held else next(given) for i in range(count)])
-            return [r for i, r in enumerate(results) if i not in overwritten]
-
-        return call
+        held = {i: storage.on(executable.device) for i, storage in state.items()}
+        return executable.bound(held, prepare)
 
     return bind
 

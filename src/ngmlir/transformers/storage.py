@@ -117,9 +117,11 @@ class DeviceBufferStorage:
     def on(self, device: Any) -> Any:
         """The buffer on a GPU."""
         if self._device is None:
-            from ..runtime.gpu import to_device
+            from ..runtime.gpu_device import to_device
 
-            self._device = to_device(device, self.host, self.op.element.text)
+            self._device = to_device(
+                device, self.host, self.op.element.text, self.op.called, self.op.location
+            )
             self._host = None
         return self._device
 

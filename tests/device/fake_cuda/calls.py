@@ -99,7 +99,7 @@ class Calls:
     @_call(_P, _I, _I)
     def cuDeviceGetAttribute(self, out: int, attribute: int, device: int) -> None:
         known = {75: self.m.capability[0], 76: self.m.capability[1], _MULTIPROCESSORS: 132}
-        known |= {_SHARED_OPTIN: 227 * 1024, _POOLS: 1, 41: 1}
+        known |= {_SHARED_OPTIN: 227 * 1024, _POOLS: int(self.m.pools)}
         if attribute not in known:
             raise Violation(f"attribute {attribute} of a device is not modelled")
         _give(out, known[attribute], c_int)
@@ -369,7 +369,10 @@ class Calls:
             text = self.m.cubins[code]
         else:
             text = ctypes.string_at(image).decode()
-        _give(out, self.m.put(_Loaded(device, Module(text, self.m.memory))))
+        module = Module(text, self.m.memory)
+        for name in module.program.entries:
+            module.kernel(name)  # raises for what is no PTX
+        _give(out, self.m.put(_Loaded(device, module)))
 
     @_call(_P)
     def cuModuleUnload(self, module: int) -> None:

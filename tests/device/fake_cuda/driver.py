@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .calls import CALLS, Calls
-from .machine import ANSWERS, Answered, Machine, Violation
+from .machine import ANSWERS, NUMBERS, Answered, Machine, Violation
 from .shared_object import Trampolines, supported
 
 _LOOKUP = ("cuGetProcAddress_v2", "cuGetProcAddress")
@@ -93,7 +93,7 @@ class Fake:
             return 100
         machine.counts[name] += 1
         if machine.answers.get(name):
-            return next(n for n, text in ANSWERS.items() if text == machine.answers[name].pop(0))
+            return NUMBERS[machine.answers[name].pop(0)]
         try:
             getattr(Calls(machine), name)(*arguments)
         except Answered as answered:

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device `cuda`: NVIDIA GPUs through the driver. Nothing of CUDA is imported before one is asked for."""
+
+from .. import ptxas
+from .device import CudaDevice
+from .driver import DeviceLost, OutOfMemory, available
+
+__all__ = ["CudaDevice", "DeviceLost", "OutOfMemory", "available", "ptxas"]

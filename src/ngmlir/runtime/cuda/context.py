@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A GPU's context and its stream of work: who uses it now, what is given back, and what is known when it stops."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import RLock
+from types import TracebackType
+from typing import Any
+
+from ...support.diagnostics import UserError
+from .driver import HINT, DeviceLost, Driver, Stopped
+from .memory import Memory
+
+#: How many pieces of programs an error looks back on.
+_REMEMBERED = 64
+#: How many kernels it names.
+_NAMED = 12
+
+
+class Context:
+    """The primary context of GPU number `ordinal`, which other libraries of the process share, and a stream of its own.
+
+    In `with context:` it is current in this thread, nobody else works with it, and what was freed is given back; after that
+    the caller's is current again: callers come from any thread, and from between two calls of another library.
+    """
+
+    def __init__(self, ordinal: int):
+        self.driver = driver = Driver()
+        self.success = driver.success
+        self.ordinal = ordinal
+        self.lock = RLock()
+        #: Why nothing can be done with this device any more; empty while it works.
+        self.lost = ""
+        #: The kernels that were launched since the host last waited, piece by piece.
+        self.since: deque[Sequence[str]] = deque(maxlen=_REMEMBERED)
+        #: What is to be destroyed: how, and what. The garbage collector adds to it at any moment.
+        self._doomed: deque[tuple[Callable[[Any], tuple[Any, ...]], Any]] = deque()
+        count = driver.value(driver.api.cuDeviceGetCount())
+        if not 0 <= ordinal < count:
+            raise UserError(f"there is no GPU number {ordinal}, this machine has {count}", hint=HINT)
+        self.handle = driver.value(driver.api.cuDeviceGet(ordinal))
+        self._push, self._pop = driver.api.cuCtxPushCurrent, driver.api.cuCtxPopCurrent
+        try:
+            self._begin()
+        except Stopped:  # a kernel did so before, of whoever
+            driver.api.cuDevicePrimaryCtxReset(self.handle)
+            self._begin_again()
+
+    def _begin(self) -> None:
+        driver = self.driver
+        self.context = driver.value(driver.api.cuDevicePrimaryCtxRetain(self.handle))
+        driver.value(self._push(self.context))
+        try:
+            # 1: they do not wait for the default stream.
+            self.stream = driver.value(driver.api.cuStreamCreate(1))
+            self.captures = driver.value(driver.api.cuStreamCreate(1))
+            self.memory = Memory(driver, self.ordinal, self.handle, self.stream)
+        finally:
+            self._pop()
+
+    def _begin_again(self) -> None:
+        try:
+            self._begin()
+        except Stopped as stopped:
+            raise DeviceLost(
+                f"GPU {self.ordinal} is lost: {stopped.meaning} ({stopped.status}), and it cannot be made to work again",
+                hint="start the process anew",
+            ) from stopped
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        try:
+            if self.lost:
+                raise DeviceLost(self.lost)
+            (status,) = self._push(self.context)
+            if status != self.success:
+                raise self._lose(status.name, "")
+        except BaseException:
+            self.lock.release()
+            raise
+        if self._doomed or self.memory.waiting:
+            try:
+                self._release()
+            except BaseException as error:
+                self.__exit__(type(error), error, None)
+                raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pop()
+        self.lock.release()
+        if isinstance(error, Stopped):
+            raise self._lose(error.status, error.kernel, error.meaning) from error
+
+    def _release(self) -> None:
+        while self._doomed:
+            destroy, handle = self._doomed.popleft()
+            self.driver.value(destroy(handle))
+        self.memory.drain()
+
+    def destroy_after(self, owner: object, destroy: Callable[[Any], tuple[Any, ...]], handle: Any) -> None:
+        """Has the driver destroy what belongs to `owner` some time after that is gone."""
+        weakref.finalize(owner, self._doomed.append, (destroy, handle)).atexit = False
+
+    def _lose(self, status: str, kernel: str, meaning: str = "") -> DeviceLost:
+        """The error of a device that has stopped, which it stays."""
+        names = [kernel] if kernel else list(dict.fromkeys(n for names in self.since for n in names))
+        hint = (
+            "set checked=True where it is compiled, or NGMLIR_CHECK=1, and the op and the element are named"
+        )
+        if len(names) > 1:
+            hint = f"set NGMLIR_CUDA_BLOCKING=1, and it is known which; {hint}"
+        shown = ", ".join(names[-_NAMED:]) + (" and others before" if len(names) > _NAMED else "")
+        which = "" if not names else f", in the kernel {shown}" if len(names) == 1 else f", in one of {shown}"
+        said = f"{meaning or 'the driver refuses'} ({status}){which}"
+        self.lost = f"GPU {self.ordinal} has stopped: {said}. What was kept on it is lost"
+        return DeviceLost(f"{self.lost}; programs that are compiled now begin anew there", hint=hint)
+
+    def synchronize(self) -> None:
+        """Waits for all work asked for so far. DeviceLost where a kernel of it failed."""
+        with self:
+            self.driver.value(self.driver.api.cuStreamSynchronize(self.stream))
+            self.since.clear()
+
+    def wait(self, event: Any) -> None:
+        """Waits for an event, and lets others work with the device meanwhile."""
+        with self:
+            pass  # what is lost is said
+        self._push(self.context)
+        answer = self.driver.api.cuEventSynchronize(event)
+        self._pop()
+        with self:
+            self.driver.value(answer)

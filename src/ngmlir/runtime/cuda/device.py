@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One NVIDIA GPU: a stream of work, the memory that it uses, and what is known of it when it stops."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...support.diagnostics import UNKNOWN, Location
+from ..gpu_device import GpuFacts, Later
+from .context import Context
+from .launches import Bound, Piece
+from .memory import Pinned, Ring
+from .modules import CudaModule, load
+from .streams import Event, LaterOnHost, handle_of
+
+
+class CudaDevice(Context):
+    """GPU number `ordinal`. All work goes through one stream."""
+
+    def __init__(self, ordinal: int = 0):
+        super().__init__(ordinal)
+        #: What the device uses of others, until the moment when it does no more.
+        self._borrowed: deque[tuple[Event, object]] = deque()
+        self._modules: dict[str, CudaModule] = {}
+        self.ring = Ring(self.driver, self.stream)
+        self.pinned = Pinned(self.driver)
+        with self:
+            self.facts = self._facts()
+
+    def _facts(self) -> GpuFacts:
+        api, value = self.driver.api, self.driver.value
+
+        def ask(name: str) -> int:
+            number = getattr(api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+            return value(api.cuDeviceGetAttribute(number, self.handle))
+
+        return GpuFacts(
+            value(api.cuDeviceGetName(128, self.handle)).split(b"\0")[0].decode(),
+            (ask("COMPUTE_CAPABILITY_MAJOR"), ask("COMPUTE_CAPABILITY_MINOR")),
+            ask("MULTIPROCESSOR_COUNT"),
+            ask("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+            value(api.cuDeviceTotalMem(self.handle)),
+        )
+
+    def describe(self) -> GpuFacts:
+        return self.facts
+
+    def __repr__(self) -> str:
+        return f"<CudaDevice({self.ordinal}): {self.facts.name}>"
+
+    # ---- memory
+
+    def allocate(self, size: int, what: str = "", location: Location = UNKNOWN) -> int:
+        with self:
+            return self.memory.allocate(size, what, location)
+
+    def free(self, address: int) -> None:
+        self.memory.free(address)
+
+    def copy_in(self, address: int, array: np.ndarray) -> None:
+        with self:
+            self.ring.write(address, array.ctypes.data, array.nbytes)
+
+    def copy_out(self, address: int, array: np.ndarray) -> None:
+        self.copy_all_out([(address, array)])
+
+    def copy_all_out(self, wanted: Sequence[tuple[int, np.ndarray]]) -> None:
+        with self:
+            self.ring.read([(address, array.ctypes.data, array.nbytes) for address, array in wanted])
+            self.since.clear()
+
+    def read_later(self, wanted: Sequence[tuple[int, int]]) -> Later:
+        return LaterOnHost(self, self.pinned, wanted)
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        with self:
+            self.driver.value(self.driver.api.cuMemcpyDtoDAsync(to, source, size, self.stream))
+
+    def ordinal_of(self, address: int) -> int:
+        """The number of the GPU whose memory this is; -1 of none."""
+        api = self.driver.api
+        number = api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        with self:
+            status, found = api.cuPointerGetAttribute(number, address)
+            return int(found) if status == self.success else -1
+
+    # ---- kernels
+
+    def load(self, ptx: str) -> CudaModule:
+        key = hashlib.sha256(ptx.encode()).hexdigest()
+        with self:
+            if key not in self._modules:
+                self._modules[key] = load(self.driver, ptx, self.facts.capability)
+            return self._modules[key]
+
+    def bind(
+        self,
+        module: CudaModule,
+        kernel: str,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        arguments: Sequence[int],
+    ) -> Bound:
+        with self:
+            function = module.function(kernel, shared_bytes)
+        return Bound(self.driver.api, kernel, function, grid, threads, shared_bytes, arguments)
+
+    def piece(self, launches: Sequence[Bound]) -> Piece:
+        return Piece(self, launches)
+
+    def launch(
+        self,
+        module: CudaModule,
+        kernel: str,
+        grid: tuple[int, int, int],
+        threads: int,
+        shared_bytes: int,
+        arguments: Sequence[int],
+    ) -> None:
+        self.piece([self.bind(module, kernel, grid, threads, shared_bytes, arguments)])()
+
+    # ---- order with other work
+
+    def keep(self, owner: object) -> None:
+        """Keeps what work asked for so far uses, until that is done."""
+        with self.lock:
+            while self._borrowed and self._borrowed[0][0].done():
+                self._borrowed.popleft()
+            self._borrowed.append((Event(self), owner))
+
+    def event(self) -> Event:
+        """When all work asked for so far is done."""
+        return Event(self)
+
+    def wait_for(self, stream: Any) -> None:
+        """Work that is asked for from now on begins when what is in the caller's stream by now is done."""
+        api, value, handle = self.driver.api, self.driver.value, handle_of(stream)
+        with self:
+            event = value(api.cuEventCreate(api.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+            value(api.cuEventRecord(event, handle))
+            value(api.cuStreamWaitEvent(self.stream, event, 0))
+            value(api.cuEventDestroy(event))
+
+    def let_wait(self, stream: Any) -> None:
+        """The caller's stream goes on when all work asked for so far is done."""
+        api, value, handle = self.driver.api, self.driver.value, handle_of(stream)
+        with self:
+            event = value(api.cuEventCreate(api.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+            value(api.cuEventRecord(event, self.stream))
+            value(api.cuStreamWaitEvent(handle, event, 0))
+            value(api.cuEventDestroy(event))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's bindings: found, initialised, and their answers as values or errors."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ...support.diagnostics import UserError
+
+HINT = "the device cuda-sim runs the same kernels without a GPU"
+#: What the driver answers from then on to every call, once a kernel has failed.
+_ENDS_THE_CONTEXT = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel used memory that is not there",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel ran for too long",
+    "CUDA_ERROR_ASSERT": "a kernel stopped at an assertion",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR": "a kernel ran out of stack",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel came to an instruction that is none",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel used an address that is not aligned",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a kernel used an address of another kind of memory",
+    "CUDA_ERROR_INVALID_PC": "a kernel jumped to where no code is",
+    "CUDA_ERROR_LAUNCH_FAILED": "a kernel failed",
+    "CUDA_ERROR_ECC_UNCORRECTABLE": "the GPU's memory is damaged",
+    "CUDA_ERROR_UNKNOWN": "the driver does not say why",
+}
+
+
+class OutOfMemory(UserError):
+    """A GPU has no room for a buffer."""
+
+
+class DeviceLost(UserError):
+    """A GPU stopped, and with it all that was on it. What is compiled after that begins anew there."""
+
+
+class Stopped(Exception):
+    """What a driver answers when a kernel failed: the answer, what it means, and which kernel if that is known."""
+
+    def __init__(self, status: str, kernel: str):
+        self.status = status
+        self.meaning = _ENDS_THE_CONTEXT[status]
+        self.kernel = kernel
+        super().__init__(status)
+
+
+class Driver:
+    """The functions of the driver, by `call`: their values, or an error with the driver's own words."""
+
+    def __init__(self) -> None:
+        self.api = _initialised()
+        self.success = self.api.CUresult.CUDA_SUCCESS
+
+    def value(self, answer: tuple[Any, ...]) -> Any:
+        """What a call gives; Stopped where the device has, UserError for every other failure."""
+        if answer[0] != self.success:
+            raise self.failure(answer[0])
+        return answer[1] if len(answer) > 1 else None
+
+    def failure(self, status: Any, kernel: str = "") -> Exception:
+        """The error for an answer that is one; `kernel` is what was launched."""
+        if status.name in _ENDS_THE_CONTEXT:
+            return Stopped(status.name, kernel)
+        _, text = self.api.cuGetErrorString(status)
+        words = f"{status.name}: {text.decode() if text else 'unknown error'}"
+        which = f"the kernel {kernel} cannot be launched: " if kernel else ""
+        return UserError(f"CUDA: {which}{words}", hint=HINT)
+
+
+def _initialised() -> Any:
+    """The driver's bindings, initialised; a `UserError` says which part is missing."""
+    try:
+        driver: Any = importlib.import_module("cuda.bindings.driver")
+    except ImportError as error:
+        raise UserError(
+            "the Python package cuda-bindings is not installed",
+            hint=f"pip install 'ngmlir[cuda]'; {HINT}",
+        ) from error
+    try:
+        (status,) = driver.cuInit(0)
+    except RuntimeError as error:  # the bindings raise, rather than answer, when there is no libcuda
+        raise UserError("no NVIDIA driver (libcuda) is installed on this machine", hint=HINT) from error
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise UserError(f"the NVIDIA driver finds no usable GPU ({status.name})", hint=HINT)
+    return driver
+
+
+def available() -> bool:
+    """Whether a `CudaDevice` can be made here."""
+    try:
+        return int(_initialised().cuDeviceGetCount()[1] or 0) > 0
+    except UserError:
+        return False

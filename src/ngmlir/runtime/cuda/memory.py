@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of a GPU: a pool in the order of its stream, what is in it, and pinned memory through which copies go."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ...support.diagnostics import UNKNOWN, Diagnostic, Location
+from .driver import Driver, OutOfMemory
+
+#: Pinned memory that copies go through, and the longest of them in one piece: the next is filled meanwhile.
+RING_BYTES = 16 << 20
+PIECE_BYTES = RING_BYTES // 4
+#: How many of them may be on their way at the same time.
+_EVENTS = 256
+#: How many of the largest buffers an error lists.
+_LISTED = 8
+
+
+class Memory:
+    """The buffers of a device. Whoever calls holds the device's lock and has its context current; `free` needs neither."""
+
+    def __init__(self, driver: Driver, ordinal: int, handle: Any, stream: Any):
+        self.driver = driver
+        self.ordinal = ordinal
+        self.stream = stream
+        #: What is allocated: bytes, what it is for, and where that was written.
+        self.live: dict[int, tuple[int, str, Location]] = {}
+        self._freed: deque[int] = deque()
+        self._pool = self._make_pool(handle)
+
+    def _make_pool(self, handle: Any) -> Any | None:
+        """A pool of our own, which keeps what is freed; None where the device has none."""
+        api, value = self.driver.api, self.driver.value
+        supported = api.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+        if not value(api.cuDeviceGetAttribute(supported, handle)):
+            return None
+        properties, place = api.CUmemPoolProps(), api.CUmemLocation()
+        place.type, place.id = api.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE, self.ordinal
+        properties.location = place
+        properties.allocType = api.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        pool = value(api.cuMemPoolCreate(properties))
+        threshold = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        value(api.cuMemPoolSetAttribute(pool, threshold, api.cuuint64_t(2**64 - 1)))
+        return pool
+
+    def allocate(self, size: int, what: str = "", location: Location = UNKNOWN) -> int:
+        """The address of `size` bytes, for work on the stream; OutOfMemory where there is no room."""
+        size = max(size, 1)
+        self.drain()
+        answer = self._try(size)
+        if answer[0].name == "CUDA_ERROR_OUT_OF_MEMORY":
+            self._make_room()
+            answer = self._try(size)
+        if answer[0].name == "CUDA_ERROR_OUT_OF_MEMORY":
+            raise self._no_room(size, what, location)
+        address = int(self.driver.value(answer))
+        self.live[address] = size, what, location
+        return address
+
+    def _try(self, size: int) -> tuple[Any, ...]:
+        api = self.driver.api
+        if self._pool is None:
+            return api.cuMemAlloc(size)
+        return api.cuMemAllocFromPoolAsync(size, self._pool, self.stream)
+
+    def _make_room(self) -> None:
+        """Gives back to the driver what the pool keeps."""
+        api, value = self.driver.api, self.driver.value
+        value(api.cuStreamSynchronize(self.stream))
+        if self._pool is not None:
+            value(api.cuMemPoolTrimTo(self._pool, 0))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something was freed, and is not given back yet."""
+        return bool(self._freed)
+
+    def free(self, address: int) -> None:
+        """Gives memory back with the next call of the device: the garbage collector may come at any moment."""
+        self._freed.append(address)
+
+    def drain(self) -> None:
+        """Gives back what was freed, in the order of the stream: what it still does with it comes before."""
+        api = self.driver.api
+        while self._freed:
+            address = self._freed.popleft()
+            del self.live[address]
+            if self._pool is None:
+                self.driver.value(api.cuMemFree(address))  # waits for the device
+            else:
+                self.driver.value(api.cuMemFreeAsync(address, self.stream))
+
+    def _no_room(self, size: int, what: str, location: Location) -> OutOfMemory:
+        free, total = self._left()
+        largest = sorted(self.live.values(), key=lambda each: -each[0])
+        notes = [
+            Diagnostic(f"{amount(held)}: {name or 'a buffer'}", place, "note")
+            for held, name, place in largest[:_LISTED]
+        ]
+        if rest := largest[_LISTED:]:
+            held = amount(sum(each[0] for each in rest))
+            notes.append(Diagnostic(f"{held}: {len(rest)} more", severity="note"))
+        held = amount(sum(each[0] for each in largest))
+        text = (
+            f"GPU {self.ordinal} has no room for {amount(size)} ({what or 'a buffer'}): "
+            f"{amount(free)} of {amount(total)} are free, these programs hold {held}"
+        )
+        hint = "let go of results and of programs that are not needed, or compile for smaller batches"
+        return OutOfMemory([Diagnostic(text, location, hint=hint, notes=tuple(notes))])
+
+    def _left(self) -> tuple[int, int]:
+        status, *numbers = self.driver.api.cuMemGetInfo()
+        return (int(numbers[0]), int(numbers[1])) if status == self.driver.success else (0, 0)
+
+
+def amount(size: int) -> str:
+    """Bytes for people: `1.5 GiB`."""
+    for unit, bits in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size >= 1 << bits:
+            return f"{size / (1 << bits):.1f} {unit}"
+    return f"{size} bytes"
+
+
+class Ring:
+    """Pinned memory in which copies to and from the device lie until the stream has done them."""
+
+    def __init__(self, driver: Driver, stream: Any):
+        self.driver = driver
+        self.stream = stream
+        self._base = 0
+        self._at = 0  # where the next piece begins
+        self._used: deque[tuple[int, int, Any]] = deque()  # begin, end, and the event after which it is free
+        self._events: list[Any] = []
+
+    def take(self, size: int) -> int:
+        """The address of `size` bytes, at most PIECE_BYTES, that nothing uses any more. `done` must follow."""
+        api, value = self.driver.api, self.driver.value
+        if not self._base:
+            self._base = int(value(api.cuMemHostAlloc(RING_BYTES, 0)))
+        if self._at + size > RING_BYTES:  # what is left up to the end is not used this time
+            self._wait_for(self._at, RING_BYTES)
+            self._at = 0
+        begin, end = self._at, self._at + size
+        self._wait_for(begin, end)
+        self._at = -(-end // 256) * 256
+        return self._base + begin
+
+    def _wait_for(self, begin: int, end: int) -> None:
+        """Until nothing uses this part. The oldest pieces lie next to where the ring is."""
+        while self._used and self._used[0][0] < end and begin < self._used[0][1]:
+            event = self._used.popleft()[2]
+            self.driver.value(self.driver.api.cuEventSynchronize(event))
+            self._events.append(event)
+
+    def done(self, address: int, size: int) -> Any:
+        """Notes that the work on the stream so far is what uses this piece; the event that tells when it is done."""
+        api = self.driver.api
+        if not self._events and len(self._used) < _EVENTS:
+            disable_timing = api.CUevent_flags.CU_EVENT_DISABLE_TIMING
+            self._events.append(self.driver.value(api.cuEventCreate(disable_timing)))
+        if not self._events:
+            begin, end, _ = self._used[0]
+            self._wait_for(begin, end)
+        event = self._events.pop()
+        self.driver.value(api.cuEventRecord(event, self.stream))
+        self._used.append((address - self._base, address - self._base + size, event))
+        return event
+
+    def write(self, address: int, source: int, size: int) -> None:
+        """Copies from the host to the device: when it returns the host's memory may change, the copy goes on."""
+        for begin in range(0, size, PIECE_BYTES):
+            part = min(PIECE_BYTES, size - begin)
+            pinned = self.take(part)
+            ctypes.memmove(pinned, source + begin, part)
+            self.driver.value(self.driver.api.cuMemcpyHtoDAsync(address + begin, pinned, part, self.stream))
+            self.done(pinned, part)
+
+    def read(self, wanted: Sequence[tuple[int, int, int]]) -> None:
+        """Copies from the device to the host, after all that the stream does: from where, to where, how many bytes.
+
+        The host copies out of one piece while the device fills the next."""
+        coming: deque[tuple[Any, list[tuple[int, int, int]]]] = deque()
+        for pieces in _pieces(wanted):
+            if len(coming) == 2:
+                self._arrive(*coming.popleft())
+            total = sum(-(-size // 16) * 16 for _, _, size in pieces)
+            pinned = at = self.take(total)
+            moves: list[tuple[int, int, int]] = []
+            for address, to, size in pieces:
+                self.driver.value(self.driver.api.cuMemcpyDtoHAsync(at, address, size, self.stream))
+                moves.append((to, at, size))
+                at += -(-size // 16) * 16
+            coming.append((self.done(pinned, total), moves))
+        for each in coming:
+            self._arrive(*each)
+
+    def _arrive(self, event: Any, moves: Sequence[tuple[int, int, int]]) -> None:
+        self.driver.value(self.driver.api.cuEventSynchronize(event))
+        for to, pinned, size in moves:
+            ctypes.memmove(to, pinned, size)
+
+
+def _pieces(wanted: Sequence[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
+    """Copies of at most PIECE_BYTES together: long ones are parted, short ones go together."""
+    together: list[tuple[int, int, int]] = []
+    room = PIECE_BYTES
+    for address, to, size in wanted:
+        for begin in range(0, size, PIECE_BYTES):
+            part = min(PIECE_BYTES, size - begin)
+            if part > room:
+                yield together
+                together, room = [], PIECE_BYTES
+            together.append((address + begin, to + begin, part))
+            room -= -(-part // 16) * 16
+    if together:
+        yield together
+
+
+class Pinned:
+    """Pieces of pinned memory that results wait in until somebody asks for them."""
+
+    def __init__(self, driver: Driver):
+        self.driver = driver
+        self._free: dict[int, list[int]] = {}
+
+    def take(self, size: int) -> tuple[int, int]:
+        """A piece: its address, and its size, for `give`."""
+        room = 1 << max(8, (size - 1).bit_length())
+        pieces = self._free.setdefault(room, [])
+        try:
+            return pieces.pop(), room
+        except IndexError:
+            return int(self.driver.value(self.driver.api.cuMemHostAlloc(room, 0))), room
+
+    def give(self, address: int, room: int) -> None:
+        """Takes a piece back; may be called by the garbage collector at any moment."""
+        self._free[room].append(address)
