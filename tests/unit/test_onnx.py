@@ -397,3 +397,24 @@ def test_outputs_are_a_tuple_with_names() -> None:
     assert repr(made) == "Outputs(y, total)"
     with pytest.raises(ng.UserError, match="there is no output 'totl'"):
         _ = made["totl"]
+
+
+def test_calls_after_the_first_look_at_what_is_given_again() -> None:
+    a = helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n"])
+    b = helper.make_tensor_value_info("b", TensorProto.FLOAT, ["n"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])
+    graph = helper.make_graph([helper.make_node("Sub", ["a", "b"], ["y"])], "g", [a, b], [y])
+    run = ng.compile(load(helper.make_model(graph)), target="cpu")
+    three = np.arange(3, dtype=np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(run(three, three + 1)[0], [-1, -1, -1])
+    np.testing.assert_array_equal(run(three.astype(np.float64), three)[0], [0, 0, 0])
+    np.testing.assert_array_equal(run([1, 2, 3], three)[0], [1, 1, 1])
+    np.testing.assert_array_equal(run(b=three, a=three + 1)["y"], [1, 1, 1])
+    np.testing.assert_array_equal(run(three[::-1], three)[0], [2, 0, -2])
+    np.testing.assert_array_equal(run(np.ones(5, np.float32), np.ones(5, np.float32))[0], np.zeros(5))
+    np.testing.assert_array_equal(run(three, three)[0], [0, 0, 0])
+    with pytest.raises(ng.UserError, match="shape"):
+        run(three, np.ones(5, np.float32))
+    with pytest.raises(ng.UserError, match="2 inputs"):
+        run(three)

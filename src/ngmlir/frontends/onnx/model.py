@@ -6,10 +6,9 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
@@ -28,6 +27,7 @@ from ...support.diagnostics import Limit, UserError
 from ...support.mapping import mapping_of
 from ...support.spelling import did_you_mean
 from ...transformers.backends import BACKENDS
+from .calls import Last, Outputs, Program
 from .cut import Cut, cut, used
 from .emitter import Emitter, Undecided
 from .ports import Given, Port, element_type_of, given_of, leaves_of, port_of, stated_port
@@ -40,16 +40,6 @@ from .tensors import array_of
 _FEW = 64
 #: Programs of one model that are kept.
 _KEPT = 64
-
-
-@dataclass(frozen=True)
-class Program:
-    """A model for inputs of certain shapes. `fed` says which leaves of the inputs the module takes; results are those of
-    the module, and those that were known already."""
-
-    module: Module | None
-    fed: tuple[int, ...]
-    results: tuple[Any, ...]  # of each output: its number, an array, or a list of these
 
 
 class Model:
@@ -270,27 +260,6 @@ class Parts:
         return self.tail(*made)
 
 
-class Outputs(tuple[Any, ...]):
-    """The results in order, a tuple; `outputs["name"]` is one by its name."""
-
-    names: tuple[str, ...]
-
-    def __new__(cls, names: Sequence[str], results: Sequence[Any]) -> Outputs:
-        made = super().__new__(cls, results)
-        made.names = tuple(names)
-        return made
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):
-            if key not in self.names:
-                raise UserError(f"there is no output '{key}'", hint=did_you_mean(key, self.names))
-            return super().__getitem__(self.names.index(key))
-        return super().__getitem__(key)
-
-    def __repr__(self) -> str:
-        return f"Outputs({', '.join(self.names)})"
-
-
 class CompiledModel:
     """A model as a function: called with arrays in the order of its inputs, or by their names."""
 
@@ -310,6 +279,7 @@ class CompiledModel:
         self._once = once
         self._unsettled: set[Any] = set()
         self._parts: Parts | None = None
+        self._last: Last | None = None
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
             s is not None and all(isinstance(d, int) for d in s) for s in shapes
@@ -324,6 +294,10 @@ class CompiledModel:
 
     def __call__(self, *values: Any, **named: Any) -> Outputs:
         """The outputs in order. Raises UserError for values that do not fit the inputs."""
+        last = self._last
+        if last is not None and not named and last.takes(values):
+            self.model.check_files()
+            return Outputs(self.model.output_names, last.results(values))
         given = given_of(self.model.inputs, values, named)
         self.model.check_files()
         return Outputs(self.model.output_names, self._results(given))
@@ -337,7 +311,9 @@ class CompiledModel:
             else:
                 leaves = leaves_of(given)
                 made = list(run(*[leaves[i][1] for i in program.fed])) if run is not None else []
-                return [_shown(r, made) for r in program.results]
+                if run is not None and not self.model.deciding and not self._once:
+                    self._last = Last.of(given, program, run)
+                return program.shown(made)
         return self._parts(given)
 
     def _made(
@@ -418,11 +394,3 @@ def _result(thing: Thing, results: list[Value], emitter: Emitter | None) -> Any:
             results.append(thing.item)
         return len(results) - 1
     return None
-
-
-def _shown(result: Any, made: Sequence[Any]) -> Any:
-    if isinstance(result, list):
-        return [_shown(r, made) for r in cast(list[Any], result)]
-    if isinstance(result, int):
-        return made[result]
-    return None if result is None else np.array(result)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a compiled model: its programs, and what a call gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from ...ir.core import Module
+from ...support.diagnostics import UserError
+from ...support.spelling import did_you_mean
+from .ports import Given
+
+
+@dataclass(frozen=True)
+class Program:
+    """A model for inputs of certain shapes. `fed` says which leaves of the inputs the module takes; results are those of
+    the module, and those that were known already."""
+
+    module: Module | None
+    fed: tuple[int, ...]
+    results: tuple[Any, ...]  # of each output: its number, an array, or a list of these
+
+    def shown(self, made: Sequence[Any]) -> list[Any]:
+        """The outputs, from the results of the module."""
+        return [_shown(result, made) for result in self.results]
+
+
+class Outputs(tuple[Any, ...]):
+    """The results in order, a tuple; `outputs["name"]` is one by its name."""
+
+    names: tuple[str, ...]
+
+    def __new__(cls, names: Sequence[str], results: Sequence[Any]) -> Outputs:
+        made = super().__new__(cls, results)
+        made.names = tuple(names)
+        return made
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key not in self.names:
+                raise UserError(f"there is no output '{key}'", hint=did_you_mean(key, self.names))
+            return super().__getitem__(self.names.index(key))
+        return super().__getitem__(key)
+
+    def __repr__(self) -> str:
+        return f"Outputs({', '.join(self.names)})"
+
+
+@dataclass(frozen=True)
+class Last:
+    """The program of the last call, for a next one with arrays of the same shapes and types: then nothing need be looked
+    at again."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    program: Program
+    run: Callable[..., Sequence[Any]]
+
+    @classmethod
+    def of(cls, given: Sequence[Given], program: Program, run: Callable[..., Sequence[Any]]) -> Last | None:
+        """None where an input is more, or less, than an array."""
+        arrays = [value for value in given if isinstance(value, np.ndarray)]
+        if len(arrays) < len(given):
+            return None
+        return cls(tuple(a.shape for a in arrays), tuple(a.dtype for a in arrays), program, run)
+
+    def takes(self, values: Sequence[Any]) -> bool:
+        """Whether these are such arrays."""
+        if len(values) != len(self.shapes):
+            return False
+        for value, shape, dtype in zip(values, self.shapes, self.dtypes, strict=True):
+            if type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
+                return False
+        return True
+
+    def results(self, values: Sequence[Any]) -> list[Any]:
+        made = self.run(*[values[i] for i in self.program.fed])
+        return self.program.shown(made)
+
+
+def _shown(result: Any, made: Sequence[Any]) -> Any:
+    if isinstance(result, list):
+        return [_shown(r, made) for r in cast(list[Any], result)]
+    if isinstance(result, int):
+        return made[result]
+    return None if result is None else np.array(result)
