@@ -20,6 +20,7 @@ from ngmlir.support.target import Target
 from ngmlir.transformers.passes.passes import (
     CPUTensorShaping,
     GraphPass,
+    GraphRewritePass,
     ModulePass,
     PeepholeGraphPass,
     RequiredTensorShaping,
@@ -443,3 +444,78 @@ def test_passes_over_modules_keep_what_functions_take_and_give(wrong: Any, messa
     x = ng.placeholder([C])
     with made("numpy", wrong) as transformer, pytest.raises(ng.UserError, match=message):
         transformer.computation(x + 1, x)([1, 2, 3])
+
+
+# ---- patterns
+
+
+class Found(GraphRewritePass):
+    """Replaces what matches by what a function makes of the labels."""
+
+    def __init__(self, pattern: Any, make: Any):
+        super().__init__()
+        self.found: list[dict[str, str]] = []
+        self.make = make
+        self.register_pattern(pattern, self.replace)
+
+    def replace(self, op: Any, labels: Any) -> Any:
+        self.found.append({label: found.called for label, found in labels.items()})
+        return self.make(op, labels)
+
+
+def test_patterns_match_in_either_order_and_at_any_axes(name: str) -> None:
+    N = ng.make_axis(2, "N")
+    x, b = ng.placeholder([C], name="x"), ng.variable([N], initial_value=[1, 2], name="b")
+    a, bias = (
+        ng.PatternLabelOp("a"),
+        ng.PatternLabelOp("bias", lambda op: isinstance(op, ng.AssignableTensorOp)),
+    )
+    fused = Found(ng.maximum(a, 0) + bias, lambda op, of: ng.broadcast(of["a"] * 100 + of["bias"], op.axes))
+    y, other = b + ng.maximum(ng.exp(x), 0), b + ng.maximum(x, 1)
+    with made(name, fused) as transformer:
+        found = transformer.computation([y, other], x)([0, 0, 2])
+    np.testing.assert_allclose(found[0], np.exp([0, 0, 2]) * 100 + [[1], [2]], rtol=1e-6)
+    assert found[1].tolist() == [[2, 2, 3], [3, 3, 4]]
+    assert len(fused.found) == 1 and fused.found[0]["bias"] == "b"
+
+
+def test_a_label_is_one_op_wherever_it_stands() -> None:
+    x, y = ng.placeholder([C]), ng.placeholder([C])
+    a = ng.PatternLabelOp("a")
+    fused = Found(a * a, lambda op, of: ng.square(of["a"]))
+    both = [x * x, x * y]
+    with made("numpy", fused) as transformer:
+        assert transformer.computation(both, x, y)(3, 4)[1].tolist() == [12] * 3
+    assert [type(op.forwarded) for op in both] == [ng.SquareOp, ng.Multiply] and len(fused.found) == 1
+
+
+def test_ops_may_be_skipped() -> None:
+    N, K = ng.make_axis(2, "N"), ng.make_axis(1, "any")
+    v, w = ng.variable([N, C], initial_value=2, name="v"), ng.variable([C], initial_value=3, name="w")
+    left, right = ng.PatternLabelOp("left", axes=[K]), ng.PatternLabelOp("right", axes=[K])
+    product = ng.PatternSkipOp(ng.dot(left, right), lambda op: isinstance(op, ng.NegativeOp))
+    look = Found(ng.exp(product), lambda op, of: None)
+    with made("numpy", look) as transformer:
+        transformer.computation([ng.exp(ng.negative(-ng.dot(v, w))), ng.exp(ng.dot(v, w)), ng.exp(v)])()
+    assert look.found == [{"left": "v", "right": "w"}] * 2
+
+
+def test_what_is_written_between_is_not_read_in_place() -> None:
+    w = ng.variable([C], initial_value=1)
+    inner = ng.exp(w)
+    ng.assign(w, 5)
+    y = ng.log(inner)
+    fused = Found(ng.log(ng.exp(ng.PatternLabelOp("a"))), lambda op, of: of["a"])
+    with made("numpy", fused) as transformer:
+        np.testing.assert_allclose(transformer.computation(y)(), 1, rtol=1e-6)
+    assert fused.found == []
+
+
+def test_wrong_patterns_are_refused() -> None:
+    a = ng.PatternLabelOp("a")
+    with pytest.raises(ng.UserError, match="no pattern with a function"):
+        Found(a + 1, None).register_pattern(a, None)  # type: ignore[arg-type]
+    with pytest.raises(ng.UserError, match="not a function of an op"):
+        ng.PatternLabelOp("a", "constant")
+    with pytest.raises(ng.UserError, match="stands in patterns only"):
+        ng.compile(a + 1)()

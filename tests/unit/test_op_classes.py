@@ -94,14 +94,16 @@ def test_every_alias_stands_for_something() -> None:
         ("ngmlir.op_graph.pooling", "pooling PoolingOp BpropPoolOp"),
         ("ngmlir.op_graph.ctc", "ctc CTCOp"),
         ("ngmlir.op_graph.lookuptable", "lookuptable LookupTableOp lookuptable_update update_lut bprop_lut"),
-        ("ngmlir.op_graph.names", "NameableValue name_scope"),
+        ("ngmlir.op_graph.names", "NameableValue NameScope name_scope"),
         ("ngmlir.op_graph.nodes", "DebugInfo"),
         ("ngmlir.util.ordered", "OrderedSet"),
-        ("ngmlir.util.names", "NameableValue name_scope"),
+        ("ngmlir.util.names", "NameableValue NameScope name_scope"),
         ("ngmlir.util.generics", "generic_method"),
         ("ngmlir.transformers.nptransform", "NumPyTransformer"),
         ("ngmlir.transformers.cputransform", "CPUTransformer"),
-        ("ngmlir.transformers.passes.passes", "GraphPass PeepholeGraphPass SimplePrune RequiredTensorShaping CPUTensorShaping"),
+        ("ngmlir.transformers.gputransform", "GPUTransformer"),
+        ("ngmlir.transformers.base", "Transformer Computation DeviceComputation DeviceBufferStorage DeviceTensor make_transformer make_transformer_factory set_transformer_factory transformer_choices allocate_transformer UnsupportedTransformerException"),
+        ("ngmlir.transformers.passes.passes", "GraphPass PeepholeGraphPass GraphRewritePass SimplePrune RequiredTensorShaping CPUTensorShaping"),
     ],
 )  # fmt: skip
 def test_paths(path: str, names: str) -> None:
@@ -122,6 +124,34 @@ def test_ops_have_names_and_know_their_place() -> None:
         y = ng.constant(2).named("w 1")
     assert (x.name, y.name, y.short_name, y.unscoped_name, y.safe_name) == ("a", "encoder/w 1", "w 1", "w 1", "encoder_w_1")  # fmt: skip
     assert type(ng.add(1, 2).other_deps) is importlib.import_module("ngmlir.util.ordered").OrderedSet
+
+
+def test_scopes_of_names_are_entered_again() -> None:
+    from ngmlir.util.names import NameScope
+
+    with ng.name_scope("encoder"), ng.name_scope("layer0") as layer:
+        assert NameScope.current() == layer == "encoder/layer0"
+    assert NameScope.current() is None and layer.parent == "encoder" and layer.short_name == "layer0"
+    assert NameScope("encoder").parent is None and NameScope("layer0", "encoder") == layer
+    with ng.name_scope("elsewhere"):
+        with ng.name_scope(layer):
+            assert ng.constant(1).named("w").name == "encoder/layer0/w"
+        assert ng.constant(1).named("w").name == "elsewhere/w"
+    with pytest.raises(ng.UserError, match="no name of a scope"):
+        NameScope("/")
+
+
+def test_classes_of_ops_make_none() -> None:
+    x = ng.placeholder([C])
+    with pytest.raises(ng.UserError, match=r"AddOp is what a function gives[\s\S]*ng.add\("):
+        ng.Add(x, x)
+
+    class Mine(ng.TensorOp):
+        def __init__(self, x: ng.Tensor):
+            super().__init__(args=(x,), axes=x.axes, dtype=np.float32)
+
+    with pytest.raises(ng.UserError, match=r"Mine says nowhere[\s\S]*ng.composite_op"):
+        Mine(x)
 
 
 def test_convolution_and_pooling_are_ops_with_gradients_of_their_own_names() -> None:

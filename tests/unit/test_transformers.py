@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -279,3 +281,41 @@ def test_the_first_call_gives_all_state_its_initial_values(transformer: ngt.Tran
     assert by_third().tolist() == [2, 2] and made == ["first", "second", "third"]
     fourth = ng.variable([C], initial_value=initial("fourth"))
     assert transformer.computation(fourth + first)().tolist() == [2, 2, 2] and made[3:] == ["fourth"]
+
+
+# ---- what transformers are asked
+
+
+def test_layouts_are_the_order_of_axes(transformer: ngt.Transformer) -> None:
+    x = ng.placeholder([C, N])
+    turned = ng.axes_with_order(x, [N, C]) + 1
+    (mine,), (other,) = transformer.get_layouts(x), transformer.get_layouts(turned)
+    assert mine.axes == ("C", "N") and other.axes == ("N", "C")
+    assert transformer.get_layout_cost_function(x).get_cost(mine) == 0
+    assert transformer.get_layout_cost_function(x).get_cost(other) == float("inf")
+    change = transformer.get_layout_change_cost_function(turned, x)
+    assert change.get_cost(mine, other) == 0 and change.get_cost(other, other) == 2 * 3 * 4 * 4
+
+
+def test_numbers_of_outputs_are_kept_for_a_file(transformer: ngt.Transformer, tmp_path: Path) -> None:
+    x = ng.placeholder([C], name="x")
+    run = transformer.computation([ng.log(x).named("y"), x], x, name="step")
+    with pytest.raises(ng.UserError, match="no file for statistics"):
+        transformer.save_output_statistics_file()
+    run([1, 1, 1])
+    transformer.set_output_statistics_file(tmp_path / "outputs.json")
+    run([1, 2, 3])
+    run([0, 2, 5])
+    transformer.save_output_statistics_file()
+    found = json.loads((tmp_path / "outputs.json").read_text())
+    assert found["step"]["x"] == {
+        "calls": 2,
+        "nonfinite": 0,
+        "min": 0,
+        "max": 5,
+        "mean": pytest.approx(13 / 6),
+    }
+    assert found["step"]["y"]["nonfinite"] == 1 and found["step"]["y"]["min"] == 0
+    transformer.set_output_statistics_file(None)
+    run([9, 9, 9])
+    assert transformer.statistics is None

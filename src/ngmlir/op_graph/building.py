@@ -58,17 +58,44 @@ def metadata(**values: Any) -> Generator[None]:
         BUILDING.metadata = outer
 
 
+class NameScope(str):
+    """What names of a scope begin with, as `decoder/layer0`: `NameScope("layer0", parent)`."""
+
+    __slots__ = ()
+
+    def __new__(cls, name: str, parent: str = "") -> NameScope:
+        if not isinstance(name, str) or not name or name != name.strip("/"):  # pyright: ignore[reportUnnecessaryIsInstance]
+            fail(UserError, f"{name!r} is no name of a scope", 'with ng.name_scope("encoder"):')
+        return super().__new__(cls, f"{parent}/{name}" if parent else name)
+
+    @classmethod
+    def current(cls) -> NameScope | None:
+        """The scope that names are given in now; None outside of all."""
+        return cls(BUILDING.names) if BUILDING.names else None
+
+    @property
+    def parent(self) -> NameScope | None:
+        """The scope that this one is in."""
+        outer = self.rpartition("/")[0]
+        return NameScope(outer) if outer else None
+
+    @property
+    def short_name(self) -> str:
+        """The last part of the name."""
+        return self.rpartition("/")[2]
+
+
 @contextmanager
-def name_scope(name: str) -> Generator[str]:
+def name_scope(name: str) -> Generator[NameScope]:
     """Names given inside begin with `name/`, so that a model that is built twice has two sets of names.
 
-    Gives the whole scope, as `decoder/layer0` of a scope inside another. Raises UserError for what is no name.
+    Gives the whole scope, as `decoder/layer0` of a scope inside another; `with ng.name_scope(scope):` enters such a one again,
+    wherever that is. Raises UserError for what is no name.
     """
-    if not isinstance(name, str) or not name or name != name.strip("/"):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail(UserError, f"{name!r} is no name of a scope", 'with ng.name_scope("encoder"):')
+    scope = name if isinstance(name, NameScope) else NameScope(name, BUILDING.names)
     outer = BUILDING.names
-    BUILDING.names = f"{outer}/{name}" if outer else name
+    BUILDING.names = scope
     try:
-        yield BUILDING.names
+        yield scope
     finally:
         BUILDING.names = outer

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..ops.ng import OPS
 from .functions.composed import StopGradientOp
+from .patterns import PatternLabelOp, PatternSkipOp
 from .regions import ControlOp, RegionParameter, ResultOp
 from .state import AssignableTensorOp, ComputationOp, ParallelOp, SequentialOp
 from .tensor import BinaryElementWiseOp, ElementWiseOp, ReductionOp, Tensor, UnaryElementWiseOp, node_class
@@ -21,7 +22,7 @@ from .writes import AssignOp, InitTensorOp, ReadOp
 
 _NODES: tuple[type[Any], ...] = (
     AssignableTensorOp, AssignOp, BinaryElementWiseOp, ComputationOp, ConstantOp, ControlOp, ElementWiseOp, FollowingOp,
-    InitTensorOp, ParallelOp, ReadOp, ReductionOp, RegionParameter, ResultOp, SequentialOp, StopGradientOp,
+    InitTensorOp, ParallelOp, PatternLabelOp, PatternSkipOp, ReadOp, ReductionOp, RegionParameter, ResultOp, SequentialOp, StopGradientOp,
     UnaryElementWiseOp,
 )  # fmt: skip
 

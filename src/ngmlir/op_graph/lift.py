@@ -33,6 +33,7 @@ from .calls import listed
 from .errors import AxisLengthError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
 from .node import Op, closure, needs
 from .order import schedule
+from .patterns import PatternOp
 from .pruning import needed
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
 from .state import AssignableTensorOp, ComputationOp, SequentialOp, WrittenOp, is_executed
@@ -233,6 +234,13 @@ class _Lifting:
             case Tensor() if op.operation is not None:
                 self.values[op] = self.plain(op, [self.read(a) for a in op.args])
             case _:  # a group has no value; its members run by themselves
+                if isinstance(op, PatternOp):
+                    fail(
+                        UserError,
+                        f"{op.called} stands in patterns only: it has no value",
+                        "a callback of GraphRewritePass gets what it stands for",
+                        op.location,
+                    )
                 if op.is_tensor_op and type(op).__module__.startswith(f"{__package__}."):
                     raise Bug(f"{op!r} cannot be lifted", op.location)
                 if op.is_tensor_op:

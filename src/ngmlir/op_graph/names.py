@@ -8,6 +8,7 @@ import re
 from typing import TypeVar
 
 from .building import BUILDING
+from .building import NameScope as NameScope
 from .building import name_scope as name_scope
 from .errors import UserError, fail
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex, TypeVar, cast
 
 from ..ir import core
 from ..ir.attributes import AxesAttr
@@ -43,7 +43,16 @@ class Tensor(Op, Foreign):
     by_hand: ClassVar[Any]  # the module `adjoints`
     is_alias = False  # its value is that of `aliased`
 
-    def __init__(self, args: Sequence[Op], attributes: dict[str, Any] | None, axes: Axes, element: Type):
+    def __init__(
+        self,
+        args: Sequence[Op],
+        attributes: dict[str, Any] | None = None,
+        axes: Axes | None = None,
+        element: Type | None = None,
+        **unknown: Any,
+    ):
+        if axes is None or element is None or unknown:
+            refuse_making(type(self))
         super().__init__(args, attributes)
         self.axes = axes
         self.element = element
@@ -370,6 +379,17 @@ class Tensor(Op, Foreign):
 
     def __iter__(self) -> Any:
         return self.family.iterate(self)
+
+
+def refuse_making(cls: type[Tensor]) -> NoReturn:
+    """The error where a program makes an op by its class."""
+    if cls.operation is None:
+        hint = "ng.composite_op makes an op of other ops, ng.host_op one of a function of arrays"
+        fail(UserError, f"{cls.__name__} says nowhere what it computes", hint)
+    function = cls.operation.name.removeprefix("ng.")
+    known = function in getattr(Axes.family, "__all__", ())
+    hint = f"ng.{function}(...)" if known else "docs/ops.md lists the functions"
+    fail(UserError, f"{cls.__name__} is what a function gives: ops are not made by their classes", hint)
 
 
 def as_tensor(op: Op) -> Tensor:

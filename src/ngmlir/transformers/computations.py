@@ -20,6 +20,7 @@ from . import programs
 from .checkpoints import State, kept, load, named, saved
 from .host_steps import Backend, Run
 from .programs import Lengths, OtherLengths, Program, Programs
+from .statistics import OutputStatistics
 
 if TYPE_CHECKING:
     from .report import Report
@@ -29,6 +30,7 @@ class Owner(programs.Owner, Protocol):
     """What computations ask of their transformer."""
 
     closed: bool
+    statistics: OutputStatistics | None
     lock: threading.RLock
     target: ClassVar[str]
 
@@ -205,9 +207,12 @@ class DeviceComputation:
         if program is None or program.executor is None or self._seen != Changes.serial:
             program = self._choose(self.lengths.given(values))
         try:
-            return program(values)
+            results = program(values)
         except OtherLengths:
-            return self._choose(self.lengths.given(values))(values)
+            results = self._choose(self.lengths.given(values))(values)
+        if self.transformer.statistics is not None:
+            self.transformer.statistics.note(self.name, self.returns, results)
+        return results
 
     def prepared(
         self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None, backend: Backend

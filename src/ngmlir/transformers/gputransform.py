@@ -22,6 +22,10 @@ class CUDATransformer(Transformer):
         super().__init__(passes)
 
 
+#: The same under the name that programs know.
+GPUTransformer = CUDATransformer
+
+
 class CUDASimTransformer(Transformer):
     """Compiles for an NVIDIA GPU and runs the result on a simulator of one."""
 

@@ -26,9 +26,11 @@ from ..ops import ng
 from .backends import BACKENDS
 from .checkpoints import State, initializers, kept, load, named, saved
 from .computations import DeviceComputation
+from .layouts import Layouts
 from .passes.graph import GraphPass
 from .passes.registered import Passes, PassLike
 from .programs import Program, joined
+from .statistics import Watched
 from .stepping import Stepper
 from .storage import DeviceBufferStorage, DeviceTensor
 
@@ -48,7 +50,7 @@ class ByOp(OrderedSet[T], Generic[T]):
         return self._by_op[op]
 
 
-class Transformer:
+class Transformer(Layouts, Watched):
     """Runs computations on one kind of device. State is its own: each transformer starts from initial values."""
 
     transformer_name = ""

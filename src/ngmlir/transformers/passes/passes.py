@@ -7,12 +7,14 @@ from .dispatch import GenericMethod, generic_method
 from .graph import GraphPass, PeepholeGraphPass, visit
 from .modules import CPUTensorShaping, FunctionPass, ModulePass, PipelinePass, RequiredTensorShaping
 from .pruning import SimplePrune
+from .rewriting import GraphRewritePass
 
 __all__ = [
     "CPUTensorShaping",
     "FunctionPass",
     "GenericMethod",
     "GraphPass",
+    "GraphRewritePass",
     "ModulePass",
     "PeepholeGraphPass",
     "PipelinePass",

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How values may lie in memory, and what that costs: questions that passes put to a transformer.
+
+There is one answer: row by row, in the order of the axes. Kernels read views of it where they lie, so an op costs nothing
+by its layout, and another one costs a copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from ..op_graph.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The names of the axes, the outermost first."""
+
+    axes: tuple[str, ...]
+
+
+def layouts_of(op: Tensor) -> list[Layout]:
+    """The layouts that the value of an op can have."""
+    return [Layout(op.axes.names)]
+
+
+@dataclass(frozen=True)
+class LayoutCost:
+    """What a layout of the value of an op costs."""
+
+    op: Tensor
+
+    def get_cost(self, layout: Layout) -> float:
+        """0 for a layout that it can have, else infinity."""
+        return 0.0 if layout in layouts_of(self.op) else inf
+
+
+@dataclass(frozen=True)
+class LayoutChangeCost:
+    """What it costs that an op reads an argument in another layout."""
+
+    op: Tensor
+    arg: Tensor
+
+    def get_cost(self, arg_layout: Layout, op_layout: Layout) -> float:
+        """The bytes that a copy moves, if the argument does not lie as its axes are; how the op itself lies costs nothing."""
+        copied = 2 * self.arg.tensor_description().tensor_size
+        return 0.0 if arg_layout in layouts_of(self.arg) else float(copied)
+
+
+class Layouts:
+    """What transformers answer about layouts."""
+
+    def get_layouts(self, op: Tensor) -> list[Layout]:
+        """The layouts that the value of an op can have, the one that it has by itself first."""
+        return layouts_of(op)
+
+    def get_layout_cost_function(self, op: Tensor) -> LayoutCost:
+        """What a layout of an op costs: `get_cost(layout)`."""
+        return LayoutCost(op)
+
+    def get_layout_change_cost_function(self, op: Tensor, arg: Tensor) -> LayoutChangeCost:
+        """What it costs that an op reads an argument in another layout: `get_cost(arg_layout, op_layout)`, in bytes."""
+        return LayoutChangeCost(op, arg)

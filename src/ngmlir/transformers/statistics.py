@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What computations gave, in numbers: kept while a transformer is asked to, for a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from ..op_graph.errors import UserError, fail
+from ..op_graph.node import Op
+from ..support.files import write_file
+
+
+class OutputStatistics:
+    """Of each result of each computation: calls, least, greatest and mean element, and how many were NaN or infinite."""
+
+    def __init__(self, file: str | Path | IO[str]):
+        self.file = file
+        self.rows: dict[str, dict[str, dict[str, float]]] = {}
+
+    def note(self, computation: str, returns: Iterable[Op], results: Any) -> None:
+        """Takes in what a call gave."""
+        for name, value in _named(returns, results):
+            row = self.rows.setdefault(computation, {}).setdefault(name, {"calls": 0, "nonfinite": 0})
+            array = np.asarray(value, np.float64)
+            finite = array[np.isfinite(array)]
+            row["calls"] += 1
+            row["nonfinite"] += array.size - finite.size
+            if finite.size:
+                row["min"] = min(row.get("min", np.inf), float(finite.min()))
+                row["max"] = max(row.get("max", -np.inf), float(finite.max()))
+                row["mean"] = (
+                    row.get("mean", 0.0) + (float(finite.mean()) - row.get("mean", 0.0)) / row["calls"]
+                )
+
+    def save(self) -> None:
+        """Writes what was noted, as JSON: `{computation: {result: {calls, nonfinite, min, max, mean}}}`."""
+        text = json.dumps(self.rows, indent=2) + "\n"
+        if isinstance(self.file, (str, Path)):
+            write_file(str(self.file), [text.encode()])
+        else:
+            self.file.write(text)
+
+
+def _named(returns: Iterable[Op], results: Any) -> Iterable[tuple[str, Any]]:
+    """The arrays that a call gave, by name."""
+    named: Iterable[tuple[str, Any]]
+    if isinstance(results, Mapping):
+        of = cast("Mapping[Any, Any]", results)
+        named = [(key.called if isinstance(key, Op) else str(key), value) for key, value in of.items()]
+    else:
+        values = cast("tuple[Any, ...]", results) if isinstance(results, tuple) else (results,)
+        named = [(op.called, value) for op, value in zip(returns, values, strict=False)]
+    return [(name, value) for name, value in named if value is not None]
+
+
+class Watched:
+    """What transformers do to keep such numbers."""
+
+    #: Where computations note what they gave; None while nobody asked.
+    statistics: OutputStatistics | None = None
+
+    def set_output_statistics_file(self, statistics_file: str | Path | IO[str] | None) -> None:
+        """From now on notes what computations give, for a file: its path, or one that is open for text. None ends it."""
+        self.statistics = None if statistics_file is None else OutputStatistics(statistics_file)
+
+    def save_output_statistics_file(self) -> None:
+        """Writes what was noted so far, as JSON. Raises UserError where no file was set."""
+        if self.statistics is None:
+            fail(UserError, "no file for statistics was set", 't.set_output_statistics_file("outputs.json")')
+        self.statistics.save()
