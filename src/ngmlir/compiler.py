@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sentence that joins the rooms: module -> passes -> LLVM text -> bytes -> something to call."""
+"""The sentence that joins the rooms: module -> passes -> LLVM text -> bytes -> something to call.
+
+Passes and code generation are loaded when they are needed: of a program that was compiled before, only its code is.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,11 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from .codegen import cpu
-from .codegen.objects import objects
-from .codegen.unit import Unit
 from .decl.pipeline_text import named_pipelines
 from .ir.core import Module, Op, Value
 from .ir.printer import to_text
 from .ir.structure import fingerprint
 from .llvm.machine import assembly, cpu_target, host_target, listing, nvptx_target, prepare, version
-from .passes.registry import PASSES
-from .rewrite.pipeline import Pipeline, Step, Watch
-from .rewrite.pipeline_parser import parse_pipeline
-from .rewrite.stages import violations
 from .runtime import cpu as cpu_runtime
 from .runtime import profile, timing
 from .runtime.cache import default_cache, key_of
@@ -34,6 +30,8 @@ from .support.spelling import did_you_mean
 from .support.target import Target
 
 if TYPE_CHECKING:
+    from .codegen.unit import Unit
+    from .rewrite.pipeline import Pipeline, Step, Watch
     from .runtime.cuda import CudaDevice
     from .runtime.cuda_sim import CudaSimDevice
     from .runtime.gpu import GpuExecutable
@@ -87,9 +85,18 @@ def _resolve(target: str) -> Target:
 
 def pipeline_for(target: Target, *, checked: bool = False) -> Pipeline:
     """The passes that bring a program to a kind of target, from lowering/pipelines; `checked` adds bounds checks."""
-    name = _PIPELINES[target.code]
-    steps = named_pipelines().expanded(name) + (", check-bounds" if checked else "")
-    return parse_pipeline(steps, PASSES, file="lowering/pipelines")
+    return _parsed(_steps_for(target, checked), "lowering/pipelines")
+
+
+def _steps_for(target: Target, checked: bool) -> str:
+    return named_pipelines().expanded(_PIPELINES[target.code]) + (", check-bounds" if checked else "")
+
+
+def _parsed(steps: str, file: str) -> Pipeline:
+    from .passes.registry import PASSES
+    from .rewrite.pipeline_parser import parse_pipeline
+
+    return parse_pipeline(steps, PASSES, file=file)
 
 
 def checks_wanted(checked: bool | None = None) -> bool:
@@ -122,7 +129,7 @@ def lower(
     if pipeline is None:
         steps = pipeline_for(machine, checked=checked).from_stage_of(module)
     else:
-        steps = parse_pipeline(named_pipelines().expanded(pipeline), PASSES, file="<pipeline>")
+        steps = _parsed(named_pipelines().expanded(pipeline), "<pipeline>")
     listener = timing.current()
     watching = [*watch, *([_Stages(listener)] if listener is not None else [])]
     return steps.run(module, machine, verify=verify, watch=watching)
@@ -147,6 +154,8 @@ def emit(module: Module, target: Target) -> Unit:
         from .codegen import nvptx  # GPUs, and what simulates them, are loaded when they are asked for
 
         return nvptx.emit(module, target)
+    from .codegen import cpu
+
     return cpu.emit(module, target)
 
 
@@ -156,6 +165,9 @@ def assemble(module: Module, target: Target, *, apart: bool = False) -> Artifact
         unit = emit(module, target)
         ptx = assembly(unit.llvm, target, apart=apart).encode()
         return unit.artifact("ptx", ptx, target)
+    from .codegen import cpu
+    from .codegen.objects import objects
+
     parts = cpu.parts(module, target)
     # Kernels are the same whether or not somebody notes when they are launched.
     *kernels, code = objects(parts.pieces, replace(target, timed=False), apart=apart)
@@ -166,13 +178,13 @@ def compile_artifact(module: Module, target: Target | str, *, checked: bool | No
     """A program as bytes that a device can load without a compiler; from the cache if one of equal structure was
     compiled before. Its entries are the functions that are not private. `checked` as for `compile_module`."""
     resolved, checked = resolve(target), checks_wanted(checked)
-    cache, pipeline = default_cache(), pipeline_for(resolved, checked=checked)
+    cache = default_cache()
     # Programs of equal structure come from other lines.
     if cache is None or resolved.debug or resolved.timed:
         return _named(_compiled(module, resolved, checked), module)
     structure, constants = fingerprint(module)
     given = [constant.data for constant in constants]
-    key = key_of("artifact", structure, resolved.key, str(resolved), str(pipeline), version())
+    key = key_of("artifact", structure, resolved.key, str(resolved), _steps_for(resolved, checked), version())
     found = cache.read(key)
     artifact = artifact_of(found, given) if found is not None else None
     if artifact is None:
@@ -273,6 +285,8 @@ def _lowered(module: Module, target: Target, checked: bool) -> Module:
 
     Raises UserError where a module says that its memory is planned but is not so.
     """
+    from .rewrite.stages import violations
+
     functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
     planned = [op for op in functions if "ng.arguments" in op.attributes]
     if planned and len(planned) == len(functions) and (found := violations(module, "planned")):

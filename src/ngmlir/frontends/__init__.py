@@ -1,8 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 8: layers, optimizers and training loops that build graphs, and nothing else: what they cannot say is an op."""
+"""Rank 8: layers, optimizers and training loops that build graphs, and nothing else: what they cannot say is an op.
+
+Each is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
-from . import common, neon
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["common", "neon"]
+if TYPE_CHECKING:
+    from . import common as common
+    from . import neon as neon
+    from . import onnx as onnx
+
+__all__ = ["common", "neon", "onnx"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

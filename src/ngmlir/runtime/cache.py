@@ -18,7 +18,6 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
-from importlib import metadata
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -181,19 +180,17 @@ def _cache_in(folder: str) -> Cache:
 
 @cache
 def _own_version() -> str:
-    """The version of ngmlir, and of its files: in a checkout the code changes while the number stands."""
-    try:
-        number = metadata.version("ngmlir")
-    except metadata.PackageNotFoundError:
-        number = "checkout"
+    """The version of ngmlir: that of its files, since in a checkout the code changes while the number stands."""
     package = Path(__file__).parents[1]
     digest = sha256()
-    for folder in (package, package / "lowering", package.parents[1] / "lowering"):
-        for path in sorted(folder.rglob("*")):
-            if path.suffix in (".py", ".rules", ".ngir", ".target", ".toml", "") and path.is_file():
-                status = path.stat()
-                digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return f"{number}+{digest.hexdigest()[:16]}"
+    for root in (package, package.parents[1] / "lowering"):
+        for folder, below, names in os.walk(root):
+            below.sort()
+            for name in sorted(names):
+                if os.path.splitext(name)[1] in (".py", ".rules", ".ngir", ".target", ".toml", ""):
+                    status = os.stat(os.path.join(folder, name))
+                    digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
 
 
 def _private(folder: Path) -> bool:
