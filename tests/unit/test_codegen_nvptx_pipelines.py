@@ -31,7 +31,8 @@ TOKEN = "!tile.token"
 
 def on_simulator(text: str, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], str]:
     """The results, in two orders of warps, and the PTX. A read of what is still under way is an error there."""
-    unit = emit(from_text(text), TARGET)
+    # The simulator is to see what the verifier would.
+    unit = emit(from_text(text, verify=False), TARGET)
     ptx = assembly(unit.llvm, TARGET)
     artifact = Artifact("ptx", ptx.encode(), unit.entries, TARGET.key, unit.constants)
     first, second = (load(artifact, CudaSimDevice(seed=seed)).run(arrays) for seed in (None, 5))

@@ -220,6 +220,7 @@ def copying(wait: str) -> Any:
   tile.barrier
   %v = tile.load %s[%c0] : memref<4xf32, 3>, vector<4xf32>
   tile.store %v, %y[%c0] : vector<4xf32>, memref<4xf32>""",
+        verify=False,
     )
 
 

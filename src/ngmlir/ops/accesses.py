@@ -21,20 +21,20 @@ from .fields import find_i64s, find_unit, get_i64, get_i64s, static
 
 
 @dataclass(frozen=True)
-class _Sum:
-    """`constant` plus each position times its factor."""
+class Sum:
+    """An index as `constant` plus each position times its factor."""
 
     constant: int
     factors: Mapping[Value, int] = field(default_factory=dict[Value, int])
 
-    def plus(self, other: _Sum, sign: int = 1) -> _Sum:
+    def plus(self, other: Sum, sign: int = 1) -> Sum:
         factors = dict(self.factors)
         for value, factor in other.factors.items():
             factors[value] = factors.get(value, 0) + sign * factor
-        return _Sum(self.constant + sign * other.constant, factors)
+        return Sum(self.constant + sign * other.constant, factors)
 
-    def times(self, number: int) -> _Sum:
-        return _Sum(self.constant * number, {v: f * number for v, f in self.factors.items()})
+    def times(self, number: int) -> Sum:
+        return Sum(self.constant * number, {v: f * number for v, f in self.factors.items()})
 
 
 def check_accesses(module: Module) -> None:
@@ -127,7 +127,7 @@ class Positions:
     their buffer."""
 
     def __init__(self, function: Op) -> None:
-        self._sums: dict[Value, _Sum] = {}
+        self._sums: dict[Value, Sum] = {}
         self._bounds: dict[Value, tuple[int, int]] = {}
         self.violations: list[Diagnostic] = []
         if not function.regions or not function.regions[0].blocks:
@@ -143,7 +143,7 @@ class Positions:
 
     def _position(self, value: Value, least: int, most: int) -> None:
         self._bounds[value] = least, most
-        self._sums[value] = _Sum(0, {value: 1})
+        self._sums[value] = Sum(0, {value: 1})
 
     def extremes(self, value: int | Value) -> tuple[int, int] | None:
         """The smallest and the largest value of an index; None where they are not known."""
@@ -187,13 +187,13 @@ class Positions:
             return
         if op.name == "ng.constant":
             value = op.attributes["value"]
-            made = _Sum(value.value) if isinstance(value, IntegerAttr) else None
+            made = Sum(value.value) if isinstance(value, IntegerAttr) else None
         else:
             made = self._combined(op)
         if made is not None:
             self._sums[op.results[0]] = made
 
-    def _combined(self, op: Op) -> _Sum | None:
+    def _combined(self, op: Op) -> Sum | None:
         """A sum, difference or multiple of what is known."""
         if len(op.operands) != 2:
             return None

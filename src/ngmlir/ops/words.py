@@ -13,6 +13,7 @@ from ..ir.resource_files import ResourceFolder
 from ..ir.verifier import check
 from . import func, ng, tile
 from .accesses import check_accesses
+from .copies import check_copies
 
 #: Op name -> class, of every dialect.
 WORDS: dict[str, type[Op]] = {"builtin.module": ModuleOp, **func.OPS, **ng.OPS, **tile.OPS}
@@ -45,6 +46,7 @@ def from_text(
     if verify:
         check(module)
         check_accesses(module)
+        check_copies(module)
     return module
 
 

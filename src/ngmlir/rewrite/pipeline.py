@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from ..ir.core import Module
 from ..ir.verifier import check
 from ..ops.accesses import check_accesses
+from ..ops.copies import check_copies
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug, Diagnostic, NgmlirError, UserError
 from ..support.target import Target
@@ -135,6 +136,7 @@ def _check(module: Module, name: str, stage: Stage | None) -> None:
     try:
         check(module, after=name)
         check_accesses(module)
+        check_copies(module)
     except UserError as error:
         raise Bug(error.diagnostics) from error
     found = violations(module, stage) if stage is not None else []
