@@ -57,6 +57,32 @@ HARD = {
         %o = ng.slice %e from [1] to [10] step [2] : (tensor<10xf32>) -> tensor<5xf32>
         %t = ng.add %o, %y : tensor<5xf32>
         return %m, %s, %t : tensor<8xf32>, tensor<10xf32>, tensor<5xf32> }""",
+    "slices go back to where they were: beside each other, over each other, with gaps, and to all": """(%x: tensor<1x4xf32>, %y: tensor<2x4xf32>, %z: tensor<5x2xf32>, %w: tensor<5x4xf32>, %i: tensor<2xi32>) -> (tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>, tensor<7xi32>) {
+        %0 = ng.pad %x low [4, 0] high [0, 0] : (tensor<1x4xf32>) -> tensor<5x4xf32>
+        %1 = ng.pad %y low [1, 0] high [2, 0] : (tensor<2x4xf32>) -> tensor<5x4xf32>
+        %2 = ng.pad %y low [2, 0] high [1, 0] : (tensor<2x4xf32>) -> tensor<5x4xf32>
+        %3 = ng.pad %x low [0, 0] high [4, 0] : (tensor<1x4xf32>) -> tensor<5x4xf32>
+        %a = ng.add %0, %1 : tensor<5x4xf32>
+        %b = ng.add %2, %a : tensor<5x4xf32>
+        %c = ng.add %b, %3 : tensor<5x4xf32>
+        %d = ng.add %c, %w : tensor<5x4xf32>
+        %e = ng.pad %z low [0, 2] high [0, 0] : (tensor<5x2xf32>) -> tensor<5x4xf32>
+        %n = ng.negative %y : tensor<2x4xf32>
+        %s = ng.slice %n from [0, 0] to [2, 1] step [1, 1] : (tensor<2x4xf32>) -> tensor<2x1xf32>
+        %f = ng.pad %s low [1, 0] high [2, 3] : (tensor<2x1xf32>) -> tensor<5x4xf32>
+        %g = ng.pad %s low [3, 1] high [0, 2] : (tensor<2x1xf32>) -> tensor<5x4xf32>
+        %h = ng.add %w, %e : tensor<5x4xf32>
+        %j = ng.add %h, %f : tensor<5x4xf32>
+        %k = ng.add %j, %g : tensor<5x4xf32>
+        %l = ng.add %w, %0 : tensor<5x4xf32>
+        %m = ng.add %l, %1 : tensor<5x4xf32>
+        %o = ng.add %m, %2 : tensor<5x4xf32>
+        %p = ng.pad %i low [0] high [5] : (tensor<2xi32>) -> tensor<7xi32>
+        %q = ng.pad %i low [5] high [0] {value = 0 : i32} : (tensor<2xi32>) -> tensor<7xi32>
+        %r = ng.pad %i low [2] high [3] : (tensor<2xi32>) -> tensor<7xi32>
+        %t = ng.add %p, %q : tensor<7xi32>
+        %u = ng.add %t, %r : tensor<7xi32>
+        return %d, %k, %o, %u : tensor<5x4xf32>, tensor<5x4xf32>, tensor<5x4xf32>, tensor<7xi32> }""",
     "a border under sums, a product and its own slice": """(%x: tensor<4x6xf32>, %v: tensor<7x3xf32>, %w: tensor<3x9xf32>) -> (tensor<7x9xf32>, tensor<7xf32>, tensor<9xf32>, tensor<7x7xf32>) {
         %p = ng.pad %x low [2, 1] high [1, 2] {value = -0.0 : f32} : (tensor<4x6xf32>) -> tensor<7x9xf32>
         %d = ng.dot %v, %w contract [1] x [0] : (tensor<7x3xf32>, tensor<3x9xf32>) -> tensor<7x9xf32>
@@ -453,6 +479,24 @@ HARD = {
         return %l, %r : tensor<5xf32>, tensor<3x4x5xf32> }""",
 }
 WITH_LOOPS = {
+    "slices go back to where they were, in a loop and around it": """(%xs: tensor<3x2xf32>, %y: tensor<2xf32>) -> tensor<6xf32> {
+        %z = ng.pad %y low [4] high [0] : (tensor<2xf32>) -> tensor<6xf32>
+        %o = ng.pad %y low [0] high [4] : (tensor<2xf32>) -> tensor<6xf32>
+        %v = ng.add %z, %o : tensor<6xf32>
+        %r = ng.scan iter(%c = %o) over(%x: tensor<2xf32> = %xs) -> tensor<6xf32> {
+          %a = ng.pad %x low [2] high [2] : (tensor<2xf32>) -> tensor<6xf32>
+          %b = ng.add %z, %a : tensor<6xf32>
+          %d = ng.add %b, %o : tensor<6xf32>
+          %e = ng.multiply %c, %d : tensor<6xf32>
+          %f = ng.add %v, %a : tensor<6xf32>
+          %g = ng.subtract %e, %f : tensor<6xf32>
+          ng.yield %g : tensor<6xf32>
+        }
+        %q = ng.pad %y low [2] high [2] : (tensor<2xf32>) -> tensor<6xf32>
+        %s = ng.add %z, %q : tensor<6xf32>
+        %t = ng.add %s, %o : tensor<6xf32>
+        %u = ng.add %t, %r : tensor<6xf32>
+        return %u : tensor<6xf32> }""",
     "a loop between two maps over one space": """(%a: tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>) {
         %0 = ng.constant dense<0> : tensor<i32>
         %1 = ng.constant dense<1> : tensor<i32>

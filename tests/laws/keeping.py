@@ -35,6 +35,7 @@ LATE = {"check-target", "to-kernels", "plan-memory", "check-bounds"}
 SETTLING = [
     "shape",
     "prune",
+    "join-pads",
     "common-subexpressions",
     "dead-code",
     "decompose",

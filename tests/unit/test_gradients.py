@@ -50,6 +50,12 @@ SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
     "slice_backwards_in_steps": lambda x: ng.square(x[2:0:-1, ::-2]),
     "overlapping_slices": lambda x: x[:, :4] * x[:, 1:],
     "slice_of_nothing": lambda x: x[:, 2:2],
+    "slices_of_all": lambda x: x[:, 0] * x[:, 1] / (x[:, 2] + 3) - ng.tanh(x[:, 3]) * x[:, 4],
+    "slices_with_gaps": lambda x: x[:, 1, 1] * x[:, 3, 0] * x[:, 3, 1],
+    "slices_of_slices": lambda x: ng.tanh(x[0] + x[1, 0]) * x[2] * x[1, 4],
+    "slices_and_all": lambda x: (
+        ng.sum(x * x, out_axes=[A]) * x[:, 0, 0] * x[:, 1, 0] * x[:, 2, 1] * x[:, 1, 0]
+    ),
     "integer": lambda x: ng.square(x[-1, ..., 1]),
     "pad": lambda x: ng.square(ng.pad(x, [(1, 0), 2, 0])),
     "concatenate": lambda x: ng.square(ng.concat_along_axis([x, x[:, :2], x * x], B)),

@@ -17,6 +17,7 @@ from .fold_empty import fold_empty
 from .fuse import fuse
 from .hoist import hoist
 from .inline import inline
+from .join_pads import join_pads
 from .layout import layout
 from .place_samples import place_samples
 from .plan_memory import plan_memory
@@ -34,6 +35,7 @@ PASSES: dict[str, Pass] = {
         inline,
         sizes,
         decompose,
+        join_pads,
         place_samples,
         layout,
         shape,

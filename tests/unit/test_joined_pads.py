@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of padded tensors become concatenations: the same bits, and no more work than there is to copy."""
+
+from __future__ import annotations
+
+from math import inf, nan, prod
+
+import numpy as np
+import pytest
+
+import ngmlir as ng
+from ngmlir.ir.types import shape_of
+from ngmlir.llvm.machine import cpu_target
+from ngmlir.ops.interpreter import run
+from ngmlir.ops.words import from_text
+from ngmlir.passes.join_pads import join_pads
+
+CPU = cpu_target("x86-64-v3")
+NUMBERS = np.array([0.0, -0.0, 1.0, -1.0, 1e-45, 3e38, -3e38, 0.1, inf, -inf, nan], "f4")
+
+
+def drawn(seed: int) -> tuple[str, list[np.ndarray]]:
+    """A sum of tensors in boxes of any kind, some of them of all."""
+    random = np.random.RandomState(seed)
+    shape = random.randint(1, 9, random.randint(1, 4))
+    whole = f"tensor<{'x'.join(map(str, shape))}xf32>"
+    lines: list[str] = []
+    arrays: list[np.ndarray] = []
+    total = ""
+    for i in range(random.randint(3, 12)):
+        low = random.randint(0, shape)
+        size = np.minimum(random.randint(1, 4, len(shape)), shape - low)
+        if random.rand() < 0.1:
+            low, size = 0 * shape, shape
+        type = f"tensor<{'x'.join(map(str, size))}xf32>"
+        arrays.append(random.choice(NUMBERS[: 11 if seed % 2 else 8], size))
+        high = shape - low - size
+        lines.append(
+            f"%p{i} = ng.pad %x{i} low {[*map(int, low)]} high {[*map(int, high)]} : ({type}) -> {whole}"
+        )
+        if total:
+            sides = (total, f"%p{i}") if random.rand() < 0.7 else (f"%p{i}", total)
+            lines.append(f"%s{i} = ng.add {', '.join(sides)} : {whole}")
+        total = f"%s{i}" if total else f"%p{i}"
+    types = [f"tensor<{'x'.join(map(str, a.shape))}xf32>" for a in arrays]
+    taken = ", ".join(f"%x{i}: {type}" for i, type in enumerate(types))
+    body = "\n".join(lines)
+    return f"func.func @main({taken}) -> {whole} {{\n{body}\nreturn {total} : {whole}\n}}", arrays
+
+
+def test_joined_sums_have_the_same_bits() -> None:
+    joined = 0
+    for seed in range(300):
+        text, arrays = drawn(seed)
+        before = from_text(text)
+        after = join_pads(before, CPU)
+        joined += after is not before
+        (expected,), (actual,) = (run(m, *arrays) for m in (before, after))
+        known = ~np.isnan(expected)
+        assert np.array_equal(np.isnan(actual), ~known), text
+        assert expected[known].tobytes() == actual[known].tobytes(), text
+    assert joined > 50
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_gradient_of_slices_grows_with_their_number(axis: int) -> None:
+    def moved(count: int) -> int:
+        """Elements that the gradient of a sum of slices reads and writes."""
+        axes = [ng.make_axis(count, name="T"), ng.make_axis(4, name="H")]
+        x = ng.placeholder(axes if axis == 0 else axes[::-1])
+        total = ng.constant(0.0)
+        for i in range(count):
+            total = total + ng.square(x[i] if axis == 0 else x[:, i]) * i
+        module = join_pads(ng.lift([ng.deriv(ng.sum(total, out_axes=()), x)], [x]).module, CPU)
+        ops = module.ops[0].block.ops
+        assert not any(op.name == "ng.pad" for op in ops)
+        return sum(prod(shape_of(op.result.type)) for op in ops if op.name in ("ng.add", "ng.concatenate"))
+
+    ten, hundred, thousand = map(moved, (10, 100, 1000))
+    assert hundred <= 11 * ten and thousand <= 11 * hundred
