@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from .decl.pipeline_text import named_pipelines
 from .ir.core import Module, Op, Value
+from .ir.definition import is_narrow
 from .ir.printer import to_text
 from .ir.structure import fingerprint
+from .ir.types import element_type
 from .llvm.machine import assembly, cpu_target, host_target, listing, nvptx_target, prepare, version
 from .runtime import cpu as cpu_runtime
 from .runtime import profile, timing
@@ -222,11 +224,16 @@ def _named(artifact: Artifact, module: Module) -> Artifact:
 
 
 def _renamed(parameters: Sequence[Parameter], values: Sequence[Value], function: Op) -> tuple[Parameter, ...]:
-    """Parameters called like the values that they are (numbered where these have no name)."""
+    """Parameters called like the values that they are (numbered where these have no name), with their element types."""
     names = [v.name or str(i) for i, v in enumerate(values[: len(parameters)])]
     names += [str(i) for i in range(len(names), len(parameters))]
+    # Where the program computes with codes, its arrays are of the type that these are of.
+    elements = [element_type(v.type) for v in values[: len(parameters)]]
+    dtypes = [e.text if is_narrow(e) else p.dtype for e, p in zip(elements, parameters, strict=False)]
+    dtypes += [p.dtype for p in parameters[len(dtypes) :]]
     return tuple(
-        replace(p, name=n, location=function.location) for p, n in zip(parameters, names, strict=True)
+        replace(p, name=n, dtype=d, location=function.location)
+        for p, n, d in zip(parameters, names, dtypes, strict=True)
     )
 
 

@@ -540,6 +540,32 @@ WITH_LOOPS = {
           ng.yield %w, %d, %y : tensor<3xf32>, tensor<0xf32>, tensor<3xf32>
         }
         return %s, %r : tensor<3xf32>, tensor<4x3xf32> }""",
+    "floats of 8 bits and integers of 4 in a branch and in padding": """(%c: tensor<i1>, %x: tensor<3xf32>) -> (tensor<5xf32>, tensor<4xf32>, tensor<3xi8>, tensor<3xi1>, tensor<2xf64>, tensor<4xf16>) {
+        %a = ng.cast %x : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+        %r = ng.if %c -> tensor<5xf8E4M3FN> {
+          %p = ng.pad %a low [1] high [1] {value = -2.5 : f8E4M3FN} : (tensor<3xf8E4M3FN>) -> tensor<5xf8E4M3FN>
+          ng.yield %p : tensor<5xf8E4M3FN>
+        } else {
+          %q = ng.pad %a low [0] high [2] : (tensor<3xf8E4M3FN>) -> tensor<5xf8E4M3FN>
+          ng.yield %q : tensor<5xf8E4M3FN>
+        }
+        %s = ng.cast %r : (tensor<5xf8E4M3FN>) -> tensor<5xf32>
+        %k = ng.constant dense<[1.0, 0.5]> : tensor<2xf8E8M0FNU>
+        %l = ng.pad %k low [1] high [1] : (tensor<2xf8E8M0FNU>) -> tensor<4xf8E8M0FNU>
+        %m = ng.cast %l : (tensor<4xf8E8M0FNU>) -> tensor<4xf32>
+        %i = ng.bitcast %a : (tensor<3xf8E4M3FN>) -> tensor<3xi8>
+        %j = ng.cast %i : (tensor<3xi8>) -> tensor<3xi4>
+        %f = ng.bitcast %j : (tensor<3xi4>) -> tensor<3xf4E2M1FN>
+        %g = ng.cast %f : (tensor<3xf4E2M1FN>) -> tensor<3xi1>
+        %d = ng.constant 3 : ui4
+        %e = ng.constant -1.5 : f8E5M2
+        %n = ng.constant dense<[1.0001, -7.3]> : tensor<2xf64>
+        %o = ng.cast %n : (tensor<2xf64>) -> tensor<2xf8E5M2FNUZ>
+        %t = ng.cast %o : (tensor<2xf8E5M2FNUZ>) -> tensor<2xf64>
+        %u = ng.cast %m : (tensor<4xf32>) -> tensor<4xui2>
+        %v = ng.cast %u : (tensor<4xui2>) -> tensor<4xf8E8M0FNU>
+        %w = ng.cast %v : (tensor<4xf8E8M0FNU>) -> tensor<4xf16>
+        return %s, %m, %i, %g, %t, %w : tensor<5xf32>, tensor<4xf32>, tensor<3xi8>, tensor<3xi1>, tensor<2xf64>, tensor<4xf16> }""",
     "a function with branches is called": """(%c: tensor<i1>, %a: tensor<4xf32>) -> tensor<4xf32> {
         %x = func.call @choose(%c, %a) : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
         %n = ng.bitwise_not %c : tensor<i1>

@@ -317,8 +317,8 @@ def test_unknown_attributes_are_kept_when_asked() -> None:
         "sparse<[[0]], [1.0]> : tensor<4xf32>",
         "strided<[1, 2], offset: 3>",
         "distinct[0]<unit>",
-        "1.0 : f8E5M2",
-        "dense<1.0> : tensor<3xf8E4M3FN>",
+        "1.0 : f8E3M4",
+        "dense<1.0> : tensor<3xf6E2M3FN>",
         '#d.x<{a = 1, b = "x>y"}>',
         "#d<x>",
     ]

@@ -21,10 +21,10 @@ from .attributes import (
     integers,
 )
 from .cursor import shortened
-from .definition import COMPUTED_FLOATS
-from .elements import ElementsAttr, are_booleans, elements_from_bytes
+from .definition import STORED_FLOATS
+from .elements import ElementsAttr, elements_from_bytes, within_width
 from .lexer import Token, unquote
-from .literals import float_bits, float_value, integer_fits, item_bytes, wrap_integer
+from .literals import float_bits, float_value, integer_bits, integer_fits, item_bytes, wrap_integer
 from .resources import resource_of
 from .type_parser import TypeParser
 from .types import FloatType, IndexType, IntegerType, OpaqueType, ShapedType, Type, element_type, f64, i1, i64
@@ -164,13 +164,13 @@ class AttributeParser(TypeParser):
         """A number with its `: type`; without it, f64 or i64."""
         token = self.advance()
         type = self.type() if self.accept(":") else f64 if token.kind == "float" else i64
-        if self.unregistered and isinstance(type, FloatType) and type.text not in COMPUTED_FLOATS:
+        if self.unregistered and isinstance(type, FloatType) and type.text not in STORED_FLOATS:
             return OpaqueAttr(f"{token.text} : {type}")
         return self.number_of(token, type)
 
     def number_of(self, token: Token, type: Type) -> FloatAttr | IntegerAttr:
         if isinstance(type, FloatType):
-            if type.text not in COMPUTED_FLOATS:
+            if type.text not in STORED_FLOATS:
                 raise self.error_at(f"numbers of type {type} cannot be read", token.start)
             return FloatAttr(self.float_bits(token, type), type)
         if isinstance(type, (IntegerType, IndexType)):
@@ -180,16 +180,17 @@ class AttributeParser(TypeParser):
         )
         raise self.error_at(f"{type} is not the type of a number", token.start, hint)
 
-    def float_bits(self, token: Token, type: Type) -> int:
+    def float_bits(self, token: Token, type: FloatType) -> int:
         if token.kind == "hex":
             bits = int(token.text, 16)
-            if bits >> (8 * item_bytes(type)):
+            if bits >> type.width:
                 raise self.error_at(f"{token.text} has more bits than {type}", token.start)
             return bits
         if token.kind not in ("float", "integer"):
             raise self.error_at(f"expected a number, found '{shortened(token.text)}'", token.start)
         bits = float_bits(float(token.text), type)
-        if float_value(bits, type) in (float("inf"), float("-inf")):
+        found = float_value(bits, type)
+        if found in (float("inf"), float("-inf")) or found != found:
             raise self.error_at(f"{shortened(token.text)} does not fit in {type}", token.start)
         return bits
 
@@ -297,8 +298,9 @@ class AttributeParser(TypeParser):
         wanted = type.size * item_bytes(type.element)
         if len(data) != wanted:
             raise self.error_at(f"resource '{name}' has {len(data)} bytes, but {type} has {wanted}", start)
-        if type.element is i1 and not are_booleans(data):
-            raise self.error_at(f"resource '{name}' has bytes that are no i1 (0 or 1)", start)
+        if not within_width(data, type.element):
+            least = " (0 or 1)" if type.element is i1 else ""
+            raise self.error_at(f"resource '{name}' has bytes that are no {type.element}{least}", start)
         return elements_from_bytes(data, type)
 
     def hexadecimal_elements(self, type: ShapedType, data: bytearray) -> tuple[int, ...]:
@@ -313,6 +315,8 @@ class AttributeParser(TypeParser):
         size = item_bytes(type.element)
         if element_type(type) is i1:
             raise self.error_at("constants of i1 are written as true and false", token.start)
+        if not within_width(memoryview(data), type.element):
+            raise self.error_at(f"these are no bytes of {type.element}", token.start)
         return () if len(data) == size else (type.size, -1)  # -1: the shape was not spelled
 
     def nested_elements(self, element: Type, data: bytearray) -> tuple[int, ...]:
@@ -321,7 +325,7 @@ class AttributeParser(TypeParser):
             token = self.advance()
             number = self.number_of(token, element)
             size = item_bytes(element)
-            bits = number.bits if isinstance(number, FloatAttr) else number.value & ((1 << 8 * size) - 1)
+            bits = number.bits if isinstance(number, FloatAttr) else integer_bits(number.value, element)
             data += bits.to_bytes(size, "little")
             return ()
         self.deeper()
@@ -428,4 +432,4 @@ def _can_be_listed(element: Type) -> bool:
     """Whether lists of numbers of this type can be read and printed."""
     if isinstance(element, IntegerType):
         return element.width <= 64
-    return isinstance(element, IndexType) or element.text in COMPUTED_FLOATS
+    return isinstance(element, IndexType) or element.text in STORED_FLOATS

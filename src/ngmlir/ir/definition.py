@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ..support.diagnostics import Diagnostic
 from .attributes import Attribute, IntegerAttr
 from .forms import Part, named, read_form
+from .narrow import NARROW
 from .types import (
     FloatType,
     IndexType,
@@ -60,10 +61,20 @@ CONTAINERS: dict[str, Callable[[Type], bool]] = {
 }
 COMPUTED_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 COMPUTED_WIDTHS = frozenset({8, 16, 32, 64})
+#: With those that are stored and cast only.
+STORED_FLOATS = COMPUTED_FLOATS | NARROW.keys()
+STORED_WIDTHS = frozenset({2, 4})
 
 
 def _computed_integer(t: Type, signs: tuple[str, ...] = ("", "u")) -> bool:
     return isinstance(t, IntegerType) and t.width in COMPUTED_WIDTHS and t.sign in signs
+
+
+def is_narrow(t: Type) -> bool:
+    """Whether a type is one that is stored and cast, and not computed with: floats of 8 bits and fewer, integers of 2 and 4."""
+    return t.text in NARROW or (
+        isinstance(t, IntegerType) and t.width in STORED_WIDTHS and t.sign in ("", "u")
+    )
 
 
 ELEMENTS: dict[str, Callable[[Type], bool]] = {
@@ -78,6 +89,7 @@ ELEMENTS: dict[str, Callable[[Type], bool]] = {
     "element": lambda t: (
         t is i1 or t.text in COMPUTED_FLOATS or _computed_integer(t) or isinstance(t, IndexType)
     ),
+    "stored": lambda t: ELEMENTS["element"](t) or is_narrow(t),
 }
 
 
@@ -101,6 +113,7 @@ ELEMENT_WORDS = {
     "index": "index",
     "token": "!tile.token",
     "element": "floats, integers or i1",
+    "stored": "floats, integers or i1, of any width",
 }
 KIND_WORDS = {
     "i64": "an i64",

@@ -6,7 +6,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .attributes import Attribute, FloatAttr, IntegerAttr, Spelling
-from .literals import dtype_of, float_text, integer_text, item_bytes, type_of_dtype
+from .literals import (
+    dtype_of,
+    float_text,
+    integer_bits,
+    integer_text,
+    item_bytes,
+    narrow_width,
+    type_of_dtype,
+    wrap_integer,
+)
 from .types import FloatType, ShapedType, TensorType, Type, i1
 
 if TYPE_CHECKING:
@@ -88,8 +97,7 @@ class ElementsAttr(Attribute):
         if isinstance(element, FloatType):
             texts = [float_text(int.from_bytes(w, "little"), element) for w in words]
         else:
-            signed = not getattr(element, "unsigned", False) and element is not i1
-            texts = [integer_text(int.from_bytes(w, "little", signed=signed), element) for w in words]
+            texts = [integer_text(wrap_integer(int.from_bytes(w, "little"), element), element) for w in words]
         if self.splat:
             return f"dense<{texts[0]}>"
         for d in reversed(self.type.shape[1:]):
@@ -124,6 +132,8 @@ def elements(array: Any, type: ShapedType | None = None) -> ElementsAttr:
     if array.size > 1 and not any(array.strides):
         array = array[(slice(1),) * array.ndim]  # a broadcast number
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    if (width := narrow_width(held.element)) > 1:
+        flat = flat & np.uint8((1 << width) - 1)  # what NumPy leaves in the other bits says nothing
     size = item_bytes(held.element)
     return ElementsAttr((flat[:size] if _repeats(flat, size) else flat).data, held)
 
@@ -142,9 +152,8 @@ def filled(literal: Attribute, type: Type) -> Attribute:
     if not isinstance(type, ShapedType):
         return literal
     assert isinstance(literal, (FloatAttr, IntegerAttr))
-    bits = literal.bits if isinstance(literal, FloatAttr) else literal.value
-    size = item_bytes(type.element)
-    return ElementsAttr((bits & ((1 << 8 * size) - 1)).to_bytes(size, "little") if type.size else b"", type)
+    bits = literal.bits if isinstance(literal, FloatAttr) else integer_bits(literal.value, type.element)
+    return ElementsAttr(bits.to_bytes(item_bytes(type.element), "little") if type.size else b"", type)
 
 
 #: Bytes that are looked at together, so that a difference near the start is found at once.
@@ -160,9 +169,13 @@ def same_bytes(left: memoryview, right: memoryview) -> bool:
     )
 
 
-def are_booleans(data: memoryview) -> bool:
-    """Whether every byte is 0 or 1."""
-    return not any(data[i : i + _CHUNK].tobytes().strip(b"\0\1") for i in range(0, len(data), _CHUNK))
+def within_width(data: memoryview, element: Type) -> bool:
+    """Whether every byte of elements that are shorter than a byte is one of theirs."""
+    width = narrow_width(element)
+    known = bytes(range(1 << width))
+    return not width or not any(
+        data[i : i + _CHUNK].tobytes().strip(known) for i in range(0, len(data), _CHUNK)
+    )
 
 
 def _repeats(flat: np.ndarray[Any, Any], size: int) -> bool:

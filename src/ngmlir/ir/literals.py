@@ -7,6 +7,7 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from .narrow import NARROW, NUMPY_NAMES
 from .types import FloatType, IndexType, IntegerType, Type, element_type
 
 if TYPE_CHECKING:
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
 
 _FORMATS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
 
+_NARROW_TYPES: dict[str, Type] = {
+    name: FloatType(text) if text in NARROW else IntegerType(int(text[-1]), text[:-2])
+    for text, name in NUMPY_NAMES.items()
+}
+
 
 def item_bytes(element: Type) -> int:
-    """Bytes of one element in memory (i1 takes one byte)."""
-    if isinstance(element, FloatType):
-        return element.width // 8
-    if isinstance(element, IntegerType):
+    """Bytes of one element in memory (those of fewer than 8 bits take one byte)."""
+    if isinstance(element, (FloatType, IntegerType)):
         return max(1, (element.width + 7) // 8)
     if isinstance(element, IndexType):
         return 8
@@ -27,8 +31,10 @@ def item_bytes(element: Type) -> int:
 
 
 def dtype_of(type: Type) -> np.dtype[Any]:
-    """The NumPy dtype of a type's elements (`bf16` by ml_dtypes)."""
+    """The NumPy dtype of a type's elements (those that NumPy lacks by ml_dtypes)."""
     element = element_type(type)
+    if element.text in NUMPY_NAMES:
+        return _added_dtype(NUMPY_NAMES[element.text])
     if isinstance(element, FloatType):
         return _float_dtype(element.text)
     if isinstance(element, (IntegerType, IndexType)):
@@ -41,10 +47,16 @@ def _float_dtype(name: str) -> np.dtype[Any]:
     import numpy as np
 
     if name == "bf16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
+        return _added_dtype("bfloat16")
     return np.dtype({"f16": np.float16, "f32": np.float32, "f64": np.float64}[name])
+
+
+@cache
+def _added_dtype(name: str) -> np.dtype[Any]:
+    import ml_dtypes
+    import numpy as np
+
+    return np.dtype(getattr(ml_dtypes, name))
 
 
 @cache
@@ -61,6 +73,8 @@ def type_of_dtype(dtype: Any) -> Type:
     dtype = np.dtype(dtype)
     if dtype.name == "bfloat16":
         return FloatType("bf16")
+    if dtype.name in _NARROW_TYPES:
+        return _NARROW_TYPES[dtype.name]
     if dtype.kind == "b":
         return IntegerType(1)
     if dtype.kind in "iu" and dtype.itemsize in (1, 2, 4, 8):
@@ -72,6 +86,8 @@ def type_of_dtype(dtype: Any) -> Type:
 
 def float_bits(value: float, element: Type) -> int:
     """The bits of `value` rounded to nearest even in `element`."""
+    if element.text in NARROW:
+        return NARROW[element.text].code(value)
     if element.text == "bf16":
         bits = float_bits(value, FloatType("f32"))
         if bits & 0x7FFFFFFF > 0x7F800000:
@@ -91,6 +107,8 @@ def float_bits(value: float, element: Type) -> int:
 
 def float_value(bits: int, element: Type) -> float:
     """The number that `bits` stand for (exact: every element type fits in a double)."""
+    if element.text in NARROW:
+        return NARROW[element.text].value(bits)
     if element.text == "bf16":
         return float(struct.unpack("<f", struct.pack("<I", bits << 16))[0])
     pack, unpack = _FORMATS[element.text]
@@ -128,6 +146,22 @@ def _width(element: Type) -> tuple[int, bool]:
         return element.width, element.unsigned
     assert isinstance(element, IndexType)
     return 64, False
+
+
+def integer_bits(value: int, element: Type) -> int:
+    """The bits of an integer: as many as the type has, those above are zero in memory."""
+    return value & ((1 << _width(element)[0]) - 1)
+
+
+def bit_width(element: Type) -> int:
+    """Bits of one element that say something."""
+    return element.width if isinstance(element, FloatType) else _width(element)[0]
+
+
+def narrow_width(element: Type) -> int:
+    """Bits of elements that leave some of their byte unused (i1, and those of 2 and 4 bits); 0 for others."""
+    width = bit_width(element)
+    return width if width < 8 else 0
 
 
 def integer_fits(value: int, element: Type) -> bool:

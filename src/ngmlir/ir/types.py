@@ -46,13 +46,14 @@ class IntegerType(Type):
 
 
 class FloatType(Type):
-    """`f16 bf16 f32 f64`; other names are kept and printed but nothing computes with them."""
+    """`f16 bf16 f32 f64`, and those of ir/narrow.py, which are stored and cast; other names are kept and printed."""
 
     __slots__ = ("width",)
     WIDTHS: ClassVar = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 19, "f80": 80, "f128": 128}
 
     def __init__(self, name: str):
-        self.text, self.width = name, self.WIDTHS.get(name, 8)
+        self.text = name
+        self.width = self.WIDTHS.get(name) or int(name[1])  # f8E4M3FN
 
 
 class IndexType(Type):

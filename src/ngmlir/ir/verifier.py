@@ -40,7 +40,15 @@ from .attributes import (
     UnitAttr,
 )
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, callee, op_name
-from .definition import ATTRIBUTE_RULES, ELEMENTS, AttributeField, OpDefinition, Operand, Typing
+from .definition import (
+    ATTRIBUTE_RULES,
+    ELEMENTS,
+    AttributeField,
+    OpDefinition,
+    Operand,
+    Typing,
+    is_narrow,
+)
 from .dominance import reachable_dominators
 from .elements import ElementsAttr
 from .types import FloatType, FunctionType, IntegerType, MemRefType, Type, element_type, i1, i64, shape_of
@@ -389,6 +397,8 @@ def _constrained(operand: Operand, type: Type, bound: dict[str, Type], what: str
         known = element_type(type)
         foreign = isinstance(known, (FloatType, IntegerType)) and not ELEMENTS["element"](known)
         note = f"; nothing here computes with {known}" if foreign else ""
+        if is_narrow(known) and operand.constraint.element not in ("", "stored"):
+            note = f"; {known} is stored and moved only, ng.cast makes numbers of it"
         return [f"{what} '{operand.name}' must be {operand.constraint.words}, not {type}{note}"]
     if operand.variable:
         known = bound.setdefault(operand.variable, type)

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..ir.literals import dtype_of, type_of_dtype
+from ..ir.narrow import NARROW
 from ..ir.types import FloatType, IndexType, IntegerType, Type
 from ..ops import ng
 from ..ops.lengths import Length, Long, Size
@@ -32,8 +33,8 @@ from .writes import InitTensorOp
 _LARGE_BYTES = 64 * 1024
 
 _BY_NAME = {
-    **{n: FloatType(n) for n in ("f16", "bf16", "f32", "f64")},
-    **{f"{u}i{w}": IntegerType(w, u) for u in ("", "u") for w in (8, 16, 32, 64)},
+    **{n: FloatType(n) for n in ("f16", "bf16", "f32", "f64", *NARROW)},
+    **{f"{u}i{w}": IntegerType(w, u) for u in ("", "u") for w in (2, 4, 8, 16, 32, 64)},
     "i1": IntegerType(1),
     "bool": IntegerType(1),
     "bfloat16": FloatType("bf16"),

@@ -25,7 +25,7 @@ class ConstantOp(Op):
         name,
         operands=(),
         results=(
-            Operand("result", Constraint("value(element)", "value", "element")),
+            Operand("result", Constraint("value(stored)", "value", "stored")),
         ),
         attributes=(
             AttributeField("value", "literal", None, False),
@@ -1621,11 +1621,11 @@ class SelectOp(Op):
         name,
         operands=(
             Operand("condition", Constraint("value(bool)", "value", "bool")),
-            Operand("lhs", Constraint("value(element)", "value", "element"), "T"),
-            Operand("rhs", Constraint("value(element)", "value", "element"), "T"),
+            Operand("lhs", Constraint("value(stored)", "value", "stored"), "T"),
+            Operand("rhs", Constraint("value(stored)", "value", "stored"), "T"),
         ),
         results=(
-            Operand("result", Constraint("value(element)", "value", "element"), "T"),
+            Operand("result", Constraint("value(stored)", "value", "stored"), "T"),
         ),
         traits=frozenset(['elementwise', 'pure']),
         rule=ng_rules.select,
@@ -1682,22 +1682,22 @@ class FmaOp(Op):
 
 
 class CastOp(Op):
-    """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0."""
+    """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to floats of 16 bits and fewer by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0. Beyond the floats of a type it gives infinity, where there is none NaN, where there is neither the greatest float, and there NaN gives 0; f8E8M0FNU, which has powers of two alone, takes the greater of two that are as near, and NaN for what is less than the least."""
 
     __slots__ = ()
     name = "ng.cast"
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(element)", "value", "element")),
+            Operand("input", Constraint("value(stored)", "value", "stored")),
         ),
         results=(
-            Operand("result", Constraint("value(element)", "value", "element")),
+            Operand("result", Constraint("value(stored)", "value", "stored")),
         ),
         traits=frozenset(['elementwise', 'pure', 'stated']),
         rule=ng_rules.cast,
         form=('$input',),
-        doc='To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0.',
+        doc='To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to floats of 16 bits and fewer by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0. Beyond the floats of a type it gives infinity, where there is none NaN, where there is neither the greatest float, and there NaN gives 0; f8E8M0FNU, which has powers of two alone, takes the greater of two that are as near, and NaN for what is less than the least.',
         example='%r = ng.cast %a : (tensor<4xf32>) -> tensor<4xi32>',
     )
 
@@ -1714,10 +1714,10 @@ class BitcastOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(element)", "value", "element"), domain=Domain(-4.0, 4.0, False)),
+            Operand("input", Constraint("value(stored)", "value", "stored"), domain=Domain(-4.0, 4.0, False)),
         ),
         results=(
-            Operand("result", Constraint("value(element)", "value", "element")),
+            Operand("result", Constraint("value(stored)", "value", "stored")),
         ),
         traits=frozenset(['elementwise', 'pure', 'stated', 'stops']),
         rule=ng_rules.bitcast,
@@ -1739,10 +1739,10 @@ class BroadcastOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(element)", "value", "element")),
+            Operand("input", Constraint("value(stored)", "value", "stored")),
         ),
         results=(
-            Operand("result", Constraint("value(element)", "value", "element")),
+            Operand("result", Constraint("value(stored)", "value", "stored")),
         ),
         attributes=(
             AttributeField("dimensions", "i64s", None, False),
@@ -1771,10 +1771,10 @@ class TransposeOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(element)", "value", "element")),
+            Operand("input", Constraint("value(stored)", "value", "stored")),
         ),
         results=(
-            Operand("result", Constraint("value(element)", "value", "element")),
+            Operand("result", Constraint("value(stored)", "value", "stored")),
         ),
         attributes=(
             AttributeField("permutation", "i64s", None, False),
@@ -1803,10 +1803,10 @@ class ReshapeOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(element)", "value", "element")),
+            Operand("input", Constraint("value(stored)", "value", "stored")),
         ),
         results=(
-            Operand("result", Constraint("value(element)", "value", "element")),
+            Operand("result", Constraint("value(stored)", "value", "stored")),
         ),
         traits=frozenset(['pure', 'stated', 'view']),
         rule=ng_rules.reshape,
@@ -1828,10 +1828,10 @@ class CastAxesOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("tensor(element)", "tensor", "element")),
+            Operand("input", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         results=(
-            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         traits=frozenset(['pure', 'stated', 'view']),
         rule=ng_rules.cast_axes,
@@ -1853,10 +1853,10 @@ class SliceOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("value(element)", "value", "element")),
+            Operand("input", Constraint("value(stored)", "value", "stored")),
         ),
         results=(
-            Operand("result", Constraint("value(element)", "value", "element")),
+            Operand("result", Constraint("value(stored)", "value", "stored")),
         ),
         attributes=(
             AttributeField("starts", "i64s", None, False),
@@ -1895,10 +1895,10 @@ class PadOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("tensor(element)", "tensor", "element")),
+            Operand("input", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         results=(
-            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         attributes=(
             AttributeField("low", "i64s", None, False),
@@ -1937,10 +1937,10 @@ class ConcatenateOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("inputs", Constraint("tensor(element)", "tensor", "element"), "", True),
+            Operand("inputs", Constraint("tensor(stored)", "tensor", "stored"), "", True),
         ),
         results=(
-            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         attributes=(
             AttributeField("axis", "i64", None, False),
@@ -1969,10 +1969,10 @@ class StackOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("inputs", Constraint("tensor(element)", "tensor", "element"), "", True),
+            Operand("inputs", Constraint("tensor(stored)", "tensor", "stored"), "", True),
         ),
         results=(
-            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         attributes=(
             AttributeField("axis", "i64", None, False),
@@ -2001,10 +2001,10 @@ class WindowsOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("tensor(element)", "tensor", "element")),
+            Operand("input", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         results=(
-            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         attributes=(
             AttributeField("axes", "i64s", None, False),
@@ -2085,11 +2085,11 @@ class GatherOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("tensor(element)", "tensor", "element")),
+            Operand("input", Constraint("tensor(stored)", "tensor", "stored")),
             Operand("indices", Constraint("tensor(integer)", "tensor", "integer")),
         ),
         results=(
-            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         attributes=(
             AttributeField("axis", "i64", None, False),
@@ -2122,11 +2122,11 @@ class GatherElementsOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("input", Constraint("tensor(element)", "tensor", "element")),
+            Operand("input", Constraint("tensor(stored)", "tensor", "stored")),
             Operand("indices", Constraint("tensor(integer)", "tensor", "integer")),
         ),
         results=(
-            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         attributes=(
             AttributeField("axis", "i64", None, False),
@@ -2275,11 +2275,11 @@ class LookupOp(Op):
     definition = OpDefinition(
         name,
         operands=(
-            Operand("table", Constraint("tensor(element)", "tensor", "element")),
+            Operand("table", Constraint("tensor(stored)", "tensor", "stored")),
             Operand("indices", Constraint("tensor(integer)", "tensor", "integer")),
         ),
         results=(
-            Operand("result", Constraint("tensor(element)", "tensor", "element")),
+            Operand("result", Constraint("tensor(stored)", "tensor", "stored")),
         ),
         attributes=(
             AttributeField("axis", "i64", fields.default("i64", '0'), False),
@@ -3599,7 +3599,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(FmaOp, [lhs, rhs, addend], {})[0]
 
     def cast(self, input: V, *, type: Type) -> V:
-        """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to f16 and bf16 by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0."""
+        """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to floats of 16 bits and fewer by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0. Beyond the floats of a type it gives infinity, where there is none NaN, where there is neither the greatest float, and there NaN gives 0; f8E8M0FNU, which has powers of two alone, takes the greater of two that are as near, and NaN for what is less than the least."""
         return self.build(CastOp, [input], {}, types=[type])[0]
 
     def bitcast(self, input: V, *, type: Type) -> V:

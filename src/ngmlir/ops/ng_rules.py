@@ -10,7 +10,7 @@ from math import prod
 from ..ir.attributes import FloatAttr, IntegerAttr
 from ..ir.definition import ATTRIBUTE_RULES, Typing
 from ..ir.elements import ElementsAttr
-from ..ir.literals import item_bytes
+from ..ir.literals import bit_width
 from ..ir.types import (
     DYNAMIC,
     FloatType,
@@ -97,7 +97,7 @@ def bitcast(t: Typing) -> Types:
     a, b = element_type(source), element_type(target)
     require(with_element(source, b) is target, f"a bitcast keeps shape and axes: {source} to {target}")
     require(
-        a is b or (i1 not in (a, b) and item_bytes(a) == item_bytes(b)),
+        a is b or (i1 not in (a, b) and bit_width(a) == bit_width(b)),
         f"a bitcast keeps the width: {a} to {b}",
     )
     return t.results

@@ -11,6 +11,7 @@ from .check_target import check_target
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .decompose import decompose
+from .emulate_narrow import emulate_narrow
 from .expand_math import expand_math
 from .fold_constants import fold_constants
 from .fold_empty import fold_empty
@@ -34,6 +35,7 @@ PASSES: dict[str, Pass] = {
     for p in (
         inline,
         sizes,
+        emulate_narrow,
         decompose,
         join_pads,
         place_samples,

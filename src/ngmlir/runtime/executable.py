@@ -50,7 +50,7 @@ def as_array(parameter: Parameter, value: Any, *, copy: bool = False) -> np.ndar
     ready = array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned
     if ready and not copy:
         return array
-    if array.dtype.kind in "OSUMmc" or (array.dtype.kind == "V" and array.dtype != DTYPES["bf16"]):
+    if array.dtype.kind in "OSUMmc" or (array.dtype.kind == "V" and array.dtype not in DTYPES.values()):
         raise _refusal(parameter, f"its elements are {array.dtype}", hint=f"convert it to {dtype}")
     wrong = misfit(array, dtype)
     if wrong is not None:

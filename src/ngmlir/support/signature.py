@@ -8,11 +8,14 @@ from math import prod
 
 from .diagnostics import UNKNOWN, Location
 
-#: Element types by their MLIR spelling -> size in bytes as stored in memory (i1 is one byte: 0 or 1).
+#: Element types by their MLIR spelling -> size in bytes as stored in memory (i1 is one byte: 0 or 1; those of
+#: 2 and 4 bits are the low bits of a byte, the others zero).
 ITEM_BYTES = {
     "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
     "ui8": 1, "ui16": 2, "ui32": 4, "ui64": 8,
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8,
+    "f8E4M3FN": 1, "f8E4M3FNUZ": 1, "f8E5M2": 1, "f8E5M2FNUZ": 1, "f8E8M0FNU": 1, "f4E2M1FN": 1,
+    "i4": 1, "ui4": 1, "i2": 1, "ui2": 1,
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from ...support.diagnostics import UNKNOWN, Diagnostic, Limit, Location, UserError
 from ...support.spelling import did_you_mean
 from .nodes import OPERATORS
-from .tensors import ELEMENTS
+from .tensors import ELEMENTS, KNOWN
 
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 #: Names that stand for the standard's own operators.
@@ -124,7 +124,7 @@ def _look_at(
                 Diagnostic(
                     f"{called(node)}: there are no elements of type {names.get(attribute.i, attribute.i)}",
                     place,
-                    hint="ngmlir has floats of 16 to 64 bits, integers and bool",
+                    hint=KNOWN,
                 )
             )
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...ir.attributes import numeric_literal
 from ...ir.core import Value
-from ...ir.literals import dtype_of, item_bytes, type_of_dtype
+from ...ir.literals import bit_width, dtype_of, item_bytes, type_of_dtype
 from ...ir.types import FloatType, IntegerType, TensorType, Type, element_type, f32, i1, i64, shape_of
 from ...ops import ng
 from ...support.diagnostics import UserError
@@ -224,7 +224,7 @@ class Tensor:
 
     def bitcast(self, element: Type) -> Tensor:
         """The same bits as elements of another type of that width."""
-        if item_bytes(element) != item_bytes(self.element):
+        if bit_width(element) != bit_width(self.element):
             raise UserError(f"{self.element} and {element} differ in width")
         return self.verbs.bitcast(self, type=TensorType(self.shape, element))
 

@@ -12,8 +12,26 @@ from typing import Any
 import numpy as np
 from onnx import SparseTensorProto, TensorProto
 
-from ...ir.literals import dtype_of
-from ...ir.types import Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64
+from ...ir.literals import dtype_of, narrow_width
+from ...ir.narrow import NARROW
+from ...ir.types import (
+    FloatType,
+    IntegerType,
+    Type,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+    ui8,
+    ui16,
+    ui32,
+    ui64,
+)
 from ...support.diagnostics import Limit, UserError
 from ...support.mapping import mapped
 from .tensor import Array
@@ -33,7 +51,19 @@ ELEMENTS: dict[int, Type] = {
     TensorProto.UINT32: ui32,
     TensorProto.UINT64: ui64,
     TensorProto.BFLOAT16: bf16,
+    TensorProto.FLOAT8E4M3FN: FloatType("f8E4M3FN"),
+    TensorProto.FLOAT8E4M3FNUZ: FloatType("f8E4M3FNUZ"),
+    TensorProto.FLOAT8E5M2: FloatType("f8E5M2"),
+    TensorProto.FLOAT8E5M2FNUZ: FloatType("f8E5M2FNUZ"),
+    TensorProto.FLOAT8E8M0: FloatType("f8E8M0FNU"),
+    TensorProto.FLOAT4E2M1: FloatType("f4E2M1FN"),
+    TensorProto.UINT4: IntegerType(4, "u"),
+    TensorProto.INT4: IntegerType(4),
+    TensorProto.UINT2: IntegerType(2, "u"),
+    TensorProto.INT2: IntegerType(2),
 }
+#: What is said where an element type is none of these.
+KNOWN = "ngmlir has floats of 4 to 64 bits, integers of 2 to 64 bits and boo"
 #: The field that holds the elements where they are no raw bytes, and what it holds.
 _FIELDS: dict[int, tuple[str, Any]] = {
     TensorProto.FLOAT: ("float_data", np.float32),
@@ -54,7 +84,7 @@ def element_of(number: int, what: str) -> Type:
         name = TensorProto.DataType.Name(number) if known else f"number {number}"
         raise Limit(
             f"{what} has elements of type {name}",
-            hint="ngmlir has floats of 16 to 64 bits, integers and bool",
+            hint=KNOWN,
         )
     return found
 
@@ -79,6 +109,9 @@ def array_of(
     what = what or f"the tensor '{tensor.name}'"
     element = element_of(tensor.data_type, what)
     shape, dtype = checked_shape(tensor.dims, what), dtype_of(element)
+    width = 0 if element is i1 else narrow_width(element)
+    if width:
+        return _unpacked(tensor, folder, shape, width, what).view(dtype)
     if tensor.HasField("segment"):
         raise Limit(f"{what} is stored in segments")
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -93,7 +126,25 @@ def array_of(
         raise UserError(f"{what} holds {numbers.size} elements, but its shape is {list(shape)}")
     if element in (f16, bf16):
         return numbers.astype(np.uint16).view(dtype).reshape(shape)
+    if element.text in NARROW:
+        return numbers.astype(np.uint8).view(dtype).reshape(shape)
     return numbers.astype(dtype).reshape(shape)
+
+
+def _unpacked(
+    tensor: TensorProto, folder: Path | None, shape: tuple[int, ...], width: int, what: str
+) -> Array:
+    """Elements of fewer than 8 bits, which share bytes in files, the first in the lowest bits: each in a byte of its own."""
+    count = 8 // width
+    packed = TensorProto()
+    packed.CopyFrom(tensor)
+    packed.data_type = TensorProto.UINT8
+    del packed.dims[:]
+    packed.dims.append(-(-prod(shape) // count))
+    held = array_of(packed, folder, what)
+    shifts = np.arange(0, 8, width, dtype=np.uint8)
+    codes = (held[:, None] >> shifts) & np.uint8((1 << width) - 1)
+    return codes.reshape(-1)[: prod(shape)].reshape(shape)
 
 
 def _from_bytes(data: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> Array:

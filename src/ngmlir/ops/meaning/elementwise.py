@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from ...ir.core import Op
+from ...ir.definition import is_narrow
 from ...ir.literals import dtype_of
+from ...ir.types import element_type
+from . import narrow
 from .numbers import Array, fma, is_float, is_half, narrowed, widened
 
 Plain = Callable[..., Any]
@@ -171,6 +174,11 @@ def shift_right_arithmetic(lhs: Array, rhs: Array) -> Any:
 
 def cast(op: Op, arrays: Sequence[Array]) -> Any:
     (source,), target = arrays, dtype_of(op.result.type)
+    given, wanted = element_type(op.operands[0].type), element_type(op.result.type)
+    if is_narrow(given):
+        source = narrow.decoded(source, given)
+    if is_narrow(wanted):
+        return narrow.encoded(source, wanted)
     if target == np.bool_:
         return widened(source) != 0
     if is_float(source.dtype) and is_float(target):

@@ -2,6 +2,7 @@
 """The operators of ONNX, by family: each a function from a node and its inputs to what `ng` computes them with."""
 
 from . import (
+    casting,
     classical,
     control,
     detection,
@@ -27,6 +28,7 @@ from . import (
 )
 
 __all__ = [
+    "casting",
     "classical",
     "control",
     "detection",

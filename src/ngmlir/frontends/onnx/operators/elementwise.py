@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from ....ir.literals import dtype_of, item_bytes
-from ....ir.types import FloatType, f32, f64, i1, i64
+from ....ir.types import FloatType, f64, i1, i64
 from ....support.diagnostics import UserError
 from ..nodes import OPERATORS, Node, operator
 from ..tensor import Tensor, broadcast
@@ -147,24 +147,6 @@ def bit_shift(n: Node, x: Tensor, by: Tensor) -> Tensor:
 @operator("Where")
 def where(n: Node, condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
     return n.verbs.where(condition, lhs, rhs)
-
-
-@operator("Cast")
-def cast(n: Node, x: Tensor) -> Tensor:
-    return x.cast(n.element("to", f32))
-
-
-@operator("CastLike")
-def cast_like(n: Node, x: Tensor, like: Tensor) -> Tensor:
-    return x.cast(like.element)
-
-
-@operator("BitCast")
-def bit_cast(n: Node, x: Tensor) -> Tensor:
-    element = n.element("to", f32)
-    if i1 in (element, x.element) and element is not x.element:
-        raise n.limit("a BitCast from or to truth values")
-    return x.bitcast(element)
 
 
 # ---- activations

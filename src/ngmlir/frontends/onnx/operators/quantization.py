@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ....ir.literals import dtype_of
-from ....ir.types import Type, f32, i32, i64, ui8
+from ....ir.types import FloatType, IntegerType, Type, f32, i32, i64, ui8
 from ..nodes import Node, operator
 from ..tensor import Tensor
+from .casting import converted
 from .products import multiplied
 from .windows import convolved, slide_of
 
@@ -27,17 +25,26 @@ def along(x: Tensor, like: Tensor, axis: int, block: int = 0) -> Tensor:
     return wide.reshape(shape).part(axis, 0, like.shape[axis])
 
 
+def ends(element: Type) -> tuple[int, int]:
+    """The least and the greatest integer of a type."""
+    assert isinstance(element, IntegerType)
+    low = 0 if element.unsigned else -(1 << (element.width - 1))
+    return low, low + (1 << element.width) - 1
+
+
 def rounded(n: Node, x: Tensor, element: Type) -> Tensor:
     """The nearest integers that a type holds."""
-    bounds = np.iinfo(dtype_of(element))
-    return n.verbs.round(x).maximum(float(bounds.min)).minimum(float(bounds.max)).cast(element)
+    low, high = ends(element)
+    return n.verbs.round(x).maximum(float(low)).minimum(float(high)).cast(element)
 
 
 def shifted(n: Node, x: Tensor, zero: Tensor, element: Type) -> Tensor:
     """Rounded to integers, moved by the zero point, and held to what the type holds."""
-    bounds = np.iinfo(dtype_of(element))
+    if isinstance(element, FloatType):  # the zero point of such is zero
+        return converted(n, x, element)
+    low, high = ends(element)
     whole = n.verbs.round(x.cast(f32)).maximum(-(2.0**31)).minimum(2.0**31).cast(i64) + zero.cast(i64)
-    return whole.maximum(int(bounds.min)).minimum(int(bounds.max)).cast(element)
+    return whole.maximum(low).minimum(high).cast(element)
 
 
 @operator("QuantizeLinear")
@@ -53,9 +60,10 @@ def quantize(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> T
 @operator("DequantizeLinear")
 def dequantize(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
     axis, block = x.axis(n.integer("axis", 1)) if x.rank > 1 else 0, n.integer("block_size")
-    whole = x.cast(i32)
+    exact = f32 if x.is_float else i32
+    whole = x.cast(exact)
     if zero is not None:
-        whole = whole - along(zero, x, axis, block).cast(i32)
+        whole = whole - along(zero, x, axis, block).cast(exact)
     factor = along(scale, x, axis, block)
     return (whole.cast(f32) * factor.cast(f32)).cast(n.element("output_dtype", scale.element))
 
