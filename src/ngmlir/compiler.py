@@ -7,6 +7,7 @@ Passes and code generation are loaded when they are needed: of a program that wa
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +46,9 @@ STAGES: tuple[Stage, ...] = ("ir", "llvm", "ptx", "asm")
 #: What `target=` may name, besides CPU and GPU models such as `x86-64-v3` and `sm_80`.
 TARGETS = ("cpu", "cuda", "cuda-sim")
 
+#: A GPU by its number; `cuda` is the first.
+_CUDA = re.compile(r"cuda(?::(\d+))?")
+
 #: The named pipeline that leads to each kind of code.
 _PIPELINES = {"cpu": "cpu", "nvptx": "gpu"}
 
@@ -59,7 +63,7 @@ class Executable(Protocol):
 
 
 def resolve(target: Target | str) -> Target:
-    """A target by name: `cpu` (this machine), `cuda`, `cuda-sim`, `x86-64-v3`, `aarch64`, `sm_80` ...; with lines of
+    """A target by name: `cpu` (this machine), `cuda`, `cuda:1`, `cuda-sim`, `x86-64-v3`, `aarch64`, `sm_80` ...; with lines of
     source where programs are profiled (NGMLIR_PROFILE). Raises UserError for a name that is none, and for `cuda` where there
     is no GPU."""
     if isinstance(target, Target):
@@ -72,8 +76,8 @@ def resolve(target: Target | str) -> Target:
 def _resolve(target: str) -> Target:
     if target == "cpu":
         return host_target()
-    if target == "cuda":
-        major, minor = _device("cuda").describe().capability
+    if _CUDA.fullmatch(target):
+        major, minor = _device(target).describe().capability
         # The architecture's own instructions (wgmma and the like) are in the "a" variant.
         return nvptx_target(f"sm_{major}{minor}{'a' if major >= 9 else ''}")
     if target == "cuda-sim":
@@ -240,14 +244,14 @@ def _renamed(parameters: Sequence[Parameter], values: Sequence[Value], function:
 def compile_module(
     module: Module, target: str = "cpu", *, entry: str | None = None, checked: bool | None = None
 ) -> cpu_runtime.CpuExecutable | GpuExecutable:
-    """@main of `module` (or its only function, or the one called `entry`), ready to call on `cpu`, `cuda` or
-    `cuda-sim`. Its method `entry` gives the others. The module may have been lowered in part or all the way.
+    """@main of `module` (or its only function, or the one called `entry`), ready to call on `cpu`, `cuda` (`cuda:1` ...)
+    or `cuda-sim`. Its method `entry` gives the others. The module may have been lowered in part or all the way.
 
     A `checked` program (by default, where the environment has NGMLIR_CHECK=1) touches nothing outside of its buffers:
     a call that would have done so raises UserError with the op, its line and the element. For kernels that are
     written or edited by hand: it is slower, and compiled anew each time.
     """
-    if target not in TARGETS:
+    if target not in TARGETS and not _CUDA.fullmatch(target):
         raise UserError(
             f"this machine cannot run programs for '{target}'",
             hint=did_you_mean(str(target), TARGETS, f"choose {', '.join(TARGETS)}"),
@@ -304,12 +308,13 @@ def _lowered(module: Module, target: Target, checked: bool) -> Module:
 def _device(target: str) -> CudaDevice | CudaSimDevice:
     """The GPU of that name, the same one for all programs and threads: buffers go from program to program. One that has
     stopped gives way to a new beginning."""
+    target = "cuda" if target == "cuda:0" else target
     with _lock:
         if target not in _devices or _devices[target].lost:
-            if target == "cuda":
+            if found := _CUDA.fullmatch(target):
                 from .runtime.cuda import CudaDevice
 
-                _devices[target] = CudaDevice()
+                _devices[target] = CudaDevice(int(found[1] or 0))
             else:
                 from .runtime.cuda_sim import CudaSimDevice
 

@@ -30,6 +30,25 @@ def is_masked(value: object) -> bool:
     return masked is not None and isinstance(value, masked.MaskedArray)
 
 
+def shape_on_device(value: object) -> tuple[int, ...] | None:
+    """The shape of an array that lies on a GPU, of whatever library; None for everything else."""
+    if type(value) is np.ndarray or isinstance(value, (int, float, list, tuple, np.generic)):
+        return None
+    there = getattr(type(value), "__ngmlir_on_device__", False)
+    if not there:
+        place: Any = getattr(value, "__dlpack_device__", None)
+        try:
+            there = place is not None and place()[0] in (
+                2,
+                13,
+            )  # a GPU, or memory that it shares with the host
+        except (BufferError, RuntimeError, TypeError):
+            return None
+        there = there or hasattr(value, "__cuda_array_interface__")
+    shape: Any = getattr(value, "shape", None)
+    return tuple(shape) if there and shape is not None else None
+
+
 def misfit(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> tuple[tuple[int, ...], Any] | None:
     """Position and value of the first element that the integer type `dtype` cannot hold; None where there is none, and
     for every other type. Costs nothing where the types say that all fit."""

@@ -53,6 +53,9 @@ class TransformerFactory:
     """Makes transformers of one name."""
 
     def __init__(self, name: str, **arguments: Any):
+        kind, _, number = str(name).partition(":")
+        if kind == "cuda" and number.isdecimal():
+            name, arguments = kind, {"device": int(number), **arguments}
         if name not in transformer_choices():
             fail(
                 UnsupportedTransformerException,
@@ -76,7 +79,7 @@ _factory: Callable[[], Transformer] | None = None
 
 
 def make_transformer_factory(name: str, **arguments: Any) -> TransformerFactory:
-    """A factory by name: `numpy`, `cpu`, `cuda` or `cuda-sim`."""
+    """A factory by name: `numpy`, `cpu`, `cuda` (`cuda:1` is the second GPU) or `cuda-sim`."""
     return TransformerFactory(name, **arguments)
 
 
@@ -137,7 +140,7 @@ def compile(
         returns: an op, or a list, tuple, set or dictionary of ops, as for `Transformer.computation`; or a model that was
             read (`ngmlir.frontends.onnx.load`), which has inputs of its own.
         inputs: the placeholders (or variables) that the arrays stand for, in order.
-        target: `cpu`, `cuda`, `cuda-sim` or `numpy`.
+        target: `cpu`, `cuda` (`cuda:1` is the second GPU), `cuda-sim` or `numpy`.
         threads: how many threads programs of this process use on the CPU; the first program decides.
         profile: whether each launch of a kernel is timed; what is returned then has a `profile` to print (on `cpu`).
 

@@ -85,10 +85,18 @@ def _compiled_for_gpu(target: str, module: Module) -> Bind:
     return bind
 
 
-#: Transformer name -> its backend.
+#: Target -> its backend.
 BACKENDS: dict[str, Backend] = {
     "numpy": _interpreted,
     "cpu": with_host_steps(_compiled_for_cpu),
     "cuda": with_host_steps(partial(_compiled_for_gpu, "cuda")),
     "cuda-sim": with_host_steps(partial(_compiled_for_gpu, "cuda-sim")),
 }
+
+
+def backend_for(target: str) -> Backend | None:
+    """The backend of a target: one of BACKENDS, or a GPU by its number (`cuda:1`); None where there is none such."""
+    number = target.removeprefix("cuda:")
+    if number != target and number.isdecimal():
+        return with_host_steps(partial(_compiled_for_gpu, target))
+    return BACKENDS.get(target)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Never, Protocol
 
 from ..ir.core import Module
 from ..op_graph.computation import Computation
@@ -18,6 +18,7 @@ from ..ops.lengths import Changes
 from ..runtime.timing import Profile, listening
 from . import programs
 from .checkpoints import State, kept, load, named, saved
+from .futures import Future
 from .host_steps import Backend, Run
 from .programs import Lengths, OtherLengths, Program, Programs
 from .statistics import OutputStatistics
@@ -32,7 +33,7 @@ class Owner(programs.Owner, Protocol):
     closed: bool
     statistics: OutputStatistics | None
     lock: threading.RLock
-    target: ClassVar[str]
+    target: str
 
     def transformed_module(self, module: Module) -> Module: ...
 
@@ -202,10 +203,8 @@ class DeviceComputation:
         if feed_dict is not None or len(values) != len(self.computation_op.parameters):
             values = self._by_position(values, feed_dict)
         program = self._program
-        if program is None:
-            self.transformer.begin()
         if program is None or program.executor is None or self._seen != Changes.serial:
-            program = self._choose(self.lengths.given(values))
+            program = self._current(values)
         try:
             results = program(values)
         except OtherLengths:
@@ -213,6 +212,47 @@ class DeviceComputation:
         if self.transformer.statistics is not None:
             self.transformer.statistics.note(self.name, self.returns, results)
         return results
+
+    def _current(self, values: Sequence[Any]) -> Program:
+        """The program that was used last, where nothing has changed since, or else the one for the values."""
+        program = self._program
+        if program is None:
+            self.transformer.begin()
+        if program is None or program.executor is None or self._seen != Changes.serial:
+            program = self._choose(self.lengths.given(values))
+        return program
+
+    def call_async(
+        self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, stream: Any = None
+    ) -> Future:
+        """As a call, but on a GPU it returns before the results are computed: `.result()` of what it gives waits for them,
+        `.done()` says whether they are there. Elsewhere they are computed when it returns.
+
+        The arrays that were given may change as soon as it returns. With a `stream` of CUDA (its handle, or an object of
+        torch, CuPy or another library), the work comes after what was given to that stream, and before what is given to it
+        from then on. Raises what a call raises; what kernels do wrongly, `.result()`.
+        """
+        return self._apart(Program.start, values, feed_dict, stream)
+
+    def on_device(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, stream: Any = None) -> Any:
+        """As a call, with results that stay where they are computed: on a GPU, `DeviceArray`s (of DLPack and
+        `__cuda_array_interface__`, for other libraries and for further calls), given before they are computed. `stream` as for
+        `call_async`."""
+        return self._apart(Program.on_device, values, feed_dict, stream)
+
+    def _apart(
+        self,
+        run: Callable[[Program, Sequence[Any], Any], Any],
+        values: tuple[Any, ...],
+        feed_dict: Mapping[Op, Any] | None,
+        stream: Any,
+    ) -> Any:
+        self.transformer.check_open()
+        values = self._by_position(values, feed_dict)
+        try:
+            return run(self._current(values), values, stream)
+        except OtherLengths:
+            return run(self._choose(self.lengths.given(values)), values, stream)
 
     def prepared(
         self, values: tuple[Any, ...], feed_dict: Mapping[Op, Any] | None, backend: Backend

@@ -10,14 +10,17 @@ from .transformer import Transformer
 
 
 class CUDATransformer(Transformer):
-    """Compiles for an NVIDIA GPU. Raises UserError where there is none, when it is made."""
+    """Compiles for an NVIDIA GPU, the first or that of number `device`. Raises UserError where there is none, when it is
+    made."""
 
     transformer_name = target = "cuda"
     table = "nvptx"
 
-    def __init__(self, passes: Iterable[PassLike] | None = None) -> None:
+    def __init__(self, passes: Iterable[PassLike] | None = None, device: int = 0) -> None:
         from ..compiler import resolve  # brings LLVM along
 
+        if device:
+            self.target = f"cuda:{device}"
         resolve(self.target)
         super().__init__(passes)
 

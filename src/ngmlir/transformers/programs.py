@@ -15,7 +15,7 @@ from ..ir.core import Module, count_uses, module
 from ..ir.literals import dtype_of
 from ..op_graph.axes import Axis
 from ..op_graph.computation import Computation
-from ..op_graph.errors import AxisLengthError, fail
+from ..op_graph.errors import AxisLengthError, UserError, fail
 from ..op_graph.lift import Lifted
 from ..op_graph.node import Op, closure
 from ..op_graph.order import schedule
@@ -24,7 +24,9 @@ from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import ValueFor, numbers
 from ..ops.lengths import reading
+from ..support.arrays import shape_on_device
 from ..support.collector import collecting_rarely
+from .futures import Future
 from .host_steps import Bind, Run
 from .storage import DeviceBufferStorage, UninitializedVariable, fit
 
@@ -63,7 +65,8 @@ class Lengths:
         for op, value in zip(self.computation.parameters, values, strict=True):
             if isinstance(op, AssignableTensorOp) and op.is_persistent:
                 continue  # a variable keeps its lengths
-            shape = numbers(value, ValueFor(op)).shape
+            there = shape_on_device(value)
+            shape = numbers(value, ValueFor(op)).shape if there is None else there
             if len(shape) > len(op.axes):
                 continue  # `fit` says so
             for axis, length in zip(op.axes[len(op.axes) - len(shape) :], shape, strict=True):
@@ -106,6 +109,8 @@ class Lengths:
 class Owner(Protocol):
     """What programs ask of their transformer."""
 
+    target: str
+
     def transform_ordered_ops(self, ordered_ops: Sequence[Op], name: str = "main") -> Lifted: ...
     def storage_of(self, op: AssignableTensorOp) -> DeviceBufferStorage: ...
     def initialize_state(self, ops: Iterable[AssignableTensorOp]) -> None: ...
@@ -121,6 +126,7 @@ class Program:
         self.given = given = lengths.all_given(key)
         self._transformer = transformer
         self.executor: Run | None = None
+        self._on_gpu = transformer.target.startswith("cuda")
         self.entry = computation.safe_name if computation.given_name else "main"
         with reading(given), collecting_rarely():
             ordered = schedule(closure([computation]))
@@ -178,11 +184,17 @@ class Program:
         """Arrays of the values that are no state; OtherLengths where they are for another program."""
         if not self._stored:
             self._check(values)
+        if self._on_gpu:  # what lies there is used where it lies
+            return [
+                fit(value, *fed) if shape_on_device(value) is None else value
+                for value, fed in zip(values, self._fed, strict=True)
+            ]
         return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
 
     def _check(self, values: Sequence[Any]) -> None:
         whole = all(
-            type(value) is np.ndarray and value.shape == shape
+            (type(value) is np.ndarray and value.shape == shape)
+            or (self._on_gpu and shape_on_device(value) == shape)
             for value, shape in zip(values, self._shapes, strict=True)
         )
         if not whole and self.lengths.key(self.lengths.given(values)) != self.key:
@@ -205,6 +217,31 @@ class Program:
         assert self.executor is not None
         return self.finish(self.executor(*values))
 
+    def start(self, values: Sequence[Any], stream: Any) -> Future:
+        """As a call, whose results are asked for later."""
+        if self._unset or self._stored:
+            values = self.begin(values)
+        assert self.executor is not None
+        start = getattr(self.executor, "start", None)
+        if start is None:
+            _refuse_stream(stream)
+            return Future(self.finish(self.executor(*values)))
+        pending = start(values, stream)
+        for storage in self._writes:
+            storage.initialized = True
+        return Future(pending, self.finish)
+
+    def on_device(self, values: Sequence[Any], stream: Any) -> Any:
+        """As a call, with results that stay where they were computed."""
+        if self._unset or self._stored:
+            values = self.begin(values)
+        assert self.executor is not None
+        run = getattr(self.executor, "run_on_device", None)
+        if run is None:
+            _refuse_stream(stream)
+            return self.finish(self.executor(*values))
+        return self.finish(run(values, stream))
+
     def begin(self, values: Sequence[Any]) -> Sequence[Any]:
         """The values that are no state, after writing those that are to it. Raises OtherLengths, and errors for what does
         not fit, before anything changes."""
@@ -226,6 +263,11 @@ class Program:
             storage.initialized = True
         pack = self.computation.pack
         return pack(results if self._in_order else [None if i is None else results[i] for i in self._free])
+
+
+def _refuse_stream(stream: Any) -> None:
+    if stream is not None:
+        fail(UserError, "this program does not run on a GPU, and waits for no stream", "leave stream= out")
 
 
 def joined(programs: Sequence[Program]) -> tuple[Module, list[str]]:

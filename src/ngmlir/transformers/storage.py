@@ -287,6 +287,24 @@ class DeviceTensor:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return self.get() if dtype is None else self.get().astype(dtype)
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where the elements lie on a GPU; programs change them under who holds them."""
+        device = self._device
+        if getattr(device, "ordinal", None) is None or self.dtype.kind == "V":  # it has no word for bfloat16
+            raise AttributeError(
+                f"{self.op.called} has no __cuda_array_interface__: it is {self.dtype}, on the host or simulated"
+            )
+        base, view = self._placed()
+        return {
+            "shape": view.shape,
+            "typestr": view.dtype.str,
+            "data": (self.storage.device.address + (view.ctypes.data - base.ctypes.data), False),
+            "strides": view.strides,
+            "version": 3,
+            "stream": int(device.stream),
+        }
+
     def __dlpack_device__(self) -> tuple[int, int]:
         """(1, 0): the host; (2, number): a GPU. What is simulated lies on the host, as a copy."""
         number = getattr(self._device, "ordinal", None)
@@ -323,7 +341,8 @@ class DeviceTensor:
 
         base, view = self._placed()
         buffer = self.storage.device
-        self._device.synchronize()
+        if stream != -1:  # nobody waits
+            self._device.let_wait(1 if stream is None else stream)
         steps = [step // view.itemsize for step in view.strides]
         address = buffer.address + (view.ctypes.data - base.ctypes.data)
         return dlpack.capsule(address, view.shape, steps, buffer.dtype, here, buffer)

@@ -23,7 +23,7 @@ from ..op_graph.state import AssignableTensorOp, doall, known_initial_value
 from ..op_graph.tensor import Tensor
 from ..op_graph.writes import InitTensorOp
 from ..ops import ng
-from .backends import BACKENDS
+from .backends import backend_for
 from .checkpoints import State, initializers, kept, load, named, saved
 from .computations import DeviceComputation
 from .layouts import Layouts
@@ -55,7 +55,7 @@ class Transformer(Layouts, Watched):
 
     transformer_name = ""
     #: Which of the ways to run a program it takes (`backends.py`).
-    target: ClassVar[str] = ""
+    target: str = ""
     #: What its devices carry out: a table in `lowering/`; without one, every op.
     table: ClassVar[str] = ""
     #: Name -> class, of all kinds.
@@ -166,7 +166,9 @@ class Transformer(Layouts, Watched):
             if not group:
                 continue
             module, names = joined(group)
-            bind = BACKENDS[self.target](self.transformed_module(module))
+            backend = backend_for(self.target)
+            assert backend is not None
+            bind = backend(self.transformed_module(module))
             for program, name in zip(group, names, strict=True):
                 program.bind(bind, name)
 

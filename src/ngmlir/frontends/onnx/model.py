@@ -26,7 +26,7 @@ from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit, UserError
 from ...support.mapping import mapping_of
 from ...support.spelling import did_you_mean
-from ...transformers.backends import BACKENDS
+from ...transformers.backends import BACKENDS, backend_for
 from .calls import Last, Outputs, Program
 from .cut import Cut, cut, used
 from .emitter import Emitter, Undecided
@@ -264,7 +264,7 @@ class CompiledModel:
     """A model as a function: called with arrays in the order of its inputs, or by their names."""
 
     def __init__(self, model: Model, target: str, profile: Profile | None = None, *, once: bool = False):
-        if target not in BACKENDS:
+        if backend_for(target) is None:
             raise UserError(
                 f"there is no target '{target}'",
                 hint=did_you_mean(str(target), BACKENDS, f"one of {', '.join(BACKENDS)}"),
@@ -365,7 +365,9 @@ class CompiledModel:
         if program.module is None:
             return None
         with listening(self.profile):
-            return BACKENDS["numpy" if interpreted else self.target](program.module)("main", {}, (), tuple)
+            backend = backend_for("numpy" if interpreted else self.target)
+            assert backend is not None
+            return backend(program.module)("main", {}, (), tuple)
 
     def _key(self, given: Sequence[Given]) -> Any:
         kinds = tuple(-1 if v is None else len(v) if isinstance(v, list) else -2 for v in given)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of a computation that are asked for later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+
+class Pending(Protocol):
+    """Results on their way from a device."""
+
+    def done(self) -> bool: ...
+    def result(self) -> Sequence[Any]: ...
+
+
+class Future:
+    """What `computation.call_async` gives: `result()` is what the call would have given, and waits for it."""
+
+    def __init__(self, pending: Any, finish: Callable[[Sequence[Any]], Any] | None = None):
+        self._pending: Pending | None = pending if finish is not None else None
+        self._finish = finish
+        self._result: Any = None if finish is not None else pending
+
+    def done(self) -> bool:
+        """Whether `result()` returns at once. DeviceLost where it cannot come any more."""
+        return self._pending is None or self._pending.done()
+
+    def result(self) -> Any:
+        """New arrays, in the structure that was asked for. DeviceLost where a kernel failed."""
+        if self._pending is not None and self._finish is not None:
+            self._result = self._finish(self._pending.result())
+            self._pending = None
+        return self._result
+
+    def __repr__(self) -> str:
+        return f"<Future: {'there' if self._pending is None else 'on its way'}>"
