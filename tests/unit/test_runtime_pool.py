@@ -12,14 +12,19 @@ import sys
 import threading
 import time
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import ngmlir
+import ngmlir as ng
 from ngmlir.llvm.cores import available_cores
 from ngmlir.llvm.machine import assemble, assembly, cpu_target, host_target
 from ngmlir.runtime.library import Library
-from ngmlir.runtime.pool import Pool, default_pool, pool_text, thread_count
+from ngmlir.runtime.pool import Pool, default_pool, pool_text
+from ngmlir.runtime.threads import thread_count, using_threads
 from ngmlir.support.diagnostics import UserError
 
 # `mark` counts the visits of each chunk without atomics: a chunk that ran twice at once would show as well.
@@ -290,8 +295,16 @@ def test_threads_by_environment(monkeypatch: pytest.MonkeyPatch):
     assert thread_count() == available_cores()
 
 
-def test_one_pool_per_process():
+def test_one_pool_for_each_number_of_threads():
     assert default_pool() is default_pool()
+    with using_threads(3):
+        three = default_pool()
+        assert three.threads == 3
+        with using_threads(None):
+            assert default_pool() is three
+        with using_threads(1):
+            assert default_pool().threads == 1
+    assert default_pool().threads == thread_count()
 
 
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "aarch64", "riscv64"])
@@ -314,3 +327,47 @@ def test_without_futexes_calls_run_alone():
     parallel(ctypes.cast(callback, ctypes.c_void_p), None, 4)
     parallel(ctypes.cast(callback, ctypes.c_void_p), None, 0)
     assert seen == [0, 1, 2, 3]
+
+
+def test_programs_of_one_process_use_as_many_threads_as_each_says(tmp_path: Path):
+    """Threads of this process are counted by the system, in a process of its own: pools live as long as it does."""
+    program = """
+import os
+import numpy as np
+import ngmlir as ng
+
+def running():
+    return len(os.listdir("/proc/self/task"))
+
+x, w = np.random.default_rng(0).standard_normal((2, 512, 512)).astype("f")
+M, N, K = (ng.make_axis(512, name=n) for n in "MNK")
+a, b = ng.placeholder([M, K]), ng.placeholder([K, N])
+y = ng.tanh(ng.dot(a, b))
+one = ng.compile(y, [a, b], threads=1)
+found = [one(x, w)]
+before = running()
+assert np.array_equal(one(x, w), found[0]) and running() == before
+three = ng.compile(y, [a, b], threads=3)
+found.append(three(x, w))
+assert running() == before + 2, (before, running())
+four = ng.transformers.make_transformer_factory("cpu", threads=4)()
+f = four.computation(y, a, b)
+found.append(f(x, w))
+assert running() == before + 5, (before, running())
+found += [one(x, w), three(x, w), f(x, w)]
+assert running() == before + 5
+assert all(each.tobytes() == found[0].tobytes() for each in found)
+"""
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    source = str(Path(ngmlir.__file__).parents[1])
+    own = {**os.environ, "PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"}
+    own.pop("NGMLIR_NUM_THREADS", None)
+    subprocess.run([sys.executable, str(path)], check=True, env=own, timeout=120)
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, 1.5, 1 << 20])
+def test_what_is_no_number_of_threads(threads: Any):
+    x = ng.placeholder([ng.make_axis(3)])
+    with pytest.raises(UserError, match="threads\nhint: a whole number"):
+        ng.compile(x + 1, [x], threads=threads)

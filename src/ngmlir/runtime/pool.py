@@ -25,9 +25,9 @@ from functools import cache
 
 from ..llvm.cores import available_cores
 from ..llvm.machine import host_target
-from ..support.diagnostics import Limit, UserError
 from .cache import assembled
 from .library import Library
+from .threads import thread_count
 
 #: Pauses before a worker sleeps: some 50 us, so that calls in a row find it awake.
 _SPIN = 1000
@@ -505,29 +505,11 @@ class Pool:
 
 
 @cache
+def pool_of(threads: int) -> Pool:
+    """The pool of so many threads of this process: programs that use as many share it."""
+    return Pool(threads)
+
+
 def default_pool() -> Pool:
-    """The pool of this process."""
-    return Pool(thread_count())
-
-
-def use_threads(count: int) -> None:
-    """Lets programs of this process use so many threads; Limit where one has begun with another number."""
-    if isinstance(count, bool) or count < 1:
-        raise UserError(f"{count} threads", hint="1 or more")
-    if default_pool.cache_info().currsize and default_pool().threads != count:
-        raise Limit(
-            f"the programs of this process use {default_pool().threads} threads, not {count}",
-            hint="set NGMLIR_NUM_THREADS, or threads= of the first program",
-        )
-    os.environ["NGMLIR_NUM_THREADS"] = str(count)
-
-
-def thread_count() -> int:
-    """NGMLIR_NUM_THREADS, else OMP_NUM_THREADS, else the cores this process may use."""
-    own = os.environ.get("NGMLIR_NUM_THREADS", "").strip()
-    if own:
-        if own.isdigit() and int(own) > 0:
-            return int(own)
-        raise UserError(f"NGMLIR_NUM_THREADS is '{own}'", hint="set it to a whole number, 1 or more")
-    others = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return int(others) if others.isdigit() and int(others) > 0 else available_cores()
+    """The pool of programs that are loaded here and now."""
+    return pool_of(thread_count())

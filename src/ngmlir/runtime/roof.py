@@ -15,7 +15,6 @@ from ..llvm.text import Argument, Module
 from ..llvm.types import Value, i64, ptr
 from .cache import assembled
 from .library import Library
-from .pool import thread_count
 
 #: Chains of multiply-adds that do not wait for each other, and the steps of each.
 _CHAINS, _STEPS = 12, 20_000
@@ -36,9 +35,9 @@ class Roof:
 
 
 @cache
-def roof() -> Roof:
-    """Measured once in a process, in some tenths of a second."""
-    return Roof(_flops() * thread_count(), _bandwidth())
+def roof(threads: int) -> Roof:
+    """Of so many threads. Measured once in a process, in some tenths of a second."""
+    return Roof(_flops() * threads, _bandwidth())
 
 
 def _bandwidth() -> float:

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..support.artifact import Measure
 from ..support.files import write_file
+from .threads import thread_count, using_threads
 
 if TYPE_CHECKING:
     from .roof import Roof
@@ -65,12 +66,20 @@ class Row:
 class Profile:
     """What programs took that were compiled while it listened: `print(profile)`, `to_json()`, `trace()`, `write(path)`."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int | None = None) -> None:
+        #: How many the programs use, if not as many as all do.
+        self.threads = threads
         self._rows: dict[tuple[int, int], Row] = {}
         self._events: list[tuple[str, int, int, Measure | None]] = []
         self.stages: dict[str, float] = {}
         self.lost = 0
         self._lock = Lock()
+
+    def _roof(self) -> Roof:
+        from .roof import roof  # brings LLVM along
+
+        with using_threads(self.threads):
+            return roof(thread_count())
 
     @property
     def rows(self) -> list[Row]:
@@ -122,7 +131,7 @@ class Profile:
                 lines.append(f"{seconds:10.3f} s {100 * seconds / (whole or 1):5.1f}%  {name}")
         rows = self.rows
         if rows:
-            most = _roof()
+            most = self._roof()
             whole = sum(row.seconds for row in rows)
             lines.append(f"ran kernels for {whole * 1e3:.3f} ms; the roof is {most}")
             lines.append("  ms a call      %  calls     GF/s     GB/s  roof  kernel, from")
@@ -134,7 +143,7 @@ class Profile:
     def to_json(self) -> dict[str, Any]:
         """The same as numbers: seconds, operations and bytes in a second, share of the roof."""
         rows = self.rows
-        most = _roof() if rows else None
+        most = self._roof() if rows else None
         return {
             "stages": dict(self.stages),
             "roof": None if most is None else {"flops": most.flops, "bandwidth": most.bandwidth},
@@ -192,12 +201,6 @@ def _line(row: Row, whole: float, most: Roof) -> str:
         f"{row.seconds / row.calls * 1e3:11.4f} {100 * row.seconds / (whole or 1):6.1f} {row.calls:6d} {flops:>8} "
         f"{row.bandwidth / 1e9:8.1f} {100 * row.share(most):4.0f}%  {row.measure.kernel}, {source(row.measure) or '?'}"
     )
-
-
-def _roof() -> Roof:
-    from .roof import roof  # brings LLVM along
-
-    return roof()
 
 
 _listening: ContextVar[Profile | None] = ContextVar("profile", default=None)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import os
 import time
 from argparse import Namespace
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..runtime.threads import checked_threads
 from ..runtime.timing import Profile, listening
 from ..support.diagnostics import UserError
 from ..support.files import write_file
@@ -30,9 +32,7 @@ _TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-10}
 def run_file(found: Namespace, own: Streams) -> int:
     """The exit code: 1 where results differ from those of NumPy."""
     if found.threads is not None:
-        from ..runtime.pool import use_threads
-
-        use_threads(found.threads)
+        os.environ["NGMLIR_NUM_THREADS"] = str(checked_threads(found.threads))
     if found.profile is not None and found.target != "cpu":
         raise UserError(f"programs for {found.target} are not timed", hint="--profile needs --target=cpu")
     if found.o is not None and Path(found.o).suffix not in (".npz", ".npy"):

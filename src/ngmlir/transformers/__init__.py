@@ -108,7 +108,7 @@ C_co = TypeVar("C_co", covariant=True)
 class Readable(Protocol[C_co]):
     """What was read from elsewhere and knows how it is compiled, such as a model of ONNX."""
 
-    def compiled(self, target: str, profile: Profile | None = None) -> C_co: ...
+    def compiled(self, target: str, profile: Profile | None = None, threads: int | None = None) -> C_co: ...
 
 
 @overload
@@ -141,22 +141,21 @@ def compile(
             read (`ngmlir.frontends.onnx.load`), which has inputs of its own.
         inputs: the placeholders (or variables) that the arrays stand for, in order.
         target: `cpu`, `cuda` (`cuda:1` is the second GPU), `cuda-sim` or `numpy`.
-        threads: how many threads programs of this process use on the CPU; the first program decides.
+        threads: how many threads the program uses on the CPU; results have the same bits for any number. Without it as many
+            as NGMLIR_NUM_THREADS says, or as there are cores.
         profile: whether each launch of a kernel is timed; what is returned then has a `profile` to print (on `cpu`).
 
     Variables start from their initial values and keep what is assigned to them from call to call. Raises
     UserError where the graph or the target is wrong, Limit where this version cannot compile an op.
     """
-    if threads is not None:
-        from ..runtime.pool import use_threads  # brings LLVM along
-
-        use_threads(threads)
     if profile and target != "cpu":
         raise Limit(f"programs for {target} are not timed", hint='profile=True needs target="cpu"')
-    listener = Profile() if profile else None
+    listener = Profile(threads) if profile else None
     if not isinstance(returns, Op) and hasattr(returns, "compiled"):
-        return returns.compiled(target, listener) if listener is not None else returns.compiled(target)
-    made = make_transformer(target).computation(returns, *listed(inputs, "placeholders"))
+        said = {"profile": listener, "threads": threads}
+        return returns.compiled(target, **{name: value for name, value in said.items() if value is not None})
+    given = {} if threads is None else {"threads": threads}
+    made = make_transformer_factory(target, **given)().computation(returns, *listed(inputs, "placeholders"))
     made.profile = listener
     made.transform()
     return made

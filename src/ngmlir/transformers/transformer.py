@@ -23,6 +23,7 @@ from ..op_graph.state import AssignableTensorOp, doall, known_initial_value
 from ..op_graph.tensor import Tensor
 from ..op_graph.writes import InitTensorOp
 from ..ops import ng
+from ..runtime.threads import checked_threads, using_threads
 from .backends import backend_for
 from .checkpoints import State, initializers, kept, load, named, saved
 from .computations import DeviceComputation
@@ -67,7 +68,9 @@ class Transformer(Layouts, Watched):
         if "transformer_name" in cls.__dict__:
             Transformer.transformers[cls.transformer_name] = cls
 
-    def __init__(self, passes: Iterable[PassLike] | None = None) -> None:
+    def __init__(self, passes: Iterable[PassLike] | None = None, threads: int | None = None) -> None:
+        #: How many threads its programs use on the CPU, where the environment does not say it.
+        self.threads = None if threads is None else checked_threads(threads)
         self.lock = threading.RLock()  # held while programs are made
         self.closed = False
         self.to_allocate: list[DeviceBufferStorage] = []
@@ -168,9 +171,10 @@ class Transformer(Layouts, Watched):
             module, names = joined(group)
             backend = backend_for(self.target)
             assert backend is not None
-            bind = backend(self.transformed_module(module))
-            for program, name in zip(group, names, strict=True):
-                program.bind(bind, name)
+            with using_threads(self.threads):
+                bind = backend(self.transformed_module(module))
+                for program, name in zip(group, names, strict=True):
+                    program.bind(bind, name)
 
     @property
     def module(self) -> Module:

@@ -21,6 +21,7 @@ from ...ir.verifier import check
 from ...op_graph.source import user_location
 from ...ops import func
 from ...ops.builder import function
+from ...runtime.threads import checked_threads, using_threads
 from ...runtime.timing import Profile, listening
 from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit, UserError
@@ -90,9 +91,11 @@ class Model:
                 hint="files of models that are in use may be replaced, not written over",
             )
 
-    def compiled(self, target: str = "cpu", profile: Profile | None = None) -> CompiledModel:
+    def compiled(
+        self, target: str = "cpu", profile: Profile | None = None, threads: int | None = None
+    ) -> CompiledModel:
         """A function of arrays; a profile listens to its programs."""
-        return CompiledModel(self, target, profile)
+        return CompiledModel(self, target, profile, threads)
 
     def program(self, values: Sequence[Given]) -> Program:
         """The model for inputs of these shapes; where the elements of an input decide shapes, for these elements.
@@ -244,9 +247,9 @@ class Part(Model):
 class Parts:
     """A model that is run in two parts; the second is made for what the first gives."""
 
-    def __init__(self, model: Model, cut: Cut, target: str):
-        self.model, self.cut, self.target = model, cut, target
-        self.head = CompiledModel(Part(model, cut.head, model.inputs, cut.made), target)
+    def __init__(self, model: Model, cut: Cut, target: str, threads: int | None):
+        self.model, self.cut, self.target, self.threads = model, cut, target, threads
+        self.head = CompiledModel(Part(model, cut.head, model.inputs, cut.made), target, threads=threads)
         self.tail: CompiledModel | None = None
         self.taken = [model.input_names.index(name) for name in cut.inputs]
 
@@ -256,14 +259,22 @@ class Parts:
             names = [*self.cut.made, *self.cut.inputs]
             ports = [port_of(name, value) for name, value in zip(names, made, strict=True)]
             rest = Part(self.model, self.cut.tail, ports, self.model.output_names)
-            self.tail = CompiledModel(rest, self.target, once=True)
+            self.tail = CompiledModel(rest, self.target, threads=self.threads, once=True)
         return self.tail(*made)
 
 
 class CompiledModel:
     """A model as a function: called with arrays in the order of its inputs, or by their names."""
 
-    def __init__(self, model: Model, target: str, profile: Profile | None = None, *, once: bool = False):
+    def __init__(
+        self,
+        model: Model,
+        target: str,
+        profile: Profile | None = None,
+        threads: int | None = None,
+        *,
+        once: bool = False,
+    ):
         if backend_for(target) is None:
             raise UserError(
                 f"there is no target '{target}'",
@@ -272,6 +283,7 @@ class CompiledModel:
         self.model = model
         self.target = target
         self.profile = profile
+        self.threads = None if threads is None else checked_threads(threads)
         self._programs: OrderedDict[Any, tuple[Program, Callable[..., Sequence[Any]] | None]] = OrderedDict()
         self._programs_made = 0
         self._lock = Lock()
@@ -307,7 +319,7 @@ class CompiledModel:
             try:
                 program, run = self._made(given)
             except Waits as found:
-                self._parts = Parts(self.model, found.cut, self.target)
+                self._parts = Parts(self.model, found.cut, self.target, self.threads)
             else:
                 leaves = leaves_of(given)
                 made = list(run(*[leaves[i][1] for i in program.fed])) if run is not None else []
@@ -364,7 +376,7 @@ class CompiledModel:
         """What runs a program: by NumPy where that is not worth a compilation."""
         if program.module is None:
             return None
-        with listening(self.profile):
+        with listening(self.profile), using_threads(self.threads):
             backend = backend_for("numpy" if interpreted else self.target)
             assert backend is not None
             return backend(program.module)("main", {}, (), tuple)
