@@ -21,20 +21,19 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-import llvmlite.binding as llvm
-
 from ..support.diagnostics import Bug, UserError
 from ..support.machines import machines
 from ..support.spelling import did_you_mean
 from ..support.target import Target
 from . import child, native
 from .cores import available_cores
+from .host import host
 from .native import Form, Optimise
 
 
 def version() -> str:
     """The version of LLVM, for cache keys."""
-    return ".".join(map(str, llvm.llvm_version_info))
+    return host().version
 
 
 def assemble(text: str, target: Target, optimise: Optimise = "cleanup", *, apart: bool = False) -> bytes:
@@ -80,8 +79,8 @@ def _generate(form: Form, text: str, target: Target, optimise: Optimise, apart: 
 
 
 def _is_host(target: Target) -> bool:
-    host = host_target()
-    return (target.triple, target.cpu, target.features) == (host.triple, host.cpu, host.features)
+    own = host_target()
+    return (target.triple, target.cpu, target.features) == (own.triple, own.cpu, own.features)
 
 
 def can_start_children() -> bool:
@@ -125,10 +124,9 @@ def _host(level: str) -> Target:
     (l1_bytes, l1_ways), (l2_bytes, _) = _cache(1), _cache(2)
     native = Target(
         name="cpu",
-        triple=llvm.get_process_triple(),
-        cpu=llvm.get_host_cpu_name(),
-        # As LLVM and the operating system describe it.
-        features=llvm.get_host_cpu_features().flatten(),
+        triple=host().triple,
+        cpu=host().cpu,
+        features=host().features,
         l1_bytes=l1_bytes or 32 * 1024,
         l1_ways=l1_ways or 8,
         l2_bytes=l2_bytes or 1024 * 1024,

@@ -2,7 +2,8 @@
 """From LLVM IR text to optimised IR, assembler text or an object file, by llvmlite.
 
 A module of its own, without imports from this package, since it is a program too: `child` runs it in another
-process. There it answers requests, pickled tuples on its standard input, until that ends.
+process. There it answers requests, pickled tuples on its standard input, until that ends. LLVM is loaded with the first
+text: who only asks for code that was compiled before does without.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import pickle
 import signal
 import sys
 from functools import cache, lru_cache
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import llvmlite.binding as llvm
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
 
 Optimise: TypeAlias = Literal["none", "cleanup", "speed"]
 
@@ -29,6 +31,8 @@ class Rejected(Exception):
 @cache
 def prepare_llvm() -> None:
     """Registers LLVM's targets, once per process."""
+    import llvmlite.binding as llvm
+
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()
@@ -39,6 +43,8 @@ def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimi
 
     Raises `Rejected` for what LLVM objects to in words; to some things it objects by ending the process.
     """
+    import llvmlite.binding as llvm
+
     machine = _machine(triple, cpu, features)
     try:
         module = llvm.parse_assembly(text, llvm.create_context())
@@ -59,6 +65,8 @@ def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimi
 
 @lru_cache(maxsize=16)
 def _machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
+    import llvmlite.binding as llvm
+
     prepare_llvm()
     # Hard-float calls must be asked for on RISC-V, whose default keeps floats in integer registers.
     convention = "lp64d" if triple.startswith("riscv64") else ""
@@ -68,6 +76,8 @@ def _machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, optimise: Optimise) -> None:
+    import llvmlite.binding as llvm
+
     if optimise == "none":
         return
     options = llvm.create_pipeline_tuning_options(speed_level=2)

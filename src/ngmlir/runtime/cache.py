@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
 import tempfile
 import time
 from collections import OrderedDict
@@ -22,10 +21,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-import platformdirs
-
 from ..llvm.machine import assemble, version
 from ..llvm.native import Optimise
+from ..support.cache_folder import cache_folder, is_private
 from ..support.target import Target
 
 _MAGIC = b"ngmlir-cache-1\n"
@@ -96,7 +94,7 @@ class Cache:
         """The entry, or None if there is none that can be trusted."""
         path = self.folder / f"{key}{_ENDING}"
         try:
-            if not _private(self.folder):
+            if not is_private(self.folder):
                 return None
             data = path.read_bytes()
             entry = _decoded(data)
@@ -114,7 +112,7 @@ class Cache:
         """Stores an entry if that is possible; says nothing if it is not."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _private(self.folder):
+            if not is_private(self.folder):
                 return
             self._replace(self.folder / f"{key}{_ENDING}", _encoded(header or {}, code))
             self._writes += 1
@@ -155,9 +153,8 @@ class Cache:
 
 def default_cache() -> Cache | None:
     """The cache that the environment asks for, or None if it is turned off."""
-    if os.environ.get("NGMLIR_CACHE", "1").lower() in ("0", "off", "false", "no"):
-        return None
-    return _cache_in(os.environ.get("NGMLIR_CACHE_DIR") or platformdirs.user_cache_dir("ngmlir"))
+    folder = cache_folder()
+    return None if folder is None else _cache_in(folder)
 
 
 def assembled(text: str, target: Target, optimise: Optimise = "cleanup") -> bytes:
@@ -174,8 +171,8 @@ def assembled(text: str, target: Target, optimise: Optimise = "cleanup") -> byte
 
 
 @cache
-def _cache_in(folder: str) -> Cache:
-    return Cache(Path(folder))
+def _cache_in(folder: Path) -> Cache:
+    return Cache(folder)
 
 
 @cache
@@ -191,14 +188,6 @@ def _own_version() -> str:
                     status = os.stat(os.path.join(folder, name))
                     digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
-
-
-def _private(folder: Path) -> bool:
-    """Whether nobody else could have put code here."""
-    if not hasattr(os, "getuid"):
-        return folder.is_dir()
-    status = os.stat(folder)
-    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _encoded(header: Mapping[str, Any], code: bytes) -> bytes:

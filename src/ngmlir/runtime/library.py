@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object code in this process: linked by LLVM's ORC, writable while it is linked and executable after."""
+"""Object code in this process: linked, writable while it is linked and executable after."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import threading
 from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import count
+from typing import Any
 
-import llvmlite.binding as llvm
-
-from ..llvm.native import prepare_llvm
 from ..support.diagnostics import Bug
+from .elf import Linked, Unforeseen, fits
 
 _numbers = count()
 _lock = threading.Lock()
@@ -28,30 +27,53 @@ class Library:
         beside: Iterable[bytes] = (),
     ):
         """`imports` are addresses that the code needs by name; `beside` are objects that have the rest of them."""
-        builder = llvm.JITLibraryBuilder().add_object_img(code)
-        for other in beside:
-            builder.add_object_img(other)
-        for name, address in (imports or {}).items():
-            builder.import_symbol(name, address)
-        # memcpy and its like, which LLVM calls as it sees fit.
-        builder.add_current_process()
-        names = tuple(exports)
-        for name in names:
-            builder.export_symbol(name)
+        objects, names = [code, *beside], tuple(exports)
         try:
-            # Names of libraries cannot be used again, even after they were dropped.
-            with _lock:
-                self._tracker = builder.link(_linker(), f"library{next(_numbers)}")
-        except RuntimeError as error:
-            raise Bug(f"the object code cannot be linked: {error}") from error
-        self._addresses = {name: self._tracker[name] for name in names}
+            self._linked: Any = _linked_here(objects, names, imports or {})
+            self._addresses: Mapping[str, int] = self._linked.addresses
+        except Unforeseen:
+            self._linked, self._addresses = _linked_by_llvm(objects, names, imports or {})
 
     def __getitem__(self, name: str) -> int:
         """The address of an exported symbol."""
         return self._addresses[name]
 
 
+def _linked_here(objects: list[bytes], names: tuple[str, ...], imports: Mapping[str, int]) -> Linked:
+    if not fits():
+        raise Unforeseen("another machine")
+    return Linked(objects, names, imports)
+
+
+def _linked_by_llvm(
+    objects: list[bytes], names: tuple[str, ...], imports: Mapping[str, int]
+) -> tuple[Any, dict[str, int]]:
+    """By LLVM's ORC: what keeps the code, and the addresses."""
+    import llvmlite.binding as llvm
+
+    builder = llvm.JITLibraryBuilder()
+    for each in objects:
+        builder.add_object_img(each)
+    for name, address in imports.items():
+        builder.import_symbol(name, address)
+    # memcpy and its like, which LLVM calls as it sees fit.
+    builder.add_current_process()
+    for name in names:
+        builder.export_symbol(name)
+    try:
+        # Names of libraries cannot be used again, even after they were dropped.
+        with _lock:
+            tracker = builder.link(_linker(), f"library{next(_numbers)}")
+    except RuntimeError as error:
+        raise Bug(f"the object code cannot be linked: {error}") from error
+    return tracker, {name: tracker[name] for name in names}
+
+
 @cache
-def _linker() -> llvm.LLJIT:
+def _linker() -> Any:
+    import llvmlite.binding as llvm
+
+    from ..llvm.native import prepare_llvm
+
     prepare_llvm()
     return llvm.create_lljit_compiler()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What LLVM knows of itself and of this machine. It is asked once, and what it said is kept in the cache folder: programs
+that were compiled before are found and run without LLVM, which takes long to load and much memory."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from ..support.cache_folder import cache_folder, is_private
+from ..support.diagnostics import UserError
+from ..support.files import write_file
+
+#: The lines of Linux' description of a processor that tell which one it is.
+_TELLING = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+
+
+class Host(NamedTuple):
+    """LLVM's version, and this machine as LLVM names it."""
+
+    version: str
+    triple: str
+    cpu: str
+    features: str
+
+
+@cache
+def host() -> Host:
+    """The facts, from the cache folder if they were asked for on this machine before."""
+    folder, identity = cache_folder(), _identity()
+    if folder is None or not identity:
+        return _asked()
+    path = folder / f"host-{sha256(identity.encode()).hexdigest()[:32]}.json"
+    with suppress(OSError, ValueError, TypeError):
+        if is_private(folder):
+            check, facts = json.loads(path.read_bytes())
+            if check == _check(facts):
+                return Host(*facts)
+    found = _asked()
+    with suppress(OSError, UserError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_private(folder):
+            write_file(str(path), [json.dumps([_check(list(found)), list(found)]).encode()])
+    return found
+
+
+def _check(facts: list[str]) -> str:
+    return sha256("\n".join(facts).encode()).hexdigest()
+
+
+def _asked() -> Host:
+    import llvmlite.binding as llvm
+
+    return Host(
+        version=".".join(map(str, llvm.llvm_version_info)),
+        triple=llvm.get_process_triple(),
+        cpu=llvm.get_host_cpu_name(),
+        # As LLVM and the operating system describe it.
+        features=llvm.get_host_cpu_features().flatten(),
+    )
+
+
+def _identity() -> str:
+    """All that the facts depend on; '' where that is not known."""
+    spec = find_spec("llvmlite")
+    if sys.platform != "linux" or platform.machine() != "x86_64" or spec is None or spec.origin is None:
+        return ""
+    try:
+        files = sorted((Path(spec.origin).parent / "binding").glob("libllvmlite*"))
+        stamps = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
+        text = Path("/proc/cpuinfo").read_text(errors="replace").partition("\n\n")[0]
+    except OSError:
+        return ""
+    told = [line for line in text.splitlines() if line.partition(":")[0].strip() in _TELLING]
+    return "\n".join([*stamps, *told]) if files and len(told) == len(_TELLING) else ""
