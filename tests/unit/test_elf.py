@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ngmlir.llvm.host import host
+from ngmlir.llvm import native
+from ngmlir.llvm.host import Host, host
 from ngmlir.llvm.machine import assemble, cpu_target, host_target
 from ngmlir.runtime import library
 from ngmlir.runtime.elf import Linked, Unforeseen, fits
@@ -153,7 +154,9 @@ def test_the_machine_is_the_one_that_llvm_tells(tmp_path: Any, monkeypatch: pyte
     asked = host.__wrapped__()
     (file,) = (tmp_path / "new").glob("host-*.json")
     assert host.__wrapped__() == asked == host()
-    monkeypatch.setattr("ngmlir.llvm.host._asked", lambda: asked._replace(cpu="asked"))
+    assert asked == Host(*native.host())
+    for each in ("_asked", "_asked_apart"):
+        monkeypatch.setattr(f"ngmlir.llvm.host.{each}", lambda: asked._replace(cpu="asked"))
     assert host.__wrapped__() == asked
     kept = file.read_text()
     for damaged in ("", "{}", "[1, 2]", "[[], {}]", kept.replace("+", "-", 1), kept[:-2]):

@@ -43,6 +43,11 @@ class Died(Exception):
     """LLVM ended the process; the message is what it said last."""
 
 
+def possible() -> bool:
+    """Not where Python is part of another program, which would only start itself once more."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
 def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimise: Optimise) -> bytes | str:
     """`native.generate` in a child. Raises `Rejected`, `Unknown` or `Died`."""
     with _slots:
@@ -56,6 +61,12 @@ def start(count: int = 1) -> None:
     with _lock:
         while len(_free) < count:
             _free.append(_Child())
+
+
+def ready() -> bool:
+    """Whether a child is there that has nothing to do."""
+    with _lock:
+        return bool(_free)
 
 
 def rest() -> None:

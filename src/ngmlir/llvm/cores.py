@@ -19,10 +19,10 @@ def available_cores() -> int:
 
 
 def compile_processes() -> int:
-    """How many processes may compile beside this one: NGMLIR_COMPILE_PROCESSES, else one per other core."""
+    """How many processes may compile for this one: NGMLIR_COMPILE_PROCESSES, else one per core."""
     own = os.environ.get("NGMLIR_COMPILE_PROCESSES", "").strip()
     if not own:
-        return min(available_cores() - 1, _MOST)
+        return min(available_cores(), _MOST)
     if own.isdigit():
         return int(own)
     raise UserError(

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ..support.cache_folder import cache_folder, is_private
 from ..support.diagnostics import UserError
 from ..support.files import write_file
+from . import child, native
 
 #: The lines of Linux' description of a processor that tell which one it is.
 _TELLING = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
@@ -43,7 +44,7 @@ def host() -> Host:
             check, facts = json.loads(path.read_bytes())
             if check == _check(facts):
                 return Host(*facts)
-    found = _asked()
+    found = _asked_apart()
     with suppress(OSError, UserError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_private(folder):
@@ -56,15 +57,15 @@ def _check(facts: list[str]) -> str:
 
 
 def _asked() -> Host:
-    import llvmlite.binding as llvm
+    return Host(*native.host())
 
-    return Host(
-        version=".".join(map(str, llvm.llvm_version_info)),
-        triple=llvm.get_process_triple(),
-        cpu=llvm.get_host_cpu_name(),
-        # As LLVM and the operating system describe it.
-        features=llvm.get_host_cpu_features().flatten(),
-    )
+
+def _asked_apart() -> Host:
+    """What a child says: it has LLVM loaded, and may be needed next."""
+    with suppress(OSError, child.Died):
+        if child.possible():
+            return Host(*str(child.generate("host", "", "", "", "", "none")).split("\n"))
+    return _asked()
 
 
 def _identity() -> str:

@@ -5,15 +5,14 @@ Kernels come with explicit vectors and unrolled tiles, so the middle end only ti
 0.4 ms per kernel): LLVM's vectorisers and unroller would undo the tiling.
 
 To some code LLVM objects by ending the process. So only what is made for this very machine by our own passes
-is compiled in this process, every time the same way and tested on each; all else goes to a child: what is
-made for other machines, whose processors may lack what nobody here has seen missing, and what was made of
-kernels that a person wrote (`apart`).
+is compiled in this process, every time the same way and tested on each, and that only where it is little and no child
+is at hand; all else goes to a child: what is made for other machines, whose processors may lack what nobody here has
+seen missing, and what was made of kernels that a person wrote (`apart`).
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -60,13 +59,13 @@ def optimised(text: str, target: Target, optimise: Optimise = "cleanup", *, apar
 
 def prepare(target: Target) -> None:
     """Starts what will compile for a target, so that it is ready when the passes are done."""
-    if not _is_host(target) and can_start_children():
+    if not _is_host(target) and child.possible():
         child.start()
 
 
 def _generate(form: Form, text: str, target: Target, optimise: Optimise, apart: bool) -> bytes | str:
     """Whatever LLVM objects to is a bug of the code that wrote the text, except a name in the target."""
-    own_process = (_is_host(target) and not apart) or not can_start_children()
+    own_process = (_is_host(target) and not apart and not child.ready()) or not child.possible()
     generate = native.generate if own_process else child.generate
     try:
         return generate(form, text, target.triple, target.cpu, target.features, optimise)
@@ -81,11 +80,6 @@ def _generate(form: Form, text: str, target: Target, optimise: Optimise, apart: 
 def _is_host(target: Target) -> bool:
     own = host_target()
     return (target.triple, target.cpu, target.features) == (own.triple, own.cpu, own.features)
-
-
-def can_start_children() -> bool:
-    """Not where Python is part of another program, which would only start itself once more."""
-    return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 def _bug(message: str, text: str) -> Bug:

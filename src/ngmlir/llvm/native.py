@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Optimise: TypeAlias = Literal["none", "cleanup", "speed"]
 
-#: What may be asked for; a listing is assembly with the names of blocks as comments.
-Form: TypeAlias = Literal["object", "assembly", "listing", "ir"]
+#: What may be asked for; a listing is assembly with the names of blocks as comments, and of a host no text is needed.
+Form: TypeAlias = Literal["object", "assembly", "listing", "ir", "host"]
 
 
 class Rejected(Exception):
@@ -38,6 +38,16 @@ def prepare_llvm() -> None:
     llvm.initialize_native_asmparser()
 
 
+def host() -> list[str]:
+    """LLVM's version, and this machine's triple, processor and features as LLVM names them."""
+    import llvmlite.binding as llvm
+
+    version = ".".join(map(str, llvm.llvm_version_info))
+    # The features are as LLVM and the operating system describe them.
+    features = llvm.get_host_cpu_features().flatten()
+    return [version, llvm.get_process_triple(), llvm.get_host_cpu_name(), features]
+
+
 def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimise: Optimise) -> bytes | str:
     """The text as an object file (bytes), as assembler text, as the same for people to read, or as IR after the passes.
 
@@ -45,6 +55,8 @@ def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimi
     """
     import llvmlite.binding as llvm
 
+    if form == "host":
+        return "\n".join(host())
     machine = _machine(triple, cpu, features)
     try:
         module = llvm.parse_assembly(text, llvm.create_context())

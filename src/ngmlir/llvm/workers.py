@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many texts to object code, by this process and children beside it where there is enough to do.
+"""Many texts to object code: by children where there is enough to do, else by this process.
 
-A thread for each child takes texts from one queue, the longest first, and so does this one; while children start it
-is ahead of them. What becomes of a text does not depend on who compiles it.
+A thread for each child takes texts from one queue, the longest first. This process waits for them: LLVM, once loaded, keeps
+some 80 MB for as long as the process lives, and children end. What becomes of a text does not depend on who compiles it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from threading import Thread
 from ..support.target import Target
 from . import child
 from .cores import compile_processes
-from .machine import assemble, can_start_children
+from .machine import assemble
 
 #: Seconds that LLVM takes for what one op of a kernel becomes, or so.
 _PER_OP = 0.0005
@@ -24,9 +24,9 @@ _ENOUGH = 0.3
 
 def helpers(count: int, ops: int) -> int:
     """How many children are to help with so many texts of so many ops; they start while the texts are written."""
-    if ops * _PER_OP < _ENOUGH or not can_start_children():
+    if ops * _PER_OP < _ENOUGH or not child.possible():
         return 0
-    wanted = max(0, min(compile_processes(), count - 1))
+    wanted = min(compile_processes(), count)
     try:
         child.start(wanted)
     except OSError:  # there is no room for another process
@@ -68,11 +68,12 @@ def assemble_all(
     for each in threads:
         each.start()
     try:
+        for each in threads:
+            while each.is_alive():
+                each.join(0.1)
+                finished(len(texts) - found.count(None))
         while queue:
-            try:
-                i = queue.popleft()
-            except IndexError:
-                break
+            i = queue.popleft()
             found[i] = assemble(texts[i], target, apart=apart)
             finished(len(texts) - found.count(None))
     finally:

@@ -16,7 +16,7 @@ VARIABLES = {
     "NGMLIR_CACHE": "0 turns the cache of compiled code off",
     "NGMLIR_CACHE_DIR": "the folder of that cache",
     "NGMLIR_CHECK": "1: programs check what they touch, and name the op and the line (slow)",
-    "NGMLIR_COMPILE_PROCESSES": "how many processes may compile beside this one (0: none)",
+    "NGMLIR_COMPILE_PROCESSES": "how many processes compile much at once (0: this one compiles)",
     "NGMLIR_CUDA_BLOCKING": "1: each kernel on a GPU is waited for, so that one that fails is named (slow)",
     "NGMLIR_CPU": "x86-64-v2, x86-64-v3 ...: programs run on this CPU as if it had no more",
     "NGMLIR_NUM_THREADS": "how many threads a program on the CPU uses",
