@@ -2231,7 +2231,7 @@ class OneHotOp(Op):
 
 
 class ArgsortOp(Op):
-    """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. The result's type must hold every position."""
+    """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position."""
 
     __slots__ = ()
     name = "ng.argsort"
@@ -2250,7 +2250,7 @@ class ArgsortOp(Op):
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=ng_rules.argsort,
         form=('$input', 'axis', '$axis'),
-        doc="The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. The result's type must hold every position.",
+        doc='The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position.',
         example='%r = ng.argsort %a axis 1 : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi32, #ng.axes<N, C>>',
     )
 
@@ -3663,7 +3663,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(OneHotOp, [indices], {"axis": axis}, types=[type])[0]
 
     def argsort(self, input: V, *, type: Type, axis: int, descending: bool | None = None) -> V:
-        """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. The result's type must hold every position."""
+        """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position."""
         return self.build(ArgsortOp, [input], {"axis": axis, "descending": descending}, types=[type])[0]
 
     def lookup(self, table: V, indices: V, *, axis: int | None = None, pad: int | None = None) -> V:

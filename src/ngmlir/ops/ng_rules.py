@@ -382,9 +382,12 @@ def argsort(t: Typing) -> Types:
     (source,), (target,) = t.operands, t.results
     axis = _axis(t, len(shape_of(source)))
     known, names = names_of(source), names_of(target)
-    alike = same_shape(source, target) and (known is None or names is None or known == names)
+    size, kept = shape_of(source)[axis], shape_of(target)[axis : axis + 1]
+    like = [*shape_of(source)[:axis], *kept, *shape_of(source)[axis + 1 :]]
+    alike = same_shape(reshaped(source, like, known), target)
+    alike = alike and (known is None or names is None or known == names)
     require(alike, f"the order of {source} has its shape and axes, not those of {target}")
-    size = shape_of(source)[axis]
+    require(DYNAMIC in (size, *kept) or kept[0] <= size, f"the first {kept[0]} of {size} positions")
     count_positions(0 if size == DYNAMIC else size, element_type(target))
     return t.results
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorting as a network: for n elements log2(n) * (log2(n) + 1) / 2 steps, each one pass over all.
+"""Sorting as a network: for n elements log2(n) * (log2(n) + 1) / 2 steps, each one pass over all; for the first k of them
+log2(k) * (log2(k) + 1) / 2 steps over all, and then as many of log2(k) + 1 over a half, a quarter, and so on.
 
 Elements become integers that are ordered as they are, and carry their positions, so that no two are equal: the order is
 stable whatever the network does. With keys of 32 bits and less both are one number of 64 bits, and a step is a minimum
@@ -72,7 +73,8 @@ def argsort(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | N
         return None
     shape = shape_of(source)
     size = shape[axis]
-    if size < 2:
+    kept = shape_of(target)[axis]
+    if size < 2 or not kept:
         return [verbs.iota(type=target, dimension=axis)]
     rest = [d for d in range(len(shape)) if d != axis]
     rows = 1
@@ -83,13 +85,14 @@ def argsort(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | N
     flat = TensorType((size, rows), source.element)
     key, line = _key(verbs, verbs.reshape(moved, type=flat), flat, get_bool(op, "descending"))
     key, place = _padded(verbs, key, line, 1 << steps)
-    place = _sorted(verbs, key, place, element_type(line), 1 << steps, rows)
-    if size < 1 << steps:
-        place = verbs.slice(place, starts=[0, 0], limits=[size, rows], steps=[1, 1])
+    most = 1 << (kept - 1).bit_length()
+    place = _sorted(verbs, key, place, element_type(line), 1 << steps, rows, most)
+    if kept < most:
+        place = verbs.slice(place, starts=[0, 0], limits=[kept, rows], steps=[1, 1])
     element = element_type(target)
-    inner = TensorType((size, *(shape[d] for d in rest)), element)
+    inner = TensorType((kept, *(shape[d] for d in rest)), element)
     if element is not i64:
-        place = verbs.cast(place, type=TensorType((size, rows), element))
+        place = verbs.cast(place, type=TensorType((kept, rows), element))
     made = verbs.reshape(place, type=inner)
     if axis:
         made = verbs.transpose(made, permutation=[*range(1, axis + 1), 0, *range(axis + 1, len(shape))])
@@ -107,30 +110,28 @@ def _padded(verbs: NgVerbs[V], key: V, type: Type, count: int) -> tuple[V, V]:
     return key, verbs.iota(type=TensorType((count, rows), i64), dimension=0)
 
 
-def _sorted(verbs: NgVerbs[V], key: V, place: V, element: Type, count: int, rows: int) -> V:
-    """The places in the order of their keys: sorted blocks are merged to ones of twice their length, until there is one.
+def _sorted(verbs: NgVerbs[V], key: V, place: V, element: Type, count: int, rows: int, most: int) -> V:
+    """The first `most` places in the order of their keys: sorted blocks are merged to ones of twice their length, until they
+    have as many; then of each two blocks the lesser half is kept, until there is one.
 
     A merge compares what stands opposite in its two halves, and then, in halves of halves, what stands half a block apart.
     """
     packed = element is i32
+    keys = (key, place)
     line = TensorType((count, rows), i64)
     if packed:
         up = verbs.shift_left(verbs.cast(key, type=line), _number(verbs, 32, line))
-        place = verbs.bitwise_or(up, place)
+        keys = (verbs.bitwise_or(up, place),)
     block = 2
-    while block <= count:
-        views = [(count // block, block, rows)]
-        apart = block // 4
-        while apart:
-            views.append((count // (2 * apart), 2, apart * rows))
-            apart //= 2
-        for view in views:
-            if packed:
-                place = _step(verbs, place, view)
-            else:
-                key, place = _double_step(verbs, key, place, view)
+    while block <= most:
+        keys = _step(verbs, keys, (count // block, block, rows))
+        keys = _settled(verbs, keys, count, block // 2, rows)
         block *= 2
-    place = verbs.reshape(place, type=line)
+    while count > most:
+        keys, count = _lesser(verbs, keys, (count // (2 * most), 2, most, rows)), count // 2
+        keys = _settled(verbs, keys, count, most, rows)
+    line = TensorType((count, rows), i64)
+    place = verbs.reshape(keys[-1], type=line)
     return verbs.bitwise_and(place, _number(verbs, 0xFFFFFFFF, line)) if packed else place
 
 
@@ -147,15 +148,49 @@ def _is_upper(verbs: NgVerbs[V], view: tuple[int, int, int]) -> V:
     return verbs.greater_equal(verbs.iota(type=whole, dimension=1), _number(verbs, view[1] // 2, whole))
 
 
-def _step(verbs: NgVerbs[V], x: V, view: tuple[int, int, int]) -> V:
-    x, other = _opposite(verbs, x, view)
-    return verbs.select(_is_upper(verbs, view), verbs.maximum(x, other), verbs.minimum(x, other))
+#: Packed keys, or keys and their places.
+Keys = tuple[V, ...]
 
 
-def _double_step(verbs: NgVerbs[V], key: V, place: V, view: tuple[int, int, int]) -> tuple[V, V]:
-    key, other = _opposite(verbs, key, view)
-    place, beside = _opposite(verbs, place, view)
+def _step(verbs: NgVerbs[V], keys: Keys[V], view: tuple[int, int, int]) -> Keys[V]:
+    """Each element and the one opposite in the middle of the view in their order."""
+    upper = _is_upper(verbs, view)
+    pairs = [_opposite(verbs, x, view) for x in keys]
+    if len(pairs) == 1:
+        ((x, other),) = pairs
+        return (verbs.select(upper, verbs.maximum(x, other), verbs.minimum(x, other)),)
+    change = verbs.bitwise_xor(_is_less(verbs, pairs), upper)
+    return tuple(verbs.select(change, other, x) for x, other in pairs)
+
+
+def _is_less(verbs: NgVerbs[V], pairs: Sequence[tuple[V, V]]) -> V:
+    """Which of the others come before, of equal keys those whose place does."""
+    (key, other), (place, beside) = pairs
     tie = verbs.bitwise_and(verbs.equal(other, key), verbs.less(beside, place))
-    less = verbs.bitwise_or(verbs.less(other, key), tie)
-    change = verbs.bitwise_xor(less, _is_upper(verbs, view))
-    return verbs.select(change, other, key), verbs.select(change, beside, place)
+    return verbs.bitwise_or(verbs.less(other, key), tie)
+
+
+def _settled(verbs: NgVerbs[V], keys: Keys[V], count: int, block: int, rows: int) -> Keys[V]:
+    """Blocks in which what stands half of it apart has to be compared, then a quarter, and so on."""
+    apart = block // 2
+    while apart:
+        keys = _step(verbs, keys, (count // (2 * apart), 2, apart * rows))
+        apart //= 2
+    return keys
+
+
+def _lesser(verbs: NgVerbs[V], keys: Keys[V], view: tuple[int, int, int, int]) -> Keys[V]:
+    """Of each two sorted blocks the lesser elements, as many as one has."""
+    outer, _, middle, inner = view
+    pairs: list[tuple[V, V]] = []
+    for x in keys:
+        x = verbs.reshape(x, type=TensorType(view, i64))
+        first = verbs.slice(x, starts=[0, 0, 0, 0], limits=[outer, 1, middle, inner], steps=[1, 1, 1, 1])
+        second = verbs.slice(
+            x, starts=[0, 1, middle - 1, 0], limits=[outer, 2, -1, inner], steps=[1, 1, -1, 1]
+        )
+        pairs.append((first, second))
+    if len(pairs) == 1:
+        return (verbs.minimum(*pairs[0]),)
+    less = _is_less(verbs, pairs)
+    return tuple(verbs.select(less, other, x) for x, other in pairs)

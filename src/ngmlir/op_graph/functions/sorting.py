@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.types import i1, ui32
+from ...ir.types import Type, i1, ui32
 from ...ops import ng
-from ..axes import Axis
+from ..axes import Axes, Axis
 from ..building import BUILDING
 from ..errors import AxisLengthError, fail
 from ..tensor import Tensor
@@ -28,8 +28,14 @@ def argsort(x: Any, axis: Any, descending: bool = False, dtype: Any = None) -> T
     """The positions along an axis in the order of the elements, int32: from the least, or where `descending` from the greatest."""
     x = as_op(x)
     element = BUILDING.integer if dtype is None else element_of(dtype)
-    x, place = cast_elements(x, ui32) if x.element is i1 else x, x.axes.index(_axis(x, axis))
-    return VERBS.stated(ng.ArgsortOp, [x], {"axis": place, "descending": descending}, x.axes, element)
+    return _order(x, _axis(x, axis), descending, element, x.axes)
+
+
+def _order(x: Tensor, axis: Axis, descending: bool, element: Type, axes: Axes) -> Tensor:
+    """As many of the first positions as `axes` says."""
+    place = x.axes.index(axis)
+    x = cast_elements(x, ui32) if x.element is i1 else x
+    return VERBS.stated(ng.ArgsortOp, [x], {"axis": place, "descending": descending}, axes, element)
 
 
 def sort(x: Any, axis: Any, descending: bool = False) -> Tensor:
@@ -47,5 +53,6 @@ def top_k(x: Any, k: int, axis: Any) -> tuple[Tensor, Tensor]:
     along = _axis(x, axis)
     if k < 0 or (along.length is not None and k > along.length):
         fail(AxisLengthError, f"the {k} greatest of {along.length} elements along {along.name}")
-    at = slice_along_axis(argsort(x, along, descending=True), along, slice(k))
+    kept = slice_along_axis(x, along, slice(k)).axes
+    at = _order(x, along, True, BUILDING.integer, kept)
     return gather_elements(x, at, along), at

@@ -76,7 +76,8 @@ def argsort(op: Op, arrays: Sequence[Array]) -> Any:
     else:
         # Backwards twice, so that equal elements stay as they were.
         order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
-    return order.astype(dtype_of(op.result.type))
+    first = order.take(np.arange(shape_of(op.result.type)[axis]), axis)
+    return first.astype(dtype_of(op.result.type))
 
 
 INDEXING = {

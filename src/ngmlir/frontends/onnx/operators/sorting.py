@@ -18,9 +18,8 @@ def top_k(n: Node, x: Tensor, k: Tensor | None = None) -> list[Tensor]:
     if not 0 <= count <= x.shape[axis]:
         raise UserError(f"the {count} greatest of {x.shape[axis]} elements")
     wide = x.cast(ui8) if x.element is i1 else x
-    whole = TensorType(x.shape, i64)
-    order = n.verbs.argsort(wide, type=whole, axis=axis, descending=n.flag("largest", True))
-    places = order.part(axis, 0, count)
+    kept = TensorType((*x.shape[:axis], count, *x.shape[axis + 1 :]), i64)
+    places = n.verbs.argsort(wide, type=kept, axis=axis, descending=n.flag("largest", True))
     return [n.verbs.gather_elements(x, places, axis=axis), places]
 
 
