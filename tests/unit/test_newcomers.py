@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -141,7 +143,7 @@ def test_methods_from_elsewhere(x: ng.Tensor) -> None:
     ):
         with pytest.raises(AttributeError, match=hint):
             getattr(x, name)
-    assert not hasattr(x, "reshape") and not hasattr(x, "__len__")
+    assert not hasattr(x, "reshape")
 
 
 def test_storage_is_called_by_what_it_was_assigned_to() -> None:
@@ -214,3 +216,109 @@ def test_a_map_of_names_is_not_a_list_of_them(x: ng.Tensor) -> None:
     with pytest.raises(ng.UserError, match=r"in the order of the axes\n(?s:.*)map_roles"):
         ng.cast_role(x, {C: ng.make_axis(3, "D")})
     assert ng.cast_role(x, {"A": 4, "D": 3}).axes.names == ("A", "D")
+
+
+# ---- arguments and habits from elsewhere
+
+
+def test_functions_of_a_tensor_are_methods_too(x: ng.Tensor) -> None:
+    w = ng.variable(x.axes, initial_value=GIVEN + 1)
+    same = [
+        (w.exp(), ng.exp(w)),
+        (w.softmax(axis=0), ng.softmax(w, axis=0)),
+        (w.dot(w), ng.dot(w, w)),
+        (w.flatten(), ng.flatten(w)),
+        (w.clip(2, 4), ng.clip(w, 2, 4)),
+        (round(w / 3, 1), ng.round(w / 3 * 10) / 10),
+        (pow(w, 2, 4), (w * w) % 4),
+    ]
+    found = ng.compile([op for pair in same for op in pair])()
+    for one, other in zip(found[::2], found[1::2], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert "exp" in dir(w) and w.named("w").exp().axes == w.axes
+
+
+def test_axes_under_other_words(x: ng.Tensor) -> None:
+    first = x.axes[0].name
+    for made in (ng.sum(x, dim=0), x.sum(dim=0), ng.sum(x, axis=0, keepdims=False), ng.max(x, dim=first)):
+        assert made.axes == x.axes[1:]
+    assert ng.softmax(x, dim=1).axes == x.axes and ng.L2_norm(x, axis=first).axes == x.axes[1:]
+
+
+@pytest.mark.parametrize(
+    "wrong, hint",
+    [
+        (lambda x: ng.sum(x, axis=0, keepdims=True), "matched by the names"),
+        (lambda x: x.max(dim=0, keepdim=True), "matched by the names"),
+        (lambda x: ng.exp(x, out=x), r"ng\.assign\(out, ng\.exp"),
+        (lambda x: ng.exp(x, dtype="f64"), r"ng\.cast\(x, dtype\)"),
+        (lambda x: ng.exp(x, x), r"ng\.exp\(x\)"),
+        (lambda x: ng.clip(x, 0), r"ng\.clip\(x, low, high"),
+        (lambda x: ng.softmax(x, normalisation_axes="C"), "did you mean normalization_axes"),
+        (lambda x: ng.placeholder(shape=(3, 4)), r"ng\.make_axis"),
+        (lambda x: ng.dropout(x, p=0.5), "keep=1 - p"),
+        (lambda x: ng.sequential([x], x), r"ng\.sequential\(ops\)"),
+        (lambda x: ng.exp(x, out=x, name="y"), r"ng\.assign"),
+        (lambda x: ng.exp(name="y"), r"ng\.exp\(x\)"),
+    ],
+)
+def test_arguments_from_elsewhere(x: ng.Tensor, wrong: Any, hint: str) -> None:
+    with pytest.raises(ng.UserError, match=rf"test_newcomers.py:\d+[\s\S]*hint:.*{hint}") as raised:
+        wrong(x)
+    assert isinstance(raised.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    "wrong, hint",
+    [
+        (lambda x: len(x), r"len\(x\.axes\)"),
+        (lambda x: x in x, r"ng\.any"),
+        (lambda x: x[x > 0], r"ng\.where\(mask"),
+        (lambda x: x[[True, False]], r"ng\.where\(mask"),
+        (lambda x: x[[0, 1]], r"ng\.gather"),
+        (lambda x: x[None], r"ng\.expand_dims"),
+        (lambda x: x["C"], r"ng\.slice_along_axis"),
+        (lambda x: f"{x:.2f}", r"ng\.compile"),
+        (lambda x: copy.deepcopy(x), r"ng\.save"),
+        (lambda x: pickle.dumps([x]), r"ng\.save"),
+        (lambda x: ng.max(x, x), r"ng\.maximum"),
+        (lambda x: ng.sum(x, 1), r"axis=1"),
+        (lambda x: ng.deriv(ng.sum(x, out_axes=()), [x]), "for x in"),
+        (lambda x: ng.uniform((3, 4)), r"ng\.constant"),
+        (lambda x: ng.normal(x, 0, (3,)), r"ng\.constant"),
+        (lambda x: x.add_(1), r"ng\.assign"),
+        (lambda x: x.float(), r"ng\.cast"),
+        (lambda x: ng.save(x, "model.ngir"), r"ng\.save\(\"model.ngir\""),
+    ],
+)
+def test_habits_from_elsewhere(x: ng.Tensor, wrong: Any, hint: str) -> None:
+    with pytest.raises(ng.UserError, match=rf"\.py:\d+[\s\S]*hint:.*{hint}"):
+        wrong(x)
+
+
+def test_numbers_count_as_truths(x: ng.Tensor) -> None:
+    w = ng.constant([[0, 0], [1, 0]], [ng.make_axis(2, "C"), ng.make_axis(2, "H")])
+    assert ng.compile(ng.any(w, axis="H"))().tolist() == [False, True]
+    assert ng.compile(ng.all(w, axis="C"))().tolist() == [False, False]
+
+
+def test_arrays_have_a_length() -> None:
+    array = ng.numpy.ones((3, 4))
+    assert len(array) == 3 and len(array[0]) == 4
+    with pytest.raises(ng.UserError, match="no first axis"):
+        len(array[0, 0])
+
+
+def test_functions_of_the_users_own_raise_what_python_raises() -> None:
+    @ng.with_op_metadata
+    def own(x: Any) -> Any:
+        return x + 1
+
+    @ng.composite_op
+    def composed(x: Any) -> Any:
+        return x + 1
+
+    for function in (own, composed):
+        with pytest.raises(TypeError) as raised:
+            function(1, dim=2)
+        assert not isinstance(raised.value, ng.UserError)

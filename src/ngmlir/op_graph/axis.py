@@ -191,16 +191,10 @@ class DerivedAxis(Axis):
 def check_axis(axis: object) -> None:
     """IncompatibleAxesError for what is no axis."""
     if not isinstance(axis, Axis):
-        of = (
-            f"ng.make_axis(length, {axis!r}), or x.axes[{axis!r}] of a tensor x"
-            if isinstance(axis, str)
-            else ""
-        )
-        fail(
-            IncompatibleAxesError,
-            f"{axis!r} is no axis",
-            f"make one with {of or 'ng.make_axis(length, name)'}",
-        )
+        make = f"ng.make_axis(length, {axis!r})" if isinstance(axis, str) else "ng.make_axis(length, name)"
+        of = f", or x.axes[{axis!r}] of a tensor x" if isinstance(axis, (str, int)) else ""
+        by_place = f"; reductions and sorting take axis={axis}" if isinstance(axis, int) else ""
+        fail(IncompatibleAxesError, f"{axis!r} is no axis", f"make one with {make}{of}{by_place}")
 
 
 def slice_axis(axis: Axis, s: slice) -> Axis:

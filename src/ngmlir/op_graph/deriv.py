@@ -195,6 +195,10 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
     number, or the dependent has other axes and there is no error; OutsideRegion for a value of a loop or branch that is
     not being built.
     """
+    if isinstance(independent, (list, tuple)):
+        fail(
+            UserError, "a derivative is by one tensor", "[ng.deriv(y, x) for x in ...]: they share their work"
+        )
     dependent, independent = as_op(dependent), as_op(independent)
     for op in (dependent, independent):
         if not isinstance(op.element, FloatType):

@@ -59,6 +59,14 @@ class MissingValue(MissingPlaceholder, KeyError):
     __str__ = UserError.__str__  # KeyError's would quote the message
 
 
+class WrongCall(UserError, TypeError):
+    """A function called with arguments that it does not have; a TypeError too, as for any function of Python."""
+
+
+class NoAttribute(UserError, AttributeError):
+    """Something asked for what it does not have; an AttributeError too."""
+
+
 class UnsupportedTransformerException(UserError):
     """There is no transformer of that name."""
 

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
+from ..support.diagnostics import Diagnostic
 from ..support.spelling import did_you_mean
-from .errors import UserError, fail
+from .errors import NoAttribute, UserError, fail
+from .source import user_location
 
 _WORDS = {
     "matmul mm bmm tensordot inner einsum": "ng.dot(x, y, batch_axes=...), which contracts the axes that both hold",
@@ -57,15 +59,47 @@ _WORDS = {
     "jit": "ng.compile(results, inputs)",
     "cuda device": 'ng.transformers.make_transformer("cuda")',
     "fori_loop": "ng.scan or ng.while_loop",
+    "dim": "len(x.axes)",
+    "t mT": "x.T, or nothing: tensors are matched by the names of axes",
+    "contiguous clone copy cpu": "nothing: tensors of a graph are values, and memory is planned",
+    "expand expand_as repeat tile": "nothing, since tensors are matched by the names of axes, or ng.broadcast(x, axes)",
+    "float double half long int bool byte type_as": "ng.cast(x, dtype)",
+    "requires_grad_ retain_grad grad_fn is_leaf register_hook zero_grad": "ng.variable makes what is trained, ng.deriv(y, x) a gradient",
+    "data value read_value": "ng.compile(x)(), or transformer.get_tensor_view_value(x) of storage",
+    "narrow": "ng.slice_along_axis(x, axis, slice(start, stop))",
+    "unbind": "[ng.slice_along_axis(x, axis, i) for i in range(axis.length)]",
+    "lt gt le ge ne": "x < y, x > y, x <= y, x >= y, ng.not_equal(x, y)",
+    "topk": "ng.top_k(x, k, axis)",
+    "nonzero": "ng.where(mask, x, 0): lengths cannot depend on values",
+    "neg": "-x",
+    "sub mul div": "x - y, x * y, x / y",
+    "amax amin": "ng.max(x, axis=...), ng.min(x, axis=...)",
+    "flip": "x[::-1], a slice that goes backwards",
+    "roll": "ng.concat_along_axis of two slices",
+    "tril triu": "ng.where(ng.iota(x.axes, row) >= ng.iota(x.axes, column), x, 0)",
+    "isnan": "ng.not_equal(x, x)",
+    "real": "x: elements are real numbers",
+    "assign_add": "ng.assign(x, x + y)",
+    "get_shape set_shape": "x.axes, and axis.length = ...",
+    "initializer": "x.initializers",
+    "strides nbytes itemsize": "x.tensor_description(), which says how it lies in memory",
+    "assign fill set": "ng.assign(x, value), ng.fill(x, number), ng.set_item(x, item, value)",
+    "scale": "a number times the gradient: ng.deriv(y * scale, x)",
+    "sequential_op_factory": "ng.sequential([...])",
+    "make_transformer": "ng.transformers.make_transformer",
+    "seed": "seed=... where numbers are drawn: ng.uniform(x, seed=0)",
+    "flex factory": "nothing: there is no 16-bit fixed point",
 }
 _WRITE = {word: here for words, here in _WORDS.items() for word in words.split()}
 
 
-def missing(what: str, name: str, known: Iterable[str]) -> AttributeError:
+def missing(what: str, name: str, known: Iterable[str]) -> NoAttribute:
     """What to raise where `what` has no attribute of that name: it says which one does the same, or looks the same."""
     here = _WRITE.get(name)
+    if here is None and name.endswith("_") and name.strip("_"):  # add_, fill_, ...
+        here = "ng.assign(x, value): nothing else changes a tensor"
     hint = f"write {here}" if here else did_you_mean(name, [k for k in known if not k.startswith("_")])
-    return AttributeError(f"{what} has no attribute '{name}'" + (f"; {hint}" if hint else ""))
+    return NoAttribute(Diagnostic(f"{what} has no attribute '{name}'", user_location(), hint=hint))
 
 
 class Sameness(int):
@@ -127,4 +161,36 @@ class Foreign:
             "ng.compile(x)(), or a computation that returns it, gives the value",
         )
 
-    __array__ = __float__ = __int__ = __round__ = _no_value
+    __array__ = __float__ = __int__ = __complex__ = _no_value
+
+    def __format__(self, form: str) -> str:
+        return self._no_value() if form else str(self)
+
+    def __len__(self) -> int:
+        shape = self.family.shape_of(self)
+        if isinstance(shape, tuple) and shape:
+            return cast("tuple[int, ...]", shape)[0]
+        hint = "x.axes[0].length, len(x.axes), x.axes.size"
+        fail(UserError, f"{self!r} has no first axis: its axes have names, or it is a number", hint)
+
+    def __contains__(self, value: Any) -> bool:
+        fail(
+            UserError,
+            f"{self!r} has no elements to look for anything among while the graph is built",
+            "ng.any(ng.equal(x, value), out_axes=()), or `any(x is y for y in ops)` for the node itself",
+        )
+
+    def __delitem__(self, item: Any) -> NoReturn:
+        fail(UserError, f"nothing can be taken out of {self!r}", "slices say what is left: x[1:]")
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits:
+            return self.family.divide(self.family.round(self.family.multiply(self, 10**digits)), 10**digits)
+        return self.family.round(self)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        fail(
+            UserError,
+            f"{self!r} is a node of a graph, and cannot be copied or pickled by itself",
+            "x.copy_with_args(x.args) makes an op again, ng.save(path, x) writes a graph; build a model twice for two",
+        )

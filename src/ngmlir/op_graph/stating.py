@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from inspect import unwrap
+from inspect import CO_VARKEYWORDS
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from .axes import Axes
 from .errors import IncompatibleAxesError, UserError, fail
+from .habits import accepting, refuse_mismatch, understood
 from .names import next_serial
 from .node import Op
 from .tensor import Tensor
@@ -19,6 +20,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _WORDS = ("axes", "name", "metadata")
+_PACKAGE = __name__.partition(".")[0] + "."
 
 
 class AliasOp(Tensor):
@@ -55,19 +57,31 @@ def stating(function: Callable[P, R]) -> Callable[P, R]:
 
 def stating_as(function: Callable[..., Any], user: Callable[..., Any]) -> Callable[..., Any]:
     """`stating(function)`, where the parameters (and the name) are those of another function, which it hands them to."""
-    code = getattr(unwrap(user), "__code__", None)
+    told = accepting(user)
+    code = getattr(told, "__code__", None)
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
     words = frozenset(w for w in _WORDS if w not in own)
-    if not words:
-        return function
+    # What users write raises what Python raises; functions of this package say what to write instead.
+    ours = (
+        getattr(user, "__module__", "").startswith(_PACKAGE)
+        and code is not None
+        and not code.co_flags & CO_VARKEYWORDS
+    )
+    known = words | {*own}
 
     @wraps(function)
     def stated(*args: Any, **named: Any) -> Any:
-        if not named or words.isdisjoint(named):
-            return function(*args, **named)
-        said = {w: named.pop(w) for w in words & named.keys()}
-        before = next_serial()
-        return _stated(function(*args, **named), said, before, getattr(user, "__name__", repr(user)))
+        if ours and named and not named.keys() <= known:
+            named = understood(function, own, known, named)
+        said = {w: named.pop(w) for w in words & named.keys()} if named else None
+        before = next_serial() if said else 0
+        try:
+            made = function(*args, **named)
+        except TypeError:
+            if ours:
+                refuse_mismatch(told, args, named)
+            raise
+        return _stated(made, said, before, getattr(user, "__name__", repr(user))) if said else made
 
     return stated
 

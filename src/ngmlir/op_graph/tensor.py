@@ -299,8 +299,9 @@ class Tensor(Op, Foreign):
     def __rmod__(self, other: Any) -> Tensor:
         return self.family_with(other).mod(other, self)
 
-    def __pow__(self, other: Any) -> Tensor:
-        return self.family_with(other).power(self, other)
+    def __pow__(self, other: Any, modulo: Any = None) -> Tensor:
+        made = self.family_with(other).power(self, other)
+        return made if modulo is None else made % modulo
 
     def __rpow__(self, other: Any) -> Tensor:
         return self.family_with(other).power(other, self)

@@ -59,6 +59,8 @@ def save(path: str | Path, what: Saveable | Mapping[str, Saveable], state: State
     Lengths are those that axes have now. Raises UserError where one is not set, where two storages have one name, and for
     names in `state` that are not there.
     """
+    if isinstance(path, (Computation, DeviceComputation, Op)):
+        fail(UserError, "the path comes first", 'ng.save("model.ngir", computation)')
     path = Path(path)
     made = to_module(what, state)
     beside = ResourceWriter(path.with_suffix(".bin").name)

@@ -36,6 +36,7 @@ from .elementwise import *  # noqa: F403
 from .five_axes import convolution, deconvolution, pooling
 from .index import gather, gather_elements, iota, lookuptable, one_hot, scatter
 from .linear import dot
+from .methods import Methods
 from .network import (
     cross_entropy_binary,
     cross_entropy_binary_inner,
@@ -118,7 +119,7 @@ matmul = dot
 UFUNC_OPTIONS = frozenset[str]()
 
 #: What tensors have beside what all have: name -> function of the tensor that gives the method or property.
-METHODS: Mapping[str, Callable[[Tensor], Any]] = {}
+METHODS: Mapping[str, Callable[[Tensor], Any]] = Methods(sys.modules[__name__])
 
 
 def invert(x: Any) -> Tensor:

@@ -116,6 +116,8 @@ Positions = AxesOrNames | int | Sequence[int] | None
 
 def one_of(x: Tensor, axes: AxesOrNames | None, axis: Positions) -> AxesOrNames | None:
     """The axes of x that were given, under one of two words; those of `axis` may be positions."""
+    if isinstance(axes, Tensor):
+        fail(UserError, f"axes are meant, not {axes.called}", "ng.maximum and ng.minimum are of two tensors")
     if axis is None:
         return axes
     if axes is not None:

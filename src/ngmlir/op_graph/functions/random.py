@@ -48,6 +48,15 @@ def _element(x: Tensor) -> Type:
     return x.element if isinstance(x.element, FloatType) else BUILDING.float
 
 
+def _like(x: Any, *bounds: Any) -> Tensor:
+    """What numbers are drawn like; UserError for a shape."""
+    for given in (x, *bounds):
+        if isinstance(given, (list, tuple)):
+            hint = "ng.uniform(ng.constant(0, axes)), or ng.numpy.random, which takes shapes"
+            fail(UserError, f"numbers are drawn for the axes of a tensor, not for {given!r}", hint)
+    return as_op(x)
+
+
 def draw(operation: type[core.Op], axes: Axes, element: Type, seed: int | None = None) -> Tensor:
     """What an op makes of a key that differs from run to run, over axes of any kind."""
     return VERBS.stated(operation, [_key(seed)], {}, axes, element)
@@ -58,14 +67,14 @@ def uniform(x: Any, low: float = 0.0, high: float = 1.0, seed: int | None = None
 
     Without a seed each call has a stream of its own; equal seeds give equal numbers.
     """
-    x = as_op(x)
+    x = _like(x, low, high)
     drawn = draw(ng.RandomUniformOp, x.axes, _element(x), seed)
     return _scaled(drawn, high - low, low)
 
 
 def normal(x: Any, loc: float = 0.0, scale: float = 1.0, seed: int | None = None) -> Tensor:
     """Normal with mean `loc` and deviation `scale`, with the axes and elements of x; drawn anew at every execution."""
-    x = as_op(x)
+    x = _like(x, loc, scale)
     drawn = draw(ng.RandomNormalOp, x.axes, _element(x), seed)
     return _scaled(drawn, scale, loc)
 

@@ -19,7 +19,7 @@ from ..values import element_of, size_op
 from ..verbs import VERBS
 from ..verbs import cast as cast_elements
 from .coerce import Positions, as_op, broadcast, floating, number, one_of, result_element
-from .elementwise import absolute, add, sqrt, square, subtract
+from .elementwise import absolute, add, not_equal, sqrt, square, subtract
 
 
 def compute_reduction_axes(
@@ -218,23 +218,30 @@ def L1_norm(x: Any, out_axes: AxesOrNames | None = None, reduction_axes: AxesOrN
     return _reduce("sum", absolute(x), reduction_axes, out_axes, default=Axes.sample_axes)
 
 
+def _truths(x: Any) -> Tensor:
+    x = as_op(x)
+    return x if x.element is i1 else not_equal(x, 0)
+
+
 def any(
-    x: Tensor,
+    x: Any,
     reduction_axes: AxesOrNames | None = None,
     out_axes: AxesOrNames | None = None,
     axis: Positions = None,
 ) -> Tensor:
-    """Whether one is true."""
+    """Whether one is true; of numbers, whether one is not 0."""
+    x = _truths(x)
     return _reduce("any", x, one_of(x, reduction_axes, axis), out_axes)
 
 
 def all(
-    x: Tensor,
+    x: Any,
     reduction_axes: AxesOrNames | None = None,
     out_axes: AxesOrNames | None = None,
     axis: Positions = None,
 ) -> Tensor:
-    """Whether all are true."""
+    """Whether all are true; of numbers, whether none is 0."""
+    x = _truths(x)
     return _reduce("all", x, one_of(x, reduction_axes, axis), out_axes)
 
 

@@ -122,7 +122,7 @@ def _position(part: Any, axis: Axis) -> Any:
         fail(
             UserError,
             f"axis {axis.name} is indexed with integers and slices, not with {part!r}",
-            "use ng.gather for tensors of indices",
+            _instead_of_index(part),
         )
     place = user_location()
 
@@ -134,6 +134,18 @@ def _position(part: Any, axis: Axis) -> Any:
     position = Length(found, axis)
     _ = position.length  # where the length is known, it is checked now
     return position
+
+
+def _instead_of_index(part: Any) -> str:
+    """What is written where NumPy is indexed with something else."""
+    if part is None:
+        return "ng.expand_dims(x, axis, position) makes a new axis; tensors are matched by names without it"
+    if isinstance(part, str):
+        return f"ng.slice_along_axis(x, {part!r}, ...) slices the axis of that name"
+    first: Any = next(iter(cast("list[Any]", part)), None) if isinstance(part, list) else part
+    if isinstance(first, bool) or getattr(getattr(first, "dtype", None), "kind", "") == "b":
+        return "ng.where(mask, x, 0): lengths cannot depend on values; ng.assign(x, ng.where(mask, value, x)) writes"
+    return "ng.gather(x, indices, axis) for tensors of indices, ng.scatter(x, indices, updates, axis) to set"
 
 
 def slice_along_axis(x: Any, axis: Any, idx: Any) -> Tensor:
