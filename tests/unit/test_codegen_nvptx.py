@@ -19,7 +19,7 @@ from ngmlir.passes.barriers import barriers
 from ngmlir.runtime import ptxas
 from ngmlir.runtime.cuda_sim import CudaSimDevice
 from ngmlir.runtime.gpu import load
-from ngmlir.support.artifact import Artifact
+from ngmlir.support.artifact import Artifact, Launch
 from ngmlir.support.diagnostics import Limit, UserError
 
 TARGET = nvptx_target("sm_90a")
@@ -820,12 +820,48 @@ func.func @main(%x: memref<f32>, %arena: memref<0xi8>) attributes {ng.arguments 
 
 
 def test_too_much_shared_memory_is_a_limit() -> None:
-    body = "  %s = tile.alloc : memref<20000xf32, 3>"
-    with pytest.raises(Limit, match="shared memory"):
+    body = "  %s = tile.alloc : memref<60000xf32, 3>"
+    with pytest.raises(Limit, match="needs 240000 bytes of shared memory per block, sm_90a has 232448"):
         emit(from_text(planned({}, {"out": "memref<1xf32>"}, body)), TARGET)
 
 
-def test_threads_are_a_power_of_two() -> None:
+def test_more_than_48_kilobytes_are_asked_for_at_the_launch() -> None:
+    body = """
+  %at = ng.constant 15000 : index
+  %s = tile.alloc : memref<16000xf32, 3>
+  %x = tile.load %a[%c0] : memref<1000xf32>, vector<1000xf32>
+  tile.store %x, %s[%at] : vector<1000xf32>, memref<16000xf32, 3>
+  tile.barrier
+  %back = ng.constant 15999 : index
+  %y = tile.load %s[%back] {steps = array<i64: -1>} : memref<16000xf32, 3>, vector<1000xf32>
+  tile.store %y, %out[%c0] : vector<1000xf32>, memref<1000xf32>"""
+    text = planned({"a": "memref<1000xf32>"}, {"out": "memref<1000xf32>"}, body)
+    agree(text, numbers(1000))
+    _, artifact = ptx_of(text)
+    (launch,) = artifact.entries[0].steps
+    assert isinstance(launch, Launch) and launch.shared_bytes == 64000
+
+
+@pytest.mark.parametrize("threads", [32, 96, 160, 224, 1024])
+def test_any_whole_number_of_warps(threads: int) -> None:
+    body = """
+  %at = ng.multiply %p0, %c64 : index
+  %x = tile.load %a[%at, %c0] {masked} : memref<100x65xf32>, vector<64x128xf32>
+  %m = ng.sum %x axes [1] : (vector<64x128xf32>) -> vector<64xf32>
+  %n = ng.max %x axes [0] : (vector<64x128xf32>) -> vector<128xf32>
+  %c = ng.cumulative_sum %n axis 0 : vector<128xf32>
+  %t = ng.transpose %x perm [1, 0] : (vector<64x128xf32>) -> vector<128x64xf32>
+  tile.store %t, %turned[%c0, %at] {masked} : vector<128x64xf32>, memref<65x100xf32>
+  tile.store %m, %rows[%at] {masked} : vector<64xf32>, memref<100xf32>
+  tile.store %c, %columns[%p0, %c0] {masked} : vector<128xf32>, memref<2x65xf32>"""
+    outputs = {"turned": "memref<65x100xf32>", "rows": "memref<100xf32>", "columns": "memref<2x65xf32>"}
+    text = planned({"a": "memref<100x65xf32>"}, outputs, body, [2]).replace(
+        "(%p0 < 2)", f"(%p0 < 2) threads({threads})"
+    )
+    agree(text, numbers(100, 65), rtol=1e-5, atol=1e-5)
+
+
+def test_threads_come_in_warps() -> None:
     with pytest.raises(UserError, match="asks for 48 threads"):
         emit(
             from_text(

@@ -25,6 +25,21 @@ def padded(shape: Iterable[int]) -> tuple[int, ...]:
     return tuple(1 << max(0, size - 1).bit_length() for size in shape)
 
 
+def thread_bits(threads: int) -> int:
+    """Bits of the numbers of the threads that part a tile: of the greatest power of two of them."""
+    return threads.bit_length() - 1
+
+
+def copied_bits(threads: int) -> int:
+    """One, if there are more threads than these: the rest holds what the first ones hold."""
+    return (threads - 1).bit_length() - thread_bits(threads)
+
+
+def everywhere(threads: int) -> Layout:
+    """The layout of a scalar: every thread holds it."""
+    return Layout((), (), ((),) * (threads - 1).bit_length())
+
+
 def _xor(a: Basis, b: Basis) -> Basis:
     return tuple(x ^ y for x, y in zip(a, b, strict=True))
 
@@ -217,30 +232,32 @@ def blocked(
     fill = _Filler(shape)
     register: list[Basis] = []
     if order:
-        vector = min(vector, shape[order[0]], max(1, prod(shape) // threads))
+        vector = min(vector, shape[order[0]], max(1, prod(shape) >> thread_bits(threads)))
         register += [
             basis for _ in range(vector.bit_length() - 1) if (basis := fill.take(order[0])) is not None
         ]
     lane = [fill.first(order) for _ in range(LANE_BITS)]
-    warp = [fill.first([*order[1:], *order[:1]]) for _ in range(threads.bit_length() - 1 - LANE_BITS)]
+    warp = [fill.first([*order[1:], *order[:1]]) for _ in range(thread_bits(threads) - LANE_BITS)]
     register += fill.rest(order)
-    return Layout(shape, tuple(register), tuple(lane + warp))
+    spare = [(0,) * len(shape)] * copied_bits(threads)
+    return Layout(shape, tuple(register), tuple(lane + warp + spare))
 
 
 def product_blocks(shape: Sequence[int], threads: int) -> Layout:
     """For sums of outer products: a thread holds a block of rows and columns, as square as may be."""
     shape = padded(shape)
     fill = _Filler(shape)
-    per_thread = max(1, prod(shape) // threads)
+    per_thread = max(1, prod(shape) >> thread_bits(threads))
     bits = per_thread.bit_length() - 1
     columns = min(2, (bits + 1) // 2)
     register = [fill.first((1, 0)) for _ in range(columns)]
     register += [fill.first((0, 1)) for _ in range(min(2, bits - columns))]
     thread: list[Basis] = []
-    for bit in range(threads.bit_length() - 1):
+    for bit in range(thread_bits(threads)):
         # Lanes 8 x 4, then warps by turns: the operands of a warp overlap as much as they can.
         thread.append(fill.first((1, 0) if bit < 3 or (bit >= LANE_BITS and bit % 2 == 0) else (0, 1)))
     register += fill.rest((1, 0))
+    thread += [(0, 0)] * copied_bits(threads)
     return Layout(shape, tuple(b for b in register if any(b)), tuple(thread))
 
 
@@ -252,30 +269,35 @@ class MatrixLayouts(NamedTuple):
     accumulator: Layout
 
 
-def matrix_fragments(rows: int, columns: int, depth: int, threads: int) -> MatrixLayouts:
-    """For `mma.sync.m16n8k16`: registers go through a fragment first, then through fragments of K, N and M."""
+def matrix_fragments(rows: int, columns: int, depth: int, threads: int, item: int = 2) -> MatrixLayouts:
+    """For `mma.sync` of elements of `item` bytes, 16 rows by 8 columns by 32 bytes of depth: registers go through a
+    fragment first, then through fragments of K, N and M. A word of 4 bytes holds neighbours along the depth."""
+    word = 4 // item
     extra = [(0, 8 << i) for i in range((columns // 8).bit_length() - 1)]
     extra_rows = [(16 << i, 0) for i in range((rows // 16).bit_length() - 1)]
     warp: list[Basis] = []
-    for _ in range(threads.bit_length() - 1 - LANE_BITS):
+    for _ in range(thread_bits(threads) - LANE_BITS):
         # Warps part the larger side, which keeps their operands small.
         source = extra_rows if len(extra_rows) >= len(extra) else extra
         warp.append(source.pop() if source else (0, 0))
-    steps = [16 << i for i in range((depth // 16).bit_length() - 1)]
+    inside = [1 << i for i in range(word.bit_length() - 1)]
+    steps = [8 * word << i for i in range((depth // (8 * word)).bit_length() - 1)]
+    across = tuple((1 << i, 0) for i in range(3))
+    spare = ((0, 0),) * copied_bits(threads)
     accumulator = Layout(
         (rows, columns),
         ((0, 1), (8, 0), *extra, *extra_rows),
-        ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0), *warp),
+        ((0, 2), (0, 4), *across, *warp, *spare),
     )
     lhs = Layout(
         (rows, depth),
-        ((0, 1), (8, 0), (0, 8), *((0, k) for k in steps), *extra_rows),
-        ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0), *((m, 0) for m, _ in warp)),
+        (*((0, k) for k in inside), (8, 0), (0, 4 * word), *((0, k) for k in steps), *extra_rows),
+        ((0, word), (0, 2 * word), *across, *((m, 0) for m, _ in warp), *spare),
     )
     rhs = Layout(
         (depth, columns),
-        ((1, 0), (8, 0), *((k, 0) for k in steps), *extra),
-        ((2, 0), (4, 0), (0, 1), (0, 2), (0, 4), *((0, n) for _, n in warp)),
+        (*((k, 0) for k in inside), (4 * word, 0), *((k, 0) for k in steps), *extra),
+        ((word, 0), (2 * word, 0), *((0, 1 << i) for i in range(3)), *((0, n) for _, n in warp), *spare),
     )
     return MatrixLayouts(lhs, rhs, accumulator)
 

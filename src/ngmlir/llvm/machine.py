@@ -162,7 +162,7 @@ def nvptx_target(sm: str = "sm_90a") -> Target:
         cpu=sm,
         features=f"+ptx{known[sm].ptx}",
         threads=128,
-        shared_bytes=48 * 1024,
+        shared_bytes=known[sm].block_shared,
     )
 
 

@@ -30,8 +30,6 @@ SCHEDULE = "ng.schedule"
 Setting: TypeAlias = int | bool | str | tuple[int, ...] | tuple[str, ...]
 Given: TypeAlias = Mapping[str, Setting]
 
-#: Larger tiles are only more code.
-_LARGEST_TILE = 1 << 13
 #: Vector instructions and bits of masks come in powers of two, and warps of this many threads.
 _WARP = 32
 _MOST_THREADS = 1024
@@ -88,6 +86,8 @@ class Schedule:
 
     by: ClassVar[str]
     kind: ClassVar[str]
+    #: Elements of a tile: larger ones are only more code.
+    largest: ClassVar[int] = 1 << 13
 
     @classmethod
     def knobs(cls) -> Mapping[str, Knob]:
@@ -107,8 +107,8 @@ class Schedule:
         for size in sizes:
             if threads > 1 and size & (size - 1):
                 yield f"a tile that threads share has a power of two of elements, not {size}"
-        if prod(sizes) > _LARGEST_TILE:
-            yield f"a tile has {_LARGEST_TILE} elements at most, not {prod(sizes)}"
+        if prod(sizes) > self.largest:
+            yield f"a tile has {self.largest} elements at most, not {prod(sizes)}"
 
     def tile_shape(self) -> tuple[int, ...]:
         """The sizes of one tile."""
@@ -238,6 +238,7 @@ class Blocks(Schedule):
 
     by = "blocks"
     kind = "dot"
+    largest = 1 << 15
     tile: tuple[int, int] = _knob("rows and columns of the sums that a block of threads holds", count=2)
     step: int = _knob("depth that is read at once", unit=16)
     threads: int = _threads()

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from ..support.machines import Gpu
+from ..support.machines import MEMORY_LATENCY, Gpu
 from .program import Function, Instruction, Integer
 from .uses import reads_and_writes
 
@@ -28,8 +28,6 @@ _RATES = {"special": 0.5, "shuffle": 1.0, "memory": 1.0}
 _ISSUE = 4.0
 _SPECIAL = ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt")
 _MEMORY = ("ld", "st", "atom", "red", "ldmatrix", "stmatrix", "cp")
-#: Seconds until a load from memory is answered: so long must its bytes be under way.
-_LATENCY = 600e-9
 
 
 def kind_of(instruction: Instruction) -> str:
@@ -187,7 +185,7 @@ class Counters:
         loads = self.reads.parts * SECTOR / launches
         if self.flight_bytes and loads:
             resident = min(self.blocks_at_once(gpu, registers), -(-blocks // gpu.multiprocessors))
-            found["latency"] = loads / busy / (self.flight_bytes * self.threads * resident) * _LATENCY
+            found["latency"] = loads / busy / (self.flight_bytes * self.threads * resident) * MEMORY_LATENCY
         return found
 
     def bound(self, gpu: Gpu, registers: int = 0) -> tuple[float, str]:

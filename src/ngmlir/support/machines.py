@@ -12,6 +12,9 @@ from typing import Any, Literal, NamedTuple
 from .diagnostics import UserError
 from .home import folder
 
+#: Seconds until a load from a GPU's memory is answered, about: so long must its bytes be under way.
+MEMORY_LATENCY = 600e-9
+
 #: The kinds of code that can be made.
 Code = Literal["cpu", "nvptx"]
 
@@ -44,6 +47,19 @@ class Architecture:
     steps: Place
 
 
+class MatrixAtom(NamedTuple):
+    """A matrix instruction of one warp: `rows` x `depth` elements `lhs` by `depth` x `columns` of `rhs`, added to `sum`."""
+
+    name: str
+    rows: int
+    columns: int
+    depth: int
+    lhs: str
+    rhs: str
+    sum: str
+    intrinsic: str  # LLVM's
+
+
 class Gpu(NamedTuple):
     """What is known of the GPUs that LLVM calls `name`; memory in bytes."""
 
@@ -57,7 +73,11 @@ class Gpu(NamedTuple):
     clock: int  # MHz, of the usual model, as its memory's GB/s
     bandwidth: int
     matrix_flops: int  # of the matrix instructions of one multiprocessor in a cycle
-    matrix: frozenset[str]  # shapes of products of 16-bit elements, such as `m16n8k16`
+    matrix: tuple[MatrixAtom, ...]
+
+    def atom(self, lhs: str, rhs: str, sum: str) -> MatrixAtom | None:
+        """The matrix instruction for elements of these types."""
+        return next((a for a in self.matrix if (a.lhs, a.rhs, a.sum) == (lhs, rhs, sum)), None)
 
 
 class Machine(NamedTuple):
@@ -134,17 +154,28 @@ def machines() -> Machines:
         {name: frozenset(others) for name, others in data["implied"].items()},
         {name: _architecture(name, entry) for name, entry in data["architectures"].items()},
         named,
-        _gpus(data["gpus"]),
+        _gpus(data["gpus"], _atoms(data["matrix"])),
     )
 
 
-def _gpus(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Gpu]:
+def _atoms(table: Mapping[str, Mapping[str, Any]]) -> dict[str, MatrixAtom]:
+    found: dict[str, MatrixAtom] = {}
+    for name, entry in table.items():
+        rows, columns, depth = entry["shape"]
+        others = {key: value for key, value in entry.items() if key != "shape"}
+        found[name] = MatrixAtom(name, rows, columns, depth, **others)
+    return found
+
+
+def _gpus(table: Mapping[str, Mapping[str, Any]], atoms: Mapping[str, MatrixAtom]) -> dict[str, Gpu]:
     facts: dict[str, dict[str, Any]] = {}
     for name, entry in table.items():
         facts[name] = {**facts.get(entry.get("like", ""), {}), **entry}
     return {
         name: Gpu(
-            name, matrix=frozenset(f["matrix"]), **{k: v for k, v in f.items() if k not in ("like", "matrix")}
+            name,
+            matrix=tuple([atoms[atom] for atom in f["matrix"]]),
+            **{k: v for k, v in f.items() if k not in ("like", "matrix")},
         )
         for name, f in facts.items()
     }

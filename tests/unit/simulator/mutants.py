@@ -103,7 +103,7 @@ def _generated() -> dict[str, Generated]:
         ),
         "matrix instructions": Generated(
             _function("%a: tensor<64x64xbf16>, %b: tensor<64x64xbf16>", "tensor<64x64xf32>", """
-  %0 = ng.dot %a, %b contract [1] x [0] : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xf32>
+  %0 = ng.dot %a, %b contract [1] x [0] {ng.schedule = {tile = [64, 64], step = 16, threads = 128}} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xf32>
   func.return %0 : tensor<64x64xf32>"""),
             wide, wide[0].astype("f4") @ wide[1].astype("f4"), 1e-3,
         ),
@@ -293,6 +293,8 @@ IN_PTX = [
     Mutant("matrix instructions", "the fragments of B swapped", r"\{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\},(\s*)\{(%r\d+), (%r\d+)\}", r"{\1, \2, \3, \4},\5{\7, \6}"),
     Mutant("matrix instructions", "a fragment of A used twice", r"\{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\},(\s*)\{(%r\d+), (%r\d+)\}", r"{\1, \1, \3, \4},\5{\6, \7}"),
     Mutant("matrix instructions", "a product dropped", r"mma\.sync[^;]*;"),
+    Mutant("matrix instructions", "fragments read four rows on", r"(ldmatrix[^;]*\[%r\w+)(?:\+\d+)?\]", r"\1+512]"),
+    Mutant("matrix instructions", "fragments of B not transposed", r"\.trans\.", "."),
     Mutant("matrix instructions", "f16 for bf16", r"f32\.bf16\.bf16\.f32", "f32.f16.f16.f32"),
     Mutant("matrix instructions", "no barrier before fragments are read", BAR),
     # Copies in the background
@@ -356,14 +358,14 @@ def _always_true(right: Any) -> Any:
 
 
 def _reversed(right: Any) -> Any:
-    return lambda block, tile: list(reversed(right(block, tile)))
+    return lambda *given: list(reversed(right(*given)))
 
 
 def _without_pairs(right: Any) -> Any:
     """The neighbours along the depth, in the wrong order."""
 
-    def words(block: Any, tile: Any) -> Any:
-        found = right(block, tile)
+    def words(*given: Any) -> Any:
+        found = right(*given)
         return [found[i ^ 1] for i in range(len(found))]
 
     return words
@@ -378,8 +380,8 @@ IN_GENERATOR = [
     Patch("softmax", "scratch that is thought to be free", Block, "scratch_done", lambda right: lambda self: None),
     Patch("chain", "masks forgotten", Block, "both", _always_true),
     Patch("columns", "masks forgotten", Block, "both", _always_true),
-    Patch("matrix instructions", "fragments in the wrong order", products, "_words", _reversed),
-    Patch("matrix instructions", "pairs of fragments swapped", products, "_words", _without_pairs),
+    Patch("matrix instructions", "fragments in the wrong order", products, "read_words", _reversed),
+    Patch("matrix instructions", "pairs of fragments swapped", products, "read_words", _without_pairs),
     Patch("product", "columns for rows", products, "_line", lambda right: lambda b, s, l, n, w, k, d: right(b, s, l, n, w, max(k - 1, 0), d)),
 ]  # fmt: skip
 

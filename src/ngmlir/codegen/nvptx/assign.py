@@ -19,6 +19,7 @@ from ...ir.elements import ElementsAttr
 from ...ir.types import shape_of
 from ...ops import ng, tile
 from ...ops.fields import get_i64s
+from ...support.machines import Gpu
 from ..layouts import Layout, blocked, padded, product_blocks
 from .access import Access, access_of, is_tile
 from .facts import Facts
@@ -55,9 +56,9 @@ class _Class:
     links: list[_Link] = field(default_factory=list[_Link])
 
 
-def assign(body: Block, facts: Facts, threads: int, matrix: bool) -> Assignment:
-    """Layouts for a kernel whose blocks have `threads` threads; `matrix`: whether there are matrix instructions."""
-    return _Assigner(facts, threads, matrix).run(body)
+def assign(body: Block, facts: Facts, threads: int, gpu: Gpu) -> Assignment:
+    """Layouts for a kernel whose blocks have `threads` threads; those of products follow from the matrix instructions."""
+    return _Assigner(facts, threads, gpu).run(body)
 
 
 def fits_any(value: Value) -> bool:
@@ -69,10 +70,10 @@ def fits_any(value: Value) -> bool:
 
 
 class _Assigner:
-    def __init__(self, facts: Facts, threads: int, matrix: bool):
+    def __init__(self, facts: Facts, threads: int, gpu: Gpu):
         self.facts = facts
         self.threads = threads
-        self.matrix = matrix
+        self.gpu = gpu
         self.parent: dict[Value, Value] = {}
         self.windows: dict[Op, Access] = {}
         self.products: list[tuple[Value, Layout]] = []
@@ -132,7 +133,7 @@ class _Assigner:
                 self._join(*op.operands[:2], *op.operands[3:])
             case tile.DotOp():
                 self._join(op.operands[2], op.result)
-                found = fragments(op, self.threads) if self.matrix else None
+                found = fragments(op, self.threads, self.gpu)
                 shape = shape_of(op.result.type)
                 layout = found.accumulator if found else product_blocks(shape, self.threads)
                 self.products.append((op.result, layout))

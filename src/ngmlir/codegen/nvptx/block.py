@@ -13,9 +13,8 @@ from ...ir.types import Type
 from ...llvm.text import Function
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, bits_of, constant, i1, i8, i32, i64, poison, vector
-from ...support.diagnostics import Bug
 from ..elementwise import llvm_element
-from ..layouts import LANE_BITS, Layout
+from ..layouts import LANE_BITS, Layout, copied_bits, thread_bits
 
 SHARED = "ptr addrspace(3)"
 GLOBAL = "ptr addrspace(1)"
@@ -55,7 +54,7 @@ class Block:
     def __init__(self, b: Function, threads: int, shared_bytes: int):
         self.b = b
         self.threads = threads
-        self.shared_name = f"@{b.name}.shared"
+        self.shared_name = f"@{b.name}$shared"
         self.scratch_at = -(-shared_bytes // 16) * 16  # behind what the kernel allocates itself
         self.scratch_bytes = 0
         self._scratch_read = False
@@ -102,31 +101,28 @@ class Block:
         return tuple(map(Coordinate, threads, layout.held[register]))
 
     def _of_thread(self, layout: Layout) -> tuple[Value | None, ...]:
-        return tuple(self._bits([basis[d] for basis in layout.thread]) for d in range(layout.rank))
+        return tuple(self.bits([basis[d] for basis in layout.thread]) for d in range(layout.rank))
 
-    def _bits(self, bases: Sequence[int]) -> Value | None:
-        """The exclusive or of the bases whose bit of the thread number is 1; they must not share bits."""
-        result = None
-        bit = 0
-        while bit < len(bases):
-            if not bases[bit]:
-                bit += 1
-                continue
-            # A run of bits that move together costs one shift and one mask.
-            run = 1
-            while bit + run < len(bases) and bases[bit + run] == bases[bit] << run:
-                run += 1
-            low = bases[bit]
-            if low & (low - 1):
-                raise Bug("a layout whose bits do not each move along one dimension by a power of two")
-            b = self.b
-            shift = low.bit_length() - 1 - bit
-            moved = b.shl(self.thread, shift) if shift > 0 else self.thread
-            moved = b.lshr(moved, -shift) if shift < 0 else moved
-            whole = run == self.threads.bit_length() - 1
-            part = moved if whole else b.and_(moved, ((1 << run) - 1) * low)
-            result = part if result is None else b.or_(result, part, "disjoint")
-            bit += run
+    def bits(self, bases: Sequence[int]) -> Value | None:
+        """The exclusive or of the bases whose bit of the thread number is 1; None where that is always 0."""
+        # Bits that move by the same distance cost one shift and one mask.
+        moved: dict[int, int] = {}
+        for bit, basis in enumerate(bases):
+            for to in range(basis.bit_length()):
+                if basis >> to & 1:
+                    moved[to - bit] = moved.get(to - bit, 0) | 1 << to
+        b, result, taken = self.b, None, 0
+        every = (1 << (self.threads - 1).bit_length()) - 1
+        for distance, mask in sorted(moved.items()):
+            part = b.shl(self.thread, distance) if distance > 0 else self.thread
+            part = b.lshr(part, -distance) if distance < 0 else part
+            whole = every << distance if distance > 0 else every >> -distance
+            part = part if whole == mask else b.and_(part, mask)
+            if result is None:
+                result = part
+            else:
+                result = b.xor(result, part) if taken & mask else b.or_(result, part, "disjoint")
+            taken |= mask
         return result
 
     def alive(self, layout: Layout, register: int, shape: Sequence[int]) -> Value | bool:
@@ -253,7 +249,8 @@ class Block:
             place = b.getelementptr(f"i{8 * item}", own, slot * self.threads)
             b.store(self.to_memory(value), place, align=item)
         self.barrier()
-        mask = groups[-1] << LANE_BITS
+        # Threads beyond the last power of two hold what the first ones hold, and not all of them have others beside them.
+        mask = groups[-1] << LANE_BITS | (copied_bits(self.threads) << thread_bits(self.threads))
         start = b.getelementptr(f"i{8 * item}", base, b.zext(b.and_(self.thread, ~mask), i64))
         found: dict[Value, list[Value]] = {}
         for slot, value in enumerate(slots):

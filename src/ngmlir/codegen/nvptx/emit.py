@@ -44,10 +44,13 @@ def emit(module: Module, target: Target) -> Unit:
         by_kernel.setdefault(call.kernel, []).append(call)
     code = LlvmModule(debug=target.debug, only_lines=True)
     names: dict[tile.KernelOp, str] = {}
+    shared: dict[tile.KernelOp, int] = {}
     for kernel, launched in by_kernel.items():
         names[kernel] = _entry_name(kernel.symbol, names.values())
         threads = threads_of(kernel, target)
-        emit_kernel(code, kernel, names[kernel], target, threads, _parameters(kernel, launched))
+        shared[kernel] = emit_kernel(
+            code, kernel, names[kernel], target, threads, _parameters(kernel, launched)
+        )
 
     def steps(planned: Sequence[_Planned]) -> tuple[Step, ...]:
         return tuple(step(each) for each in planned if not isinstance(each, _Call) or prod(each.kernel.grid))
@@ -55,7 +58,8 @@ def emit(module: Module, target: Target) -> Unit:
     def step(each: _Planned) -> Step:
         match each:
             case _Call(kernel):
-                return Launch(names[kernel], blocks(kernel.grid), threads_of(kernel, target), each.places)
+                threads, bytes = threads_of(kernel, target), shared[kernel]
+                return Launch(names[kernel], blocks(kernel.grid), threads, each.places, bytes)
             case _Choice(flag, then, other):
                 return Branch(flag, steps(then), steps(other))
             case _Loop(asked, flag, repeated):
@@ -69,11 +73,11 @@ def threads_of(kernel: tile.KernelOp, target: Target) -> int:
     """Threads per block: what the kernel says, else what the target says."""
     given = kernel.attributes.get("threads")
     threads = given.value if isinstance(given, IntegerAttr) else target.threads
-    if threads not in (32, 64, 128, 256, 512, 1024):
+    if threads % 32 or not 32 <= threads <= 1024:
         raise UserError(
             f"kernel @{kernel.symbol} asks for {threads} threads",
             kernel.location,
-            hint="a block has a power of two from 32 to 1024",
+            hint="a block has whole warps of 32 threads, 1024 threads at most",
         )
     return threads
 

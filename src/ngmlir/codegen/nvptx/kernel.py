@@ -27,7 +27,7 @@ from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
 from ...support.target import Target
 from .. import elementwise
-from ..layouts import Layout, blocked, padded
+from ..layouts import Layout, blocked, everywhere, padded
 from ..names import index_name, loop_name, stem_of
 from ..ranges import Range
 from .access import WIDEST, alignment, is_tile, rows
@@ -37,10 +37,15 @@ from .convert import convert
 from .facts import Facts
 from .grid import positions
 from .indexed import Index, gather, scatter
-from .memory import Buffer, Memory, common_piece, everywhere
+from .memory import Buffer, Memory, common_piece
 from .pending import unfinished
-from .products import dot, fragments
+from .products import dot
 from .reductions import cumulate, reduce
+
+#: Bytes of shared memory that a kernel may declare; more is asked for at the launch. Bytes of parameters of a launch.
+STATIC_BYTES = 48 * 1024
+PARAMETER_BYTES = 4096
+_POINTER_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -63,14 +68,18 @@ class Parameters:
 
 def emit_kernel(
     module: Module, kernel: tile.KernelOp, name: str, target: Target, threads: int, parameters: Parameters
-) -> None:
-    """Adds the kernel to `module` as entry `name`."""
-    _Kernel(module, kernel, name, target, threads, parameters).emit()
+) -> int:
+    """Adds the kernel to `module` as entry `name`; how many bytes of dynamic shared memory a launch asks for.
 
-
-def has_matrix_instructions(target: Target) -> bool:
-    """Whether `mma.sync.m16n8k16` is there."""
-    return "m16n8k16" in target.gpu.matrix
+    Limit where it needs more shared memory than a block of the target has, or more bytes of parameters than a launch."""
+    count = len(parameters.alignments)
+    if count * _POINTER_BYTES > PARAMETER_BYTES:
+        raise Limit(
+            f"kernel @{kernel.symbol} takes {count} buffers, {count * _POINTER_BYTES} bytes of parameters",
+            kernel.location,
+            hint=f"a launch has {PARAMETER_BYTES} at most",
+        )
+    return _Kernel(module, kernel, name, target, threads, parameters).emit()
 
 
 class _Kernel:
@@ -96,8 +105,7 @@ class _Kernel:
             {place: Range(0, max(size - 1, 0)) for place, size in zip(places, grid, strict=True)},
             dict(zip(buffers, parameters.alignments, strict=True)),
         )
-        self.matrix = has_matrix_instructions(target)
-        self.layouts = assign(self.body, self.facts, threads, self.matrix)
+        self.layouts = assign(self.body, self.facts, threads, target.gpu)
         self.allocated, reserved = _reserve(kernel)
         self.b = module.function(
             name,
@@ -117,20 +125,26 @@ class _Kernel:
             self.values[value] = Buffer(pointer, value.type, parameters.steady(i))
         self.values.update(zip(places, positions(self.b, grid), strict=True))
 
-    def emit(self) -> None:
+    def emit(self) -> int:
+        """Bytes of dynamic shared memory that each launch asks for."""
         self._prepare_coordinates()
         self._run(self.body)
         self.b.ret()
-        if size := self.block.shared_bytes:
-            if size > self.target.shared_bytes:
-                raise Limit(
-                    f"kernel @{self.kernel.symbol} needs {size} bytes of shared memory per block, "
-                    f"{self.target.name} has {self.target.shared_bytes}",
-                    self.kernel.location,
-                    hint="make its tiles smaller",
-                )
-            name = self.block.shared_name.removeprefix("@")
+        size = self.block.shared_bytes
+        if size > self.target.shared_bytes:
+            raise Limit(
+                f"kernel @{self.kernel.symbol} needs {size} bytes of shared memory per block, "
+                f"{self.target.name} has {self.target.shared_bytes}",
+                self.kernel.location,
+                hint="make its tiles smaller",
+            )
+        name = self.block.shared_name.removeprefix("@")
+        if size > STATIC_BYTES:
+            self.module.variable(name, "[0 x i8]", "", align=16, linkage="external", space=3)
+            return size
+        if size:
             self.module.variable(name, f"[{size} x i8]", "undef", align=16, space=3)
+        return 0
 
     def _prepare_coordinates(self) -> None:
         # Here they are valid everywhere; inside a loop they would be computed in each round.
@@ -399,8 +413,7 @@ class _Kernel:
     def _dot(self, op: tile.DotOp) -> None:
         lhs, rhs = (self._tile(value) for value in op.operands[:2])
         accumulator = self._tile(op.operands[2], self._layout(op.result))
-        found = fragments(op, self.threads) if self.matrix else None
-        self._set(op.result, dot(self.block, lhs, rhs, accumulator, found, bool(op.pairs)))
+        self._set(op.result, dot(self.block, op, lhs, rhs, accumulator, self.target.gpu))
 
     # Control flow: the same way for all threads of a block, as scalars are the same in all of them
 

@@ -42,11 +42,6 @@ class Buffer:
         return "shared" if self.pointer.type == SHARED else "global"
 
 
-def everywhere(threads: int) -> Layout:
-    """The layout of a scalar: every thread holds it."""
-    return Layout((), (), ((),) * (threads.bit_length() - 1))
-
-
 class Memory:
     """Writes accesses into a block."""
 

@@ -1,36 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products of tiles: by matrix instructions for f16 and bf16, else by fma in registers."""
+"""Matrix products of tiles: by matrix instructions where there is one for the elements, else by fma in registers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.core import Op
+from ...ir.literals import item_bytes
 from ...ir.types import FloatType, Type, element_type, shape_of
-from ...llvm.types import Value, f32, i32, vector
+from ...llvm.types import Value, f32, i8, i32, vector
+from ...support.machines import Gpu, MatrixAtom
 from ..elementwise import apply, cast, llvm_element, multiply_pairs
 from ..layouts import Layout, MatrixLayouts, matrix_fragments, padded
 from .block import Block, Tile
-from .convert import Stored, convert_all, read, storage, write
+from .convert import within_threads
+from .shared import MatrixRows, Storage, Stored, User, matrix_rows, read, read_words, storage, write
 
 
-def fragments(op: Op, threads: int) -> MatrixLayouts | None:
-    """The layouts of a product by `mma.sync.m16n8k16`, or None where that does not apply."""
+def atom_of(op: Op, gpu: Gpu) -> MatrixAtom | None:
+    """The matrix instruction that a product is made of, or None where there is none for its elements and sizes."""
+    if op.attributes.get("pairs"):
+        return None
     (rows, depth), (_, columns) = shape_of(op.operands[0].type), shape_of(op.operands[1].type)
-    narrow, wide = element_type(op.operands[0].type), element_type(op.result.type)
-    whole = padded((rows, columns, depth)) == (rows, columns, depth)
-    if narrow.text not in ("f16", "bf16") or wide.text != "f32" or not whole:
+    lhs, rhs, result = (element_type(v.type).text for v in (*op.operands[:2], op.result))
+    found = gpu.atom(lhs, rhs, result)
+    if found is None or padded((rows, columns, depth)) != (rows, columns, depth):
         return None
-    if rows < 16 or columns < 8 or depth < 16:
-        return None
-    return matrix_fragments(rows, columns, depth, threads)
+    return found if rows >= found.rows and columns >= found.columns and depth >= found.depth else None
 
 
-def dot(
-    block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, found: MatrixLayouts | None, pairs: bool
-) -> Tile:
+def fragments(op: Op, threads: int, gpu: Gpu) -> MatrixLayouts | None:
+    """The layouts of a product by matrix instructions, or None where there are none."""
+    atom = atom_of(op, gpu)
+    if atom is None:
+        return None
+    (rows, depth), (_, columns) = shape_of(op.operands[0].type), shape_of(op.operands[1].type)
+    return matrix_fragments(rows, columns, depth, threads, 32 // atom.depth)
+
+
+def dot(block: Block, op: Op, lhs: Tile, rhs: Tile, accumulator: Tile, gpu: Gpu) -> Tile:
     """accumulator + lhs @ rhs, in the layout of the accumulator."""
-    if found is not None and accumulator.layout == found.accumulator:
-        return _by_matrix(block, lhs, rhs, accumulator, found)
-    return _by_fma(block, lhs, rhs, accumulator, pairs)
+    atom, found = atom_of(op, gpu), fragments(op, block.threads, gpu)
+    if atom is not None and found is not None and accumulator.layout == found.accumulator:
+        return _by_matrix(block, lhs, rhs, accumulator, found, atom)
+    return _by_fma(block, lhs, rhs, accumulator, bool(op.attributes.get("pairs")))
 
 
 # ---- fma
@@ -42,8 +55,8 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, pairs: bool) 
     rows, columns = layout.drop([1]), layout.drop([0])
     depth = lhs.shape[1]
     # Lhs lies column by column, rhs row by row: so a thread's neighbours are neighbours in memory.
-    left = storage(lhs.layout, lhs.element, order=(1, 0))
-    right = storage(rhs.layout, rhs.element, order=(0, 1))
+    left = _beside(lhs, rows, (1, 0))
+    right = _beside(rhs, columns, (0, 1))
     base = block.scratch(left.bytes + right.bytes)
     stored_left = write(block, lhs, left, base)
     stored_right = write(block, rhs, right, block.b.getelementptr("i8", base, left.bytes))
@@ -62,6 +75,13 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, pairs: bool) 
     return accumulator.with_values(sums)
 
 
+def _beside(tile: Tile, reader: Layout, order: tuple[int, int]) -> Storage:
+    """A place for a tile that is read line by line."""
+    return storage(
+        tile.element, [User(tile.layout), User(reader.spread((order[1],), tile.layout.shape))], [order]
+    )
+
+
 def _line(
     block: Block, stored: Stored, layout: Layout, narrow: Type, wide: Type, k: int, dimension: int
 ) -> list[Value]:
@@ -78,34 +98,66 @@ def _multiply_add(block: Block, element: Type, x: Value, y: Value, total: Value,
 
 # ---- matrix instructions
 
-_RESULT = "{float,float,float,float}"
 
-
-def _by_matrix(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, found: MatrixLayouts) -> Tile:
-    b = block.b
-    left, right = convert_all(block, [(lhs, found.lhs), (rhs, found.rhs)])
-    layout = accumulator.layout
-    name = f"llvm.nvvm.mma.m16n8k16.row.col.{'f32.f32' if lhs.element.text == 'f16' else 'bf16'}"
+def _by_matrix(
+    block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, found: MatrixLayouts, atom: MatrixAtom
+) -> Tile:
+    b, layout = block.b, accumulator.layout
+    left, right = _operands(block, [(lhs, found.lhs), (rhs, found.rhs)])
+    word = 32 // atom.depth  # bytes of one element
+    per_word = 4 // word
+    where_left = {at: r // per_word for r, at in enumerate(found.lhs.held)}
+    where_right = {at: r // per_word for r, at in enumerate(found.rhs.held)}
+    half = atom.depth // 2
+    kind = f32 if atom.sum == "f32" else i32
+    result = "{" + ",".join([kind] * 4) + "}"
+    packed = vector(2, llvm_element(lhs.element)) if atom.lhs == "f16" else i32
+    left, right = ([b.bitcast(w, packed) for w in words] for words in (left, right))
     sums = list(accumulator.values)
-    steps = range(0, lhs.shape[1], 16)
-    left_words, right_words = _words(block, left), _words(block, right)
-    where_left = {at: r // 2 for r, at in enumerate(found.lhs.held)}
-    where_right = {at: r // 2 for r, at in enumerate(found.rhs.held)}
-    for first in range(0, layout.registers, 4):
-        row, column = layout.held[first]
-        total = sums[first : first + 4]
-        for k in steps:
-            operands = [left_words[where_left[row + i, k + j]] for j in (0, 8) for i in (0, 8)]
-            operands += [right_words[where_right[k + j, column]] for j in (0, 8)]
-            got = b.intrinsic(name, _RESULT, *operands, *total, overload=())
-            total = [b.extract_value(got, i, f32) for i in range(4)]
-        sums[first : first + 4] = total
+    for k in range(0, lhs.shape[1], atom.depth):
+        for first in range(0, layout.registers, 4):
+            row, column = layout.held[first]
+            operands = [left[where_left[row + i, k + j]] for j in (0, half) for i in (0, 8)]
+            operands += [right[where_right[k + j, column]] for j in (0, half)]
+            got = b.intrinsic(atom.intrinsic, result, *operands, *sums[first : first + 4], overload=())
+            sums[first : first + 4] = [b.extract_value(got, i, kind) for i in range(4)]
     return accumulator.with_values(sums)
 
 
-def _words(block: Block, tile: Tile) -> list[Value]:
-    """Pairs of elements as matrix instructions take them."""
-    b, values = block.b, tile.values
-    kind = vector(2, llvm_element(tile.element))
-    word = kind if tile.element.text == "f16" else i32
-    return [b.bitcast(block.pack(values[i : i + 2]), word) for i in range(0, len(values), 2)]
+def _operands(block: Block, wanted: Sequence[tuple[Tile, Layout]]) -> list[list[Value]]:
+    """The words of fragments, which `ldmatrix` reads where tiles lie in shared memory as it takes them."""
+    results: list[list[Value] | None] = []
+    through: list[tuple[Tile, Layout, Storage, int]] = []
+    size = 0
+    for tile, layout in wanted:
+        moved = within_threads(block, tile, layout)
+        results.append(_words(block, tile, moved.values) if moved is not None else None)
+        if moved is not None:
+            continue
+        users = [User(tile.layout), User(layout, by_matrix=True)]
+        through.append((tile, layout, storage(tile.element, users), size))
+        size += through[-1][2].bytes
+    base = block.scratch(size) if size else None
+    stored: list[Stored] = []
+    for tile, _, place, offset in through:
+        assert base is not None
+        stored.append(write(block, tile, place, block.b.getelementptr(i8, base, offset) if offset else base))
+    if stored:
+        block.barrier()
+    back: list[list[Value]] = []
+    for found, (tile, layout, place, _) in zip(stored, through, strict=True):
+        rows: MatrixRows | None = matrix_rows(layout, place)
+        if rows is not None:
+            back.append(read_words(block, found, rows, tile.element))
+        else:
+            back.append(_words(block, tile, read(block, found, layout, tile.element)))
+    if stored:
+        block.scratch_done()
+    following = iter(back)
+    return [words if words is not None else next(following) for words in results]
+
+
+def _words(block: Block, tile: Tile, values: Sequence[Value]) -> list[Value]:
+    """Elements in words of 4 bytes, as matrix instructions take them."""
+    b, count = block.b, 4 // item_bytes(tile.element)
+    return [b.bitcast(block.pack(values[i : i + count]), i32) for i in range(0, len(values), count)]

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How matrix products are cut on a CPU: the register tile, the blocks, and what is packed; and on a GPU, the tile of
-a block of threads."""
+"""How matrix products are cut on a CPU: the register tile, the blocks, and what is packed."""
 
 from __future__ import annotations
 
@@ -9,10 +8,9 @@ from math import gcd, lcm
 
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType
-from ...ops.schedules import Along, Blocks, Given, Panels, Schedule
+from ...ops.schedules import Along, Given, Panels, Schedule
 from ...support.target import Target
 from ..implicit import Implicit
-from ..kernels.frame import power_of_two
 from ..kernels.product import Product, in_pairs, split
 from ..sides import Side
 from .candidate import Candidate, fixed, fixed_pair, fixed_words
@@ -46,8 +44,6 @@ WAITING_BYTES = 1 << 16
 MOST_ROWS_ALONG = 8
 #: Elements of the right side that one program reads where lanes are joined.
 PROGRAM_ELEMENTS_ALONG = 1 << 17
-#: A block of threads computes a square tile of this many rows and columns at most, in depth steps of `STEP`.
-BLOCK, STEP = 64, 16
 
 
 # -- register tiles over panels ----------------------------------------------------------------------------------------
@@ -327,18 +323,3 @@ def along(product: Product, target: Target, given: Given) -> Iterator[Candidate[
     loads = (product.rows + columns) * width / lanes
     cycles = steps * max(product.rows * columns * width / lanes / target.fmas, loads / target.loads)
     yield Candidate(schedule, cycles, multiplications(product) / _rate(product, target))
-
-
-# -- blocks of threads -------------------------------------------------------------------------------------------------
-
-
-def blocks(product: Product, target: Target, given: Given) -> Iterator[Candidate[Blocks]]:
-    """One block of threads per tile of the result."""
-    rows = min(BLOCK, max(16, power_of_two(product.rows)))
-    columns = min(BLOCK, max(16, power_of_two(product.columns)))
-    tile = fixed_pair(given, "tile") or (rows, columns)
-    step, threads = fixed(given, "step", STEP), fixed(given, "threads", target.threads)
-    tiles = -(-product.rows // tile[0]) * -(-product.columns // tile[1]) * max(1, product.batch)
-    work = tile[0] * tile[1] * _ceiling(product.depth, step)
-    made = Blocks(tile=tile, step=step, threads=threads)
-    yield Candidate(made, tiles * work / threads, multiplications(product) / threads)

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How tiles lie in shared memory: the place where those who write and read one meet in the fewest wavefronts.
+
+Shared memory has 32 banks of 4 bytes, and answers one instruction of a warp in as many wavefronts as there are different
+words of one bank. Rows that are padded, or whose pieces of 16 bytes are permuted from row to row (swizzled), bring what
+lies in a column to different banks. Which of these places is best is counted, for the very threads that will use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
+from typing import NamedTuple
+
+from ...ir.literals import item_bytes
+from ...ir.types import Type
+from ...llvm.types import Type as LlvmType
+from ...llvm.types import Value, i32, i64, vector
+from ..elementwise import llvm_element
+from ..layouts import Basis, Layout
+from .access import WIDEST
+from .block import Block, Tile, memory_element
+
+_BANKS, _BANK = 32, 4
+#: Pieces of 16 bytes that one wavefront holds, and so many of them that a swizzle permutes at most: as a power of two.
+_MOST_PERMUTED = 3
+#: Rows of tiles are padded by so many pieces of 16 bytes.
+_PADDINGS = (0, 1, 2, 4)
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A place for a tile: the distance in elements of neighbours along each dimension, of which those along `closest` are
+    adjacent. Where `permuted` is more than 0, strides are powers of two and so many bits of the number of a piece of 16
+    bytes are xored with those that stand `above` higher."""
+
+    strides: tuple[int, ...]
+    closest: int
+    elements: int
+    item: int
+    permuted: int = 0
+    above: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return -(-self.elements * self.item // WIDEST) * WIDEST
+
+    def at(self, coordinates: Sequence[int]) -> int:
+        """Where an element lies, in elements."""
+        place = sum(c * s for c, s in zip(coordinates, self.strides, strict=True))
+        if not self.permuted:
+            return place
+        low = (WIDEST // self.item).bit_length() - 1
+        return place ^ (place >> low + self.above & (1 << self.permuted) - 1) << low
+
+    def piece(self, layout: Layout) -> int:
+        """How many consecutive registers one instruction can move."""
+        return min(layout.run(self.closest), WIDEST // self.item)
+
+    def wavefronts(self, layout: Layout, piece: int) -> int:
+        """Of one instruction of a warp whose lanes each move `piece` elements from where `layout` has their first."""
+        words = max(1, piece * self.item // _BANK)
+        lanes = 32 // words  # that are answered together
+        total = 0
+        for first in range(0, 32, lanes):
+            banks: dict[int, set[int]] = {}
+            for lane in range(first, first + lanes):
+                word = self.at(layout.of_thread(lane)) * self.item // _BANK
+                for each in range(word, word + words):
+                    banks.setdefault(each % _BANKS, set()).add(each)
+            total += max(map(len, banks.values()))
+        return total
+
+
+class User(NamedTuple):
+    """Who writes or reads a tile: in a layout of its elements, or by `ldmatrix`, whose lanes each point at 16 bytes."""
+
+    layout: Layout
+    by_matrix: bool = False
+
+    def cost(self, storage: Storage) -> int:
+        """Wavefronts and instructions of each warp."""
+        if self.by_matrix and (rows := matrix_rows(self.layout, storage)) is not None:
+            instructions, layout, piece = rows.layout.registers, rows.layout, WIDEST // storage.item
+        else:
+            piece = storage.piece(self.layout)
+            instructions, layout = self.layout.registers // piece, self.layout
+        return instructions * (1 + storage.wavefronts(layout, piece))
+
+
+@cache
+def best(element_bytes: int, users: tuple[User, ...], orders: tuple[tuple[int, ...], ...]) -> Storage:
+    """The place of the least cost for a tile that `users` write and read, of those the one that costs the last of them, who
+    waits for an answer, the least, then the smallest; each of `orders` lists the dimensions, the closest last."""
+
+    def price(storage: Storage) -> tuple[int, ...]:
+        costs = [user.cost(storage) for user in users]
+        return sum(costs), costs[-1], storage.bytes, storage.permuted
+
+    shape = users[0].layout.shape
+    return min((s for order in orders for s in _candidates(shape, element_bytes, order)), key=price)
+
+
+def storage(element: Type, users: Sequence[User], orders: Sequence[Sequence[int]] | None = None) -> Storage:
+    """A place for a tile, of any order if none are given."""
+    rank = users[0].layout.rank
+    if orders is None:
+        orders = [[d for d in range(rank) if d != last] + [last] for last in range(rank)] or [[]]
+    return best(item_bytes(element), tuple(users), tuple(map(tuple, orders)))
+
+
+def _candidates(shape: Sequence[int], item: int, order: Sequence[int]) -> Iterator[Storage]:
+    def placed(padding: int) -> tuple[tuple[int, ...], int]:
+        strides, step = [0] * len(shape), 1
+        for d in reversed(order):
+            strides[d] = step
+            step *= shape[d]
+            step += padding if d == order[-1] else 0
+        return tuple(strides), step
+
+    closest = order[-1] if order else 0
+    piece = WIDEST // item
+    row = shape[closest] if shape else 1
+    several = prod(shape) > row
+    for padding in _PADDINGS if several and row >= piece else (0,):
+        strides, elements = placed(padding * piece)
+        yield Storage(strides, closest, elements, item)
+    strides, elements = placed(0)
+    pieces = (elements // piece).bit_length() - 1
+    for permuted in range(1, _MOST_PERMUTED + 1):
+        for above in range(permuted, pieces - permuted + 1):
+            yield Storage(strides, closest, elements, item, permuted, above)
+
+
+class MatrixRows(NamedTuple):
+    """How `ldmatrix` reads a tile: register i and the thread of `layout` say where the 16 bytes are at which a lane points
+    for the i-th instruction, which gives `words` words each, in order; `transposed` by `.trans`."""
+
+    layout: Layout
+    words: int
+    transposed: bool
+
+
+def matrix_rows(layout: Layout, storage: Storage) -> MatrixRows | None:
+    """The reading by `ldmatrix` that gives each thread what `layout` says, or None if there is none. It reads 8 rows of 16
+    bytes for each word; lane 4 * r + c gets word c of row r, or by `.trans` the elements 2 * c and 2 * c + 1 of column r."""
+    inside = (_BANK // storage.item).bit_length() - 1
+    closest, rank = storage.closest, layout.rank
+
+    def runs(bases: Sequence[Basis]) -> bool:
+        """Whether bits step along the closest dimension by 1, 2, 4 ..."""
+        return list(bases) == [
+            tuple(1 << bit if d == closest else 0 for d in range(rank)) for bit in range(len(bases))
+        ]
+
+    if storage.item > _BANK or len(layout.register) < inside:
+        return None
+    low, lane = layout.register[:inside], layout.lane
+    if runs([*low, *lane[:2]]):
+        pointed, transposed = lane[2:], False
+    elif storage.item == 2 and runs(lane[2:]):
+        pointed, transposed = (*low, *lane[:2]), True
+    else:
+        return None
+    others = layout.register[inside:]
+    taken = others[:2]
+    rest = (*others[2:], *layout.warp, *others[:2])
+    if any(basis[closest] * storage.item % WIDEST for basis in (*rest, *pointed)):
+        return None
+    unused = ((0,) * rank,) * (2 - len(taken))
+    made = Layout(layout.shape, others[2:], (*pointed, *taken, *unused, *layout.warp))
+    return MatrixRows(made, 1 << len(taken), transposed)
+
+
+# ---- writing and reading
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tile in shared memory, `start` elements behind `base`."""
+
+    storage: Storage
+    base: Value
+    start: int = 0
+
+    def at(self, dimension: int, position: int) -> Stored:
+        """The part of the tile at one position along a dimension, without that dimension."""
+        whole = self.storage
+        strides = tuple(s for d, s in enumerate(whole.strides) if d != dimension)
+        closest = whole.closest - (whole.closest > dimension)
+        before = whole.at([position if d == dimension else 0 for d in range(len(whole.strides))])
+        return Stored(replace(whole, strides=strides, closest=closest), self.base, self.start + before)
+
+
+def write(block: Block, tile: Tile, place: Storage, base: Value) -> Stored:
+    """Writes a tile to shared memory at `base`, each element once."""
+    b, layout = block.b, tile.layout
+    stored = Stored(place, base)
+    piece = place.piece(layout)
+    kind = memory_element(tile.element)
+
+    def write_all() -> None:
+        for register in range(0, layout.registers, piece):
+            to = _address(block, stored, layout, register, kind)
+            packed = block.pack([block.to_memory(v) for v in tile.values[register : register + piece]])
+            b.store(packed, to, align=piece * place.item)
+
+    speaks = block.speaks(layout)
+    if isinstance(speaks, Value):
+        with b.when(speaks), block.branch():
+            write_all()
+    else:
+        write_all()
+    return stored
+
+
+def read(block: Block, stored: Stored, layout: Layout, element: Type) -> list[Value]:
+    """A tile's elements as `layout` holds them."""
+    piece = stored.storage.piece(layout)
+    kind = memory_element(element)
+    values: list[Value] = []
+    for register in range(0, layout.registers, piece):
+        place = _address(block, stored, layout, register, kind)
+        whole = block.b.load(vector(piece, kind), place, align=piece * stored.storage.item)
+        values += [block.from_memory(value, llvm_element(element)) for value in block.unpack(whole, piece)]
+    return values
+
+
+def read_words(block: Block, stored: Stored, rows: MatrixRows, element: Type) -> list[Value]:
+    """A tile's elements by `ldmatrix`, in words of 4 bytes, in the order of the layout that `rows` is for."""
+    b, layout, count = block.b, rows.layout, rows.words
+    kind = memory_element(element)
+    name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if rows.transposed else ''}.b16.p3"
+    result = "{" + ", ".join([i32] * count) + "}" if count > 1 else i32
+    words: list[Value] = []
+    for register in range(layout.registers):
+        place = _address(block, stored, layout, register, kind)
+        got = b.intrinsic(name, result, place, overload=())
+        words += [b.extract_value(got, i, i32) for i in range(count)] if count > 1 else [got]
+    return words
+
+
+def _address(block: Block, stored: Stored, layout: Layout, register: int, kind: LlvmType) -> Value:
+    b, place = block.b, stored.storage
+    held = layout.held[register]
+    if not place.permuted:
+        coordinates = block.coordinates(layout, register)
+
+        def start() -> Value:
+            offset = block.linear([c.thread for c in coordinates], place.strides)
+            return b.getelementptr(kind, stored.base, b.zext(offset, i64)) if offset else stored.base
+
+        known = stored.start + place.at(held)
+        first = block.once((stored.base, layout, place, kind), start)
+        return b.getelementptr(kind, first, known) if known else first
+    bases = [place.at(basis) for basis in layout.thread]
+    moving = 0
+    for basis in bases:
+        moving |= basis
+    # What a register adds to bits that threads do not touch is part of the instruction.
+    known = place.at(held) ^ stored.start
+    mixed, known = known & moving, known & ~moving
+
+    def start_of() -> Value:
+        offset = block.once((layout, place), lambda: block.bits(bases))
+        if offset is None:
+            return stored.base
+        offset = b.xor(offset, mixed) if mixed else offset
+        return b.getelementptr(kind, stored.base, b.zext(offset, i64))
+
+    first = block.once((stored.base, layout, place, kind, mixed), start_of)
+    return b.getelementptr(kind, first, known) if known else first
