@@ -144,15 +144,24 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
         body: Callable[[Value, Sequence[Value]], Sequence[Value]],
         *,
         name: str = "i",
+        stages: int = 1,
     ) -> Sequence[Value]:
         """`tile.for`; `body(index, carried values)` builds the body and gives the next carried values. `name` says what
-        the index runs over."""
+        the index runs over, `stages` how many rounds are under way at once."""
         names, location = [name, *[c.name for c in carried]], self.location
         with self.region(index, *[c.type for c in carried], names=names) as (region, (position, *values)):
             self.end(ng.YieldOp, *body(position, values))
         self.location = location  # the loop's, wherever the last op of its body is from
         low, high, stride = (_number_or_value(b) for b in (lower, upper, step))
-        return self.for_(low, high, stride, carried, types=[c.type for c in carried], regions=[region])
+        return self.for_(
+            low,
+            high,
+            stride,
+            carried,
+            types=[c.type for c in carried],
+            stages=stages if stages > 1 else None,
+            regions=[region],
+        )
 
     def branch(self, condition: Value, then: Branch, otherwise: Branch = lambda: ()) -> Sequence[Value]:
         """`ng.if`; each function builds a branch and gives what it yields, if anything."""

@@ -80,6 +80,10 @@ def _threads() -> Any:
     return _knob("threads of a block, where a tile is spread over several", 1)
 
 
+def _stages() -> Any:
+    return _knob("rounds of the loop whose tiles are under way at once, where threads share them", 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """The base of all families. `kind`: of which fusions they make kernels."""
@@ -103,6 +107,8 @@ class Schedule:
         threads = getattr(self, "threads", 1)
         if threads > 1 and (threads % _WARP or threads > _MOST_THREADS):
             yield f"a block has {_WARP} to {_MOST_THREADS} threads, in whole warps of {_WARP}, not {threads}"
+        if threads == 1 < getattr(self, "stages", 1):
+            yield "tiles of several rounds are under way at once only where threads share them"
         sizes = self.tile_shape()
         for size in sizes:
             if threads > 1 and size & (size - 1):
@@ -163,6 +169,7 @@ class Rows(Schedule):
     rows: int = _knob("rows of one program")
     keep: bool = _knob("whether what is costly is kept in scratch from phase to phase", yes=True)
     threads: int = _threads()
+    stages: int = _stages()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +249,7 @@ class Blocks(Schedule):
     tile: tuple[int, int] = _knob("rows and columns of the sums that a block of threads holds", count=2)
     step: int = _knob("depth that is read at once", unit=16)
     threads: int = _threads()
+    stages: int = _stages()
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()

@@ -464,7 +464,7 @@ class DotOp(Op):
 
 
 class ForOp(Op):
-    """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew."""
+    """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew. With `stages` the tiles of so many rounds are under way at once, as far as they can be; the pass `overlap` sees to it."""
 
     __slots__ = ()
     name = "tile.for"
@@ -480,6 +480,7 @@ class ForOp(Op):
             Operand("results", Constraint("any", "any", ""), "", True),
         ),
         attributes=(
+            AttributeField("stages", "i64", None, True),
             AttributeField("lower", "i64", None, True),
             AttributeField("upper", "i64", None, True),
             AttributeField("step", "i64", None, True),
@@ -488,7 +489,7 @@ class ForOp(Op):
         traits=frozenset(['control', 'stated']),
         rule=tile_rules.for_loop,
         form=('%position', '=', '$lower', 'to', '$upper', '{', 'step', '$step', '}', '{', 'iter', '(', '%carried=$inits', ')', '}', 'attr-dict', '{', '->', 'type($results)', '}'),
-        doc='Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew.',
+        doc='Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew. With `stages` the tiles of so many rounds are under way at once, as far as they can be; the pass `overlap` sees to it.',
         given='%n: index, %init: vector<64xf32>',
         example='%r = tile.for %i = 0 to %n step 4 iter(%acc = %init) -> vector<64xf32> {\n  %next = ng.add %acc, %acc : vector<64xf32>\n  ng.yield %next : vector<64xf32>\n}',
     )
@@ -508,6 +509,10 @@ class ForOp(Op):
     @property
     def inits(self) -> tuple[Value, ...]:
         return fields.group(self, "inits")
+
+    @property
+    def stages(self) -> int | None:
+        return fields.find_i64(self, "stages")
 
     @property
     def body(self) -> Region:
@@ -677,9 +682,9 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half."""
         return self.build(DotOp, [lhs, rhs, accumulator], {"pairs": pairs})[0]
 
-    def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
-        """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew."""
-        return self.build(ForOp, [*fields.unknown(lower), *fields.unknown(upper), *fields.unknown(step), *inits], {"lower": fields.known(lower), "upper": fields.known(upper), "step": fields.known(step)}, types=types, regions=regions)
+    def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], stages: int | None = None, regions: Sequence[Region]) -> Sequence[V]:
+        """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew. With `stages` the tiles of so many rounds are under way at once, as far as they can be; the pass `overlap` sees to it."""
+        return self.build(ForOp, [*fields.unknown(lower), *fields.unknown(upper), *fields.unknown(step), *inits], {"stages": stages, "lower": fields.known(lower), "upper": fields.known(upper), "step": fields.known(step)}, types=types, regions=regions)
 
     def copy(self, source: V, target: V) -> Sequence[V]:
         """Copies all elements; shapes and element types agree, strides may differ."""

@@ -16,6 +16,7 @@ def for_loop(t: Typing) -> Types:
     carried = t.operands[sum(name not in t.attributes for name in bounds) :]
     ((arguments, yields),) = t.regions
     require(find_i64(t, "step") is None or get_i64(t, "step") > 0, "goes on by 0 or less, and would not end")
+    require(find_i64(t, "stages") is None or get_i64(t, "stages") > 0, "has fewer than one stage")
     fits("the body takes", arguments, [index, *carried])
     fits("the body yields", yields, carried)
     return carried

@@ -95,7 +95,7 @@ def _groups(kernel: tile.KernelOp, launches: Sequence[Sequence[Value]]) -> dict[
                 if i != w and place.meets(places[w]):
                     one, other = stands[buffers[i]], stands[buffers[w]]
                     stands = {value: one if each is other else each for value, each in stands.items()}
-    found = {(stands.get(buffer), written) for op in kernel.walk() for buffer, written in _accesses(op)}
+    found = {(stands.get(buffer), written) for op in kernel.walk() for buffer, written in accesses(op)}
     return {v: each for v, each in stands.items() if (each, False) in found and (each, True) in found}
 
 
@@ -124,7 +124,7 @@ class _Place:
         return self.base is other.base and self.start < other.stop and other.start < self.stop
 
 
-def _accesses(op: Op) -> Iterator[tuple[Value, bool]]:
+def accesses(op: Op) -> Iterator[tuple[Value, bool]]:
     """The buffers that an op touches, and whether it writes them."""
     match op:
         case tile.LoadOp() | tile.GatherOp():
@@ -154,7 +154,7 @@ class _Order:
     def run(self, block: Block, touched: frozenset[tuple[Value, bool]]) -> frozenset[tuple[Value, bool]]:
         """What is touched behind a block, from what is touched before it."""
         for op in block.ops:
-            own = frozenset((self.groups[v], w) for v, w in _accesses(op) if v in self.groups)
+            own = frozenset((self.groups[v], w) for v, w in accesses(op) if v in self.groups)
             self.late.discard(op)
             if isinstance(op, tile.BarrierOp | tile.WaitOp):
                 touched = frozenset()

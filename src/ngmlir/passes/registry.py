@@ -20,6 +20,7 @@ from .hoist import hoist
 from .inline import inline
 from .join_pads import join_pads
 from .layout import layout
+from .overlap import overlap
 from .place_samples import place_samples
 from .plan_memory import plan_memory
 from .prepare import prepare
@@ -55,6 +56,7 @@ PASSES: dict[str, Pass] = {
         schedule,
         to_kernels,
         expand_math,
+        overlap,
         plan_memory,
         barriers,
         check_bounds,

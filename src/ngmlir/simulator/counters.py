@@ -209,9 +209,7 @@ def flight_bytes(function: Function) -> int:
             width = next((int(m[1:]) for m in modifiers if m[0] == "v" and m[1:].isdigit()), 1)
             under_way += width * int("".join(filter(str.isdigit, instruction.type.partition("x")[0]))) // 8
             awaited.update(writes)
-        elif instruction.opcode.startswith(
-            "cp.async.c"
-        ):  # .ca, .cg: of as many bytes as the third operand says
+        elif instruction.opcode.startswith(("cp.async.ca.", "cp.async.cg.")):
             size = instruction.operands[2]
             under_way += size.value if isinstance(size, Integer) else 0
         most = max(most, under_way)

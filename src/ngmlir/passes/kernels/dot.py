@@ -116,7 +116,7 @@ def _for_threads(
         return [b.dot_tile(left, right, values[0])]
 
     start = b.number(0, VectorType((rows, columns), product.accumulator))
-    (total,) = b.loop(0, product.depth, depth, [start], step, name="k")
+    (total,) = b.loop(0, product.depth, depth, [start], step, name="k", stages=schedule.stages)
     for axis, size in ((1, product.columns), (0, product.rows)):
         if size == 1:
             total = _first(b, total, axis)

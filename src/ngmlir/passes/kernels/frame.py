@@ -136,8 +136,10 @@ class Frame:
         carried: Sequence[Value],
         body: Callable[[Span, Sequence[Value]], Sequence[Value]],
         name: str = "i",
+        stages: int = 1,
     ) -> Sequence[Value]:
-        """Runs `body` on the tiles of a loop of `size`: exact ones with a shorter last one, or masked ones."""
+        """Runs `body` on the tiles of a loop of `size`: exact ones with a shorter last one, or masked ones, of which
+        those of `stages` rounds are under way at once."""
         b = self.b
         if self.masks:
             step = min(step, power_of_two(size))
@@ -145,7 +147,13 @@ class Frame:
             if size <= step:
                 return body(Span(b.index(0), step, masked), carried)
             return b.loop(
-                0, size, step, carried, lambda i, values: body(Span(i, step, masked), values), name=name
+                0,
+                size,
+                step,
+                carried,
+                lambda i, values: body(Span(i, step, masked), values),
+                name=name,
+                stages=stages,
             )
         return exact_tiles(b, size, step, carried, body, name)
 

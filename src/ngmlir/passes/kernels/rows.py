@@ -179,7 +179,7 @@ class _Row:
                 return body(self.tile([*spans, span]), v)
 
             if blocks < 2 or join is None:
-                return self.kernel.tiles(size, step, values, tile)
+                return self.kernel.tiles(size, step, values, tile, stages=self.schedule.stages)
 
             def one(start: Value, v: Sequence[Value], join: Join = join) -> Sequence[Value]:
                 stop = b.add(start, b.index(block))

@@ -39,7 +39,7 @@ def blocks(product: Product, target: Target, given: Given) -> Iterator[Candidate
     step, threads = fixed(given, "step", STEP), fixed(given, "threads", target.threads)
     tiles = _tiles(product, tile)
     work = tile[0] * tile[1] * -(-product.depth // step) * step
-    made = Blocks(tile=tile, step=step, threads=threads)
+    made = Blocks(tile=tile, step=step, threads=threads, stages=fixed(given, "stages", 1))
     yield Candidate(made, tiles * work / threads, _multiplications(product) / threads)
 
 
@@ -63,7 +63,7 @@ def _by_matrix(
     for tile in pairs:
         for step in [fixed(given, "step", 0)] if "step" in given else steps:
             for threads in [fixed(given, "threads", 0)] if "threads" in given else _THREADS:
-                made = Blocks(tile=tile, step=step, threads=threads)
+                made = Blocks(tile=tile, step=step, threads=threads, stages=fixed(given, "stages", 1))
                 registers = _registers(product, made)
                 shared = _step_bytes(product, made)
                 free = not {"tile", "step", "threads"} <= given.keys()

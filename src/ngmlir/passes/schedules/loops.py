@@ -111,6 +111,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             rows=fixed(given, "rows", 1),
             keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
             threads=fixed(given, "threads", max(32, min(target.threads, power_of_two(columns)))),
+            stages=fixed(given, "stages", 1),
         )
         yield Candidate(made, count * columns / target.threads, count * columns / target.threads)
         return
@@ -128,6 +129,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             partial=fixed(given, "partial", PARTIAL_TILES),
             rows=fixed(given, "rows", part),
             keep=bool(given.get("keep", True)),
+            stages=fixed(given, "stages", 1),
         )
         registers = -(-width // lanes)
         cycles, roof = work.cycles(target, registers), count * columns / lanes * work.roof(target)
