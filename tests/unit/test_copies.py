@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import ngmlir as ng
-from ngmlir.support.arrays import contiguous, copy_into
+from ngmlir.runtime.copies import contiguous, copy_into
+from ngmlir.support import arrays
 
 
 def test_copies_of_any_order_are_the_same() -> None:
@@ -23,11 +24,45 @@ def test_copies_of_any_order_are_the_same() -> None:
         if rank and turn % 11 == 0 and source.size:
             source = np.broadcast_to(source[:1], source.shape)
         target = np.empty(source.shape, ["f4", "f8"][turn % 2])
-        copy_into(target, source)
-        np.testing.assert_array_equal(target, source)
+        for copy in (copy_into, arrays.copy_into):
+            target[...] = 99
+            copy(target, source)
+            np.testing.assert_array_equal(target, source)
         made = contiguous(source, np.dtype("f4"))
         assert made.flags.c_contiguous and made.dtype == "f4"
         np.testing.assert_array_equal(made, source)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "f2", "f4", "f8", ">f4", "c8"])
+def test_copies_of_large_planes_keep_every_bit(dtype: str) -> None:
+    """Whole tiles and what is left of them, in each order, with gaps, backwards, and many planes behind each other."""
+    rng = np.random.default_rng(1)
+    for shape in ((513, 640), (8, 40000), (70000, 9), (11, 65, 515), (6, 5, 130, 90)):
+        whole = rng.integers(-99, 99, shape).astype(dtype)
+        for order in (tuple(reversed(range(len(shape)))), (1, 0, *range(2, len(shape)))):
+            turned = whole.transpose(order)
+            for source in (turned, turned[::-1], turned[..., ::-2], turned[1:, 1:], turned[1:, 1:].copy("K")):
+                target = np.full(source.shape, 7, dtype)
+                copy_into(target, source)
+                assert (target == source).all()
+                wide = np.full((*source.shape[:-1], source.shape[-1] + 3), 7, dtype)
+                copy_into(wide[..., 1:-2], source)
+                assert (wide[..., 1:-2] == source).all()
+                assert (wide[..., 0] == 7).all() and (wide[..., -2:] == 7).all()
+
+
+def test_copies_of_objects() -> None:
+    numbers = np.asfortranarray(np.arange(400 * 400).reshape(400, 400).astype(object))
+    target = np.empty((400, 400), object)
+    copy_into(target, numbers)
+    assert target[399, 399] == 159999 and target[1, 2] is numbers[1, 2]
+
+
+def test_a_copy_onto_itself_reads_before_it_writes() -> None:
+    square = np.arange(600.0 * 600).reshape(600, 600)
+    expected = square.T.copy()
+    copy_into(square, square.T)
+    np.testing.assert_array_equal(square, expected)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "cpu", "cuda-sim"])

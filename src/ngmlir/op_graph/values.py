@@ -212,8 +212,13 @@ def _from_dlpack(value: Any, what: object) -> Any:
         fail(UserError, f"{what} cannot be read by DLPack: {error}", "copy it to the host first")
 
 
-def converted(array: np.ndarray[Any, Any], element: Type, what: object = "the value") -> np.ndarray[Any, Any]:
-    """A copy in an element type. Floats round (to infinity when too big); what an integer type cannot hold, a fraction
+def converted(
+    array: np.ndarray[Any, Any],
+    element: Type,
+    what: object = "the value",
+    copy_into: Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], None] = copy_into,
+) -> np.ndarray[Any, Any]:
+    """A copy in an element type, by `copy_into` if it is large. Floats round (to infinity when too big); what an integer type cannot hold, a fraction
     too, is a UserError."""
     dtype = dtype_of(element)
     wrong = misfit(array, dtype)

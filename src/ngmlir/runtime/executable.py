@@ -8,11 +8,12 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from ..support.arrays import UNMASK, copy_into, is_masked, misfit, misfit_hint, misfit_text
+from ..support.arrays import UNMASK, is_masked, misfit, misfit_hint, misfit_text
 from ..support.artifact import Check
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter
 from .buffers import DTYPES
+from .copies import copy_into
 
 #: Makes arrays of the values that a call was given; what are arrays of the right kind already need not go through it.
 Prepare: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]

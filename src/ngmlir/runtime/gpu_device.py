@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..support.arrays import contiguous
 from ..support.diagnostics import UNKNOWN, Location, UserError
 from ..support.signature import ITEM_BYTES
 from .buffers import DTYPES
+from .copies import contiguous
 
 
 @dataclass(frozen=True)

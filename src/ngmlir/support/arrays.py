@@ -94,13 +94,16 @@ def misfit_text(place: tuple[int, ...], value: Any) -> str:
 
 
 def copy_into(target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
-    """`target[...] = source`, in blocks where the two lie in memory in other orders (Fortran's and C's, a transpose)."""
-    if target.nbytes >= _SMALL and source.shape == target.shape:
+    """`target[...] = source`, in blocks where the two lie in memory in other orders (Fortran's and C's, a transpose).
+
+    Where there is code for it, `runtime.copies` does the same several times faster.
+    """
+    if target.nbytes >= _SMALL and source.shape == target.shape and not np.may_share_memory(target, source):
         strides = [
             abs(s) if n > 1 and s else sys.maxsize for s, n in zip(source.strides, source.shape, strict=True)
         ]
         nearest, last = min(range(source.ndim), key=strides.__getitem__), target.ndim - 1
-        if nearest != last and strides[last] > _LINE:
+        if nearest != last and _LINE < strides[last] < sys.maxsize:
             sizes = [max(n, 1) for n in target.shape]
             sizes[nearest], sizes[last] = _RUN, max(_LINE // target.itemsize, 1)
             for start in product(*(range(0, n, size) for n, size in zip(target.shape, sizes, strict=True))):
@@ -108,13 +111,3 @@ def copy_into(target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> Non
                 np.copyto(target[block], source[block], casting="unsafe")
             return
     np.copyto(target, source, casting="unsafe")
-
-
-def contiguous(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """The array row by row in memory, with elements of `dtype`: itself, or a copy."""
-    array = np.asarray(array)
-    if array.dtype == dtype and array.flags.c_contiguous:
-        return array
-    copy = np.empty(array.shape, dtype)
-    copy_into(copy, array)
-    return copy

@@ -18,7 +18,7 @@ from ..op_graph.tensor import Tensor
 from ..op_graph.values import ValueFor, broadcast_value, converted, numbers
 from ..ops import ng
 from ..ops.lengths import READING, reading
-from ..support.arrays import copy_into
+from ..runtime.copies import copy_into
 from ..support.strides import Part
 
 
@@ -36,7 +36,11 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
         return array
     made = f"it was made at {op.location}"
     whole = broadcast_value(array, op.axes, shape, lambda: op.called, made)
-    return whole if array.dtype == dtype else np.broadcast_to(converted(array, op.element, what), shape)
+    return (
+        whole
+        if array.dtype == dtype
+        else np.broadcast_to(converted(array, op.element, what, copy_into), shape)
+    )
 
 
 class Owner(Protocol):
@@ -253,9 +257,8 @@ class DeviceTensor:
             return self.storage.part(self._shown)
         if tensor.shape != self.shape:
             fail(UserError, f"{self.op.called} has the shape {self.shape}, the array to fill {tensor.shape}")
-        tensor[...] = (
-            self.storage.part(self._shown) if self.storage.device else self._shown(self.storage.host)
-        )
+        shown = self.storage.part(self._shown) if self.storage.device else self._shown(self.storage.host)
+        copy_into(tensor, shown)
         return tensor
 
     def _shown(self, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
