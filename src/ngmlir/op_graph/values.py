@@ -212,14 +212,21 @@ def _from_dlpack(value: Any, what: object) -> Any:
         fail(UserError, f"{what} cannot be read by DLPack: {error}", "copy it to the host first")
 
 
+def _held(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A copy as programs use one where it lies: aligned, and in huge pages."""
+    copy = empty_bytes(array.size * dtype.itemsize).view(dtype).reshape(array.shape)
+    copy_into(copy, array)
+    return copy
+
+
 def converted(
     array: np.ndarray[Any, Any],
     element: Type,
     what: object = "the value",
-    copy_into: Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], None] = copy_into,
+    copied: Callable[[np.ndarray[Any, Any], np.dtype[Any]], np.ndarray[Any, Any]] = _held,
 ) -> np.ndarray[Any, Any]:
-    """A copy in an element type, by `copy_into` if it is large. Floats round (to infinity when too big); what an integer type cannot hold, a fraction
-    too, is a UserError."""
+    """A copy in an element type, by `copied` if it is large. Floats round (to infinity when too big); what an integer type
+    cannot hold, a fraction too, is a UserError."""
     dtype = dtype_of(element)
     wrong = misfit(array, dtype)
     if wrong is not None:
@@ -227,12 +234,7 @@ def converted(
         fail(UserError, f"{what} holds {misfit_text(*wrong)}, which {element} cannot hold", hint)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            if array.nbytes < _LARGE_BYTES:
-                return array.astype(dtype)
-            # Programs use a constant where it lies: aligned, and in huge pages.
-            copy = empty_bytes(array.size * dtype.itemsize).view(dtype).reshape(array.shape)
-            copy_into(copy, array)
-            return copy
+            return array.astype(dtype) if array.nbytes < _LARGE_BYTES else copied(array, dtype)
     except (OverflowError, ValueError):  # of Python objects
         fail(UserError, f"{what} holds a number that {element} cannot hold")
 

@@ -18,7 +18,7 @@ from ..op_graph.tensor import Tensor
 from ..op_graph.values import ValueFor, broadcast_value, converted, numbers
 from ..ops import ng
 from ..ops.lengths import READING, reading
-from ..runtime.copies import copy_into
+from ..runtime.copies import contiguous, copy_into
 from ..support.strides import Part
 
 
@@ -39,7 +39,7 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
     return (
         whole
         if array.dtype == dtype
-        else np.broadcast_to(converted(array, op.element, what, copy_into), shape)
+        else np.broadcast_to(converted(array, op.element, what, contiguous), shape)
     )
 
 
