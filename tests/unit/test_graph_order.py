@@ -358,3 +358,76 @@ def test_what_has_no_value_is_refused_where_it_is_used(use: Callable[[Any], Any]
     assert ng.sequential([step, w]).is_tensor_op
     with pytest.raises(ng.UserError, match="is a write or a group, which has no value"):
         ng.add(ng.assign(w, 2), 1)
+
+
+# ---- derivatives after assignments
+
+
+def test_a_derivative_after_an_assignment_is_at_one_moment() -> None:
+    w = scalar(2)
+    y = w * w * w
+    before = ng.deriv(y, w)
+    ng.assign(w, 6)
+    assert runner([y, before, ng.deriv(y, w)])() == (8, 12, 108)
+    assert runner(ng.deriv(ng.deriv(y, w), w))() == 36
+    ng.assign(w, w + 1)
+    assert runner([y, before, ng.deriv(y, w)])() == (8, 12, 147)
+
+
+def test_such_a_derivative_by_what_lies_between() -> None:
+    w = scalar(2)
+    h = w * w
+    y = h * h * h
+    ng.assign(w, 3)
+    by_h, by_w = ng.deriv(y, h), ng.deriv(y, w)
+    assert runner([by_h, by_w, h])() == (243, 1458, 4)
+    found = y.adjoints()
+    assert runner([found[h], found[w]])() == (243, 1458)
+
+
+def test_such_a_derivative_through_views_schemas_and_ops_of_ones_own() -> None:
+    @ng.composite_op
+    def cube(x: ng.Tensor) -> ng.Tensor:
+        return x * x * x
+
+    @cube.gradient
+    def slope(delta: ng.Tensor, y: ng.Tensor, x: ng.Tensor) -> ng.Tensor:
+        return delta * 3 * y / x
+
+    axis = ng.make_axis(3, "C")
+    target = ng.constant([1, 0, 0], [axis])
+
+    def losses(w: ng.Tensor) -> list[ng.Tensor]:
+        return [
+            ng.sum(ng.sigmoid(w[1:]) * w[:2], out_axes=()),
+            ng.cross_entropy_multi(ng.softmax(w * w), target),
+            ng.cross_entropy_binary(ng.sigmoid(w * w), target),
+            ng.sum(cube(w) * w, out_axes=()),
+        ]
+
+    changed = ng.variable([axis], initial_value=[1, 2, 3])
+    made = losses(changed)
+    ng.assign(changed[1:], [5, 0.5])
+    plain = ng.variable([axis], initial_value=[1, 5, 0.5])
+    found = ng.compile([ng.deriv(y, changed) for y in made])()
+    wanted = ng.compile([ng.deriv(y, plain) for y in losses(plain)])()
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_such_a_derivative_sees_the_numbers_that_were_drawn() -> None:
+    axis = ng.make_axis(64, "C")
+    w = ng.variable([axis], initial_value=1)
+    dropped = ng.dropout(w * 1, 0.5)
+    y = ng.sum(dropped * dropped, out_axes=())
+    ng.assign(w, ng.constant(3, [axis]))
+    kept, slope = ng.compile([dropped, ng.deriv(y, w)])()
+    np.testing.assert_array_equal(slope, np.where(kept > 0, 2 * 2 * 2 * 3, 0))
+
+
+def test_a_guarded_assignment_changes_no_derivative() -> None:
+    w = scalar(2)
+    y = w * w * w
+    with ng.Op.saved_user_deps():
+        ng.assign(w, 6)
+    assert runner([y, ng.deriv(y, w)])() == (8, 12)
