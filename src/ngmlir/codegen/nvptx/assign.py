@@ -26,7 +26,7 @@ from .facts import Facts
 from .products import fragments
 
 #: An access gets a layout of its own where that of its class costs this many times the memory traffic.
-_TOO_SLOW = 4
+_TOO_SLOW = 1.5
 
 
 @dataclass
