@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from .decl.pipeline_text import named_pipelines
 from .ir.core import Module, Op, Value
+from .ir.core import module as core_module
 from .ir.definition import is_narrow
 from .ir.printer import to_text
 from .ir.structure import fingerprint
-from .ir.types import element_type
+from .ir.types import TensorType, element_type
 from .llvm.machine import assembly, cpu_target, host_target, listing, nvptx_target, prepare, version
 from .runtime import cpu as cpu_runtime
 from .runtime import profile, timing
 from .runtime.cache import default_cache, key_of
 from .runtime.stored import artifact_of, bytes_of, header_of
 from .support.artifact import Artifact, Entry
-from .support.diagnostics import UserError
+from .support.diagnostics import Diagnostic, Limit, UserError
 from .support.machines import machines
 from .support.signature import Parameter
 from .support.spelling import did_you_mean
@@ -34,10 +35,12 @@ from .support.target import Target
 
 if TYPE_CHECKING:
     from .codegen.unit import Unit
+    from .passes.sizing.blocks import Blocks
     from .rewrite.pipeline import Pipeline, Step, Watch
     from .runtime.cuda import CudaDevice
     from .runtime.cuda_sim import CudaSimDevice
     from .runtime.gpu import GpuExecutable
+    from .runtime.rows import CpuRows, GpuRows
 
 Stage = Literal["ir", "llvm", "ptx", "asm"]
 
@@ -243,25 +246,79 @@ def _renamed(parameters: Sequence[Parameter], values: Sequence[Value], function:
 
 def compile_module(
     module: Module, target: str = "cpu", *, entry: str | None = None, checked: bool | None = None
-) -> cpu_runtime.CpuExecutable | GpuExecutable:
+) -> cpu_runtime.CpuExecutable | GpuExecutable | CpuRows | GpuRows:
     """@main of `module` (or its only function, or the one called `entry`), ready to call on `cpu`, `cuda` (`cuda:1` ...)
     or `cuda-sim`. Its method `entry` gives the others. The module may have been lowered in part or all the way.
 
     A `checked` program (by default, where the environment has NGMLIR_CHECK=1) touches nothing outside of its buffers:
     a call that would have done so raises UserError with the op, its line and the element. For kernels that are
     written or edited by hand: it is slower, and compiled anew each time.
+
+    A function with an open length (`tensor<?x4xf32>`) is compiled once and takes arrays of any length. Limit where it computes
+    across rows, so that each length needs a program of its own.
     """
     if target not in TARGETS and not _CUDA.fullmatch(target):
         raise UserError(
             f"this machine cannot run programs for '{target}'",
             hint=did_you_mean(str(target), TARGETS, f"choose {', '.join(TARGETS)}"),
         )
+    if (main := open_entry(module, entry)) is not None:
+        return compile_blocks(_only_blocks(module, main, resolve(target)), target, checked=checked)
     artifact = compile_artifact(module, target, checked=checked)
     if target == "cpu":
         return cpu_runtime.load(artifact, entry=entry)
     from .runtime import gpu
 
     return gpu.load(artifact, _device(target), entry=entry)
+
+
+def compile_blocks(found: Blocks, target: str, *, checked: bool | None = None) -> CpuRows | GpuRows:
+    """A function of any number of rows, ready to call on `cpu`, `cuda` or `cuda-sim`: one artifact for all."""
+    artifact = compile_artifact(core_module(found.functions), target, checked=checked)
+    names = [function.symbol for function in found.functions]
+    first = names[0]
+    from .runtime.rows import CpuRows, GpuRows
+
+    if target == "cpu":
+        loaded = cpu_runtime.load(artifact, entry=first)
+        return CpuRows(found.signature, [loaded, *map(loaded.entry, names[1:])])
+    from .runtime import gpu
+
+    on_device = gpu.load(artifact, _device(target), entry=first)
+    return GpuRows(found.signature, [on_device, *map(on_device.entry, names[1:])])
+
+
+def open_entry(module: Module, entry: str | None) -> Op | None:
+    """The function that is asked for, if lengths of its arguments are for the arrays of a call to say."""
+    functions = [op for op in module.ops if op.name == "func.func" and op.regions[0].blocks]
+    found = module.lookup(entry or "main") if entry or len(functions) != 1 else functions[0]
+    if found is None or found not in functions:
+        return None
+    return (
+        found if any(isinstance(a.type, TensorType) and not a.type.static for a in found.block.args) else None
+    )
+
+
+def _only_blocks(module: Module, main: Op, target: Target) -> Blocks:
+    """The blocks of a function with one open length. Limit where there are none."""
+    from .passes.inline import inlined
+    from .passes.sizes import decisions
+
+    whole = inlined(module).lookup(main.symbol)
+    assert whole is not None
+    found = decisions(whole, target)
+    for each in found:
+        each.tell()
+        if each.blocks is not None and len(found) == 1:
+            return each.blocks
+    which = next((each for each in found if each.blocks is None), found[-1])
+    raise Limit(
+        Diagnostic(
+            f"@{main.symbol} needs along {which.length.name} {which.why.message}",
+            which.why.location,
+            hint="ng.compile(ng.load(path)) and ngmlir run make one for each length",
+        )
+    )
 
 
 def emit_text(module: Module, target: Target | str, stage: Stage, *, checked: bool | None = None) -> str:

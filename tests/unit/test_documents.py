@@ -21,6 +21,7 @@ import pytest
         ("docs/networks.md", 5),
         ("docs/numpy.md", 30),
         ("docs/simple.md", 25),
+        ("docs/sizes.md", 8),
     ],
 )
 def test_examples(page: str, least: int) -> None:

@@ -17,9 +17,9 @@ from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.plan_memory import planned_bytes
 from ngmlir.passes.registry import PASSES
 from ngmlir.passes.sizes import decision
-from ngmlir.passes.sizing.known import Length
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import Limit, NgmlirError
+from ngmlir.support.rows import Length
 
 TARGET = cpu_target("x86-64-v3")
 

@@ -11,10 +11,11 @@ from ..ir.structure import structure
 from ..rewrite.contracts import contract
 from ..rewrite.remarks import remark
 from ..support.diagnostics import Diagnostic, Limit, UserError
+from ..support.rows import Length
 from ..support.target import Target
-from .inline import inline
+from .inline import inlined
 from .sizing.blocks import Blocks, blocks
-from .sizing.known import Length, open_lengths, sampled_lengths, with_lengths
+from .sizing.known import open_lengths, sampled_lengths, with_lengths
 from .sizing.resized import Refused
 
 #: The topic of its remarks.
@@ -54,7 +55,7 @@ def sizes(module: Module, target: Target) -> Module:
     if not any(_is_open(op) for op in module.ops):
         return module
     made: list[Op] = []
-    for op in inline(module, target).ops:
+    for op in inlined(module).ops:
         found = decisions(op, target) if _is_open(op) else []
         for each in found:
             each.tell()

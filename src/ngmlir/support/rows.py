@@ -18,6 +18,14 @@ class Rows:
         return Rows(dimension, self.inner)
 
 
+@dataclass(frozen=True)
+class Length:
+    """An open length of a function: what it is called, and which dimensions of which arguments it is the length of."""
+
+    name: str
+    places: tuple[tuple[int, int], ...]
+
+
 class Run(NamedTuple):
     """`number` blocks of `rows` rows, one behind the other from row `first`."""
 

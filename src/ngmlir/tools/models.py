@@ -14,11 +14,12 @@ from ..compiler import compile_module
 from ..ir.attributes import IntegerAttr
 from ..ir.core import Module, Op, Value
 from ..ir.literals import dtype_of
-from ..ir.types import element_type, shape_of
+from ..ir.types import DYNAMIC, TensorType, element_type, shape_of
 from ..ops.interpreter import run as interpret
 from ..ops.words import from_text
 from ..support.diagnostics import UserError
 from ..support.spelling import did_you_mean
+from ..transformers.open_functions import open_functions
 from .shell import read_input
 from .streams import Streams
 
@@ -76,7 +77,7 @@ class Function:
             self.outputs = []
         else:
             self.inputs = [
-                Input(v.name or str(i), dtype_of(element_type(v.type)), shape_of(v.type))
+                Input(v.name or str(i), dtype_of(element_type(v.type)), _stated(v))
                 for i, v in enumerate(arguments)
             ]
             self.outputs = _result_names(self.function)
@@ -88,6 +89,9 @@ class Function:
             run = compile(self.computation, target=target)
             return lambda arrays: self._flat(run(*arrays))
         entry = self.function.symbol
+        if open_ := open_functions(self.module):
+            run = open_[entry].compiled(target)
+            return lambda arrays: run(*arrays)
         if target == "numpy":
             return lambda arrays: interpret(self.module, *arrays, entry=entry)
         run = compile_module(self.module, target, entry=entry)
@@ -128,6 +132,13 @@ def _arguments(function: Op) -> Sequence[Value]:
     planned = function.attributes.get("ng.arguments")
     values = function.block.args
     return values[: planned.value] if isinstance(planned, IntegerAttr) else values
+
+
+def _stated(value: Value) -> tuple[int | str | None, ...]:
+    """The lengths of an argument; of open ones the name of the axis."""
+    axes = value.type.axes if isinstance(value.type, TensorType) else None
+    names = axes or [None] * len(shape_of(value.type))
+    return tuple([name if n == DYNAMIC else n for n, name in zip(shape_of(value.type), names, strict=True)])
 
 
 def _result_names(function: Op) -> Sequence[str]:

@@ -15,12 +15,15 @@ from ..op_graph.node import Op
 from ..op_graph.ordered import OrderedSet
 from ..op_graph.tensor import Tensor
 from ..ops.lengths import Changes
+from ..runtime.threads import using_threads
 from ..runtime.timing import Profile, listening
 from . import programs
+from .backends import BACKENDS
 from .checkpoints import State, kept, load, named, saved
 from .futures import Future
 from .host_steps import Backend, Run
-from .programs import Lengths, OtherLengths, Program, Programs
+from .programs import PROGRAMS_KEPT, Lengths, OtherLengths, Program, Programs
+from .sizes import Families, bound_to
 from .statistics import OutputStatistics
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ class Owner(programs.Owner, Protocol):
     closed: bool
     statistics: OutputStatistics | None
     lock: threading.RLock
+    threads: int | None
     target: str
 
     def transformed_module(self, module: Module) -> Module: ...
@@ -47,7 +51,8 @@ class DeviceComputation:
     """A computation of a transformer: call it with values of its parameters, or with `feed_dict={op: value}`.
 
     Lengths of axes are read at the call: those that are set, and of the batch axis N, and of axes whose length is not
-    set, those of the values. For each a program is made and kept.
+    set, those of the values. Where rows are computed apart along such an axis, one program serves all of its lengths; else
+    one is made for each and kept.
     """
 
     def __init__(self, transformer: Owner, op: Computation):
@@ -59,6 +64,7 @@ class DeviceComputation:
         self._program: Program | None = None  # the one that was used last
         self._seen = -1  # the change of lengths that it was chosen after
         self._lengths: Lengths | None = None
+        self._families: Families | None = None
 
     @property
     def name(self) -> str:
@@ -171,7 +177,7 @@ class DeviceComputation:
         found = self.programs.find(key)
         if found is None:
             found = Program(self.computation_op, self.lengths, key, self.transformer)
-            self.programs.add(key, found, self.lengths.roots)
+            self.programs.add(key, found)
         return found
 
     def _choose(self, given: Mapping[int, int]) -> Program:
@@ -181,9 +187,31 @@ class DeviceComputation:
             program = self._lifted_for(given)
             if program.executor is None:
                 program.allocate()
-                self._compile(program)
+                self._compile_for_any(program, given)
             self._program, self._seen = program, change
             return program
+
+    def _compile_for_any(self, program: Program, given: Mapping[int, int]) -> None:
+        """Makes what runs a program: one for any number of rows, where the lengths that values say allow that."""
+        if self._families is None:
+            self._families = Families(self.transformer.target, PROGRAMS_KEPT)
+        said = self.lengths.said(given, program.fed)
+        module = self.transformer.transformed_module(program.lifted.module)
+        found = None
+        if (
+            said and self.transformer.target == "cpu"
+        ):  # elsewhere arrays stay on the device, and calls on streams
+            with listening(self.profile), using_threads(self.transformer.threads):
+                found = self._families.find(module, said)
+        if found is not None:
+            program.bind(bound_to(found), program.entry)
+            return
+        if said and 0 in given.values() and self.transformer.target == "cpu" and not program.lifted.tied:
+            # Of nothing there is nothing to compute: that is not worth a compilation.
+            program.bind(BACKENDS["numpy"](module), program.entry)
+            return
+        self._compile(program)
+        self.programs.note(program, self.lengths.roots, self._families.reasons())
 
     def __call__(self, *values: Any, feed_dict: Mapping[Op, Any] | None = None, **unknown: Never) -> Any:
         """Runs once: new arrays, in the structure that was asked for.

@@ -39,6 +39,7 @@ from ..support.files import write_file
 from ..support.spelling import did_you_mean
 from .checkpoints import State, initializers, kept, named, saved
 from .computations import DeviceComputation
+from .open_functions import open_functions
 
 #: The function that gives state its initial values.
 INITIALIZE = "initialize"
@@ -75,14 +76,16 @@ def load(path: str | Path) -> Any:
 
     Its parameters are what was fed, in order; its state begins with the values that were saved (arrays beside the text are
     mapped, and read when they are used). A `.ngir` file from elsewhere is read too: all arguments are fed, except those that a
-    function `@initialize` gives values. Raises UserError for what is no such file.
+    function `@initialize` gives values. Functions with open lengths (`tensor<?x4xf32>`) are for `ng.compile` alone, which makes
+    functions of arrays of any length. Raises UserError for what is no such file.
     """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read '{path}': {error}") from None
-    made = from_module(from_text(text, file=str(path), resources=path.parent))
+    whole = from_text(text, file=str(path), resources=path.parent)
+    made = open_functions(whole) or from_module(whole)
     return made["main"] if [*made] == ["main"] else made
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -19,15 +18,16 @@ from ..op_graph.errors import AxisLengthError, UserError, fail
 from ..op_graph.lift import Lifted
 from ..op_graph.node import Op, closure
 from ..op_graph.order import schedule
-from ..op_graph.source import user_location
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import ValueFor, numbers
 from ..ops.lengths import reading
 from ..support.arrays import shape_on_device
 from ..support.collector import collecting_rarely
+from ..support.rows import Length
 from .futures import Future
 from .host_steps import Bind, Run
+from .sizes import warn_of_many
 from .storage import DeviceBufferStorage, UninitializedVariable, fit
 
 #: So many programs a computation keeps; one more takes the place of the one not used for longest.
@@ -94,6 +94,16 @@ class Lengths:
         """The lengths of a key by `id` of the axis."""
         return {id(axis): length for axis, length in zip(self.roots, key, strict=True) if length is not None}
 
+    def said(self, given: Mapping[int, int], arguments: Mapping[int, Tensor]) -> list[Length]:
+        """The lengths that values say and nothing else does, each with the dimensions of these arguments that it is of."""
+        open_ = {a.name for a in self.roots if id(a) in given and a.length != given[id(a)]}
+        places: dict[str, list[tuple[int, int]]] = {}
+        for i, op in arguments.items():
+            for d, axis in enumerate(op.axes):
+                if axis.name in open_:
+                    places.setdefault(axis.name, []).append((i, d))
+        return [Length(name, tuple(each)) for name, each in places.items()]
+
     def follow_from_values(self) -> bool:
         """Whether a length is not set, and is for the values of a call to say."""
         fed = {
@@ -139,6 +149,11 @@ class Program:
         self._writes: list[DeviceBufferStorage] = []
         self._state: dict[int, DeviceBufferStorage] = {}
         self._shapes: list[tuple[int, ...]] = []  # of all parameters
+
+    @property
+    def fed(self) -> Mapping[int, Tensor]:
+        """The arguments that are no state, by their numbers."""
+        return {i: op for i, op in enumerate(self.lifted.arguments) if i not in self._state}
 
     def allocate(self) -> None:
         """Gives the state of this program its memory and its initial values, where it has none yet."""
@@ -303,22 +318,19 @@ class Programs:
             self.kept[key] = found
         return found
 
-    def add(self, key: Key, program: Program, roots: Iterable[Axis]) -> None:
+    def add(self, key: Key, program: Program) -> None:
         """Keeps a program, in the place of the one not used for longest."""
         self.kept[key] = program
+        if len(self.kept) > PROGRAMS_KEPT:
+            del self.kept[next(iter(self.kept))]
+
+    def note(self, program: Program, roots: Iterable[Axis], reasons: str) -> None:
+        """Counts a program that was compiled for its lengths alone; a warning, once, where these are more than are kept."""
         self._made += 1
-        if len(self.kept) <= PROGRAMS_KEPT:
-            return
         if self._made == PROGRAMS_KEPT + 1:
             keys = [*self.kept]
             names = [a.name for i, a in enumerate(roots) if len({key[i] for key in keys}) > 1]
-            place = user_location()
-            warnings.warn_explicit(
+            what = (
                 f"the computation of {program.computation.location} was compiled for {self._made} lengths of "
-                f"{', '.join(dict.fromkeys(names))}, and only {PROGRAMS_KEPT} programs are kept; "
-                "fill batches up to a few lengths, so that programs can be used again",
-                UserWarning,
-                place.file,
-                place.line,
             )
-        del self.kept[next(iter(self.kept))]
+            warn_of_many(f"{what}{', '.join(dict.fromkeys(names))}", PROGRAMS_KEPT, reasons)

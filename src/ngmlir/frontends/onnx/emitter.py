@@ -68,16 +68,26 @@ class Emitter(Verbs):
             return item
         found = self._constants.get(id(item))
         if found is None:
+            found = self._constants[id(item)] = (item, self._constant(item))
+        return found[1]
+
+    def _constant(self, item: Array) -> Value:
+        """A constant at the beginning; what repeats along whole dimensions is held once."""
+        own = [d for d, stride in enumerate(item.strides) if stride]
+        single = item[tuple(slice(None) if d in own else 0 for d in range(item.ndim))] if item.size else item
+        repeats = bool(own) and single.ndim < item.ndim
+        held = single if repeats else item
+        type = _tensor(held.shape, type_of_dtype(held.dtype))
+        value = {"value": elements(held, type)}
+        made = build_op(ng.ConstantOp, [], value, types=[type], location=self.builder.location)
+        self.entry.ops.append(made)
+        if repeats:
+            whole = _tensor(item.shape, type.element)
             made = build_op(
-                ng.ConstantOp,
-                [],
-                {"value": elements(item, _tensor(item.shape, type_of_dtype(item.dtype)))},
-                types=[_tensor(item.shape, type_of_dtype(item.dtype))],
-                location=self.builder.location,
+                ng.BroadcastOp, made.results, {"dimensions": own}, types=[whole], location=made.location
             )
             self.entry.ops.append(made)
-            found = self._constants[id(item)] = (item, made.result)
-        return found[1]
+        return made.result
 
     def build(
         self,

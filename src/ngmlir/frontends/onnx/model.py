@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from ...ir.core import Block, Module, Value, module
 from ...ir.literals import dtype_of
 from ...ir.types import TensorType
 from ...ir.verifier import check
-from ...op_graph.source import user_location
 from ...ops import func
 from ...ops.builder import function
 from ...runtime.threads import checked_threads, using_threads
@@ -26,8 +24,10 @@ from ...runtime.timing import Profile, listening
 from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit, UserError
 from ...support.mapping import mapping_of
+from ...support.rows import Length
 from ...support.spelling import did_you_mean
 from ...transformers.backends import BACKENDS, backend_for
+from ...transformers.sizes import Families, warn_of_many
 from .calls import Last, Outputs, Program
 from .cut import Cut, cut, used
 from .emitter import Emitter, Undecided
@@ -286,12 +286,14 @@ class CompiledModel:
         self.threads = None if threads is None else checked_threads(threads)
         self._programs: OrderedDict[Any, tuple[Program, Callable[..., Sequence[Any]] | None]] = OrderedDict()
         self._programs_made = 0
+        self._warned = False
         self._lock = Lock()
         #: Whether elements decide most programs, so that one is compiled only when it is asked for again.
         self._once = once
         self._unsettled: set[Any] = set()
         self._parts: Parts | None = None
         self._last: Last | None = None
+        self._families = Families(target, _KEPT)
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
             s is not None and all(isinstance(d, int) for d in s) for s in shapes
@@ -345,14 +347,19 @@ class CompiledModel:
                     program = self.model.program(given)
                     key = self._key(given)
                 interpreted = self._once and bool(self.model.deciding)
-                found = self._programs[key] = (program, self._runner(program, interpreted))
-                self._programs_made += 1
+                run = self._for_any(program, given)
+                if run is None:
+                    # Of nothing there is nothing to compute: that is not worth a compilation.
+                    empty = not early and any(0 in array.shape for _, array in leaves_of(given))
+                    run = self._runner(program, interpreted or empty)
+                    self._programs_made += 1
+                found = self._programs[key] = (program, run)
                 if interpreted:
                     self._unsettled.add(key)
                 while len(self._programs) > _KEPT:
                     self._unsettled.discard(self._programs.popitem(last=False)[0])
-                    if self._programs_made == _KEPT + 1 and not self._once:
-                        self._warn()
+                if self._programs_made == _KEPT + 1 and not self._once and not self._warned:
+                    self._warn()
             elif key in self._unsettled:
                 self._unsettled.discard(key)
                 found = self._programs[key] = (found[0], self._runner(found[0], False))
@@ -361,16 +368,30 @@ class CompiledModel:
 
     def _warn(self) -> None:
         """Once, where programs are made and thrown away again."""
-        place = user_location()
+        self._warned = True
         names = [self.model.inputs[i].name for i, _ in self.model.deciding]
         what = f"shapes of the inputs, or elements of {', '.join(names)}" if names else "shapes of the inputs"
-        warnings.warn_explicit(
-            f"the model was compiled for {self._programs_made} {what}, and only {_KEPT} programs are kept; "
-            "fill batches up to a few lengths, so that programs can be used again",
-            UserWarning,
-            place.file or "<unknown>",
-            place.line,
-        )
+        made = f"the model was compiled for {self._programs_made} {what}"
+        warn_of_many(made, _KEPT, self._families.reasons())
+
+    def _for_any(self, program: Program, given: Sequence[Given]) -> Callable[..., Sequence[Any]] | None:
+        """What runs a program for these and any other lengths of what the model leaves open; None where these need programs
+        of their own."""
+        if program.module is None or self._once:
+            return None
+        numbers = {place: i for i, (place, _) in enumerate(leaves_of(given))}
+        places: dict[str, list[tuple[int, int]]] = {}
+        for at, port in enumerate(self.model.inputs):
+            leaf = numbers.get((at, 0))
+            if port.kind != "tensor" or port.shape is None or leaf not in program.fed:
+                continue
+            for d, stated in enumerate(port.shape):
+                if not isinstance(stated, int):
+                    name = stated or f"dimension {d}"
+                    places.setdefault(name, []).append((program.fed.index(leaf), d))
+        lengths = [Length(name, tuple(each)) for name, each in places.items()]
+        with listening(self.profile), using_threads(self.threads):
+            return self._families.find(program.module, lengths) if lengths else None
 
     def _runner(self, program: Program, interpreted: bool) -> Callable[..., Sequence[Any]] | None:
         """What runs a program: by NumPy where that is not worth a compilation."""

@@ -161,12 +161,9 @@ class Tensor:
         if isinstance(self.item, np.ndarray) and self.size == 1:
             return Tensor(np.broadcast_to(self.item.reshape(()), shape), self.verbs)
         first = len(shape) - self.rank
-        kept = [first + i for i, d in enumerate(self.shape) if d == shape[first + i] and d != 1]
+        # What is as long stays, also where that is 1: so a program of one sample is that of several.
+        kept = [first + i for i, d in enumerate(self.shape) if d == shape[first + i]]
         inner = self.reshape([shape[d] for d in kept])
-        if inner.shape == shape:
-            return inner
-        if len(kept) == self.rank - sum(d == 1 for d in self.shape) and prod(shape) == self.size:
-            return self.reshape(shape)
         return self.verbs.broadcast(inner, type=TensorType(shape, self.element), dimensions=kept)
 
     def transpose(self, order: Sequence[int]) -> Tensor:

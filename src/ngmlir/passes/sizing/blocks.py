@@ -37,7 +37,10 @@ def blocks(main: Op, open_: Mapping[int, int], target: Target) -> Blocks:
     if "ng.tied" in main.attributes:
         raise Refused(f"@{main.symbol} changes what it is called with, once for each call", main.location)
     main = without_dead(main)
-    length = next(shape_of(main.block.args[i].type)[d] for i, d in open_.items())
+    lengths = {shape_of(main.block.args[i].type)[d] for i, d in open_.items()}
+    if len(lengths) != 1 or 0 in lengths:
+        raise Refused(f"the arguments of @{main.symbol} have {sorted(lengths)} rows", main.location)
+    (length,) = lengths
     rows = {i: Rows(d) for i, d in open_.items()}
     single = Resizing(length, 1)
     _, results = single.function(main, rows, main.symbol)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from ...ir.attributes import ArrayAttr, AxesAttr, DictAttr, IntegerAttr
@@ -14,16 +13,8 @@ from ...ir.types import DYNAMIC, TensorType, Type, shape_of
 from ...ops.builder import Builder, function
 from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit, UserError
-from ...support.rows import Rows
+from ...support.rows import Length, Rows
 from .rows import MixesRows, reading
-
-
-@dataclass(frozen=True)
-class Length:
-    """An open length of a function: what it is called, and which dimensions of which arguments it is the length of."""
-
-    name: str
-    places: tuple[tuple[int, int], ...]
 
 
 def open_lengths(main: Op) -> list[Length]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from ...ir.attributes import ArrayAttr, Attribute, AxesAttr, DictAttr
 from ...ir.core import Block, Op, Region, Value
-from ...ir.elements import ElementsAttr
+from ...ir.elements import ElementsAttr, elements
 from ...ir.types import TensorType, Type, shape_of
 from ...ops.builder import Builder, function
 from ...ops.fields import get_i64, get_i64s
@@ -132,7 +134,7 @@ class Resizing:
             if op.name == "ng.constant":
                 literal = op.attributes["value"]
                 if not isinstance(literal, ElementsAttr) or not literal.splat:
-                    return self.one_row(value, rows, b)
+                    return self.constant(op, rows, b)
                 below, attributes = (), {**op.attributes, "value": ElementsAttr(literal.data, type)}
             elif op.name == "ng.iota" and get_i64(op, "dimension") != d:
                 below = ()
@@ -160,19 +162,36 @@ class Resizing:
         b.add_op(new)
         return new.result
 
+    def constant(self, op: Op, rows: Rows, b: Builder) -> Value | None:
+        """A constant whose rows are all alike, for the other number of them."""
+        literal = op.attributes["value"]
+        assert isinstance(literal, ElementsAttr)
+        array = literal.array()
+        bits = array.view(f"u{array.itemsize}")  # a NaN is equal to itself
+        first = (slice(None),) * rows.dimension + (slice(rows.inner),)
+        each = (*array.shape[: rows.dimension], self.length, rows.inner, *array.shape[rows.dimension + 1 :])
+        if not (bits.reshape(each) == np.expand_dims(bits[first], rows.dimension)).all():
+            return None
+        if rows.inner == 1:
+            type = _without(op.result.type, rows.dimension)
+            row = b.constant(type=type, value=elements(array[first].reshape(type.shape), type))
+            return self.broadcast(row, op.result.type, rows, b)
+        type = resized(op.result.type, rows, self.wanted)
+        whole = np.concatenate([array[first]] * self.wanted, axis=rows.dimension)
+        return b.constant(type=type, value=elements(whole, type))
+
     def one_row(self, value: Value, rows: Rows, b: Builder) -> Value | None:
         """What is given for one row, where there is one: the same for every other."""
         if self.length != 1 or rows.inner != 1:
             return None
-        type = value.type
-        assert isinstance(type, TensorType)
-        d = rows.dimension
-        names = type.axes
-        left = [i for i in range(len(type.shape)) if i != d]
-        encoding = AxesAttr(*[names[i] for i in left]) if names is not None else None
-        shape = tuple([type.shape[i] for i in left])
-        row = b.reshape(self.new[value], type=TensorType(shape, type.element, encoding))
-        return b.broadcast(row, type=resized(type, rows, self.wanted), dimensions=left)
+        row = b.reshape(self.new[value], type=_without(value.type, rows.dimension))
+        return self.broadcast(row, value.type, rows, b)
+
+    def broadcast(self, row: Value, type: Type, rows: Rows, b: Builder) -> Value:
+        """One row in every place."""
+        wide = resized(type, rows, self.wanted)
+        left = [i for i in range(len(wide.shape)) if i != rows.dimension]
+        return b.broadcast(row, type=wide, dimensions=left)
 
     # ---- control flow
 
@@ -267,6 +286,14 @@ class Resizing:
         new = op.rebuilt(operands, regions, types=[self.type(r) for r in op.results])
         b.add_op(new)
         self.new.update(zip(op.results, new.results, strict=True))
+
+
+def _without(type: Type, dimension: int) -> TensorType:
+    """The type without one dimension."""
+    assert isinstance(type, TensorType)
+    left = [i for i in range(len(type.shape)) if i != dimension]
+    encoding = AxesAttr(*[type.axes[i] for i in left]) if type.axes is not None else None
+    return TensorType(tuple([type.shape[i] for i in left]), type.element, encoding)
 
 
 def _labels(main: Op) -> dict[str, Attribute]:

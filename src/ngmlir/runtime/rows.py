@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls with any number of rows, as runs of blocks: each block is a call of an executable for that many."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..support.rows import ByRows, Rows, Run
+from ..support.signature import Parameter, Signature
+from .buffers import DTYPES
+from .context import invoke_blocks
+from .cpu import CpuExecutable, Program
+from .entry import builtin
+from .executable import Prepare, as_array, check_count, in_place
+from .gpu import GpuExecutable
+
+Array = np.ndarray[Any, Any]
+
+
+#: How many lengths a call remembers.
+_PLANS = 64
+
+
+class _Plan(NamedTuple):
+    """A call of a certain length: what it takes and gives, and the blocks that it runs."""
+
+    arguments: list[Parameter]
+    results: list[tuple[tuple[int, ...], np.dtype[Any]]]
+    runs: list[Run]
+
+
+class RowsCall:
+    """A function whose arguments have any number of rows, with some arguments bound; called with the others."""
+
+    def __init__(
+        self,
+        how: ByRows,
+        single: Signature,
+        bound: Mapping[int, Any],
+        run: Callable[[int, Sequence[Any], Sequence[Array]], None],
+        prepare: Prepare | None = None,
+    ):
+        self.how, self.single, self.prepare, self.bound = how, single, prepare, bound
+        #: Runs one block: how many rows, its arguments, and arrays for its results.
+        self.run = run
+        self.open = [i for i in range(len(single.arguments)) if i not in bound]
+        self.parameters = [single.arguments[i] for i in self.open]
+        self.dtypes = [DTYPES[p.dtype] for p in self.parameters]
+        self.fixed: list[Any] = [bound.get(i) for i in range(len(single.arguments))]
+        counted = [(at, rows) for at, i in enumerate(self.open) if (rows := how.arguments[i]) is not None]
+        #: The first open argument that has rows.
+        self.counting = counted[0]
+        self.plans: dict[int, _Plan] = {}
+
+    def __call__(self, *values: Any) -> tuple[Array, ...]:
+        given: Sequence[Any] = self.prepare(values) if self.prepare is not None else values
+        if len(given) != len(self.open):
+            check_count(self.single.name, self.parameters, given)
+        length = self.length(given)
+        plan = self.plans.get(length) or self.planned(length)
+        arguments = list(self.fixed)
+        for i, value, parameter, dtype in zip(self.open, given, plan.arguments, self.dtypes, strict=True):
+            ready = type(value) is np.ndarray and value.dtype is dtype and value.shape == parameter.shape
+            ready = ready and value.flags.carray
+            arguments[i] = value if ready else as_array(parameter, value)
+        results = [np.empty(shape, dtype) for shape, dtype in plan.results]
+        for run in plan.runs:
+            self.blocks(run, length, arguments, results)
+        if not length and not all(self.how.results):
+            self.padded(1, 0, arguments, results)  # what has no rows is there without any
+        return tuple(results)
+
+    def planned(self, length: int) -> _Plan:
+        """What a call with so many rows takes and gives; the last ones are kept."""
+        if len(self.plans) >= _PLANS:
+            self.plans.clear()
+        arguments = [_of(self.single.arguments[i], self.how.arguments[i], length) for i in self.open]
+        counted = zip(self.single.results, self.how.results, strict=True)
+        results = [(_of(p, rows, length).shape, DTYPES[p.dtype]) for p, rows in counted]
+        plan = self.plans[length] = _Plan(arguments, results, self.how.runs(length))
+        return plan
+
+    def length(self, given: Sequence[Any]) -> int:
+        """How many rows the values have, by the first that has some."""
+        at, rows = self.counting
+        value, parameter = given[at], self.parameters[at]
+        shape = value.shape if type(value) is np.ndarray else np.shape(value)
+        if len(shape) != len(parameter.shape):
+            as_array(parameter, value)  # says what is wrong
+        return shape[rows.dimension]
+
+    def blocks(self, run: Run, length: int, arguments: Sequence[Any], results: Sequence[Array]) -> None:
+        """Some blocks, one after the other."""
+        if length < run.rows:
+            self.padded(run.rows, length, arguments, results)
+            return
+        for number in range(run.number):
+            first = run.first + number * run.rows
+            taken = [
+                a if r is None else np.ascontiguousarray(_cut(a, r, first, run.rows))
+                for a, r in zip(arguments, self.how.arguments, strict=True)
+            ]
+            places = [
+                a if r is None else _cut(a, r, first, run.rows)
+                for a, r in zip(results, self.how.results, strict=True)
+            ]
+            made = [p if p.flags.c_contiguous else np.empty_like(p, order="C") for p in places]
+            self.run(run.rows, taken, made)
+            for place, array in zip(places, made, strict=True):
+                if array is not place:
+                    place[...] = array
+
+    def padded(self, rows: int, length: int, arguments: Sequence[Any], results: Sequence[Array]) -> None:
+        """A block of which only the first rows are asked for; the others are as the last one."""
+        taken = [
+            a if each is None else _filled_up(a, each, rows, length)
+            for a, each in zip(arguments, self.how.arguments, strict=True)
+        ]
+        parameters = zip(self.single.results, self.how.results, strict=True)
+        made = [np.empty(_of(p, each, rows).shape, DTYPES[p.dtype]) for p, each in parameters]
+        self.run(rows, taken, made)
+        for result, array, each in zip(results, made, self.how.results, strict=True):
+            result[...] = array if each is None else _cut(array, each, 0, length)
+
+
+class CpuRows:
+    """A function of any number of rows on the CPU. Where rows lie one behind the other, as they do in arrays whose first
+    dimension counts them, blocks are computed where they lie, and one call of native code runs all of one size."""
+
+    def __init__(self, how: ByRows, executables: Sequence[CpuExecutable]):
+        self.how = how
+        self.executables = dict(zip(how.blocks, executables, strict=True))
+        self._call = self.bind({})
+
+    @property
+    def signature(self) -> Signature:
+        """That of one row, under the function's name."""
+        return replace(self.executables[1].signature, name=self.how.name)
+
+    def __call__(self, *values: Any) -> tuple[Array, ...]:
+        return self._call(*values)
+
+    def bind(
+        self, arrays: Mapping[int, Array], prepare: Prepare | None = None
+    ) -> Callable[..., tuple[Array, ...]]:
+        """As `CpuExecutable.bind`; what is bound has no rows."""
+        single = self.signature
+        for index, array in arrays.items():
+            in_place(single.arguments[index], array, writable=False)
+        call: Callable[..., tuple[Array, ...]] = _CpuCall(self, single, arrays, prepare)
+        for executable in reversed(self.executables.values()):
+            program = executable.program
+            if not program.code.artifact.checks and program.code.timer is None:
+                fast = builtin(program.signature, program.context, arrays, executable.release_gil, call)
+                call = fast or call
+        return call
+
+
+class _CpuCall(RowsCall):
+    def __init__(self, of: CpuRows, single: Signature, bound: Mapping[int, Array], prepare: Prepare | None):
+        super().__init__(of.how, single, bound, self.one, prepare)
+        self.programs: dict[int, Program] = {n: e.program for n, e in of.executables.items()}
+        code = self.programs[1].code
+        counted = [*zip(single.arguments, self.how.arguments, strict=True)]
+        counted += zip(single.results, self.how.results, strict=True)
+        self.direct = (
+            all(r is None or prod(p.shape[: r.dimension]) == 1 for p, r in counted)
+            and not code.artifact.checks
+            and code.timer is None
+        )
+        #: Of each argument and result: the bytes from a row to the next.
+        self.steps = [0 if r is None else p.bytes for p, r in counted]
+
+    def one(self, rows: int, arguments: Sequence[Array], results: Sequence[Array]) -> None:
+        self.programs[rows].run([*arguments, *results])
+
+    def blocks(self, run: Run, length: int, arguments: Sequence[Any], results: Sequence[Array]) -> None:
+        if not self.direct or length < run.rows:
+            super().blocks(run, length, arguments, results)
+            return
+        arrays = [*arguments, *results]
+        begin = [a.ctypes.data + s * run.first for a, s in zip(arrays, self.steps, strict=True)]
+        steps = [s * run.rows for s in self.steps]
+        table, further = (ctypes.c_void_p * len(begin))(*begin), (ctypes.c_int64 * len(begin))(*steps)
+        invoke_blocks(self.programs[run.rows].context, table, further, run.number)
+
+
+class GpuRows:
+    """A function of any number of rows on a GPU: blocks of arrays on the host are copied there one by one."""
+
+    def __init__(self, how: ByRows, executables: Sequence[GpuExecutable]):
+        self.how = how
+        self.executables = dict(zip(how.blocks, executables, strict=True))
+        self.device = executables[0].device
+        self._call = self.bind({})
+
+    @property
+    def signature(self) -> Signature:
+        """That of one row, under the function's name."""
+        return replace(self.executables[1].signature, name=self.how.name)
+
+    def __call__(self, *values: Any) -> tuple[Array, ...]:
+        return self._call(*values)
+
+    def bind(
+        self, buffers: Mapping[int, Any], prepare: Prepare | None = None
+    ) -> Callable[..., tuple[Array, ...]]:
+        """A call on the arguments that `buffers`, which have no rows and stay on the device, leave open."""
+        return RowsCall(self.how, self.signature, buffers, self.one, prepare)
+
+    def one(self, rows: int, arguments: Sequence[Any], results: Sequence[Array]) -> None:
+        for array, made in zip(results, self.executables[rows](*arguments), strict=True):
+            assert isinstance(made, np.ndarray)
+            array[...] = made
+
+
+def _of(parameter: Parameter, rows: Rows | None, length: int) -> Parameter:
+    """A parameter for so many rows, of that for one."""
+    if rows is None:
+        return parameter
+    shape = list(parameter.shape)
+    shape[rows.dimension] = length * rows.inner
+    return replace(parameter, shape=tuple(shape))
+
+
+def _cut(array: Array, rows: Rows, first: int, count: int) -> Array:
+    part = slice(first * rows.inner, (first + count) * rows.inner)
+    return array[(slice(None),) * rows.dimension + (part,)]
+
+
+def _filled_up(array: Array, rows: Rows, count: int, length: int) -> Array:
+    """An array of `count` rows: those that there are, and the last one again; zeros where there is none."""
+    shape = list(array.shape)
+    shape[rows.dimension] = count * rows.inner
+    made = np.zeros(shape, array.dtype)
+    _cut(made, rows, 0, length)[...] = array
+    if length:
+        for row in range(length, count):
+            _cut(made, rows, row, 1)[...] = _cut(array, rows, length - 1, 1)
+    return made

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of text with open lengths (`tensor<?x4xf32>`), called with arrays of any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ir.core import Module, Op, module
+from ..ir.types import TensorType
+from ..ir.verifier import check
+from ..passes.inline import inlined
+from ..passes.sizing.known import open_lengths, with_lengths
+from ..runtime.threads import checked_threads, using_threads
+from ..runtime.timing import Profile, listening
+from ..support.diagnostics import Diagnostic, UserError
+from ..support.rows import Length
+from ..support.spelling import did_you_mean
+from .backends import BACKENDS, backend_for
+from .host_steps import Run
+from .sizes import Families, Kept, warn_of_many
+
+if TYPE_CHECKING:
+    from ..runtime.rows import CpuRows, GpuRows
+
+#: Programs of one function that are kept.
+_KEPT = 16
+
+
+class OpenFunction:
+    """A function with open lengths: `ng.compile(function, target="cpu")` makes one of arrays."""
+
+    def __init__(self, main: Op, lengths: Sequence[Length]):
+        self.main, self.lengths = main, lengths
+
+    def compiled(
+        self, target: str = "cpu", profile: Profile | None = None, threads: int | None = None
+    ) -> CompiledFunction:
+        """A function of arrays; a profile listens to its programs, which use so many threads."""
+        return CompiledFunction(self, target, profile, threads)
+
+
+class CompiledFunction:
+    """A function with open lengths, called with arrays in the order of its arguments: gives a tuple of arrays.
+
+    Where its rows are computed apart one program serves all lengths, else one is made for each and kept. Raises UserError for
+    arrays that do not fit.
+    """
+
+    def __init__(
+        self,
+        of: OpenFunction,
+        target: str,
+        profile: Profile | None = None,
+        threads: int | None = None,
+    ):
+        backend = backend_for(target)
+        if backend is None:
+            choice = f"one of {', '.join(BACKENDS)}"
+            raise UserError(f"there is no target '{target}'", hint=did_you_mean(target, BACKENDS, choice))
+        self.of, self.target, self.profile, self.backend = of, target, profile, backend
+        self.threads = None if threads is None else checked_threads(threads)
+        self.families = Families(target, _KEPT)
+        self._programs: Kept[Run] = Kept(_KEPT)
+        self._lock = Lock()
+        self._any: CpuRows | GpuRows | None = None
+        if target != "numpy" and len(of.lengths) == 1:
+            self._any = self._for_any()
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        if self._any is not None:
+            return self._any(*values)
+        arrays = [np.asarray(value) for value in values]
+        known = self._known(arrays)
+        with self._lock:
+            key = tuple(known.values())
+            run = self._programs.find(key) or self._programs.add(key, self._made(known))
+        return tuple(run(*arrays))
+
+    def _for_any(self) -> CpuRows | GpuRows | None:
+        """The program for any length, where there is one: no array has to be there."""
+        from ..compiler import compile_blocks, resolve  # the compiler is loaded with the first program
+        from ..passes.sizes import decisions
+
+        (found,) = decisions(self.of.main, resolve(self.target))
+        found.tell()
+        if found.blocks is None:
+            self.families.why[found.length.name] = found.why
+            return None
+        with listening(self.profile), using_threads(self.threads):
+            return compile_blocks(found.blocks, self.target)
+
+    def _made(self, known: Mapping[tuple[int, int], int]) -> Run:
+        """What runs the function for these lengths."""
+        made = module([with_lengths(self.of.main, known)])
+        check(made)
+        with listening(self.profile), using_threads(self.threads):
+            found = self.families.find(made, self.of.lengths)
+            if found is not None:
+                return found
+            self._programs.made += 1
+            if self._programs.made == _KEPT + 1:
+                names = ", ".join(length.name for length in self.of.lengths)
+                what = f"@{self.of.main.symbol} was compiled for {self._programs.made} lengths of {names}"
+                warn_of_many(what, _KEPT, self.families.reasons())
+            return self.backend(made)(self.of.main.symbol, {}, (), tuple)
+
+    def _known(self, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[tuple[int, int], int]:
+        """The open lengths, as the arrays say them."""
+        arguments = self.of.main.block.args
+        if len(arrays) != len(arguments):
+            raise UserError(
+                f"@{self.of.main.symbol} takes {len(arguments)} arguments, but {len(arrays)} were given"
+            )
+        known: dict[tuple[int, int], int] = {}
+        for length in self.of.lengths:
+            for i, d in length.places:
+                type = arguments[i].type
+                assert isinstance(type, TensorType)
+                if arrays[i].ndim != len(type.shape):
+                    message = f"argument '{arguments[i].name or i}' is {type}, not of shape {arrays[i].shape}"
+                    raise UserError(Diagnostic(message, self.of.main.location))
+                known[i, d] = arrays[i].shape[d]
+            if len(said := {known[place] for place in length.places}) > 1 and self._named(length):
+                message = f"the arrays have {sorted(said)} along {length.name}, which is one length"
+                raise UserError(Diagnostic(message, self.of.main.location))
+        return known
+
+    def _named(self, length: Length) -> bool:
+        """Whether an axis has that name: lengths at one place of types without names need not be one."""
+        i, d = length.places[0]
+        type = self.of.main.block.args[i].type
+        return isinstance(type, TensorType) and type.axes is not None and type.axes[d] == length.name
+
+
+def open_functions(of: Module) -> dict[str, OpenFunction]:
+    """The functions of a module, by name, where one has an open length; nothing where none has."""
+    if not any(op.name == "func.func" and op.regions[0].blocks and open_lengths(op) for op in of.ops):
+        return {}
+    functions = [op for op in inlined(of).ops if op.name == "func.func" and op.regions[0].blocks]
+    return {op.symbol: OpenFunction(op, open_lengths(op)) for op in functions}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of ONNX whose batches may be of any length: one program, whatever their nodes compute with shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ngmlir as ng
+from ngmlir import compiler
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+from ngmlir.frontends.onnx import load  # noqa: E402
+
+F = TensorProto.FLOAT
+
+
+def attention(layers: int, width: int, heads: int, steps: int | str) -> Any:
+    """A model like BERT, as exporters write it: lengths come from Shape, Gather and Concat."""
+    random = np.random.default_rng(0)
+    weights: dict[str, Any] = {
+        "zero": np.array([0], np.int64),
+        "one": np.array([1], np.int64),
+        "heads": np.array([heads, width // heads], np.int64),
+        "width": np.array([width], np.int64),
+        "scale": np.array(1 / np.sqrt(width // heads), np.float32),
+    }
+    nodes: list[Any] = []
+
+    def add(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    def weight(name: str, *shape: int) -> str:
+        weights[name] = (random.normal(size=shape) / np.sqrt(shape[0])).astype(np.float32)
+        return name
+
+    shape = add("Shape", ["x"], "shape")
+    batch = add("Gather", [shape, "zero"], "batch_length", axis=0)
+    length = add("Gather", [shape, "one"], "step_count", axis=0)
+    split = add("Concat", [batch, length, "heads"], "split", axis=0)
+    joined = add("Concat", [batch, length, "width"], "joined", axis=0)
+    x = "x"
+    for i in range(layers):
+        parts: list[str] = []
+        for part in "qkv":
+            made = add("MatMul", [x, weight(f"{part}{i}", width, width)], f"{part}_{i}")
+            made = add("Add", [made, weight(f"{part}b{i}", width)], f"{part}_b_{i}")
+            made = add("Reshape", [made, split], f"{part}_s_{i}")
+            order = [0, 2, 3, 1] if part == "k" else [0, 2, 1, 3]
+            parts.append(add("Transpose", [made], f"{part}_t_{i}", perm=order))
+        scores = add("Mul", [add("MatMul", parts[:2], f"scores_{i}"), "scale"], f"scaled_{i}")
+        mixed = add("MatMul", [add("Softmax", [scores], f"shares_{i}", axis=-1), parts[2]], f"mixed_{i}")
+        mixed = add(
+            "Reshape", [add("Transpose", [mixed], f"back_{i}", perm=[0, 2, 1, 3]), joined], f"whole_{i}"
+        )
+        x = add("Add", [x, add("MatMul", [mixed, weight(f"o{i}", width, width)], f"out_{i}")], f"sum_{i}")
+        x = add("LayerNormalization", [x, weight(f"g{i}", width), weight(f"h{i}", width)], f"normal_{i}")
+        wide = add("Gelu", [add("MatMul", [x, weight(f"w{i}", width, 4 * width)], f"wide_{i}")], f"gelu_{i}")
+        x = add(
+            "Add", [x, add("MatMul", [wide, weight(f"n{i}", 4 * width, width)], f"narrow_{i}")], f"end_{i}"
+        )
+    first = add("Gather", [x, "first"], "cls", axis=1)
+    weights["first"] = np.array(0, np.int64)
+    add("MatMul", [first, weight("classes", width, 2)], "y")
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", F, ["batch", steps, width])],
+        [helper.make_tensor_value_info("y", F, ["batch", 2])],
+        [numpy_helper.from_array(a, name) for name, a in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is compiled."""
+    made: list[Any] = []
+    real = compiler.compile_artifact
+
+    def noted(of: Any, *rest: Any, **more: Any) -> Any:
+        made.append(of)
+        return real(of, *rest, **more)
+
+    monkeypatch.setattr(compiler, "compile_artifact", noted)
+    return made
+
+
+def test_a_batch_of_any_length_is_one_program(compiled: list[Any]) -> None:
+    model = attention(2, 16, 2, 6)
+    run, reference = ng.compile(load(model)), ng.compile(load(model), target="numpy")
+    for batch in (1, 2, 3, 7, 9, 0, 20):
+        x = np.random.default_rng(batch).normal(size=(batch, 6, 16)).astype(np.float32)
+        found, wanted = run(x)[0], reference(x)[0]
+        assert found.shape == wanted.shape == (batch, 2)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert len(compiled) == 1
+
+
+def test_each_number_of_steps_is_a_program_for_every_batch(compiled: list[Any]) -> None:
+    model = attention(1, 16, 2, "steps")
+    run, reference = ng.compile(load(model)), ng.compile(load(model), target="numpy")
+    for batch, steps in ((1, 4), (5, 4), (2, 7), (9, 7), (3, 4)):
+        x = np.random.default_rng(batch).normal(size=(batch, steps, 16)).astype(np.float32)
+        np.testing.assert_allclose(run(x)[0], reference(x)[0], rtol=1e-4, atol=1e-5)
+    assert len(compiled) == 2
+
+
+def test_nodes_that_compute_with_the_length_itself(compiled: list[Any]) -> None:
+    """What a model does with the number of its rows is different for each."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["length"], axis=0),
+        helper.make_node("Cast", ["length"], ["number"], to=F),
+        helper.make_node("Div", ["x", "number"], ["shared"]),
+        helper.make_node("Slice", ["shared", "zeros", "most"], ["y"]),
+    ]
+    held = {"zero": np.array(0, np.int64), "zeros": np.array([0], np.int64), "most": np.array([4], np.int64)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", F, ["batch", 3])],
+        [helper.make_tensor_value_info("y", F, None)],
+        [numpy_helper.from_array(a, name) for name, a in held.items()],
+    )
+    run = ng.compile(load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])))
+    for batch in (1, 2, 3, 5, 8, 2):
+        x = np.random.default_rng(batch).normal(size=(batch, 3)).astype(np.float32)
+        np.testing.assert_allclose(run(x)[0], (x / batch)[:4], rtol=1e-6)
