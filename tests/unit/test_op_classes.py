@@ -96,6 +96,8 @@ def test_every_alias_stands_for_something() -> None:
         ("ngmlir.op_graph.lookuptable", "lookuptable LookupTableOp lookuptable_update update_lut bprop_lut"),
         ("ngmlir.op_graph.names", "NameableValue NameScope name_scope"),
         ("ngmlir.op_graph.nodes", "DebugInfo"),
+        ("ngmlir.op_graph.serde.serde", "serialize_graph deserialize_graph"),
+        ("ngmlir.op_graph.serde.serde_weights", "serialize_weights deserialize_weights extract_op extract_ops set_op_value set_op_values read_np_values write_np_values json_dumps_manifest"),
         ("ngmlir.util.ordered", "OrderedSet"),
         ("ngmlir.util.names", "NameableValue NameScope name_scope"),
         ("ngmlir.util.generics", "generic_method"),

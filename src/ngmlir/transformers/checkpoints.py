@@ -3,81 +3,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..op_graph.errors import AxisLengthError, UserError, fail
-from ..op_graph.node import Op, closure
-from ..op_graph.source import assigned_name
+from ..op_graph.kept import initializers as initializers
+from ..op_graph.kept import kept as kept
+from ..op_graph.kept import named as named
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.values import numbers
-from ..op_graph.writes import AssignOp, InitTensorOp
 from ..ops.lengths import reading
 from ..support.spelling import did_you_mean
 from .storage import DeviceBufferStorage
 
 State = dict[str, np.ndarray[Any, Any]]
-
-
-def kept(roots: Iterable[Op]) -> list[AssignableTensorOp]:
-    """The storages below some ops that keep something from call to call, in order of creation."""
-    ops = closure(roots)
-    written = {op.written for op in ops if isinstance(op, AssignOp)}
-    found = [
-        op
-        for op in ops
-        if isinstance(op, AssignableTensorOp)
-        and (op.is_persistent or op.initial_value is not None or op in written)
-    ]
-    return sorted(found, key=lambda op: op.serial)
-
-
-def initializers(ops: Iterable[Op]) -> list[InitTensorOp]:
-    """The initializers of the storage among some ops, and of what these read, in the order in which they run."""
-    found: dict[InitTensorOp, None] = {}
-    waiting = [op.forwarded for op in ops]
-    while waiting:
-        op = waiting.pop()
-        if isinstance(op, AssignableTensorOp):
-            for init in op.initializers:
-                if isinstance(init, InitTensorOp) and init not in found:
-                    found[init] = None
-                    waiting += closure([init])
-    return sorted(found, key=lambda op: op.serial)
-
-
-def named(storages: Iterable[AssignableTensorOp]) -> dict[str, AssignableTensorOp]:
-    """The storages by name: that which was given, or else the one that the program assigned them to, or their role.
-
-    Names that nobody gave are numbered where there are several. UserError where a name was given twice.
-    """
-    made: dict[str, AssignableTensorOp] = {}
-    storages = list(storages)
-    for op in storages:
-        if not op.given_name:
-            continue
-        if op.given_name in made:
-            first = made[op.given_name]
-            fail(
-                UserError,
-                f"two storages have the name {op.given_name}: those made at {first.location} and at {op.location}",
-                'give each its own, or build them in scopes: with ng.name_scope("encoder"):',
-            )
-        made[op.given_name] = op
-    taken: Counter[str] = Counter()
-    for op in storages:
-        if op.given_name:
-            continue
-        name = op.automatic_name or assigned_name(op.location) or op.role.value
-        name = f"{op.scope}/{name}" if op.scope else name
-        while (numbered := f"{name}_{taken[name]}" if taken[name] else name) in made:
-            taken[name] += 1
-        taken[name] += 1
-        made[numbered] = op
-    return made
 
 
 def saved(
