@@ -133,7 +133,7 @@ def test_what_is_not_linked_here() -> None:
 
 def test_damaged_objects_are_no_objects() -> None:
     """Whatever the headers say, nothing outside of the bytes is read, and nothing outside of the memory written."""
-    code = assemble(MAIN, host_target())
+    code, other = (assemble(text, host_target()) for text in (MAIN, OTHER))
     rng = np.random.default_rng(0)
     headers = int.from_bytes(code[40:48], "little")
     refused = 0
@@ -143,7 +143,7 @@ def test_damaged_objects_are_no_objects() -> None:
             where = int(rng.integers(headers, len(code))) if i % 2 else int(rng.integers(len(code)))
             damaged[where] ^= 1 << int(rng.integers(8))
         try:
-            Linked([bytes(damaged), assemble(OTHER, host_target())], ("run",), {"callback": 1, "outside": 1})
+            Linked([bytes(damaged), other], ("run",), {"callback": 1, "outside": 1})
         except Unforeseen:
             refused += 1
     assert refused > 100

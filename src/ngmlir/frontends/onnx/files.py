@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from ...support.diagnostics import NgmlirError, UserError
-from ...support.mapping import mapped
+from ...support.mapping import mapped, mapping_of
 from .model import Model
 from .wire import parted
 
@@ -52,6 +52,8 @@ def _content(path: Path) -> memoryview:
 def _parsed(data: memoryview, folder: Path | None, what: str, source: str) -> Model:
     """The model that these bytes are; its large weights stay among them."""
     rest, weights = parted(data) or (data.tobytes(), {})
+    if mapping := mapping_of(data):
+        mapping.let_go()
     try:
         proto = ModelProto.FromString(rest)
     except (DecodeError, RecursionError, ValueError) as error:
