@@ -16,7 +16,7 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from ngmlir.frontends.onnx import load  # noqa: E402
+from ngmlir.frontends.onnx import load, model  # noqa: E402
 
 Info = tuple[str, int, Any]
 
@@ -382,6 +382,47 @@ def test_what_a_run_decides_is_run_in_two_parts(target: str) -> None:
         np.testing.assert_allclose(made["shown"], np.maximum(rows[:, 4], 0), rtol=1e-4, atol=1e-4)
         counts.add(len(kept))
     assert len(counts) == 2
+
+
+@pytest.mark.parametrize("width", [8, 64])
+def test_what_follows_a_choice_is_compiled_for_its_shape(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once where it is heavy, else when a shape comes again; whatever was chosen, and not anew for each choice."""
+    monkeypatch.setattr(model, "_HEAVY", 1 << 24)
+    compiled: list[str] = []
+    backend = model.BACKENDS["cpu"]
+
+    def counted(module: Any) -> Any:
+        compiled.append(str(module.ops[0].block.args[0].type))
+        return backend(module)
+
+    monkeypatch.setitem(model.BACKENDS, "cpu", counted)
+    rng = np.random.default_rng(0)
+    weights = {
+        "bar": np.float32(0),
+        "one": np.array([1]),
+        "none": np.array([0]),
+        "w": rng.normal(size=(256, width)).astype(np.float32),
+        "u": rng.normal(size=(width, 256)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("ReduceMax", ["x", "one"], ["top"], keepdims=0),
+        helper.make_node("Greater", ["top", "bar"], ["good"]),
+        helper.make_node("NonZero", ["good"], ["places"]),
+        helper.make_node("Squeeze", ["places", "none"], ["at"]),
+        helper.make_node("Gather", ["r", "at"], ["chosen"]),
+        helper.make_node("MatMul", ["chosen", "w"], ["wide"]),
+        helper.make_node("MatMul", ["wide", "u"], ["y"]),
+    ]
+    run = ng.compile(load(_model(nodes, [("x", F, [512, 256])], [("y", F, None)], weights)))
+    for seed in range(4):
+        x = -np.abs(np.random.default_rng(seed).normal(size=(512, 256))).astype(np.float32)
+        rows = np.sort(np.random.default_rng(seed).choice(512, 300 + seed // 3, replace=False))
+        x[rows] *= -1
+        expected = x[rows].astype(np.float64) @ weights["w"] @ weights["u"]
+        np.testing.assert_allclose(run(x)[0], expected, rtol=1e-3, atol=1e-2 * width**0.5)
+    # 512 rows before the choice; 300 rows three times and then 301 after it.
+    assert len(compiled) == (3 if width > 8 else 2), compiled
 
 
 def test_outputs_are_a_tuple_with_names() -> None:

@@ -305,3 +305,21 @@ def test_models_of_scikit_learn() -> None:
         **more,
     )
     np.testing.assert_array_equal(filled, [[8, 1], [2, 9]])
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu"])
+def test_what_is_no_number_is_found_as_numpy_does(target: str) -> None:
+    x = np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype(np.float32)
+    x[0, 0, 2, 3] = x[0, 1, 5, 0] = np.nan
+    x[0, 1, 0] = np.nan
+    blocks = x.reshape(1, 2, 3, 2, 3, 2)
+    for op, options, expected in (
+        ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}, blocks.max((3, 5))),
+        ("GlobalMaxPool", {}, x.max((2, 3), keepdims=True)),
+        ("ArgMax", {"axis": 3}, np.argmax(x, 3)[..., None]),
+        ("ArgMin", {"axis": 2}, np.argmin(x, 2)[:, :, None]),
+        ("ReduceMin", {}, x.min(keepdims=True)),
+        ("Relu", {}, np.maximum(x, 0)),
+    ):
+        made = ran(op, {"x": x}, target=target, **options)
+        np.testing.assert_array_equal(made[0] if isinstance(made, tuple) else made, expected, op)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -29,7 +29,7 @@ from ...support.spelling import did_you_mean
 from ...transformers.backends import BACKENDS, backend_for
 from ...transformers.sizes import Families, warn_of_many
 from .calls import Last, Outputs, Program
-from .cut import Cut, cut, used
+from .cut import Cut, cut, products, used
 from .emitter import Emitter, Undecided
 from .ports import Given, Port, element_type_of, given_of, leaves_of, port_of, stated_port
 from .reader import Reader
@@ -39,6 +39,8 @@ from .tensors import array_of
 
 #: Of more the model is cut in two where they decide, if nodes before that compute them.
 _FEW = 64
+#: Operations in products from which on a program is compiled for one call.
+_HEAVY = 1 << 30
 #: Programs of one model that are kept.
 _KEPT = 64
 
@@ -245,22 +247,38 @@ class Part(Model):
 
 
 class Parts:
-    """A model that is run in two parts; the second is made for what the first gives."""
+    """A model that is run in parts: all that does not wait for a node, that node in NumPy, and the rest for what it chose."""
 
     def __init__(self, model: Model, cut: Cut, target: str, threads: int | None):
         self.model, self.cut, self.target, self.threads = model, cut, target, threads
         self.head = CompiledModel(Part(model, cut.head, model.inputs, cut.made), target, threads=threads)
-        self.tail: CompiledModel | None = None
-        self.taken = [model.input_names.index(name) for name in cut.inputs]
+        self.mine, self.last = cut.read(model.input_names, model.output_names)
+        self.node: CompiledModel | None = None
+        self.rest: CompiledModel | None = None
 
     def __call__(self, given: Sequence[Given]) -> Sequence[Any]:
-        made: list[Given] = [*self.head(*given), *(given[i] for i in self.taken)]
-        if self.tail is None:
-            names = [*self.cut.made, *self.cut.inputs]
-            ports = [port_of(name, value) for name, value in zip(names, made, strict=True)]
-            rest = Part(self.model, self.cut.tail, ports, self.model.output_names)
-            self.tail = CompiledModel(rest, self.target, threads=self.threads, once=True)
-        return self.tail(*made)
+        there: dict[str, Given] = dict(zip(self.model.input_names, given, strict=True))
+        there.update(zip(self.cut.made, self.head(*given), strict=True))
+        if self.node is None:
+            self.node = self._part([self.cut.node], self.mine, there, self.cut.chosen, "numpy")
+        there.update(zip(self.cut.chosen, self.node(*(there[n] for n in self.mine)), strict=True))
+        if self.rest is None:
+            self.rest = self._part(
+                self.cut.rest, self.last, there, self.model.output_names, self.target, self.threads
+            )
+        return self.rest(*(there[n] for n in self.last))
+
+    def _part(
+        self,
+        nodes: Sequence[NodeProto],
+        takes: Sequence[str],
+        there: Mapping[str, Given],
+        gives: Sequence[str],
+        target: str,
+        threads: int | None = None,
+    ) -> CompiledModel:
+        part = Part(self.model, nodes, [port_of(name, there[name]) for name in takes], gives)
+        return CompiledModel(part, target, threads=threads, once=True)
 
 
 class CompiledModel:
@@ -288,7 +306,7 @@ class CompiledModel:
         self._programs_made = 0
         self._warned = False
         self._lock = Lock()
-        #: Whether elements decide most programs, so that one is compiled only when it is asked for again.
+        #: Whether most programs are for one call, so that one is compiled only when it is asked for again.
         self._once = once
         self._unsettled: set[Any] = set()
         self._parts: Parts | None = None
@@ -346,7 +364,9 @@ class CompiledModel:
                 else:
                     program = self.model.program(given)
                     key = self._key(given)
-                interpreted = self._once and bool(self.model.deciding)
+                # What is made for these elements or shapes alone is compiled when they come again, or where it is heavy.
+                light = program.module is not None and products(program.module) < _HEAVY
+                interpreted = self._once and (bool(self.model.deciding) or light)
                 run = self._for_any(program, given)
                 if run is None:
                     # Of nothing there is nothing to compute: that is not worth a compilation.
