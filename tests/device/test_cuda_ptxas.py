@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from ngmlir.runtime import ptxas
@@ -60,3 +63,31 @@ def test_a_named_program_is_the_only_one_looked_for(monkeypatch, tmp_path):
     assert not ptxas.available()
     with pytest.raises(UserError, match="ptxas is not installed"):
         ptxas.assemble(PTX, "sm_90a")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell script stands for the program")
+@pytest.mark.parametrize(
+    ("on_path", "packaged", "found"),
+    [
+        ("12.4.131", "13.5.37", "packaged"),
+        ("13.10.2", "13.5.37", "on_path"),
+        ("13.5.37", "13.5.37", "packaged"),
+        ("", "13.0.88", "packaged"),
+        ("what?", "13.0.88", "packaged"),
+        ("11.8.89", "", "on_path"),
+        ("", "", ""),
+    ],
+)
+def test_the_newest_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, on_path: str, packaged: str, found: str
+) -> None:
+    for name, version in (("on_path", on_path), ("packaged", packaged)):
+        (tmp_path / name).mkdir()
+        if version:
+            script = tmp_path / name / "ptxas"
+            script.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, V{version}'\n")
+            script.chmod(0o755)
+    monkeypatch.delenv("NGMLIR_PTXAS", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "on_path"))
+    monkeypatch.setattr(ptxas, "_in_packages", lambda: tmp_path / "packaged/ptxas" if packaged else None)
+    assert ptxas.find() == (tmp_path / found / "ptxas" if found else None)

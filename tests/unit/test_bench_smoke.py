@@ -123,3 +123,10 @@ def test_every_op_gives_what_numpy_gives(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_gradients_prints_a_table() -> None:
     lines = run(str(BENCH / "gradients.py"), "layer norm", "pool max", "--targets=numpy").splitlines()
     assert len(lines) == 4 and lines[-1].endswith("0 beyond them")
+
+
+def test_launches_are_counted() -> None:
+    out = run(str(BENCH / "launches.py"))
+    if "us" in out:  # cuda-bindings is here
+        assert "40 kernels, arrays on the GPU" in out and out.count("1 GraphLaunch") == 7
+        assert "not yet timed on a device" in out

@@ -108,17 +108,17 @@ def test_parts_are_read_and_written_as_numpy_does(transformer: Any, item: Any) -
 def counted(monkeypatch: Any) -> list[int]:
     """The bytes of every copy from and to a simulated GPU from now on."""
     sizes: list[int] = []
-    plain_in, plain_out = CudaSimDevice.copy_in, CudaSimDevice.copy_all_out
+    plain_in, plain_out = CudaSimDevice.copy_all_in, CudaSimDevice.copy_all_out
 
-    def copy_in(self: Any, address: int, array: Any) -> None:
-        sizes.append(array.nbytes)
-        plain_in(self, address, array)
+    def copy_all_in(self: Any, wanted: Any) -> None:
+        sizes.extend(array.nbytes for _, array in wanted)
+        plain_in(self, wanted)
 
     def copy_all_out(self: Any, wanted: Any) -> None:
         sizes.extend(array.nbytes for _, array in wanted)
         plain_out(self, wanted)
 
-    monkeypatch.setattr(CudaSimDevice, "copy_in", copy_in)
+    monkeypatch.setattr(CudaSimDevice, "copy_all_in", copy_all_in)
     monkeypatch.setattr(CudaSimDevice, "copy_all_out", copy_all_out)
     return sizes
 

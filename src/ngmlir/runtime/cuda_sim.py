@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import RLock
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,14 @@ class CudaSimDevice:
         self._lock = RLock()
         self._freed: deque[int] = deque()
 
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
     def _release(self) -> None:
         while self._freed:
             self.memory.free(self._freed.popleft())
@@ -56,10 +65,11 @@ class CudaSimDevice:
     def free(self, address: int) -> None:
         self._freed.append(address)
 
-    def copy_in(self, address: int, array: np.ndarray) -> None:
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    def copy_all_in(self, wanted: Sequence[tuple[int, np.ndarray]]) -> None:
         with self._lock:
-            self.memory.bytes_at(address, array.nbytes)[:] = flat
+            for address, array in wanted:
+                flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+                self.memory.bytes_at(address, array.nbytes)[:] = flat
 
     def copy_all_out(self, wanted: Sequence[tuple[int, np.ndarray]]) -> None:
         with self._lock:

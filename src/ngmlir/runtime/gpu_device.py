@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,6 +50,14 @@ class GpuDevice(Protocol):
     #: Why nothing can be done with this device any more; empty while it works.
     lost: str
 
+    def __enter__(self) -> None:
+        """`with device:` several calls follow one another, and nobody else's come between."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
     def allocate(self, size: int, what: str = "", location: Location = UNKNOWN) -> int:
         """The address of `size` bytes, aligned to 256; also for a size of 0. `what` and `location` are for messages."""
         ...
@@ -57,8 +66,8 @@ class GpuDevice(Protocol):
         """Gives memory back; may be called by the garbage collector at any moment."""
         ...
 
-    def copy_in(self, address: int, array: np.ndarray) -> None:
-        """Writes a C-contiguous array to the device; the array may change after the return."""
+    def copy_all_in(self, wanted: Sequence[tuple[int, np.ndarray]]) -> None:
+        """Writes C-contiguous arrays to the device; the arrays may change after the return."""
         ...
 
     def copy_all_out(self, wanted: Sequence[tuple[int, np.ndarray]]) -> None:
@@ -150,7 +159,7 @@ class DeviceBuffer:
         if host.shape != self.shape and not (host.size == 1 and prod(self.shape) == 1):
             raise UserError(f"an array of shape {host.shape} is written to a buffer of shape {self.shape}")
         if host.nbytes:
-            self.device.copy_in(self.address, host)
+            self.device.copy_all_in([(self.address, host)])
 
     def read_into(self, array: np.ndarray) -> None:
         """Fills `array`, which has this buffer's type and shape and is contiguous."""
@@ -163,8 +172,7 @@ class DeviceBuffer:
 
     def write_pieces(self, octets: np.ndarray, pieces: Iterable[tuple[int, int]]) -> None:
         """Copies to the device what of `octets`, which are those of the whole buffer, lies in pieces."""
-        for begin, end in pieces:
-            self.device.copy_in(self.address + begin, octets[begin:end])
+        self.device.copy_all_in([(self.address + begin, octets[begin:end]) for begin, end in pieces])
 
     def numpy(self) -> np.ndarray:
         """A copy on the host."""

@@ -60,12 +60,20 @@ class Report:
 
 
 def find() -> Path | None:
-    """The assembler: NGMLIR_PTXAS, then PATH, then the nvidia-cuda-nvcc package, then a CUDA toolkit."""
+    """The assembler: NGMLIR_PTXAS, or else the newest of that on PATH and that of the nvidia-cuda-nvcc package (or of a CUDA
+    toolkit); of equal ones the package's."""
     named = os.environ.get("NGMLIR_PTXAS")
     if named is not None:
         return Path(named) if os.access(named, os.X_OK) else None
-    on_path = shutil.which("ptxas")
-    return Path(on_path) if on_path else _in_packages()
+    on_path, packaged = shutil.which("ptxas"), _in_packages()
+    if on_path is None or packaged is None:
+        return packaged if on_path is None else Path(on_path)
+    return max(packaged, Path(on_path), key=lambda path: _numbers(version_of(path)))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """A version to compare; one that is not known is older than all."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 @cache
@@ -92,7 +100,10 @@ def available() -> bool:
 @cache
 def version_of(path: Path) -> str:
     """The release, such as `13.0.88`: part of the key of every cache of cubins."""
-    answer = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False)
+    try:
+        answer = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False)
+    except OSError:  # a program of another machine
+        return "unknown"
     match = re.search(r"V(\d+(?:\.\d+)+)", answer.stdout)
     return match.group(1) if match else "unknown"
 

@@ -37,12 +37,13 @@ class Context:
         #: The kernels that were launched since the host last waited, piece by piece.
         self.since: deque[Sequence[str]] = deque(maxlen=_REMEMBERED)
         #: What is to be destroyed: how, and what. The garbage collector adds to it at any moment.
-        self._doomed: deque[tuple[Callable[[Any], tuple[Any, ...]], Any]] = deque()
+        self.doomed: deque[tuple[Callable[[Any], tuple[Any, ...]], Any]] = deque()
         count = driver.value(driver.api.cuDeviceGetCount())
         if not 0 <= ordinal < count:
             raise UserError(f"there is no GPU number {ordinal}, this machine has {count}", hint=HINT)
         self.handle = driver.value(driver.api.cuDeviceGet(ordinal))
-        self._push, self._pop = driver.api.cuCtxPushCurrent, driver.api.cuCtxPopCurrent
+        self._depth = 0
+        self.push, self.pop = driver.api.cuCtxPushCurrent, driver.api.cuCtxPopCurrent
         try:
             self._begin()
         except Stopped:  # a kernel did so before, of whoever
@@ -52,14 +53,14 @@ class Context:
     def _begin(self) -> None:
         driver = self.driver
         self.context = driver.value(driver.api.cuDevicePrimaryCtxRetain(self.handle))
-        driver.value(self._push(self.context))
+        driver.value(self.push(self.context))
         try:
             # 1: they do not wait for the default stream.
             self.stream = driver.value(driver.api.cuStreamCreate(1))
             self.captures = driver.value(driver.api.cuStreamCreate(1))
             self.memory = Memory(driver, self.ordinal, self.handle, self.stream)
         finally:
-            self._pop()
+            self.pop()
 
     def _begin_again(self) -> None:
         try:
@@ -72,16 +73,20 @@ class Context:
 
     def __enter__(self) -> None:
         self.lock.acquire()
+        self._depth += 1
+        if self._depth > 1:
+            return
         try:
             if self.lost:
                 raise DeviceLost(self.lost)
-            (status,) = self._push(self.context)
-            if status != self.success:
+            (status,) = self.push(self.context)
+            if status is not self.success:
                 raise self._lose(status.name, "")
         except BaseException:
+            self._depth = 0
             self.lock.release()
             raise
-        if self._doomed or self.memory.waiting:
+        if self.doomed or self.memory.freed:
             try:
                 self._release()
             except BaseException as error:
@@ -91,20 +96,22 @@ class Context:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pop()
+        self._depth -= 1
+        if not self._depth:
+            self.pop()
         self.lock.release()
-        if isinstance(error, Stopped):
+        if error is not None and isinstance(error, Stopped):
             raise self._lose(error.status, error.kernel, error.meaning) from error
 
     def _release(self) -> None:
-        while self._doomed:
-            destroy, handle = self._doomed.popleft()
+        while self.doomed:
+            destroy, handle = self.doomed.popleft()
             self.driver.value(destroy(handle))
         self.memory.drain()
 
     def destroy_after(self, owner: object, destroy: Callable[[Any], tuple[Any, ...]], handle: Any) -> None:
         """Has the driver destroy what belongs to `owner` some time after that is gone."""
-        weakref.finalize(owner, self._doomed.append, (destroy, handle)).atexit = False
+        weakref.finalize(owner, self.doomed.append, (destroy, handle)).atexit = False
 
     def _lose(self, status: str, kernel: str, meaning: str = "") -> DeviceLost:
         """The error of a device that has stopped, which it stays."""
@@ -130,8 +137,8 @@ class Context:
         """Waits for an event, and lets others work with the device meanwhile."""
         with self:
             pass  # what is lost is said
-        self._push(self.context)
+        self.push(self.context)
         answer = self.driver.api.cuEventSynchronize(event)
-        self._pop()
+        self.pop()
         with self:
             self.driver.value(answer)

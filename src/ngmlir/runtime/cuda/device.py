@@ -62,9 +62,9 @@ class CudaDevice(Context):
     def free(self, address: int) -> None:
         self.memory.free(address)
 
-    def copy_in(self, address: int, array: np.ndarray) -> None:
+    def copy_all_in(self, wanted: Sequence[tuple[int, np.ndarray]]) -> None:
         with self:
-            self.ring.write(address, array.ctypes.data, array.nbytes)
+            self.ring.write([(array.ctypes.data, address, array.nbytes) for address, array in wanted])
 
     def copy_out(self, address: int, array: np.ndarray) -> None:
         self.copy_all_out([(address, array)])

@@ -52,7 +52,7 @@ class Driver:
 
     def value(self, answer: tuple[Any, ...]) -> Any:
         """What a call gives; Stopped where the device has, UserError for every other failure."""
-        if answer[0] != self.success:
+        if answer[0] is not self.success:
             raise self.failure(answer[0])
         return answer[1] if len(answer) > 1 else None
 

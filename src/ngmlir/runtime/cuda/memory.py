@@ -29,7 +29,8 @@ class Memory:
         self.stream = stream
         #: What is allocated: bytes, what it is for, and where that was written.
         self.live: dict[int, tuple[int, str, Location]] = {}
-        self._freed: deque[int] = deque()
+        #: What was freed, and is not given back yet.
+        self.freed: deque[int] = deque()
         self._pool = self._make_pool(handle)
 
     def _make_pool(self, handle: Any) -> Any | None:
@@ -74,20 +75,15 @@ class Memory:
         if self._pool is not None:
             value(api.cuMemPoolTrimTo(self._pool, 0))
 
-    @property
-    def waiting(self) -> bool:
-        """Whether something was freed, and is not given back yet."""
-        return bool(self._freed)
-
     def free(self, address: int) -> None:
         """Gives memory back with the next call of the device: the garbage collector may come at any moment."""
-        self._freed.append(address)
+        self.freed.append(address)
 
     def drain(self) -> None:
         """Gives back what was freed, in the order of the stream: what it still does with it comes before."""
         api = self.driver.api
-        while self._freed:
-            address = self._freed.popleft()
+        while self.freed:
+            address = self.freed.popleft()
             del self.live[address]
             if self._pool is None:
                 self.driver.value(api.cuMemFree(address))  # waits for the device
@@ -170,36 +166,50 @@ class Ring:
         self._used.append((address - self._base, address - self._base + size, event))
         return event
 
-    def write(self, address: int, source: int, size: int) -> None:
-        """Copies from the host to the device: when it returns the host's memory may change, the copy goes on."""
-        for begin in range(0, size, PIECE_BYTES):
-            part = min(PIECE_BYTES, size - begin)
-            pinned = self.take(part)
-            ctypes.memmove(pinned, source + begin, part)
-            self.driver.value(self.driver.api.cuMemcpyHtoDAsync(address + begin, pinned, part, self.stream))
-            self.done(pinned, part)
+    def write(self, wanted: Sequence[tuple[int, int, int]]) -> None:
+        """Copies from the host to the device: from where, to where, how many bytes. When it returns the host's memory may
+        change, the copies go on."""
+        copy = self.driver.api.cuMemcpyHtoDAsync
+        for pieces in _pieces(wanted):
+            total = sum([-(-size // 16) * 16 for _, _, size in pieces])
+            pinned = at = self.take(total)
+            for source, address, size in pieces:
+                ctypes.memmove(at, source, size)
+                self.driver.value(copy(address, at, size, self.stream))
+                at += -(-size // 16) * 16
+            self.done(pinned, total)
 
     def read(self, wanted: Sequence[tuple[int, int, int]]) -> None:
         """Copies from the device to the host, after all that the stream does: from where, to where, how many bytes.
 
         The host copies out of one piece while the device fills the next."""
         coming: deque[tuple[Any, list[tuple[int, int, int]]]] = deque()
-        for pieces in _pieces(wanted):
+        parts = list(_pieces(wanted))
+        for pieces in parts:
             if len(coming) == 2:
                 self._arrive(*coming.popleft())
-            total = sum(-(-size // 16) * 16 for _, _, size in pieces)
+            total = sum([-(-size // 16) * 16 for _, _, size in pieces])
             pinned = at = self.take(total)
             moves: list[tuple[int, int, int]] = []
             for address, to, size in pieces:
                 self.driver.value(self.driver.api.cuMemcpyDtoHAsync(at, address, size, self.stream))
                 moves.append((to, at, size))
                 at += -(-size // 16) * 16
-            coming.append((self.done(pinned, total), moves))
+            coming.append((None if len(parts) == 1 else self.done(pinned, total), moves))
         for each in coming:
             self._arrive(*each)
 
+    def _all_done(self) -> None:
+        """Waits for the stream: nothing uses any piece after that."""
+        self.driver.value(self.driver.api.cuStreamSynchronize(self.stream))
+        self._events += [event for _, _, event in self._used]
+        self._used.clear()
+
     def _arrive(self, event: Any, moves: Sequence[tuple[int, int, int]]) -> None:
-        self.driver.value(self.driver.api.cuEventSynchronize(event))
+        if event is None:
+            self._all_done()
+        else:
+            self.driver.value(self.driver.api.cuEventSynchronize(event))
         for to, pinned, size in moves:
             ctypes.memmove(to, pinned, size)
 
@@ -208,13 +218,13 @@ def _pieces(wanted: Sequence[tuple[int, int, int]]) -> Iterator[list[tuple[int, 
     """Copies of at most PIECE_BYTES together: long ones are parted, short ones go together."""
     together: list[tuple[int, int, int]] = []
     room = PIECE_BYTES
-    for address, to, size in wanted:
+    for source, to, size in wanted:
         for begin in range(0, size, PIECE_BYTES):
             part = min(PIECE_BYTES, size - begin)
             if part > room:
                 yield together
                 together, room = [], PIECE_BYTES
-            together.append((address + begin, to + begin, part))
+            together.append((source + begin, to + begin, part))
             room -= -(-part // 16) * 16
     if together:
         yield together
