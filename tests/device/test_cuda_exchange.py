@@ -181,6 +181,23 @@ def test_others_take_results_in_their_stream(machine: Machine, by: str) -> None:
     del capsule
 
 
+@pytest.mark.parametrize("by", ["dlpack", "interface"])
+def test_what_others_still_use_is_not_freed(machine: Machine, by: str) -> None:
+    library, double = Library(), doubled()
+    y = double.on_device(HOST)
+    given = y.__dlpack__(stream=int(library.stream)) if by == "dlpack" else y.__cuda_array_interface__
+    address = dlpack.opened(given).address if by == "dlpack" else given["data"][0]
+    if by == "interface":
+        library.wait(library.stream, given["stream"])
+    pinned = int(library.ok(library.d.cuMemHostAlloc(192, 0)))
+    library.ok(library.d.cuMemcpyDtoHAsync(pinned, address, 192, library.stream))  # not waited for
+    del y, given
+    gc.collect()
+    double.on_device(HOST).numpy()
+    found = np.frombuffer((ctypes.c_float * 48).from_address(pinned), np.float32)
+    assert np.array_equal(found, 2 * HOST.reshape(-1))
+
+
 def test_variables_are_seen_by_others(machine: Machine) -> None:
     library = Library()
     with ng.transformers.make_transformer("cuda") as transformer:

@@ -88,6 +88,9 @@ class CudaSimDevice:
     def keep(self, owner: object) -> None:
         """Nothing is used any more when a call returns."""
 
+    def share(self, address: int) -> None:
+        """Nobody else has streams that would use it."""
+
     def wait_for(self, stream: Any) -> None:
         raise UserError("the simulator of a GPU has no streams", hint="leave stream= out on cuda-sim")
 

@@ -73,6 +73,7 @@ class DeviceArray:
         if self._ordinal is None or self.dtype.kind == "V":  # the protocol has no word for bfloat16
             raise AttributeError(f"{self!r} has no __cuda_array_interface__")
         device: Any = self.buffer.device
+        device.share(self.buffer.address)
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -105,6 +106,7 @@ class DeviceArray:
             raise BufferError(f"{self!r} cannot be had on device {wanted}, or as a copy")
         if stream != -1:  # nobody waits
             self.buffer.device.let_wait(1 if stream is None else stream)
+        self.buffer.device.share(self.buffer.address)
         steps = [int(np.prod(self.shape[i + 1 :])) for i in range(self.ndim)]
         return dlpack.capsule(self.buffer.address, self.shape, steps, self.buffer.dtype, here, self.buffer)
 

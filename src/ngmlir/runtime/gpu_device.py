@@ -86,6 +86,10 @@ class GpuDevice(Protocol):
         """Keeps what work asked for so far uses, until that is done."""
         ...
 
+    def share(self, address: int) -> None:
+        """Says of memory that was allocated here that other libraries may use it, in streams of theirs, until it is freed."""
+        ...
+
     def wait_for(self, stream: Any) -> None:
         """Work that is asked for from now on begins when what is in the caller's stream by now is done."""
         ...

@@ -299,6 +299,7 @@ class DeviceTensor:
                 f"{self.op.called} has no __cuda_array_interface__: it is {self.dtype}, on the host or simulated"
             )
         base, view = self._placed()
+        device.share(self.storage.device.address)
         return {
             "shape": view.shape,
             "typestr": view.dtype.str,
@@ -346,6 +347,7 @@ class DeviceTensor:
         buffer = self.storage.device
         if stream != -1:  # nobody waits
             self._device.let_wait(1 if stream is None else stream)
+        self._device.share(buffer.address)
         steps = [step // view.itemsize for step in view.strides]
         address = buffer.address + (view.ctypes.data - base.ctypes.data)
         return dlpack.capsule(address, view.shape, steps, buffer.dtype, here, buffer)

@@ -81,6 +81,9 @@ class CudaDevice(Context):
         with self:
             self.driver.value(self.driver.api.cuMemcpyDtoDAsync(to, source, size, self.stream))
 
+    def share(self, address: int) -> None:
+        self.memory.shared.add(address)
+
     def ordinal_of(self, address: int) -> int:
         """The number of the GPU whose memory this is; -1 of none."""
         api = self.driver.api

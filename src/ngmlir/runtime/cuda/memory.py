@@ -31,6 +31,8 @@ class Memory:
         self.live: dict[int, tuple[int, str, Location]] = {}
         #: What was freed, and is not given back yet.
         self.freed: deque[int] = deque()
+        #: What other libraries were given, and may use in any stream.
+        self.shared: set[int] = set()
         self._pool = self._make_pool(handle)
 
     def _make_pool(self, handle: Any) -> Any | None:
@@ -85,6 +87,9 @@ class Memory:
         while self.freed:
             address = self.freed.popleft()
             del self.live[address]
+            if address in self.shared:
+                self.shared.remove(address)
+                self.driver.value(api.cuCtxSynchronize())
             if self._pool is None:
                 self.driver.value(api.cuMemFree(address))  # waits for the device
             else:
