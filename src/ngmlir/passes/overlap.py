@@ -48,10 +48,17 @@ def overlap(module: Module, target: Target) -> Module:
           tile.return
         }
     After:
-        ...
-          %1 = tile.load %x[%c0_0] : memref<64xf32>, vector<16xf32>
-          %c16 = ng.constant 16 : index
+        func.func @main(%x: tensor<64xf32>) -> tensor<16xf32> {
+          %0 = tile.call @k ins(%x) -> tensor<16xf32>
+          func.return %0 : tensor<16xf32>
+        }
+        tile.kernel @k ins(%x: memref<64xf32>) outs(%y: memref<16xf32>) threads(32) {
+          %c0 = ng.constant 0 : index
+          %0 = ng.constant dense<0.0> : vector<16xf32>
+          %first = ng.constant 0 : index
+          %1 = tile.load %x[%first] : memref<64xf32>, vector<16xf32>
           %2, %3 = tile.for %i = 0 to 48 step 16 iter(%4 = %0, %5 = %1) -> (vector<16xf32>, vector<16xf32>) {
+            %c16 = ng.constant 16 : index
             %6 = ng.add %i, %c16 : index
             %7 = tile.load %x[%6] : memref<64xf32>, vector<16xf32>
             %8 = ng.add %4, %5 : vector<16xf32>
