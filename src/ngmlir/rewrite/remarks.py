@@ -15,6 +15,8 @@ from ..support.diagnostics import Diagnostic, Location
 
 #: The passes that have something to tell.
 TOPICS = ("fuse", "schedule", "sizes")
+#: What takes time to find out, and is told only where it is asked for by name: of finished kernels, what they ask of a GPU.
+COUNTED = ("gpu",)
 
 
 class _Listener(NamedTuple):

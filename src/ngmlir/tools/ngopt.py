@@ -174,6 +174,10 @@ class _Job:
             follow = Follow(self.reproducer, options, self.pipeline)
             watch = [follow, *self.watches]
             module = self.pipeline.run(module, self.target, verify=options.verify_each, watch=watch)
+        if "gpu" in options.remarks:
+            from .gpu_remarks import tell  # brings the simulator along
+
+            tell(module, self.target)
         if options.emit == "ir":
             with self.timing.stage("Printer"):
                 return self.printed(module, self.beside)

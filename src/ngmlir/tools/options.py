@@ -15,7 +15,7 @@ from ..decl.neighbour_text import pass_neighbours
 from ..ir.cursor import shortened
 from ..ir.resource_files import ResourceWriter
 from ..rewrite.pipeline import Passes
-from ..rewrite.remarks import TOPICS
+from ..rewrite.remarks import COUNTED, TOPICS
 from ..support.diagnostics import SHOWN_ERRORS, UserError
 from ..support.spelling import did_you_mean
 from .shell import Flags, flags
@@ -225,7 +225,7 @@ def _flags() -> Flags:
         action="append",
         default=[],
         metavar="PASS",
-        help=f"what a pass chose and why, to standard error: {', '.join(TOPICS)}, or all",
+        help=f"what a pass chose and why, to standard error: {', '.join(TOPICS)}, or all; gpu: what kernels ask of a GPU",
     )
     add("--timing", action="store_true", help="print where the time went, to standard error")
     add(
@@ -311,10 +311,11 @@ def _topics(given: Sequence[str]) -> frozenset[str]:
     """The topics of `--remark=fuse,schedule`, given once or several times."""
     words = [word for text in given for word in text.replace("|", ",").split(",") if word]
     for word in words:
-        if word not in (*TOPICS, "all"):
-            hint = did_you_mean(word, TOPICS, f"those that do: {', '.join(TOPICS)}, or all")
+        if word not in (*TOPICS, *COUNTED, "all"):
+            known = (*TOPICS, *COUNTED)
+            hint = did_you_mean(word, known, f"those that do: {', '.join(known)}, or all")
             raise UserError(f"pass '{word}' tells no remarks", hint=hint)
-    return frozenset(TOPICS if "all" in words else words)
+    return frozenset((set(words) - {"all"}) | set(TOPICS)) if "all" in words else frozenset(words)
 
 
 def _selected(everything: bool, names: str, passes: Passes) -> frozenset[str] | None:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels ask of a GPU, as people are told."""
+
+from __future__ import annotations
+
+import pytest
+
+import ngmlir as ng
+from ngmlir.compiler import compile_artifact, resolve
+from ngmlir.runtime.counted import Counted, counted
+
+
+def of(rows: int, columns: int) -> list[Counted]:
+    x = ng.placeholder([ng.make_axis(rows, "N"), ng.make_axis(columns, "C")])
+    y = ng.exp(x)
+    module = ng.lift([y / ng.sum(y, reduction_axes=[x.axes[1]])], [x]).module
+    return counted(compile_artifact(module, "sm_90a"), "sm_90a")
+
+
+def test_a_kernel_tells_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NGMLIR_PTXAS", "/nowhere")
+    gpu = resolve("sm_90a").gpu
+    (kernel,) = of(64, 256)
+    assert kernel.registers is None and kernel.counters.blocks == 64
+    text = "\n".join(kernel.lines(gpu))
+    assert "64 blocks of 128 threads, registers not known without ptxas" in text
+    assert "global sectors 1.00 of the ideal" in text
+    assert "predicted: " in text and "not timed on a device" in text
+    assert kernel.occupancy(gpu) == 1.0
+
+
+def test_registers_bound_the_occupancy() -> None:
+    gpu = resolve("sm_90a").gpu
+    (kernel,) = of(2, 256)
+    many = Counted(kernel.counters, 255, 8)
+    assert many.blocks_at_once(gpu) == 65536 // (256 * 128)
+    assert many.occupancy(gpu) == pytest.approx(2 * 128 / gpu.threads)
+    assert "255 registers, 8 spilled bytes" in "\n".join(many.lines(gpu))
+    if kernel.registers is not None:
+        assert 0 < kernel.registers < 255 and kernel.spills == 0
+
+
+def test_programs_with_no_kernels_tell_nothing() -> None:
+    x = ng.placeholder([ng.make_axis(0, "N")])
+    assert counted(compile_artifact(ng.lift([ng.exp(x)], [x]).module, "sm_90a"), "sm_90a") == []
