@@ -120,6 +120,44 @@ def test_copies_go_into_a_ring(stages: int, columns: int) -> None:
     assert waits == ([ahead, *reversed(range(ahead))] if columns == 64 else [0] * (ahead + 1))
 
 
+NESTED = """
+func.func @main(%x: tensor<4x48x32xf32>) -> tensor<32xf32> {
+  %r = tile.call @nested ins(%x) -> tensor<32xf32>
+  return %r : tensor<32xf32>
+}
+tile.kernel @nested ins(%x: memref<4x48x32xf32>) outs(%y: memref<32xf32>) threads(32) {
+  %c0 = ng.constant 0 : index
+  %zero = ng.constant dense<0.0> : vector<32xf32>
+  %s = tile.alloc : memref<16x32xf32, 3>
+  %total = tile.for %b = 0 to 4 iter(%outer = %zero) {stages = 2 : i64} -> vector<32xf32> {
+    %first = tile.load %x[%b, %c0, %c0] : memref<4x48x32xf32>, vector<32xf32>
+    %sum = tile.for %k = 0 to 48 step 16 iter(%acc = %outer) {stages = 3 : i64} -> vector<32xf32> {
+      %from = tile.subview %x[%b, %k, %c0] : memref<4x48x32xf32>, memref<16x32xf32, strided<[32, 1], offset: ?>>
+      tile.copy %from, %s : memref<16x32xf32, strided<[32, 1], offset: ?>>, memref<16x32xf32, 3>
+      tile.barrier
+      %m = tile.load %s[%c0, %c0] : memref<16x32xf32, 3>, vector<16x32xf32>
+      %t = ng.sum %m axes [0] : (vector<16x32xf32>) -> vector<32xf32>
+      %more = ng.add %acc, %t : vector<32xf32>
+      tile.barrier
+      ng.yield %more : vector<32xf32>
+    }
+    %both = ng.multiply %sum, %first : vector<32xf32>
+    ng.yield %both : vector<32xf32>
+  }
+  tile.store %total, %y[%c0] : vector<32xf32>, memref<32xf32>
+  tile.return
+}
+"""
+
+
+def test_loops_in_loops() -> None:
+    x = np.random.default_rng(3).normal(size=(4, 48, 32)).astype(np.float32)
+    plain = from_text(NESTED.replace("stages = 2", "stages = 1").replace("stages = 3", "stages = 1"))
+    (wanted,) = run(plain, x)
+    for seed in (None, 4):
+        np.testing.assert_allclose(simulated(from_text(NESTED), [x], seed)[0], wanted, rtol=1e-5)
+
+
 @pytest.mark.parametrize("target", ["numpy", "cpu", "cuda-sim"])
 def test_the_product_by_hand_overlaps(target: str) -> None:
     text = (ROOT / "examples/kernels/pipelined_matmul.ngir").read_text(encoding="utf-8")
