@@ -58,6 +58,7 @@ class DeviceComputation:
     def __init__(self, transformer: Owner, op: Computation):
         self.transformer = transformer
         self.computation_op = op
+        self._taken = len(op.parameters)
         self.programs = Programs()
         #: What its programs took that were compiled for `ng.compile(..., profile=True)`; else None.
         self.profile: Profile | None = None
@@ -228,7 +229,7 @@ class DeviceComputation:
                 f"a computation takes no values by name, such as {next(iter(unknown))}",
                 "give them by position, or feed_dict={parameter: value}",
             )
-        if feed_dict is not None or len(values) != len(self.computation_op.parameters):
+        if feed_dict is not None or len(values) != self._taken:
             values = self._by_position(values, feed_dict)
         program = self._program
         if program is None or program.executor is None or self._seen != Changes.serial:
