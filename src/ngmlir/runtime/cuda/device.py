@@ -66,9 +66,6 @@ class CudaDevice(Context):
         with self:
             self.ring.write([(array.ctypes.data, address, array.nbytes) for address, array in wanted])
 
-    def copy_out(self, address: int, array: np.ndarray) -> None:
-        self.copy_all_out([(address, array)])
-
     def copy_all_out(self, wanted: Sequence[tuple[int, np.ndarray]]) -> None:
         with self:
             self.ring.read([(address, array.ctypes.data, array.nbytes) for address, array in wanted])
