@@ -17,7 +17,6 @@ from ..ir.types import FloatType
 from ..ops import ng
 from ..ops.fields import attributes_of
 from ..ops.gradients import GRADIENTS, Applied
-from .anew import built_now
 from .axes import Axes, AxesOrNames
 from .deriv import Spread, adjoints_of, data
 from .errors import NotDifferentiable, UserError, fail
@@ -39,12 +38,7 @@ def adjoints(dependent: Tensor, error: Any = None) -> dict[Op, Tensor]:
     """The gradients of a tensor, weighted with `error`, by all that it is computed from and that has one."""
     if not isinstance(dependent.element, FloatType):
         fail(NotDifferentiable, f"{dependent.called} holds {dependent.element}; only floats have derivatives")
-    now = built_now(dependent)
-    made = adjoints_of(
-        cast("Tensor", now.get(dependent.forwarded, dependent)), None if error is None else as_op(error)
-    )
-    before = {copy: op for op, copy in now.items()}
-    return {before.get(op, op): gradient for op, gradient in made.sums.items()}
+    return dict(adjoints_of(dependent, None if error is None else as_op(error)).sums)
 
 
 def generate_add_delta(op: Tensor, gradients: Gradients, delta: Any) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 from ..ir.types import FloatType
 from ..ops.fields import attributes_of
 from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
-from .anew import built_now
 from .attributes import resolved
 from .building import BUILDING, seen_from
 from .control_gradients import CONTROL_GRADIENTS
@@ -192,8 +191,7 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
 
     `error` has the axes of `dependent`. It may be left out (1) if that is a single number, or one for each sample of the
     batch axis N, as losses are: then it is the derivative of their sum. The result has the axes of `independent`; it is 0
-    where there is no dependence. Where storage was assigned to after the dependent was built, the derivative is that at what
-    it holds now. Raises NotDifferentiable where either holds no floats, the independent is a constant
+    where there is no dependence. Raises NotDifferentiable where either holds no floats, the independent is a constant
     number, or the dependent has other axes and there is no error; OutsideRegion for a value of a loop or branch that is
     not being built.
     """
@@ -216,8 +214,6 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
             f"{target.called} belongs to a loop or branch, and the derivative by it is asked for outside",
             "ask for it in the body, or by what the body captures",
         )
-    now = built_now(dependent)
-    dependent, target = as_tensor(now.get(dependent.forwarded, dependent)), now.get(target, target)
     adjoints = adjoints_of(dependent, error)
     if target not in adjoints.active and target in closure([dependent], data):
         # What nothing trainable reaches, such as a draw of random numbers.
