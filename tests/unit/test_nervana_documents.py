@@ -20,10 +20,11 @@ import ngmlir as ng
 import ngmlir.numpy as nn
 import ngmlir.simple as ns
 from ngmlir import transformers as ngt
-from ngmlir.compiler import PASSES, lower, resolve
+from ngmlir.compiler import lower, resolve
 from ngmlir.frontends.neon import GradientDescentMomentum, ax
 from ngmlir.op_graph.op_graph import Add, AddOp, Invalid, Op, Softmax
 from ngmlir.ops.words import to_text
+from ngmlir.passes.registry import PASSES
 from ngmlir.transformers.nptransform import NumPyTransformer
 from ngmlir.transformers.passes.passes import (
     CPUTensorShaping,

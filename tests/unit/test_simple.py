@@ -11,8 +11,9 @@ import pytest
 
 import ngmlir as ng
 import ngmlir.simple as ns
-from ngmlir.compiler import PASSES, resolve
+from ngmlir.compiler import resolve
 from ngmlir.ops import interpreter
+from ngmlir.passes.registry import PASSES
 
 TARGETS = ("numpy", "cpu", "cuda-sim")
 RANDOM = np.random.default_rng(0)
