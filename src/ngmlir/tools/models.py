@@ -70,7 +70,7 @@ class Function:
         arguments = _arguments(self.function)
         self.outputs: Sequence[str]
         if self.state:
-            from ..transformers.files import from_module
+            from ..op_graph.archive import from_module
 
             self.computation = from_module(self.module)[self.function.symbol]
             self.inputs = [Input(p.name, p.dtype, p.axes.known_shape) for p in self.computation.parameters]

@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..op_graph.errors import AxisLengthError, UserError, fail
-from ..op_graph.kept import initializers as initializers
-from ..op_graph.kept import kept as kept
-from ..op_graph.kept import named as named
 from ..op_graph.state import AssignableTensorOp
 from ..op_graph.values import numbers
 from ..ops.lengths import reading

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Never, Protocol
 from ..ir.core import Module
 from ..op_graph.computation import Computation
 from ..op_graph.errors import MissingValue, UserError, fail
+from ..op_graph.kept import kept, named
 from ..op_graph.lift import Lifted
 from ..op_graph.node import Op
 from ..op_graph.ordered import OrderedSet
@@ -19,7 +20,7 @@ from ..runtime.threads import using_threads
 from ..runtime.timing import Profile, listening
 from . import programs
 from .backends import BACKENDS
-from .checkpoints import State, kept, load, named, saved
+from .checkpoints import State, load, saved
 from .futures import Future
 from .host_steps import Backend, Run
 from .programs import PROGRAMS_KEPT, Lengths, OtherLengths, Program, Programs

@@ -16,6 +16,7 @@ from ..ir.types import DYNAMIC
 from ..op_graph.calls import listed
 from ..op_graph.computation import Computation, computation
 from ..op_graph.errors import NotAssignable, UserError, fail
+from ..op_graph.kept import initializers, kept, named
 from ..op_graph.lift import Lifted, lift_ordered
 from ..op_graph.node import Op
 from ..op_graph.ordered import OrderedSet
@@ -25,7 +26,7 @@ from ..op_graph.writes import InitTensorOp
 from ..ops import ng
 from ..runtime.threads import checked_threads, using_threads
 from .backends import backend_for
-from .checkpoints import State, initializers, kept, load, named, saved
+from .checkpoints import State, load, saved
 from .computations import DeviceComputation
 from .layouts import Layouts
 from .passes.graph import GraphPass

@@ -11,11 +11,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ...op_graph.building import metadata as op_metadata
 from ...op_graph.building import name_scope
+from ...op_graph.kept import named
 from ...op_graph.node import Op
 from ...op_graph.ordered import OrderedSet
 from ...op_graph.state import AssignableTensorOp, AssignOp, ComputationOp
 from ...op_graph.tensor import Tensor
-from ...transformers.checkpoints import named
 from ..common.given import is_several
 from .selectors import selected
 

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ...op_graph.errors import UserError, fail
+from ...op_graph.kept import kept, named
 from ...op_graph.node import Op
 from ...op_graph.source import user_location
 from ...op_graph.state import AssignableTensorOp
 from ...transformers import DeviceComputation, Transformer
-from ...transformers.checkpoints import kept, load, named, saved
+from ...transformers.checkpoints import load, saved
 from ..common.given import is_named, is_several
 from . import safetensors
 from .model import BoundComputation
