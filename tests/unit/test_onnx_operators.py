@@ -313,13 +313,14 @@ def test_what_is_no_number_is_found_as_numpy_does(target: str) -> None:
     x[0, 0, 2, 3] = x[0, 1, 5, 0] = np.nan
     x[0, 1, 0] = np.nan
     blocks = x.reshape(1, 2, 3, 2, 3, 2)
-    for op, options, expected in (
+    cases: list[tuple[str, dict[str, Any], Any]] = [
         ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}, blocks.max((3, 5))),
         ("GlobalMaxPool", {}, x.max((2, 3), keepdims=True)),
         ("ArgMax", {"axis": 3}, np.argmax(x, 3)[..., None]),
         ("ArgMin", {"axis": 2}, np.argmin(x, 2)[:, :, None]),
         ("ReduceMin", {}, x.min(keepdims=True)),
         ("Relu", {}, np.maximum(x, 0)),
-    ):
+    ]
+    for op, options, expected in cases:
         made = ran(op, {"x": x}, target=target, **options)
         np.testing.assert_array_equal(made[0] if isinstance(made, tuple) else made, expected, op)
