@@ -179,7 +179,10 @@ class Columns(Schedule):
     by = "columns"
     kind = "columns"
     tile: int = _knob("results that are computed at once")
-    band: int = _knob("rows that are added up before the sums go back to scratch (0: all of them)", least=0)
+    band: int = _knob(
+        "rows that are added up before the sums go back to scratch (0: all of them); of one tile, where threads share it",
+        least=0,
+    )
     stripe: int = _knob("columns of one program")
     rows: int = _knob("rows of results of one program")
     threads: int = _threads()
@@ -187,6 +190,8 @@ class Columns(Schedule):
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
         yield from _uneven("stripe", self.stripe, "tiles", self.tile)
+        if self.threads > 1 and self.band & (self.band - 1):
+            yield f"a tile that threads share has a power of two of rows, not {self.band}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,8 @@ def _for_threads(
     kernel = Kernel(planned, target, (prod(rows), -(-columns // width)))
     positions = dict(zip(outer, kernel.apart(kernel.programs[0], rows), strict=True))
     span = Span(kernel.b.multiply(kernel.programs[1], kernel.b.index(width)), width, columns % width != 0)
-    _Columns(kernel, positions, reduced, found).tile(span)
+    together = 0 if planned.accesses or planned.written else schedule.band
+    _Columns(kernel, positions, reduced, found, together=together).tile(span)
     return kernel.finish(name, schedule.threads)
 
 
@@ -106,8 +107,10 @@ class _Columns:
         reduced: Sequence[int],
         found: Sequence[Reduction],
         band: int = 0,
+        together: int = 0,
     ):
         self.rows = band
+        self.together = together  # rows of one tile, if not one
         self.kernel, self.b = kernel, kernel.b
         self.outer, self.reduced, self.found = outer, reduced, found
         self.sizes = kernel.plan.sizes
@@ -147,17 +150,34 @@ class _Columns:
         # The taps of small windows are written out: each is at a fixed place beside the others.
         apart = self.kernel.plan.accesses and prod(self.sizes[l] for l in self.reduced) <= TAPS
 
-        def level(inner: dict[int, Span], values: Sequence[Value]) -> Sequence[Value]:
+        size = self.sizes[self.reduced[-1]]
+        full = size // self.together * self.together if self.together else 0
+
+        def level(inner: dict[int, Span], values: Sequence[Value], together: int = 0) -> Sequence[Value]:
             if len(inner) == len(self.reduced):
                 return self.joined(inner, span, values, inside)
             l = self.reduced[len(inner)]
+            first, stop, step = 0, self.sizes[l], 1
+            if l == self.reduced[-1] and full:
+                first, stop, step = (0, full, together) if together else (full, size, 1)
             if not apart or not inside:
-                return self.b.loop(0, self.sizes[l], 1, values, lambda i, v: level({**inner, l: Span(i)}, v))
+                rows = together if step > 1 else 0
+                return self.b.loop(
+                    first, stop, step, values, lambda i, v: level({**inner, l: Span(i, rows)}, v, together)
+                )
             for i in range(self.sizes[l]):
                 values = level({**inner, l: Span(self.b.index(i))}, values)
             return values
 
-        return level({}, self.starts(span))
+        values = self.starts(span)
+        if full:
+            # Tiles of several rows, which become one row at the end; what is left are single rows.
+            wide = level({}, self.starts(span, self.together), self.together)
+            rows = [r.across(self.b, v, [0]) for r, v in zip(self.found, wide, strict=True)]
+            if size == full:
+                return rows
+            values = rows
+        return level({}, values)
 
     def bands(self, tiles: Callable[[Callable[[Span], None]], None], start: Value, stripe: int) -> None:
         """All tiles of a stripe, a band of rows after the other; `tiles` runs a body over them."""
@@ -200,8 +220,9 @@ class _Columns:
         level({})
         tiles(lambda span: self.finish(span, kept(span)))
 
-    def starts(self, span: Span) -> list[Value]:
-        return [self.b.number(r.start, VectorType((span.size,), r.accumulator)) for r in self.found]
+    def starts(self, span: Span, rows: int = 0) -> list[Value]:
+        shape = (rows, span.size) if rows else (span.size,)
+        return [self.b.number(r.start, VectorType(shape, r.accumulator)) for r in self.found]
 
     def joined(
         self, inner: dict[int, Span], span: Span, values: Sequence[Value], inside: bool = False

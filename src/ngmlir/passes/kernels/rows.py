@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from ...ir.core import Op, Value
-from ...ir.types import FloatType, MemRefType, VectorType, element_type
+from ...ir.types import FloatType, MemRefType, VectorType, element_type, i64
 from ...ops.schedules import Rows
 from ...support.target import Target
 from .frame import Span, power_of_two, share
@@ -32,6 +32,8 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
     first = reductions(planned.ops, target)[0]
     kept = len(planned.loops[first.result])
     outer, inner = planned.sizes[:kept], planned.sizes[kept:]
+    if several_rows(planned, inner, schedule, target):
+        return _several(planned, target, schedule, name, outer, inner[0]), planned
     rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
     kernel = Kernel(planned, target, (programs,) if programs > 1 or target.shares_tiles else ())
@@ -50,6 +52,36 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
             lambda i, _: _Row(kernel, schedule, kernel.apart(i, outer), inner).build() or (),
         )
     return kernel.finish(name, schedule.threads), planned
+
+
+def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Target) -> bool:
+    """Whether one tile holds all rows of a program: where threads share it, and nothing is moved on the way."""
+    moved = planned.accesses or planned.written
+    whole = len(inner) == 1 and inner[0] <= schedule.tile and len(planned.sizes) > 1
+    return target.shares_tiles and schedule.rows > 1 and whole and not moved
+
+
+def _several(
+    planned: Plan, target: Target, schedule: Rows, name: str, outer: Sequence[int], width: int
+) -> Op:
+    """One tile of several neighbouring rows for each program."""
+    *far, near = outer
+    kernel = Kernel(planned, target, (prod(far), -(-near // schedule.rows)))
+    b = kernel.b
+    start = b.multiply(kernel.programs[1], b.index(schedule.rows))
+    places = kernel.apart(kernel.programs[0], far) if far else []
+    size = power_of_two(width)
+    spans = [*places, Span(start, schedule.rows, near % schedule.rows != 0)]
+    tile = Tile(kernel, [*spans, Span(b.index(0), size, size != width)])
+    for reduction in reductions(planned.ops, target):
+        source = reduction.enter(b, tile.at(reduction.source))
+        if size != width:
+            whole = VectorType((schedule.rows, size), i64)
+            inside = b.less(b.iota(type=whole, dimension=1), b.number(width, whole))
+            source = b.select(inside, source, b.number(reduction.start, source.type))
+        tile.known[reduction.result] = reduction.leave(b, reduction.across(b, source, [1]))
+    tile.store(list(zip(planned.outputs, kernel.results, strict=True)))
+    return kernel.finish(name, schedule.threads)
 
 
 def rows_strip(kernel: Kernel, schedule: Rows, first: Value, rows: int) -> None:

@@ -29,6 +29,8 @@ BLOCK_TILE = 4096
 PARTIAL_TILES = 64
 #: Rows of a column kernel that are added up before the sums go back to scratch.
 BAND = 8
+#: Registers of a thread that hold such rows on a GPU.
+_BAND_REGISTERS = 128
 #: Bytes of each row that one program of a column kernel reads at least: whole pages, in order.
 STRIPE_BYTES = 4096
 #: Programs of a column kernel from which on they need not be made smaller for the sake of more.
@@ -105,12 +107,18 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     inner = plan.sizes[kept:]
     count, columns = prod(plan.sizes[:kept]), prod(inner)
     if target.shares_tiles:
+        width, around = power_of_two(columns), 1
+        if len(inner) == 1 and kept and not (plan.accesses or plan.written):
+            # Narrow rows side by side, until each thread has 16 bytes.
+            room = target.threads * max(1, 16 // widest_item(plan)) // width
+            around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
+        together = fixed(given, "rows", around)
         made = Rows(
             tile=fixed(given, "tile", min(BLOCK_TILE, power_of_two(inner[-1]))),
             partial=fixed(given, "partial", 0),
-            rows=fixed(given, "rows", 1),
+            rows=together,
             keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
-            threads=fixed(given, "threads", max(32, min(target.threads, power_of_two(columns)))),
+            threads=fixed(given, "threads", max(32, min(target.threads, width * together))),
             stages=fixed(given, "stages", 1),
         )
         yield Candidate(made, count * columns / target.threads, count * columns / target.threads)
@@ -151,12 +159,19 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
     count, steps, size = prod(outer), prod(reduced), plan.sizes[-1]
     if target.shares_tiles:
         width = fixed(given, "tile", min(power_of_two(size), target.threads))
+        # What is loaded for several rows at once is under way at once, as far as registers have room.
+        each = min(BLOCK_TILE // target.threads, _BAND_REGISTERS // (work_of(plan).live + 1))
+        wanted = 0
+        if reduced and not (plan.accesses or plan.written):
+            room = max(1, each) * target.threads // width
+            wanted = 1 << max(1, min(room, reduced[-1])).bit_length() - 1
+        band = fixed(given, "band", wanted if wanted > 1 else 0)
         made = Columns(
             tile=width,
-            band=fixed(given, "band", 0),
+            band=band,
             stripe=fixed(given, "stripe", width),
             rows=fixed(given, "rows", 1),
-            threads=fixed(given, "threads", max(32, min(width, target.threads))),
+            threads=fixed(given, "threads", max(32, min(width * max(1, band), target.threads))),
         )
         yield Candidate(made, count * steps * size / target.threads, count * steps * size / target.threads)
         return
