@@ -198,20 +198,18 @@ class DeviceComputation:
         if self._families is None:
             self._families = Families(self.transformer.target, PROGRAMS_KEPT)
         said = self.lengths.said(given, program.fed)
-        module = self.transformer.transformed_module(program.lifted.module)
-        found = None
-        if (
-            said and self.transformer.target == "cpu"
-        ):  # elsewhere arrays stay on the device, and calls on streams
+        # Elsewhere arrays stay on the device, and calls on streams.
+        if said and self.transformer.target == "cpu":
+            module = self.transformer.transformed_module(program.lifted.module)
             with listening(self.profile), using_threads(self.transformer.threads):
                 found = self._families.find(module, said)
-        if found is not None:
-            program.bind(bound_to(found), program.entry)
-            return
-        if said and 0 in given.values() and self.transformer.target == "cpu" and not program.lifted.tied:
-            # Of nothing there is nothing to compute: that is not worth a compilation.
-            program.bind(BACKENDS["numpy"](module), program.entry)
-            return
+            if found is not None:
+                program.bind(bound_to(found), program.entry)
+                return
+            if 0 in given.values() and not program.lifted.tied:
+                # Of nothing there is nothing to compute: that is not worth a compilation.
+                program.bind(BACKENDS["numpy"](module), program.entry)
+                return
         self._compile(program)
         self.programs.note(program, self.lengths.roots, self._families.reasons())
 
