@@ -47,6 +47,23 @@ HARD = {
         %9 = ng.reshape %8 : (tensor<3x4xf32>) -> tensor<12xf32>
         %r = ng.add %9, %2 : tensor<12xf32>
         return %r : tensor<12xf32> }""",
+    "long rows in their order, along both axes, and the first few of them": """(%x: tensor<70x3xi32>, %y: tensor<3x70xi64>, %z: tensor<130xi16>) -> (tensor<70x3xi32>, tensor<3x70xi64>, tensor<5x3xi32>, tensor<3x5xi32>, tensor<20xi32>, tensor<130xi32>) {
+        %0 = ng.argsort %x axis 0 : (tensor<70x3xi32>) -> tensor<70x3xi32>
+        %1 = ng.argsort %y axis 1 : (tensor<3x70xi64>) -> tensor<3x70xi64>
+        %2 = ng.argsort %x axis 0 : (tensor<70x3xi32>) -> tensor<5x3xi32>
+        %3 = ng.argsort %y axis 1 : (tensor<3x70xi64>) -> tensor<3x5xi32>
+        %4 = ng.argsort %z axis 0 : (tensor<130xi16>) -> tensor<20xi32>
+        %5 = ng.argsort %z axis 0 : (tensor<130xi16>) -> tensor<130xi32>
+        return %0, %1, %2, %3, %4, %5 : tensor<70x3xi32>, tensor<3x70xi64>, tensor<5x3xi32>, tensor<3x5xi32>, tensor<20xi32>, tensor<130xi32> }""",
+    "short rows in their order, and the first of them": """(%x: tensor<7x3xi64>, %y: tensor<3x8xi8>) -> (tensor<7x3xi64>, tensor<2x3xi32>, tensor<3x3xi32>) {
+        %0 = ng.argsort %x axis 0 : (tensor<7x3xi64>) -> tensor<7x3xi64>
+        %1 = ng.argsort %x axis 0 : (tensor<7x3xi64>) -> tensor<2x3xi32>
+        %2 = ng.argsort %y axis 1 : (tensor<3x8xi8>) -> tensor<3x3xi32>
+        return %0, %1, %2 : tensor<7x3xi64>, tensor<2x3xi32>, tensor<3x3xi32> }""",
+    "windows as large as what they are cut from, of one channel": """(%x: tensor<3x1x5x5xf32>, %w: tensor<4x1x5x5xf32>) -> tensor<4x3x1x1xf32> {
+        %u = ng.windows %x axes [2, 3] steps [1, 1] dilations [1, 1] : (tensor<3x1x5x5xf32>) -> tensor<5x5x3x1x1x1xf32>
+        %d = ng.dot %w, %u contract [1, 2, 3] x [3, 0, 1] : (tensor<4x1x5x5xf32>, tensor<5x5x3x1x1x1xf32>) -> tensor<4x3x1x1xf32>
+        return %d : tensor<4x3x1x1xf32> }""",
     "neighbours, the far end and every other one, and the whole beside them": """(%x: tensor<10xf32>, %y: tensor<5xf32>) -> (tensor<8xf32>, tensor<10xf32>, tensor<5xf32>) {
         %e = ng.square %x : tensor<10xf32>
         %a = ng.slice %e from [0] to [8] step [1] : (tensor<10xf32>) -> tensor<8xf32>

@@ -36,6 +36,7 @@ SETTLING = [
     "shape",
     "prune",
     "join-pads",
+    "sorting-networks",
     "common-subexpressions",
     "dead-code",
     "decompose",

@@ -65,6 +65,15 @@ class TargetText:
         """How the device carries out `op` on `element`; None where the table does not say."""
         return next((entry.how for entry in self.ops.get(op, ()) if entry.covers(element)), None)
 
+    def carries_out(self, op: str) -> bool:
+        """Whether the device carries out `op` on some elements: those of an entry that none above it takes back."""
+        decided: set[str] = set()
+        for entry in self.ops.get(op, ()):
+            if entry.how != "refused" and not decided.issuperset(entry.elements):
+                return True
+            decided.update(entry.elements)
+        return False
+
 
 def read_target(path: Path, ops: Collection[str] | None = None) -> TargetText:
     """The table in a file; with `ops`, the names that it may use."""

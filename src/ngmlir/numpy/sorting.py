@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from ..ir.literals import type_of_dtype
-from ..ir.types import FloatType, f64, i1, i64, ui32
+from ..ir.types import FloatType, f64, i1, i64, ui8
 from ..op_graph.errors import UserError, fail
 from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
@@ -20,7 +20,6 @@ from . import reductions
 from .arrays import (
     as_array,
     as_type,
-    cut,
     expand,
     joined,
     known,
@@ -34,10 +33,12 @@ from .elementwise import add, isnan, less, less_equal, multiply, subtract, where
 from .indexing import getitem, take_along_axis
 
 
-def _order(x: Tensor, axis: int, descending: bool) -> Tensor:
-    x = as_type(x, ui32) if x.element is i1 else x
+def _order(x: Tensor, axis: int, descending: bool, count: int | None = None) -> Tensor:
+    """All positions, or the first `count`."""
+    x = as_type(x, ui8) if x.element is i1 else x
     attributes = {"axis": axis, "descending": descending}
-    return VERBS.stated(ng.ArgsortOp, [x], attributes, Positions.of(shape(x)), i64)
+    kept = [n if count is None or d != axis else count for d, n in enumerate(shape(x))]
+    return VERBS.stated(ng.ArgsortOp, [x], attributes, Positions.of(kept), i64)
 
 
 def argsort(a: Any, axis: int | None = -1, *, kind: str | None = None, stable: bool | None = None) -> Tensor:
@@ -68,7 +69,7 @@ def top_k(
         fail(UserError, f"k={k} of {shape(array)[axis]} elements")
     if mode not in ("largest", "smallest"):
         fail(UserError, f"mode is 'largest' or 'smallest', not {mode!r}")
-    at = cut(_order(array, axis, mode == "largest"), axis, 0, k)
+    at = _order(array, axis, mode == "largest", k)
     return take_along_axis(array, at, axis), at
 
 

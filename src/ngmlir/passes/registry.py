@@ -28,6 +28,7 @@ from .prune import prune
 from .schedule import schedule
 from .shape import shape
 from .sizes import sizes
+from .sorting_networks import sorting_networks
 from .split_reductions import split_reductions
 from .to_kernels import to_kernels
 
@@ -38,6 +39,7 @@ PASSES: dict[str, Pass] = {
         sizes,
         emulate_narrow,
         decompose,
+        sorting_networks,
         join_pads,
         place_samples,
         layout,

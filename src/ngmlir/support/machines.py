@@ -125,7 +125,7 @@ class Machines:
                 raise UserError(f"'{word}' is not a feature with its sign", hint="write them as +avx2,-fma")
             if sign == "+":
                 found |= self._with_implied([name])
-            else:
+            elif name in found:  # else nothing is there that implies it
                 found = frozenset(f for f in found if name not in self._with_implied([f]))
         return found
 

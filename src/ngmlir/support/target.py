@@ -41,7 +41,7 @@ class Target:
     multiprocessors: int = 0  # that run blocks of threads, GPUs only; 0: those of the usual model
     alignment: int = 64  # of every buffer in the arena
     debug: bool = False  # code tells which lines of source and which loops it comes from
-    timed: bool = False  # the program notes when each launch begins and ends, CPUs only
+    timed: bool = False  # the program knows its launches; on a CPU it notes when each begins and ends
 
     def __post_init__(self) -> None:
         architecture = self.architecture

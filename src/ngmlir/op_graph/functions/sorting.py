@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.types import Type, i1, ui32
+from ...ir.types import Type, i1, ui8
 from ...ops import ng
 from ..axes import Axes, Axis
 from ..building import BUILDING
@@ -34,7 +34,7 @@ def argsort(x: Any, axis: Any, descending: bool = False, dtype: Any = None) -> T
 def _order(x: Tensor, axis: Axis, descending: bool, element: Type, axes: Axes) -> Tensor:
     """As many of the first positions as `axes` says."""
     place = x.axes.index(axis)
-    x = cast_elements(x, ui32) if x.element is i1 else x
+    x = cast_elements(x, ui8) if x.element is i1 else x
     return VERBS.stated(ng.ArgsortOp, [x], {"axis": place, "descending": descending}, axes, element)
 
 

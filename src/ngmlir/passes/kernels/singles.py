@@ -12,6 +12,7 @@ from .indexed import gather_elements_kernel, gather_kernel, scatter_kernel
 from .moves import concatenate_kernel, pad_kernel, slice_kernel, transpose_kernel
 from .running import cumulative_kernel
 from .single import Single
+from .sorting import argsort_kernel
 from .windows import overlap_add_kernel, windows_kernel
 
 SINGLES: dict[str, Callable[[Op, Target], Single]] = {
@@ -26,6 +27,7 @@ SINGLES: dict[str, Callable[[Op, Target], Single]] = {
     "ng.scatter": scatter_kernel,
     "ng.argmax": arg_kernel,
     "ng.argmin": arg_kernel,
+    "ng.argsort": argsort_kernel,
     "ng.cumulative_sum": cumulative_kernel,
     "ng.cumulative_product": cumulative_kernel,
     "ng.cumulative_max": cumulative_kernel,

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sorting as a network: for n elements log2(n) * (log2(n) + 1) / 2 steps, each one pass over all; for the first k of them
+log2(k) * (log2(k) + 1) / 2 steps over all, and then as many of log2(k) + 1 over a half, a quarter, and so on.
+
+Keys carry their positions, so that no two are equal: the order is stable whatever the network does. With keys of 32 bits
+and less both are one number of 64 bits, and a step is a minimum and a maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..ir.attributes import numeric_literal
+from ..ir.core import Module, Op, Value
+from ..ir.types import DYNAMIC, IntegerType, TensorType, element_type, i32, i64, shape_of
+from ..ops.builder import Builder
+from ..ops.fields import get_i64
+from ..ops.sorting import is_plain_order
+from ..rewrite.contracts import contract
+from ..rewrite.sweep import sweep
+from ..support.target import Target
+
+#: Packed keys, or keys and their places.
+Keys = tuple[Value, ...]
+#: Rows of up to this length are sorted side by side also where one thread could sort one for itself.
+SHORT = 64
+
+
+@contract(needs=("named", "plain"), anchor="function")
+def sorting_networks(module: Module, target: Target) -> Module:
+    """Makes steps over all elements at once of sorting: on GPUs, whose threads do not sort rows of their own, and of
+    short rows.
+
+    Before:
+        func.func @main(%x: tensor<2x3xi32>) -> tensor<1x3xi32> {
+          %0 = ng.argsort %x axis 0 : (tensor<2x3xi32>) -> tensor<1x3xi32>
+          return %0 : tensor<1x3xi32>
+        }
+    After:
+        func.func @main(%x: tensor<2x3xi32>) -> tensor<1x3xi32> {
+          %0 = ng.reshape %x : tensor<2x3xi32>
+          %1 = ng.iota {dimension = 0 : i64} : tensor<2x3xi64>
+          %2 = ng.cast %0 : (tensor<2x3xi32>) -> tensor<2x3xi64>
+          %3 = ng.constant dense<32> : tensor<2x3xi64>
+          %4 = ng.shift_left %2, %3 : tensor<2x3xi64>
+          %5 = ng.bitwise_or %4, %1 : tensor<2x3xi64>
+          %6 = ng.reshape %5 : (tensor<2x3xi64>) -> tensor<1x2x1x3xi64>
+          %7 = ng.slice %6 from [0, 0, 0, 0] to [1, 1, 1, 3] step [1, 1, 1, 1] : (tensor<1x2x1x3xi64>) -> tensor<1x1x1x3xi64>
+          %8 = ng.slice %6 from [0, 1, 0, 0] to [1, 2, -1, 3] step [1, 1, -1, 1] : (tensor<1x2x1x3xi64>) -> tensor<1x1x1x3xi64>
+          %9 = ng.minimum %7, %8 : tensor<1x1x1x3xi64>
+          %10 = ng.reshape %9 : (tensor<1x1x1x3xi64>) -> tensor<1x3xi64>
+          %11 = ng.constant dense<4294967295> : tensor<1x3xi64>
+          %12 = ng.bitwise_and %10, %11 : tensor<1x3xi64>
+          %13 = ng.cast %12 : (tensor<1x3xi64>) -> tensor<1x3xi32>
+          %14 = ng.reshape %13 : tensor<1x3xi32>
+          func.return %14 : tensor<1x3xi32>
+        }
+    """
+
+    def network(op: Op, b: Builder) -> Sequence[Value] | None:
+        if not is_plain_order(op) or DYNAMIC in shape_of(op.operands[0].type):
+            return None
+        if not target.shares_tiles and shape_of(op.operands[0].type)[get_i64(op, "axis")] > SHORT:
+            return None
+        return [_order(b, op, op.operands[0])]
+
+    return sweep(module, network, frozenset(("ng.argsort",)))
+
+
+def _order(b: Builder, op: Op, key: Value) -> Value:
+    """Along the first axis of the operand moved there, so that rows are sorted side by side."""
+    shape, axis = shape_of(key.type), get_i64(op, "axis")
+    size, kept = shape[axis], shape_of(op.result.type)[axis]
+    rest = [d for d in range(len(shape)) if d != axis]
+    rows = prod(shape[d] for d in rest)
+    count = 1 << (size - 1).bit_length()
+    moved = b.transpose(key, permutation=[axis, *rest]) if axis else key
+    made = _sorted(b, b.reshape(moved, type=TensorType((size, rows), element_type(key.type))), count, kept)
+    element = element_type(op.result.type)
+    if element is not i64:
+        made = b.cast(made, type=TensorType((kept, rows), element))
+    made = b.reshape(made, type=TensorType((kept, *(shape[d] for d in rest)), element))
+    if axis:
+        made = b.transpose(made, permutation=[*range(1, axis + 1), 0, *range(axis + 1, len(shape))])
+    return made if made.type is op.result.type else b.cast_axes(made, type=op.result.type)
+
+
+def _sorted(b: Builder, key: Value, count: int, kept: int) -> Value:
+    """The first places in the order of their keys: sorted blocks are merged to ones of twice their length, until they have
+    as many; then of each two blocks the lesser half is kept, until there is one.
+
+    A merge compares what stands opposite in its two halves, and then, in halves of halves, what stands half a block apart.
+    """
+    size, rows = shape_of(key.type)
+    element = element_type(key.type)
+    assert isinstance(element, IntegerType)
+    if count > size:  # as many as a network takes, the greatest at the end
+        greatest = numeric_literal((1 << element.width - 1) - 1, element)
+        key = b.pad(key, low=[0, 0], high=[count - size, 0], value=greatest)
+    line = TensorType((count, rows), i64)
+    place, packed = b.iota(type=line, dimension=0), element.width <= 32
+    keys: Keys = (key, place)
+    if packed:
+        up = b.shift_left(b.cast(key, type=line), b.number(32, line))
+        keys = (b.bitwise_or(up, place),)
+    most = 1 << (kept - 1).bit_length()
+    block = 2
+    while block <= most:
+        keys = _step(b, keys, (count // block, block, rows))
+        keys = _settled(b, keys, count, block // 2, rows)
+        block *= 2
+    while count > most:
+        keys, count = _lesser(b, keys, (count // (2 * most), 2, most, rows)), count // 2
+        keys = _settled(b, keys, count, most, rows)
+    place = b.reshape(keys[-1], type=TensorType((count, rows), i64))
+    if kept < count:
+        place = b.slice(place, starts=[0, 0], limits=[kept, rows], steps=[1, 1])
+    return b.bitwise_and(place, b.number(0xFFFFFFFF, place.type)) if packed else place
+
+
+def _opposite(b: Builder, x: Value, view: tuple[int, int, int]) -> tuple[Value, Value]:
+    """A view of elements, and of those that they are compared with."""
+    x = b.reshape(x, type=TensorType(view, i64))
+    outer, middle, inner = view
+    return x, b.slice(x, starts=[0, middle - 1, 0], limits=[outer, -1, inner], steps=[1, -1, 1])
+
+
+def _is_upper(b: Builder, view: tuple[int, int, int]) -> Value:
+    """Which elements stand where the greater of the two goes."""
+    whole = TensorType(view, i32)
+    return b.greater_equal(b.iota(type=whole, dimension=1), b.number(view[1] // 2, whole))
+
+
+def _step(b: Builder, keys: Keys, view: tuple[int, int, int]) -> Keys:
+    """Each element and the one opposite in the middle of the view in their order."""
+    upper = _is_upper(b, view)
+    pairs = [_opposite(b, x, view) for x in keys]
+    if len(pairs) == 1:
+        ((x, other),) = pairs
+        return (b.select(upper, b.maximum(x, other), b.minimum(x, other)),)
+    change = b.bitwise_xor(_is_less(b, pairs), upper)
+    return tuple(b.select(change, other, x) for x, other in pairs)
+
+
+def _is_less(b: Builder, pairs: Sequence[tuple[Value, Value]]) -> Value:
+    """Which of the others come before, of equal keys those whose place does."""
+    (key, other), (place, beside) = pairs
+    tie = b.bitwise_and(b.equal(other, key), b.less(beside, place))
+    return b.bitwise_or(b.less(other, key), tie)
+
+
+def _settled(b: Builder, keys: Keys, count: int, block: int, rows: int) -> Keys:
+    """Blocks in which what stands half of it apart has to be compared, then a quarter, and so on."""
+    apart = block // 2
+    while apart:
+        keys = _step(b, keys, (count // (2 * apart), 2, apart * rows))
+        apart //= 2
+    return keys
+
+
+def _lesser(b: Builder, keys: Keys, view: tuple[int, int, int, int]) -> Keys:
+    """Of each two sorted blocks the lesser elements, as many as one has."""
+    outer, _, middle, inner = view
+    pairs: list[tuple[Value, Value]] = []
+    for x in keys:
+        x = b.reshape(x, type=TensorType(view, i64))
+        first = b.slice(x, starts=[0, 0, 0, 0], limits=[outer, 1, middle, inner], steps=[1, 1, 1, 1])
+        second = b.slice(x, starts=[0, 1, middle - 1, 0], limits=[outer, 2, -1, inner], steps=[1, 1, -1, 1])
+        pairs.append((first, second))
+    if len(pairs) == 1:
+        return (b.minimum(*pairs[0]),)
+    less = _is_less(b, pairs)
+    return tuple(b.select(less, other, x) for x, other in pairs)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sorting digit by digit and by insertion, beside NumPy's stable sort."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ngmlir.numpy as nn
+from ngmlir import transformers
+from ngmlir.compiler import compile_module
+from ngmlir.ops.words import from_text
+from ngmlir.runtime.buffers import DTYPES
+
+Array = np.ndarray
+
+
+def order(x: Array, kind: str, axis: int, count: int | None = None, descending: bool = False) -> Array:
+    kept = [n if d != axis or count is None else count for d, n in enumerate(x.shape)]
+    source, result = ("x".join(map(str, s)) for s in (x.shape, kept))
+    (got,) = compile_module(
+        from_text(
+            f"func.func @main(%x: tensor<{source}x{kind}>) -> tensor<{result}xi32> {{\n"
+            f"  %r = ng.argsort %x axis {axis} {{descending = {str(descending).lower()}}} : (tensor<{source}x{kind}>) -> tensor<{result}xi32>\n"
+            f"  return %r : tensor<{result}xi32>\n}}\n"
+        )
+    )(x)
+    return np.asarray(got)
+
+
+def expected(x: Array, axis: int, count: int | None = None, descending: bool = False) -> Array:
+    if descending:  # stable: of equal ones the first comes first
+        turned = np.flip(x, axis)
+        if x.dtype.kind == "f":  # a NaN is the greatest
+            nan = np.isnan(x)
+            places = np.argsort(np.where(nan, -np.inf, -x.astype(np.float64)), axis, kind="stable")
+            first = np.argsort(~np.take_along_axis(nan, places, axis), axis, kind="stable")
+            made = np.take_along_axis(places, first, axis)
+        else:
+            made = np.flip(x.shape[axis] - 1 - np.argsort(turned, axis, kind="stable"), axis)
+    else:
+        made = np.argsort(x, axis, kind="stable")
+    return made if count is None else made.take(np.arange(count), axis)
+
+
+def values(shape: tuple[int, ...], kind: str, few: bool) -> Array:
+    """Numbers of the whole range with the ends of it, or few that are often equal."""
+    rng, dtype = np.random.default_rng(sum(shape)), DTYPES[kind]
+    if dtype.kind == "f":
+        x = rng.standard_normal(shape) * (1 if few else 1e4)
+        x = np.round(x) if few else x
+        special = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324]
+        return np.where(rng.random(shape) < 0.2, rng.choice(special, shape), x).astype(dtype)
+    ends = np.iinfo(dtype)
+    x = rng.integers(0, 5, shape) if few else rng.integers(ends.min, ends.max, shape, dtype, True)
+    edges = rng.choice(np.array([ends.min, ends.max], dtype), shape)
+    return np.where(rng.random(shape) < 0.1, edges, x.astype(dtype))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "i8", "ui8", "i16", "i32", "ui32", "i64", "ui64"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_all_of_long_rows(kind: str, descending: bool) -> None:
+    for shape, axis, few in (((131,), 0, False), ((3, 300, 2), 1, True), ((70, 5), 0, False)):
+        x = values(shape, kind, few)
+        np.testing.assert_array_equal(
+            order(x, kind, axis, descending=descending), expected(x, axis, descending=descending)
+        )
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "i8", "ui16", "i64", "ui64"])
+@pytest.mark.parametrize("count", [1, 5, 16, 17, 66])
+def test_the_first_few(kind: str, count: int) -> None:
+    for shape, axis, few in (((2, 67), 1, True), ((500, 3), 0, False)):
+        x = values(shape, kind, few)
+        for descending in (False, True):
+            got = order(x, kind, axis, count, descending)
+            np.testing.assert_array_equal(got, expected(x, axis, count, descending))
+
+
+@pytest.mark.parametrize("line", ["ascending", "descending", "alike"])
+@pytest.mark.parametrize("count", [None, 3])
+def test_rows_in_order(line: str, count: int | None) -> None:
+    n = 5000
+    x = {"ascending": np.arange(n), "descending": np.arange(n)[::-1], "alike": np.full(n, 7)}[line]
+    for kind in ("i32", "i64"):
+        given = x.astype(DTYPES[kind]).copy()
+        np.testing.assert_array_equal(order(given, kind, 0, count), expected(given, 0, count))
+
+
+def test_same_bits_whatever_threads_do() -> None:
+    x = np.random.default_rng(0).integers(0, 9, (64, 2000)).astype("f4")
+    variable = nn.variable(x)
+    results = [
+        transformers.make_transformer_factory("cpu", threads=threads)().computation(nn.argsort(variable, 1))()
+        for threads in (1, 2)
+    ]
+    for got in results:
+        np.testing.assert_array_equal(got, np.argsort(x, 1, kind="stable"))
+
+
+def test_top_k_of_arrays_of_bools_and_long_rows() -> None:
+    x = np.random.default_rng(0).random((40, 900)) < 0.3
+    top, at = nn.top_k(nn.variable(x), 20)
+    found, places = transformers.make_transformer("cpu").computation([top, at])()
+    np.testing.assert_array_equal(places, expected(x.astype("u1"), 1, 20, True))
+    np.testing.assert_array_equal(found, np.take_along_axis(x, places, 1))
