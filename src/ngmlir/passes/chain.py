@@ -25,7 +25,8 @@ def chain(module: Module, target: Target) -> Module:
     itself has made: the softmax of scores and the product with them, the normalisation of what a product gives.
 
     A program takes a strip of rows through all of them, and what one hands to the next is never whole in memory. It pays
-    where that would not stay in the near cache. Each fusion computes what it computes alone, in the same order.
+    where that would not stay in the near cache, and weighs more than what each strip reads again of right sides. Each
+    fusion computes what it computes alone, in the same order.
 
     Before:
         func.func @main(%x: tensor<8192x64xf32>, %w: tensor<64x256xf32>) -> tensor<8192xf32> {

@@ -69,6 +69,7 @@ _KINDS = frozenset(
         "ng.all",
         "ng.mean",
         "ng.slice",
+        "ng.pad",
         "ng.overlap_add",
     }
 )
@@ -114,6 +115,8 @@ class _Layout:
             return self.dot(op, b)
         if op.name == "ng.slice":
             return self.slice(op, b)
+        if op.name == "ng.pad":
+            return None if any((*get_i64s(op, "low"), *get_i64s(op, "high"))) else op.operands
         if op.name == "ng.overlap_add":
             return None if self.uses.get(op.operands[0], 2) > 1 else as_windows(op, self.uses, b)
         return self.reduction(op, b)
@@ -326,12 +329,12 @@ def _tensor(type: Type) -> TensorType:
 
 
 def _lies_across(dot: object) -> bool:
-    """Whether the left side of a product are windows whose closest elements are no summands of one sum: these are read
-    as they lie where they are columns."""
-    windows = dot.operands[0].owner if isinstance(dot, Op) else None
-    if not isinstance(dot, Op) or not isinstance(windows, Op) or windows.name != "ng.windows":
-        return False
-    return len(shape_of(windows.results[0].type)) - 1 not in get_i64s(dot, "lhs_contract")
+    """Whether the closest elements of the left side of a product are no summands of one sum: these are read as they lie
+    where they are columns."""
+    assert isinstance(dot, Op)
+    shape = shape_of(dot.operands[0].type)
+    long = [d for d, size in enumerate(shape) if size != 1]
+    return bool(long) and long[-1] not in get_i64s(dot, "lhs_contract")
 
 
 def _swapped(dot: Op, wanted: Type, b: Builder) -> Value:

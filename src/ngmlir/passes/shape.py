@@ -110,9 +110,7 @@ class _Shaping:
         type = op.results[0].type if op.results else None
         if "elementwise" in traits and isinstance(type, TensorType) and type.static:
             self.elementwise(op, type)
-        elif op.name == "ng.cast_axes" or (
-            op.name == "ng.reshape" and isinstance(type, TensorType) and type.static
-        ):
+        elif op.name == "ng.cast_axes" or (_moves_nothing(op) and _static(op)):
             self.base[op.results[0]] = self.base[op.operands[0]]
         elif "reduction" in traits and isinstance(type, TensorType) and _static(op):
             self.reduction(op)
@@ -278,6 +276,13 @@ def _contracted(dot: Op) -> tuple[Sequence[int], Sequence[int]]:
                 order = sorted(range(len(found[0])), key=found[1 - side].__getitem__)
                 return [found[0][i] for i in order], [found[1][i] for i in order]
     return found
+
+
+def _moves_nothing(op: Op) -> bool:
+    """Whether the result of a reshape or transpose has the operand's elements in their order."""
+    if op.name == "ng.transpose":
+        return _in_place(get_i64s(op, "permutation"), shape_of(op.operands[0].type))
+    return op.name == "ng.reshape"
 
 
 def _in_place(order: Sequence[int], shape: Sequence[int]) -> bool:

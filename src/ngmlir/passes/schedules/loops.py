@@ -191,7 +191,7 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         least = 1 if not band else row if as_it_lies else STRIPE_BYTES
         if band and not as_it_lies and count * row >= PROGRAMS * target.l1_bytes // 2:
             least = target.l1_bytes // 2
-        stripe = max(PROGRAM_ELEMENTS // steps, least // item)
+        stripe = max(1, PROGRAM_ELEMENTS // steps, least // item)
         stripe = fixed(given, "stripe", -(-min(stripe, size) // width) * width)
         group = 1 if stripe < size else max(1, min(count, PROGRAM_ELEMENTS // (steps * size)))
         made = Columns(tile=width, band=band, stripe=stripe, rows=fixed(given, "rows", group))

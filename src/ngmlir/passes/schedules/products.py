@@ -85,14 +85,15 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         block_rows = _whole(NEAR_PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
         columns = product.columns
     elif pack:
-        # A panel stays in half of the nearest cache while all rows of a block meet it, and these in half of the next.
-        near_depth = target.l1_bytes // 2 // (tile_columns * item)
+        # All rows of a block meet a panel while it stays near, and wait there for the next one. Where many do, reading it
+        # from the second cache costs less than sums that wait for the rest of the depth.
+        panel_bytes = target.l1_bytes // 2
+        if product.kept or product.rows > PACK_FROM_ROWS:
+            panel_bytes = max(panel_bytes, target.l2_bytes // 16)
+        near_depth = panel_bytes // (tile_columns * item)
         depth = fixed(given, "depth", _depth(product.depth, near_depth, unroll))
-        step_bytes = depth * item
-        # Rows that all stay near beside a part of the columns read that part once.
-        beside = target.l2_bytes * 3 // 4 // step_bytes
-        wanted = product.rows if product.rows <= beside else target.l2_bytes // 2 // step_bytes
-        block_rows = _whole(wanted, tile_rows, product.rows)
+        # The fewer they are, the more of the time a panel is on its way.
+        block_rows = _whole(target.l2_bytes // (depth * item), tile_rows, product.rows)
         columns = PROGRAM_MULTIPLICATIONS // max(1, block_rows * product.depth)
     else:
         depth = fixed(given, "depth", _depth(product.depth, 2 * unroll if few else FAR_DEPTH, unroll))
@@ -178,6 +179,8 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
 def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
     """Why no kernel of a product of windows can be cut so."""
     implicit = product.implicit
+    if not any(implicit):
+        return  # of one position: they are read where they lie
     if not isinstance(schedule, Panels):
         yield f"windows are multiplied by 'panels', not by '{schedule.by}'"
         return
