@@ -14,6 +14,7 @@ from ..ir.types import IntegerType, i1
 from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
+from ..support.subscripts import read_subscripts
 from . import arrays
 from .arrays import as_array, as_type, element, joined, of_type, permute, reshape, shape
 from .elementwise import multiply, subtract
@@ -23,39 +24,10 @@ from .shaping import diagonal, moveaxis, ravel
 
 def _letters(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     """The letters of each operand and of the result, `...` written out."""
-    text = subscripts.replace(" ", "")
-    left, arrow, right = text.partition("->")
-    terms = left.split(",")
-    if len(terms) != len(ranks):
-        fail(UserError, f"einsum of {subscripts!r} takes {len(terms)} operands, not {len(ranks)}")
-    free = [c for c in ascii_letters if c not in text]
-    extra = [
-        rank - len(term.replace("...", "")) if "..." in term else 0
-        for term, rank in zip(terms, ranks, strict=True)
-    ]
-    longest = max([*extra, 0])
-    dots = "".join(free[:longest])
-    made: list[str] = []
-    for term, rank, more in zip(terms, ranks, extra, strict=True):
-        term = term.replace("...", dots[longest - more :] if more > 0 else "")
-        if len(term) != rank or not all(c in ascii_letters for c in term):
-            fail(
-                UserError,
-                f"einsum of {subscripts!r}: the term {term!r} is not for an operand with {rank} axes",
-            )
-        made.append(term)
-    if arrow:
-        result = right.replace("...", dots)
-    else:
-        joint = "".join(made)
-        result = dots + "".join(sorted(c for c in set(joint) - set(dots) if joint.count(c) == 1))
-    lost = [c for c in result if not any(c in term for term in made)]
-    if lost or len(set(result)) != len(result):
-        fail(
-            UserError,
-            f"einsum of {subscripts!r}: the result {right!r} repeats a letter, or has one of no operand",
-        )
-    return made, result
+    terms, result = read_subscripts(subscripts, ranks)
+    free = (c for c in ascii_letters if c not in subscripts)
+    letters = {x: x if len(x) == 1 else next(free) for x in dict.fromkeys(x for t in terms for x in t)}
+    return ["".join(letters[x] for x in term) for term in terms], "".join(letters[x] for x in result)
 
 
 def _once(x: Tensor, term: str) -> tuple[Tensor, str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....ir.types import TensorType, Type, i64
 from ....support.diagnostics import UserError
+from ....support.subscripts import read_subscripts
 from ..nodes import Node, operator
 from ..tensor import Tensor
 
@@ -80,7 +81,7 @@ def gemm(n: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
 @operator("Einsum")
 def einsum(n: Node, *operands: Tensor) -> Tensor:
     """One product after the other, each over the letters that nothing later asks for."""
-    terms, result = _terms(n.text("equation"), operands)
+    terms, result = read_subscripts(n.text("equation"), [x.rank for x in operands])
     made, letters = _diagonal(n, operands[0], terms[0])
     for i, operand in enumerate(operands[1:], 1):
         other, own = _diagonal(n, operand, terms[i])
@@ -90,31 +91,6 @@ def einsum(n: Node, *operands: Tensor) -> Tensor:
     made = made.sum(gone) if gone else made
     letters = [letter for letter in letters if letter in result]
     return made.transpose([letters.index(letter) for letter in result])
-
-
-def _terms(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[list[str]], list[str]]:
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    sides = left.split(",")
-    if len(sides) != len(operands):
-        raise UserError(f"'{equation}' is for {len(sides)} operands, not {len(operands)}")
-    terms: list[list[str]] = []
-    most = 0
-    for side, operand in zip(sides, operands, strict=True):
-        before, dots, after = side.partition("...")
-        count = operand.rank - len(before) - len(after) if dots else 0
-        if count < 0 or len(before) + count + len(after) != operand.rank:
-            raise UserError(f"'{side}' is no tensor with {operand.rank} dimensions")
-        most = max(most, count)
-        terms.append([*before, *(f".{count - i}" for i in range(count)), *after])
-    rest = [f".{most - i}" for i in range(most)]
-    if arrow:
-        before, dots, after = right.partition("...")
-        return terms, [*before, *(rest if dots else []), *after]
-    every = [letter for term in terms for letter in term]
-    return terms, [
-        *rest,
-        *sorted(letter for letter in set(every) if every.count(letter) == 1 and letter not in rest),
-    ]
 
 
 def _diagonal(n: Node, x: Tensor, letters: list[str]) -> tuple[Tensor, list[str]]:
