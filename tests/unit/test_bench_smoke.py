@@ -130,3 +130,17 @@ def test_launches_are_counted() -> None:
     if "us" in out:  # cuda-bindings is here
         assert "40 kernels, arrays on the GPU" in out and out.count("1 GraphLaunch") == 7
         assert "not yet timed on a device" in out
+
+
+def test_the_page_of_kernels_is_of_these_kernels() -> None:
+    """What does not depend on ptxas, of some programs; kernels that change have `bench/kernels.py --write` run again."""
+    written = [line.split("|")[1:-1] for line in (ROOT / "docs" / "kernels.md").read_text().splitlines()]
+    wanted = ("add_f32", "sum_last_f32", "transpose_2d_f32")
+    fresh = run(str(BENCH / "kernels.py"), f"--only=^({'|'.join(wanted)})$").splitlines()
+    assert len(fresh) == len(wanted)
+    for line in fresh:
+        cells = line.split("|")[1:-1]
+        same = [row for row in written if row[:2] == cells[:2]]
+        assert [[row[i] for i in (2, 3, 6, 7, 8)] for row in same] == [[cells[i] for i in (2, 3, 6, 7, 8)]], (
+            line
+        )

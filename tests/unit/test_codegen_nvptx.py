@@ -875,3 +875,28 @@ func.func @main(%x: memref<64xf32>, %out: memref<64xf32>, %arena: memref<0xi8>) 
             ),
             TARGET,
         )
+
+
+@pytest.mark.parametrize(
+    ("grid", "launched"),
+    [("%i < 70000, %j < 2", (140000, 1, 1)), ("%i < 3, %j < 65535, %k < 70000", (70000, 65535, 3)), ("%i < 65536, %j < 3, %k < 32768", None), ("%i < 2147483647", (2**31 - 1, 1, 1)), ("%i < 2147483648", None)],
+)  # fmt: skip
+def test_grids_fit_the_hardware(grid: str, launched: tuple[int, int, int] | None) -> None:
+    text = f"""
+tile.kernel @k ins(%x: memref<4xf32>) outs(%y: memref<4xf32>) grid({grid}) {{
+  %c = ng.constant 0 : index
+  %v = tile.load %x[%c] : memref<4xf32>, vector<4xf32>
+  tile.store %v, %y[%c] : vector<4xf32>, memref<4xf32>
+  tile.return
+}}
+func.func @main(%x: memref<4xf32>, %y: memref<4xf32>, %arena: memref<0xi8>) attributes {{ng.arguments = 1 : i64, ng.results = 1 : i64}} {{
+  tile.launch @k ins(%x) outs(%y)
+  func.return
+}}
+"""
+    if launched is None:
+        with pytest.raises(Limit, match=r"kernel @k has \d+ blocks\nhint: a launch has 2147483647 at most"):
+            emit(from_text(text), TARGET)
+    else:
+        (launch,) = emit(from_text(text), TARGET).entries[0].steps
+        assert isinstance(launch, Launch) and launch.grid == launched

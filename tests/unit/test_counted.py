@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import pytest
 
 import ngmlir as ng
 from ngmlir.compiler import compile_artifact, resolve
+from ngmlir.ops.words import from_text
 from ngmlir.runtime.counted import Counted, counted
 
 
@@ -43,3 +46,51 @@ def test_registers_bound_the_occupancy() -> None:
 def test_programs_with_no_kernels_tell_nothing() -> None:
     x = ng.placeholder([ng.make_axis(0, "N")])
     assert counted(compile_artifact(ng.lift([ng.exp(x)], [x]).module, "sm_90a"), "sm_90a") == []
+
+
+ELEMENTS = 1 << 24
+LARGE = f"tensor<{ELEMENTS}xf32>"
+SQUARE = "tensor<4096x4096xf32>"
+
+
+def of_text(text: str, arch: str, sample: int | None) -> list[Counted]:
+    return counted(compile_artifact(from_text(text), arch), arch, sample)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("takes", "gives", "body"),
+    [
+        (LARGE, LARGE, f"ng.tanh %x : {LARGE}"),
+        (SQUARE, "tensor<4096xf32>", f"ng.sum %x axes [1] : ({SQUARE}) -> tensor<4096xf32>"),
+        (SQUARE, "tensor<4096xf32>", f"ng.sum %x axes [0] : ({SQUARE}) -> tensor<4096xf32>"),
+        (
+            "tensor<1048576x17xf32>",
+            "tensor<17xf32>",
+            "ng.max %x axes [0] : (tensor<1048576x17xf32>) -> tensor<17xf32>",
+        ),
+        (
+            "tensor<479349x35xf32>",
+            "tensor<479349xf32>",
+            "ng.max %x axes [1] : (tensor<479349x35xf32>) -> tensor<479349xf32>",
+        ),
+        (
+            "tensor<5x3355453xbf16>",
+            "tensor<5x3355453xbf16>",
+            "ng.exp %x : tensor<5x3355453xbf16>",
+        ),
+    ],
+    ids=["elementwise", "rows", "columns", "narrow columns", "narrow rows", "odd narrow elements"],
+)
+def test_sixteen_million_elements_are_bound_by_memory(arch: str, takes: str, gives: str, body: str) -> None:
+    """All launches together, against the copying of what a program takes and gives: at least 0.85 of that bandwidth."""
+    text = f"func.func @main(%x: {takes}) -> {gives} {{\n %y = {body}\n func.return %y : {gives}\n}}"
+    gpu = resolve(arch).gpu
+    moved = sum(type_bytes(each) for each in (takes, gives))
+    seconds = sum(each.seconds(gpu) for each in of_text(text, arch, 8))
+    assert moved / (1e9 * gpu.bandwidth) >= 0.85 * seconds
+
+
+def type_bytes(text: str) -> int:
+    *sizes, element = text.removeprefix("tensor<").removesuffix(">").split("x")
+    return prod(map(int, sizes)) * (2 if element == "bf16" else 4)

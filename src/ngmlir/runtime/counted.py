@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import numpy as np
 
-from ..simulator.counters import Counters, Requests
+from ..simulator.counters import Counters
 from ..support.artifact import Artifact
 from ..support.machines import Gpu
 from ..support.signature import Parameter
@@ -16,6 +18,9 @@ from . import ptxas
 from .buffers import DTYPES
 from .cuda_sim import CudaSimDevice
 from .gpu import load
+
+#: Numbers that are drawn for an argument; they recur in a larger one.
+_RANDOM = 1 << 16 | 1
 
 
 @dataclass(frozen=True)
@@ -34,38 +39,99 @@ class Counted:
         """The share of the threads of a multiprocessor that the kernel can have at once."""
         return min(1.0, self.blocks_at_once(gpu) * self.counters.threads / gpu.threads)
 
+    def bytes_in_flight(self, gpu: Gpu) -> int:
+        """Of loads, on one multiprocessor."""
+        return self.counters.bytes_in_flight(gpu, self.registers or 0)
+
+    def bound(self, gpu: Gpu) -> tuple[float, str]:
+        """The seconds that one launch takes at least, and what binds it."""
+        return self.counters.bound(gpu, self.registers or 0)
+
+    def to_json(self, gpu: Gpu) -> dict[str, Any]:
+        """All of it as numbers: of one launch, in bytes and seconds."""
+        c, launches = self.counters, max(1, self.counters.launches)
+        seconds, what = self.bound(gpu)
+        return {
+            "blocks": c.blocks // launches,
+            "threads": c.threads,
+            "registers": self.registers,
+            "spills": self.spills,
+            "shared_bytes": c.shared_bytes,
+            "occupancy": self.occupancy(gpu),
+            "useful_threads": c.useful_threads,
+            "sectors": c.globally_asked.parts // launches,
+            "sectors_per_request": c.globally_asked.per_request,
+            "sectors_over_ideal": c.globally_asked.ratio,
+            "wavefronts": c.shared.parts // launches,
+            "wavefronts_per_request": c.shared.per_request,
+            "wavefronts_over_ideal": c.shared.ratio,
+            "instructions": c.warp_instructions // launches,
+            "mix": {kind: number // launches for kind, number in c.mix.most_common()},
+            "bytes": c.memory_bytes // launches,
+            "bytes_in_flight": self.bytes_in_flight(gpu),
+            "seconds": seconds,
+            "bound": what,
+            "bounds": c.bounds(gpu, self.registers or 0),
+        }
+
+    def seconds(self, gpu: Gpu) -> float:
+        """What all its launches take at least, one after the other."""
+        return self.counters.launches * self.bound(gpu)[0]
+
     def lines(self, gpu: Gpu) -> Iterator[str]:
         """What there is to say, as a person reads it."""
         c, launches = self.counters, max(1, self.counters.launches)
-        every = Requests(0, c.reads.parts + c.writes.parts, c.reads.ideal + c.writes.ideal)
         registers = "registers not known without ptxas"
         if self.registers is not None:
             registers = f"{self.registers} registers" + (f", {self.spills} spilled bytes" * bool(self.spills))
-        seconds, what = c.bound(gpu, self.registers or 0)
+        seconds, what = self.bound(gpu)
         mix = ", ".join(f"{kind} {n / max(1, c.warp_instructions):.0%}" for kind, n in c.mix.most_common(5))
         yield f"{c.blocks // launches} blocks of {c.threads} threads, {registers}, {c.shared_bytes} bytes of shared memory"
         yield f"occupancy {self.occupancy(gpu):.0%} ({self.blocks_at_once(gpu)} blocks a multiprocessor), useful threads {c.useful_threads:.0%}"
-        yield f"global sectors {every.ratio:.2f} of the ideal, shared wavefronts {c.shared.ratio:.2f}"
+        yield f"global sectors {c.globally_asked.ratio:.2f} of the ideal, shared wavefronts {c.shared.ratio:.2f}"
         yield f"instructions of warps: {c.warp_instructions // launches} ({mix})"
-        yield f"{c.bytes_in_flight(gpu, self.registers or 0)} bytes in flight a multiprocessor"
+        yield f"{self.bytes_in_flight(gpu)} bytes in flight a multiprocessor"
         yield f"predicted: {1e6 * seconds:.2f} us at least, bound by {what}; not timed on a device"
 
 
-def counted(artifact: Artifact, arch: str) -> list[Counted]:
-    """Runs an entry of PTX once, on small numbers, and gives what each of its kernels asked for, in order of launching."""
-    device = CudaSimDevice(count=True, check_races=False)
+def counted(artifact: Artifact, arch: str, sample: int | None = None) -> list[Counted]:
+    """Runs an entry of PTX once, on small numbers, and gives what each of its kernels asked for, in order of launching.
+
+    With a `sample`, about so many blocks of each launch run, and are counted for all of them (`simulator.sampling`): programs
+    of any size are counted so. What kernels compute is then wrong: a loop over what they compute may not end."""
+    device = CudaSimDevice(count=True, check_races=False, sample=sample)
     program = load(artifact, device)
     program.run([_made_up(p) for p in program.signature.arguments])
-    report = ptxas.assemble(artifact.code.decode(), arch) if ptxas.available() else None
-    out: list[Counted] = []
-    for name, counters in (device.counted or {}).items():
-        found = report.kernels.get(name) if report is not None else None
-        registers = None if found is None else found.registers
-        out.append(Counted(counters, registers, None if found is None else found.spill_stores))
-    return out
+    known = registers_of(artifact, arch)
+    return [Counted(c, *known.get(name, (None, None))) for name, c in (device.counted or {}).items()]
+
+
+def registers_of(artifact: Artifact, arch: str) -> dict[str, tuple[int, int]]:
+    """Of each kernel its registers, and the bytes of them that are kept in memory; nothing where there is no ptxas."""
+    if not ptxas.available():
+        return {}
+    kernels = ptxas.assemble(artifact.code.decode(), arch).kernels
+    return {name: (found.registers, found.spill_stores) for name, found in kernels.items()}
+
+
+def table(kernels: Sequence[Counted], gpu: Gpu) -> Iterator[str]:
+    """Of each kernel, under a line of names: what one launch asks for, and the bound on a GPU."""
+    yield (
+        f"{'us':>9} {'blocks':>8}{'threads':>8}{'regs':>5}{'occ.':>6}{'useful':>7}{'sectors':>8}{'banks':>6}"
+        f"{'flight':>8}{'instr.':>10}  {'bound by':9} kernel"
+    )
+    for each in kernels:
+        c = each.counters
+        seconds, what = each.bound(gpu)
+        registers = "-" if each.registers is None else each.registers
+        yield (
+            f"{1e6 * seconds:9.2f} {c.blocks // max(1, c.launches):8}{c.threads:8}{registers:>5}{each.occupancy(gpu):6.0%}"
+            f"{c.useful_threads:7.0%}{c.globally_asked.ratio:8.2f}{c.shared.ratio:6.2f}{each.bytes_in_flight(gpu) / 1024:7.1f}K"
+            f"{c.warp_instructions // max(1, c.launches):10}  {what:9} {c.kernel}"
+        )
 
 
 def _made_up(parameter: Parameter) -> np.ndarray:
     """Small numbers of an argument's type: positions stay inside."""
-    random = np.random.default_rng(0)
-    return random.integers(0, 3, parameter.shape).astype(DTYPES[parameter.dtype])
+    few = np.random.default_rng(0).integers(0, 3, min(prod(parameter.shape), _RANDOM))
+    return np.resize(few.astype(DTYPES[parameter.dtype]), parameter.shape)

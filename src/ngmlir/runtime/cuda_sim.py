@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from types import TracebackType
 from typing import Any
@@ -23,7 +24,8 @@ class CudaSimDevice:
 
     With a `seed`, warps and asynchronous copies run in a random order: a correct program computes the same.
     `check_races` watches memory for accesses that no barrier orders. With `count`, `counted` tells of each kernel what
-    it asked of a GPU (`simulator.counters`), which takes time.
+    it asked of a GPU (`simulator.counters`), which takes time. With a `sample`, about so many blocks of each launch run
+    and are counted for all: results are then wrong, and only the counts are worth something.
     """
 
     def __init__(
@@ -32,13 +34,16 @@ class CudaSimDevice:
         seed: int | None = None,
         check_races: bool = True,
         count: bool = False,
+        sample: int | None = None,
         capability: tuple[int, int] = (9, 0),
     ):
         self.seed = seed
         self.check_races = check_races
         self.counted: dict[str, Counters] | None = {} if count else None
+        self.sample = sample
         self.capability = capability
-        self.memory = DeviceMemory()
+        # Positions that no block of a sample computes stay inside.
+        self.memory = DeviceMemory() if sample is None else DeviceMemory(fresh=0)
         self.lost = ""
         self._modules: dict[str, Module] = {}
         # One kernel or copy at a time. What the garbage collector frees in the midst of one waits for its end.
@@ -96,6 +101,16 @@ class CudaSimDevice:
 
     let_wait = wait_for
 
+    @contextmanager
+    def counting(self, counted: dict[str, Counters]) -> Generator[None]:
+        """What runs inside is added to `counted`, and nobody else's work comes between."""
+        with self._lock:
+            around, self.counted = self.counted, counted
+            try:
+                yield
+            finally:
+                self.counted = around
+
     def load(self, ptx: str) -> Module:
         with self._lock:
             if ptx not in self._modules:
@@ -134,6 +149,7 @@ class CudaSimDevice:
                 seed=self.seed,
                 check_races=self.check_races,
                 counters=None if self.counted is None else self.counted.setdefault(kernel, Counters()),
+                sample=self.sample,
             )
 
     def piece(self, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:

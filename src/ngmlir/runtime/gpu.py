@@ -13,6 +13,7 @@ import numpy as np
 from ..support.artifact import Artifact, Check, Entry, Place
 from ..support.diagnostics import UserError
 from ..support.signature import Parameter
+from . import timing
 from .buffers import DTYPES, in_memory
 from .executable import Prepare, as_array, check_count, raise_noted
 from .gpu_arrays import ALIGNMENT, DeviceArray, Pending, on_device
@@ -45,6 +46,8 @@ class GpuCode:
         self.device = device
         self.module = device.load(artifact.code.decode())
         name = artifact.entries[0].signature.name if artifact.entries else "a program"
+        #: Who counts what its kernels ask for.
+        self.profile = timing.current() if artifact.timed else None
         self.constants = [
             to_device(device, in_memory(c), "ui8", f"constant {number} of @{name}")
             for number, c in enumerate(artifact.constants)
@@ -69,7 +72,7 @@ class GpuExecutable:
         self.code = code
         self.signature = entry.signature
         self.device = code.device
-        self._steps = entry.steps
+        self._entry = entry
         signature = self.signature
         places = [p.location for p in (*signature.results, *signature.arguments) if p.location.known]
         self._arena = DeviceBuffer(
@@ -256,8 +259,10 @@ class GpuExecutable:
         if bound is None:
             self._check_apart(inputs, outputs)
             bound = bound_steps(
-                self.device, self.code.module, self._steps, lambda p: self._address(p, inputs, outputs)
+                self.device, self.code.module, self._entry.steps, lambda p: self._address(p, inputs, outputs)
             )
+            if self.code.profile is not None:
+                bound = self.code.profile.counted_steps(self.device, self.code.artifact, self._entry, bound)
             self._bound[key] = bound
             if len(self._bound) > _BINDINGS:
                 self._bound.popitem(last=False)

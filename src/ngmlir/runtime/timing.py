@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..support.artifact import Measure
+from ..support.artifact import Artifact, Entry, Measure
 from ..support.files import write_file
 from .threads import thread_count, using_threads
 
 if TYPE_CHECKING:
+    from .gpu_device import GpuDevice
     from .roof import Roof
 
 #: Launches of one call that find a place; those of more are counted.
@@ -65,6 +66,9 @@ class Row:
 
 class Profile:
     """What programs took that were compiled while it listened: `print(profile)`, `to_json()`, `trace()`, `write(path)`."""
+
+    #: Whether it counts what kernels ask of a simulated GPU, in place of the time that they take on this machine.
+    counts = False
 
     def __init__(self, threads: int | None = None) -> None:
         #: How many the programs use, if not as many as all do.
@@ -121,14 +125,24 @@ class Profile:
         if len(self._events) < _EVENTS:
             self._events.append((name, begin, end, measure))
 
+    def counted_steps(
+        self, device: GpuDevice, artifact: Artifact, entry: Entry, steps: Sequence[Callable[[], None]]
+    ) -> list[Callable[[], None]]:
+        """The steps of a program on a GPU, as a profile that counts has them done."""
+        return list(steps)
+
+    def _stages(self) -> list[str]:
+        if not self.stages:
+            return []
+        whole = sum(self.stages.values())
+        lines = [f"compiled in {whole:.3f} s"]
+        for name, seconds in sorted(self.stages.items(), key=lambda each: -each[1]):
+            lines.append(f"{seconds:10.3f} s {100 * seconds / (whole or 1):5.1f}%  {name}")
+        return lines
+
     def __str__(self) -> str:
         """Two tables: the stages of compilation, and the launches, the longest first."""
-        lines: list[str] = []
-        if self.stages:
-            whole = sum(self.stages.values())
-            lines.append(f"compiled in {whole:.3f} s")
-            for name, seconds in sorted(self.stages.items(), key=lambda each: -each[1]):
-                lines.append(f"{seconds:10.3f} s {100 * seconds / (whole or 1):5.1f}%  {name}")
+        lines = self._stages()
         rows = self.rows
         if rows:
             most = self._roof()

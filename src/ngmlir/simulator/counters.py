@@ -2,15 +2,16 @@
 """What a launch asks of a GPU, counted while it is simulated, and the least time that follows from it.
 
 A request is one instruction of one warp. Global memory answers in sectors of 32 bytes, shared memory in wavefronts
-of 32 banks of 4 bytes; the least of both for the places that a request names is its ideal.
+of 32 banks of 4 bytes. The ideal is what the same bytes would need side by side, and of global memory no less than the
+sectors in which they lie, each once: who wants one column of a matrix has to touch a sector for each row.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import ceil, prod
 
 import numpy as np
 
@@ -52,16 +53,38 @@ def kind_of(instruction: Instruction) -> str:
 
 @dataclass
 class Requests:
-    """Requests to one kind of memory: how many, the sectors or wavefronts that answer them, and the least that could."""
+    """Requests to one kind of memory: how many, the sectors or wavefronts that answer them, the least that could if what
+    each names lay side by side, and (of global memory) the sectors that a launch touches, each once."""
 
     count: int = 0
     parts: int = 0
     ideal: int = 0
+    touched: int = 0
+    sectors: list[Array] = field(default_factory=list[Array], repr=False, compare=False)  # while it runs
+
+    def touch(self, sectors: Array) -> None:
+        """Notes that sectors were touched."""
+        self.sectors.append(sectors)
+        if len(self.sectors) > 64:
+            self.sectors = [np.unique(np.concatenate(self.sectors))]
+
+    def add(self, other: Requests, weight: float = 1.0) -> None:
+        """So many times what another has."""
+        self.count += round(weight * other.count)
+        self.parts += round(weight * other.parts)
+        self.ideal += round(weight * other.ideal)
+        self.touched += round(weight * other.touched)
 
     @property
     def ratio(self) -> float:
         """Parts for each that there would be at best."""
-        return self.parts / self.ideal if self.ideal else 1.0
+        ideal = max(self.ideal, self.touched)
+        return self.parts / ideal if ideal else 1.0
+
+    @property
+    def per_request(self) -> float:
+        """Parts that answer one request."""
+        return self.parts / self.count if self.count else 0.0
 
 
 @dataclass
@@ -81,7 +104,6 @@ class Counters:
     reads: Requests = field(default_factory=Requests)
     writes: Requests = field(default_factory=Requests)
     shared: Requests = field(default_factory=Requests)
-    sectors: list[Array] = field(default_factory=list[Array])  # that were touched, by instruction
 
     # ---- while it runs
 
@@ -111,9 +133,7 @@ class Counters:
         asked.count += int((each > 0).sum())
         asked.parts += len(keys)
         asked.ideal += int((-(-each * size // SECTOR)).sum())
-        self.sectors.append(np.unique(keys & ((1 << 40) - 1)))
-        if len(self.sectors) > 64:
-            self.sectors = [np.unique(np.concatenate(self.sectors))]
+        asked.touch(np.unique(keys & ((1 << 40) - 1)))
 
     def in_shared(self, warp: Array, lane: Array, offsets: Array, size: int) -> None:
         """Wide accesses are answered for half or a quarter of the warp at a time."""
@@ -130,6 +150,32 @@ class Counters:
         self.shared.parts += int(per_bank.max(axis=1).sum())
         self.shared.ideal += int((-(-each // _BANKS)).sum())
 
+    def end(self, parts: Sequence[tuple[Counters, float]], regions: Sequence[tuple[int, int]]) -> None:
+        """What was counted in a launch: for some of its blocks, and how many each of them stands for.
+
+        Where blocks stand for others, as many more sectors are touched, but none more than the regions have.
+        """
+        starts = np.array([start // SECTOR for start, _ in regions], np.int64)
+        for part, weight in parts:
+            for name in ("warp_instructions", "thread_instructions", "flops"):
+                setattr(self, name, getattr(self, name) + round(weight * getattr(part, name)))
+            for kind, number in part.mix.items():
+                self.mix[kind] += round(weight * number)
+            for mine, its in (
+                (self.reads, part.reads),
+                (self.writes, part.writes),
+                (self.shared, part.shared),
+            ):
+                mine.add(its, weight)
+        most = [-(-end // SECTOR) - start // SECTOR for start, end in regions]
+        for name in ("reads", "writes"):
+            touched = np.zeros(len(regions))
+            for part, weight in parts:
+                if sectors := getattr(part, name).sectors:
+                    which = np.searchsorted(starts, np.unique(np.concatenate(sectors)), "right") - 1
+                    touched += weight * np.bincount(which, minlength=len(regions))
+            getattr(self, name).touched += int(np.minimum(touched, most).sum())
+
     # ---- what follows
 
     @property
@@ -138,15 +184,22 @@ class Counters:
         return self.thread_instructions / max(1, WARP * self.warp_instructions)
 
     @property
+    def globally_asked(self) -> Requests:
+        """Reads and writes of global memory together."""
+        every = Requests()
+        every.add(self.reads)
+        every.add(self.writes)
+        return every
+
+    @property
     def is_far_off(self) -> bool:
         """More than a tenth above the ideal of sectors or wavefronts, or fewer than nine tenths of the lanes useful."""
-        everywhere = self.reads.parts + self.writes.parts > 1.1 * (self.reads.ideal + self.writes.ideal)
-        return everywhere or self.shared.ratio > 1.1 or self.useful_threads < 0.9
+        return self.globally_asked.ratio > 1.1 or self.shared.ratio > 1.1 or self.useful_threads < 0.9
 
     @property
     def memory_bytes(self) -> int:
-        """Of all sectors that are touched, once each: what has to come from memory or go there."""
-        return SECTOR * (len(np.unique(np.concatenate(self.sectors))) if self.sectors else 0)
+        """Of all sectors that a launch touches, once each: what has to come from memory or go there."""
+        return SECTOR * (self.reads.touched + self.writes.touched)
 
     def blocks_at_once(self, gpu: Gpu, registers: int = 0) -> int:
         """Blocks that one multiprocessor holds; `registers` of a thread, where they are known."""
@@ -166,11 +219,9 @@ class Counters:
         """Seconds that each part of a GPU needs at least for one launch of the mean; the most of them binds."""
         launches = max(1, self.launches)
         blocks = self.blocks / launches
-        together = gpu.multiprocessors * self.blocks_at_once(gpu, registers)
-        # A last wave that is not full, and fewer blocks than multiprocessors, leave some of them idle.
-        busy = min(gpu.multiprocessors, blocks)
-        waves = -(-blocks // together)
-        busy *= min(1.0, blocks / (waves * min(together, blocks)))
+        # Blocks are not parted: as long as the multiprocessor with the most of them works, the others wait. How many it
+        # holds at once changes nothing of that: those that are left at the end have it for themselves.
+        busy = blocks / max(1, ceil(blocks / gpu.multiprocessors))
         cycles = busy * gpu.clock * 1e6 * launches
         memory = self.memory_bytes / launches / (gpu.bandwidth * 1e9)
         found = {
@@ -214,19 +265,3 @@ def flight_bytes(function: Function) -> int:
             under_way += size.value if isinstance(size, Integer) else 0
         most = max(most, under_way)
     return most
-
-
-def report(counted: Sequence[Counters], gpu: Gpu) -> Iterator[str]:
-    """A table of kernels: what they ask for, and the bound on a GPU."""
-    yield (
-        f"{'kernel':40}{'blocks':>8}{'threads':>8}{'useful':>8}{'sectors':>9}{'banks':>7}"
-        f"{'flight':>8}{'instr.':>10}{'us':>9}  bound by"
-    )
-    for c in counted:
-        seconds, what = c.bound(gpu)
-        sectors = Requests(0, c.reads.parts + c.writes.parts, c.reads.ideal + c.writes.ideal)
-        yield (
-            f"{c.kernel[:39]:40}{c.blocks // max(1, c.launches):8}{c.threads:8}{c.useful_threads:8.0%}"
-            f"{sectors.ratio:9.2f}{c.shared.ratio:7.2f}{c.bytes_in_flight(gpu) / 1024:7.1f}K"
-            f"{c.warp_instructions // max(1, c.launches):10}{1e6 * seconds:9.2f}  {what}"
-        )

@@ -165,7 +165,7 @@ class Product:
 
 
 class Frame:
-    """Arrays over all threads of `blocks` blocks, the first of which has linear number `first_block`."""
+    """Arrays over all threads of some blocks; `numbers` are those of the blocks in the grid."""
 
     def __init__(
         self,
@@ -174,8 +174,7 @@ class Frame:
         registers: Mapping[str, str],
         memory: DeviceMemory,
         parameters: np.ndarray,
-        first_block: int,
-        blocks: int,
+        numbers: np.ndarray,
         random: np.random.Generator | None,
         traffic: Traffic | None = None,
         counters: Counters | None = None,
@@ -185,8 +184,8 @@ class Frame:
         self.counters = counters
         self.memory = memory
         self.parameters = parameters
-        self.first_block = first_block
-        self.blocks = blocks
+        self.numbers = numbers
+        self.blocks = blocks = len(numbers)
         self.random = random
         per_block = shape.block_threads
         self.count = count = blocks * per_block
@@ -246,6 +245,10 @@ class Frame:
         """The numbers of the running threads."""
         return self.thread[threads]
 
+    def in_launch(self, threads: np.ndarray) -> np.ndarray:
+        """The numbers that threads of the batch have in the launch."""
+        return self.numbers[self.block_of[threads]] * self.shape.block_threads + self.within[threads]
+
     def pass_barrier(self, blocks: np.ndarray) -> None:
         """All threads of each of `blocks` have met."""
         self.passed[blocks] += 1
@@ -260,7 +263,7 @@ class Frame:
         """Threads access `size` bytes each of global memory, which lie within allocations."""
         if self.traffic is None or ((guesses := self.shape.guesses) and instruction.operands[-1] in guesses):
             return
-        numbers = threads + self.first_block * self.shape.block_threads
+        numbers = self.in_launch(threads)
         region = self.memory.find(int(offsets[0]))
         assert region is not None
         inside = (offsets >= region.start) & (offsets < region.end)
@@ -293,7 +296,7 @@ class Frame:
             extent = shape.threads if name in ("tid", "ntid") else shape.grid
             if name[0] == "n":
                 return np.array(extent[number])
-            linear = self.within if name == "tid" else self.block_of + self.first_block
+            linear = self.within if name == "tid" else self.numbers[self.block_of]
             stride = int(np.prod(extent[:number]))
             return linear // stride % extent[number]
         lane = self.lane.astype(np.uint64)
@@ -318,5 +321,5 @@ class Frame:
     def fault(self, kind: str, message: str, instruction: Instruction, thread: int | None = None) -> NoReturn:
         """Stops the simulation, naming the line and the thread."""
         if thread is not None:
-            thread += self.first_block * self.shape.block_threads
+            thread = int(self.in_launch(np.array(thread)))
         raise self.shape.fault(kind, message, instruction, thread)

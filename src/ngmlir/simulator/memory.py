@@ -32,7 +32,8 @@ class Region:
 class DeviceMemory:
     """Allocates, frees, copies; finds the region that an access falls into."""
 
-    def __init__(self, capacity: int = 1 << 24):
+    def __init__(self, capacity: int = 1 << 24, fresh: int = 0xFF):
+        self.fresh = fresh
         self.store = np.empty(capacity, np.uint8)
         self.starts: list[int] = []
         self.regions: list[Region] = []
@@ -41,7 +42,7 @@ class DeviceMemory:
         self._views: dict[int, np.ndarray] = {}
 
     def allocate(self, size: int, writable: bool = True) -> int:
-        """The address of `size` fresh bytes; they read as 0xFF (NaN) until written."""
+        """The address of `size` fresh bytes; they read as `fresh` (0xFF: NaN) until written."""
         span = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT + _GAP
         start = self._reuse(span)
         if start is None:
@@ -49,7 +50,7 @@ class DeviceMemory:
             self.top += span
             if self.top > len(self.store):
                 self._grow()
-        self.store[start : start + size] = 0xFF
+        self.store[start : start + size] = self.fresh
         position = bisect_right(self.starts, start)
         self.starts.insert(position, start)
         self.regions.insert(position, Region(start, start + size, writable))

@@ -44,6 +44,7 @@ from .program import (
 )
 from .reader import read
 from .registers import Slots
+from .sampling import representatives
 from .schedule import Code, Operation, run
 from .traffic import Traffic
 from .unset import Watched, watch
@@ -124,9 +125,11 @@ class Module:
         counters: Counters | None = None,
         batch_threads: int = BATCH_THREADS,
         step_limit: int = 5_000_000,
+        sample: int | None = None,
     ) -> None:
         """Runs kernel `name` to its end. A `seed` lets warps and asynchronous copies run in a random order.
-        `counters` count what the launch asks of a GPU, which takes time."""
+        `counters` count what the launch asks of a GPU, which takes time; with a `sample`, about so many blocks run, and
+        are counted for all (`sampling`). Blocks that may wait for one another all run."""
         kernel = self.kernel(name)
         shape_of_block = (threads, 1, 1) if isinstance(threads, int) else threads
         if len(arguments) != len(kernel.parameters):
@@ -164,24 +167,30 @@ class Module:
                 raise shape.fault(kind, message, instruction, thread)
 
             traffic = Traffic(kernel.global_granule, shape.block_threads, kernel.ordered, stop)
+        few = total if sample is None or kernel.talks else sample
+        parts: list[tuple[Counters, float]] = []
         with np.errstate(all="ignore"):
-            for first in range(0, total, batch):
-                blocks = min(batch, total - first)
-                frame = Frame(
-                    shape,
-                    kernel.slots.table,
-                    kernel.function.registers,
-                    self.memory,
-                    parameters,
-                    first,
-                    blocks,
-                    random,
-                    traffic,
-                    counters,
-                )
-                run(frame, kernel.code, step_limit)
+            for chosen, weight in representatives(total, few):
+                part = None if counters is None else Counters()
+                for first in range(0, len(chosen), batch):
+                    frame = Frame(
+                        shape,
+                        kernel.slots.table,
+                        kernel.function.registers,
+                        self.memory,
+                        parameters,
+                        chosen[first : first + batch],
+                        random,
+                        traffic,
+                        part,
+                    )
+                    run(frame, kernel.code, step_limit)
+                if part is not None:
+                    parts.append((part, weight))
             if traffic is not None:
                 traffic.compare()
+        if counters is not None:
+            counters.end(parts, [(region.start, region.end) for region in self.memory.regions])
 
     def _pack(self, kernel: Kernel, arguments: Sequence[int | bytes | np.generic]) -> np.ndarray:
         data = np.zeros(-(-max(kernel.parameter_bytes, 1) // 16) * 16, np.uint8)

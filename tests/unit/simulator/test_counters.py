@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from ptx_support import Machine, kernel, pointers
 
-from ngmlir.simulator.counters import Counters, report
+from ngmlir.runtime.counted import Counted, table
+from ngmlir.simulator.counters import Counters
+from ngmlir.simulator.sampling import representatives
 from ngmlir.support.machines import machines
 
 WORDS = "@words = internal addrspace(3) global [2048 x float] undef, align 16"
@@ -39,9 +41,22 @@ def test_sectors_of_steps(step, sectors):
     found = counted(copy(step))
     for asked in (found.reads, found.writes):
         assert (asked.count, asked.parts, asked.ideal) == (4, 4 * sectors, 16)
-        assert asked.ratio == sectors / 4
+        # Whoever wants these elements has to touch these sectors.
+        assert asked.touched == asked.parts and asked.ratio == 1.0
+        assert asked.per_request == sectors
     assert found.memory_bytes == 2 * 32 * 4 * sectors
-    assert found.is_far_off == (step > 1)
+
+
+def test_neighbours_that_others_ask_for_are_far_off():
+    """Each thread copies every fourth element, and other warps those between them: each sector is asked for four times."""
+    between = copy(1).replace(
+        "%i = mul i32 %n, 1",
+        "%quarter = and i32 %n, 31\n  %lane = mul i32 %quarter, 4\n  %warp = udiv i32 %n, 32\n  %i = add i32 %lane, %warp",
+    )
+    found = counted(between)
+    for asked in (found.reads, found.writes):
+        assert (asked.parts, asked.ideal, asked.touched) == (64, 16, 16) and asked.ratio == 4.0
+    assert found.is_far_off
 
 
 def test_wide_accesses_and_one_place_for_all():
@@ -98,8 +113,24 @@ def test_what_binds():
         assert what in ("memory", "latency") and seconds >= found.memory_bytes / (1e9 * gpu.bandwidth)
     alone = counted(body, 1)
     assert alone.bound(machines().gpu("sm_90a"))[1] == "latency"
-    head, line = report([alone], machines().gpu("sm_90a"))
-    assert "bound by" in head and line.startswith("k ") and line.endswith("latency")
+    head, line = table([Counted(alone, None, None)], machines().gpu("sm_90a"))
+    assert "bound by" in head and line.split()[-2:] == ["latency", "k"]
+
+
+def test_the_multiprocessor_with_the_most_blocks_binds():
+    gpu = machines().gpu("sm_80")
+
+    def matrix(blocks: int, shared_bytes: int = 0) -> float:
+        made = Counters(launches=1, blocks=blocks, threads=128, shared_bytes=shared_bytes, flops=blocks << 20)
+        return made.bounds(gpu)["matrix"]
+
+    full = matrix(gpu.multiprocessors)
+    assert matrix(1) == pytest.approx(full)  # the others have nothing to do
+    assert matrix(gpu.multiprocessors + 1) == pytest.approx(2 * full)
+    assert matrix(2 * gpu.multiprocessors) == pytest.approx(2 * full)
+    # However many are there at once, no multiprocessor has more of them to do.
+    assert matrix(5 * gpu.multiprocessors, gpu.block_shared) == pytest.approx(5 * full)
+    assert matrix(5 * gpu.multiprocessors) == pytest.approx(5 * full)
 
 
 def test_counts_change_no_results_and_add_up():
@@ -111,3 +142,51 @@ def test_counts_change_no_results_and_add_up():
         machine.module.launch("k", (2, 1, 1), 64, arguments, counters=found, seed=seed)
     assert np.array_equal(machine.get(arguments[1], np.dtype(np.float32), (128,)), values)
     assert (found.launches, found.blocks, found.reads.count) == (3, 6, 12)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 16, 17, 1000, 32768])
+def test_representatives_stand_for_all_blocks(blocks):
+    chosen = [(int(n), weight) for numbers, weight in representatives(blocks, 16) for n in numbers]
+    assert len({n for n, _ in chosen}) == len(chosen) <= max(16, 3)
+    assert sum(weight for _, weight in chosen) == pytest.approx(blocks)
+    assert {0, blocks - 1} <= {n for n, _ in chosen}
+    assert all(weight == 1 for n, weight in chosen if n in (0, blocks - 1))
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_a_sample_counts_as_all_blocks_do(step):
+    machine = Machine(kernel(copy(step), pointers("a", "o"), 64))
+    # The store is full but for the last sectors, which only the last blocks touch.
+    arguments = [machine.put(np.zeros(200 * 64 * step, np.float32)) for _ in range(2)]
+    counts = [Counters(), Counters()]
+    for found, sample in zip(counts, (None, 8), strict=True):
+        machine.module.launch("k", (200, 1, 1), 64, arguments, counters=found, sample=sample)
+    whole, some = counts
+    assert (some.blocks, some.warp_instructions, some.mix) == (
+        whole.blocks,
+        whole.warp_instructions,
+        whole.mix,
+    )
+    assert some.reads == whole.reads and some.writes == whole.writes
+    assert some.memory_bytes == pytest.approx(whole.memory_bytes, rel=0.02)
+
+
+def test_what_all_blocks_read_is_counted_once():
+    body = copy(1).replace(
+        "getelementptr float, ptr addrspace(1) %a, i32 %i", "getelementptr float, ptr addrspace(1) %a, i32 %t"
+    )
+    machine = Machine(kernel(body, pointers("a", "o"), 64))
+    arguments = [machine.put(np.zeros(size, np.float32)) for size in (64, 200 * 64)]
+    found = Counters()
+    machine.module.launch("k", (200, 1, 1), 64, arguments, counters=found, sample=8)
+    assert found.memory_bytes == 4 * (64 + 200 * 64)
+
+
+def test_blocks_that_wait_for_one_another_all_run():
+    """The last block to come adds one to what the others have left."""
+    body = """  %one = atomicrmw add ptr addrspace(1) %o, i32 1 monotonic
+  fence seq_cst"""
+    machine = Machine(kernel(body, pointers("a", "o"), 32))
+    arguments = [machine.put(np.zeros(8, np.int32)) for _ in range(2)]
+    machine.module.launch("k", (50, 1, 1), 32, arguments, counters=Counters(), sample=4)
+    assert machine.get(arguments[1], np.dtype(np.int32), (8,))[0] == 50 * 32

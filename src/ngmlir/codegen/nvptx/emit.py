@@ -20,12 +20,13 @@ from ...llvm.text import Module as LlvmModule
 from ...ops import func, ng, tile
 from ...ops.builder import Builder, function
 from ...ops.interpreter import evaluate
-from ...support.artifact import Branch, Entry, Launch, Place, Repeat, Step
+from ...support.artifact import Branch, Entry, Launch, Measure, Place, Repeat, Step
 from ...support.diagnostics import Bug, Limit, Location, UserError
 from ...support.target import Target
 from ..unit import Unit, described, interfaces
+from ..work import measure
 from .access import WIDEST
-from .grid import blocks
+from .grid import MOST_BLOCKS, blocks
 from .kernel import Parameters, emit_kernel
 
 #: Elements that one block copies.
@@ -46,6 +47,11 @@ def emit(module: Module, target: Target) -> Unit:
     names: dict[tile.KernelOp, str] = {}
     shared: dict[tile.KernelOp, int] = {}
     for kernel, launched in by_kernel.items():
+        if (number := blocks(kernel.grid)[0]) > MOST_BLOCKS:
+            message = f"kernel @{kernel.symbol} has {number} blocks"
+            raise Limit(
+                message, kernel.location, hint=f"a launch has {MOST_BLOCKS} at most: compute more in each"
+            )
         names[kernel] = _entry_name(kernel.symbol, names.values())
         threads = threads_of(kernel, target)
         shared[kernel] = emit_kernel(
@@ -65,7 +71,14 @@ def emit(module: Module, target: Target) -> Unit:
             case _Loop(asked, flag, repeated):
                 return Repeat(steps(asked), flag, steps(repeated))
 
-    entries = [Entry(o.signature, steps(c)) for o, c in zip(outsides, calls, strict=True)]
+    def measures(planned: Sequence[_Planned]) -> tuple[Measure, ...]:
+        if not target.timed:
+            return ()
+        return tuple(
+            [replace(measure(each.op, each.kernel), kernel=names[each.kernel]) for each in _calls(planned)]
+        )
+
+    entries = [Entry(o.signature, steps(c), measures(c)) for o, c in zip(outsides, calls, strict=True)]
     return Unit(llvm=code.text(), **described(module, outsides, entries, constants))
 
 
@@ -96,6 +109,7 @@ class _Call(NamedTuple):
     kernel: tile.KernelOp
     places: tuple[Place, ...]
     extents: tuple[int, ...]  # bytes from each place on that may be touched
+    op: Op
 
 
 class _Choice(NamedTuple):
@@ -164,9 +178,9 @@ class _Steps:
                 kernel = self.module.lookup(callee(op))
                 if not isinstance(kernel, tile.KernelOp):
                     raise Bug(f"there is no kernel @{callee(op)}", op.location)
-                self._call(kernel, op.operands)
+                self._call(kernel, op)
             case tile.CopyOp():
-                self._call(self._copy_kernel(op), op.operands)
+                self._call(self._copy_kernel(op), op)
             case tile.ForOp() if not op.inits:
                 bounds = (op.lower, op.upper, op.step)
                 positions = range(*(b if isinstance(b, int) else self.numbers[b] for b in bounds))
@@ -208,10 +222,10 @@ class _Steps:
         elements = sum(self.numbers[start] * stride for start, stride in starts)
         return replace(place, offset=place.offset + elements * item_bytes(type.element))
 
-    def _call(self, kernel: tile.KernelOp, buffers: Sequence[Value]) -> None:
-        places = tuple(self.places[value] for value in buffers)
+    def _call(self, kernel: tile.KernelOp, op: Op) -> None:
+        places = tuple(self.places[value] for value in op.operands)
         self.count += 1
-        self.planned.append(_Call(kernel, places, tuple(_extent(value) for value in buffers)))
+        self.planned.append(_Call(kernel, places, tuple(_extent(value) for value in op.operands), op))
 
     def _copy_kernel(self, op: tile.CopyOp) -> tile.KernelOp:
         source, target = (value.type for value in op.operands)

@@ -9,7 +9,9 @@ from math import prod
 from ...llvm.text import Function
 from ...llvm.types import Value, i32, i64
 
-#: The most blocks along y and z.
+#: The most blocks along x, and so of any launch.
+MOST_BLOCKS = 2**31 - 1
+#: The most along y and z.
 _MOST = 65535
 
 

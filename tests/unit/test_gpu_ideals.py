@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How near kernels of the common families come to the ideal of a GPU's memory, for the shapes that people have.
+
+Rows that do not begin with a sector are the one exception: what a warp asks for, 128 bytes in a row, lies in five sectors
+where four would do. Products of such rows and columns ask for less at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ngmlir.compiler import assemble, lower
+from ngmlir.llvm.machine import nvptx_target
+from ngmlir.ops.words import from_text
+from ngmlir.runtime.counted import Counted, counted
+
+TARGET = nvptx_target("sm_90a")
+NEAR, ONE_MORE = 1.1, 1.3
+
+
+def kernels(takes: Sequence[str], gives: str, body: str) -> list[Counted]:
+    given = ", ".join(f"%{name}: {type}" for name, type in zip("abc", takes, strict=False))
+    text = f"func.func @main({given}) -> {gives} {{\n {body}\n func.return %r : {gives}\n}}"
+    return counted(assemble(lower(from_text(text), TARGET), TARGET), TARGET.cpu, sample=12)
+
+
+def tensor(shape: Sequence[int], element: str = "f32") -> str:
+    return f"tensor<{'x'.join(map(str, (*shape, element)))}>"
+
+
+def hold(found: Sequence[Counted], sectors: float = NEAR, useful: float = 0.9) -> None:
+    assert found
+    for each in found:
+        c = each.counters
+        if c.memory_bytes < 1 << 14:
+            continue  # the last step of a reduction, of a few rows
+        assert c.globally_asked.ratio <= sectors and c.shared.ratio <= NEAR, c.kernel
+        assert c.useful_threads >= useful, c.kernel
+        assert not each.spills, c.kernel
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
+@pytest.mark.parametrize("shape", [(1000003,), (65536, 10), (3, 1000, 7), (333, 37), (127, 1001)])
+def test_elementwise(shape: tuple[int, ...], element: str) -> None:
+    x = tensor(shape, element)
+    hold(kernels([x, x], x, f"%r = ng.maximum %a, %b : {x}"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "sectors"),
+    [((65536, 10), NEAR), ((3, 1000, 7), NEAR), ((512, 512), NEAR), ((333, 37), ONE_MORE), ((127, 1001), ONE_MORE)],
+)  # fmt: skip
+def test_rows(shape: tuple[int, ...], sectors: float) -> None:
+    x, y = tensor(shape), tensor(shape[:-1])
+    # Of a row of 7 in 8 lanes, one is idle.
+    hold(kernels([x], y, f"%r = ng.sum %a axes [{len(shape) - 1}] : ({x}) -> {y}"), sectors, 0.875)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sectors"),
+    [((65536, 10), NEAR), ((512, 512), NEAR), ((96, 4, 64), NEAR), ((3, 1000, 7), ONE_MORE), ((127, 1001), ONE_MORE)],
+)  # fmt: skip
+def test_columns(shape: tuple[int, ...], sectors: float) -> None:
+    x, y = tensor(shape), tensor(shape[-1:])
+    axes = list(range(len(shape) - 1))
+    hold(kernels([x], y, f"%r = ng.max %a axes {axes} : ({x}) -> {y}"), sectors)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("shape", [(65536, 10), (512, 512), (96, 640)])
+def test_transposes(shape: tuple[int, int], element: str) -> None:
+    x, y = tensor(shape, element), tensor(shape[::-1], element)
+    hold(kernels([x], y, f"%r = ng.transpose %a perm [1, 0] : ({x}) -> {y}"))
+
+
+@pytest.mark.parametrize("width", [64, 96, 1000])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gathers(width: int, axis: int) -> None:
+    """Whole rows, and columns of which all are wanted."""
+    count = 300 if axis == 0 else width
+    x, at = tensor((300, width)), tensor((count,), "i32")
+    y = tensor((count, width) if axis == 0 else (300, count))
+    found = kernels([x, at], y, f"%r = ng.gather %a[%b] axis {axis} : ({x}, {at}) -> {y}")
+    hold(found, NEAR if axis == 0 else 2.0)
+    assert all(each.counters.writes.ratio <= NEAR for each in found)
+
+
+@pytest.mark.parametrize("step", [2, 3, 8])
+def test_every_so_many_th_element_touches_each_sector_once(step: int) -> None:
+    n = 4096
+    x, y = tensor((n * step,)), tensor((n,))
+    hold(kernels([x], y, f"%r = ng.slice %a from [0] to [{n * step}] step [{step}] : ({x}) -> {y}"))
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("shape", [(128, 128, 128), (192, 64, 96)])
+def test_products(shape: tuple[int, int, int], element: str) -> None:
+    m, k, n = shape
+    a, b, y = tensor((m, k), element), tensor((k, n), element), tensor((m, n))
+    hold(kernels([a, b], y, f"%r = ng.dot %a, %b contract [1] x [0] : ({a}, {b}) -> {y}"))
