@@ -13,7 +13,6 @@ import contextlib
 import os
 import pickle
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -97,6 +96,8 @@ class _Child:
         self._errors = tempfile.TemporaryFile()
         # -P: or the modules beside the program would be taken for those of Python that are called alike.
         command = [sys.executable, "-P", str(Path(native.__file__))]
+        import subprocess  # nothing is compiled of what was compiled before
+
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
         )

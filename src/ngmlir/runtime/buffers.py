@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import prod
 
-import ml_dtypes
 import numpy as np
 
 from ..support.artifact import Constant
@@ -15,20 +14,42 @@ from ..support.mapping import mapping_of, read_into
 from ..support.memory import ALIGNMENT, empty_bytes
 from ..support.signature import Parameter
 
+
+class _Dtypes(Mapping[str, np.dtype]):
+    """Element types by name; the package ml_dtypes is loaded with the first that NumPy lacks (which are text here)."""
+
+    def __init__(self, kinds: Mapping[str, type | str]):
+        self._kinds = kinds
+        self._made: dict[str, np.dtype] = {}
+
+    def __getitem__(self, name: str) -> np.dtype:
+        found = self._made.get(name)
+        if found is None:
+            kind = self._kinds[name]
+            if isinstance(kind, str):
+                import ml_dtypes
+
+                kind = getattr(ml_dtypes, kind)
+            found = self._made[name] = np.dtype(kind)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+
 #: Element types by their MLIR spelling -> as NumPy stores them.
-DTYPES: dict[str, np.dtype] = {
-    "i1": np.dtype(np.bool_),
-    "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32), "i64": np.dtype(np.int64),
-    "ui8": np.dtype(np.uint8), "ui16": np.dtype(np.uint16), "ui32": np.dtype(np.uint32),
-    "ui64": np.dtype(np.uint64),
-    "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
-    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn), "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
-    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2), "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
-    "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu), "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
-    "i4": np.dtype(ml_dtypes.int4), "ui4": np.dtype(ml_dtypes.uint4),
-    "i2": np.dtype(ml_dtypes.int2), "ui2": np.dtype(ml_dtypes.uint2),
-}  # fmt: skip
+DTYPES: Mapping[str, np.dtype] = _Dtypes({
+    "i1": np.bool_,
+    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64,
+    "f16": np.float16, "bf16": "bfloat16", "f32": np.float32, "f64": np.float64,
+    "f8E4M3FN": "float8_e4m3fn", "f8E4M3FNUZ": "float8_e4m3fnuz",
+    "f8E5M2": "float8_e5m2", "f8E5M2FNUZ": "float8_e5m2fnuz", "f8E8M0FNU": "float8_e8m0fnu",
+    "f4E2M1FN": "float4_e2m1fn", "i4": "int4", "ui4": "uint4", "i2": "int2", "ui2": "uint2",
+})  # fmt: skip
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: str | np.dtype) -> np.ndarray:
@@ -46,10 +67,14 @@ def aligned_copy(array: np.ndarray) -> np.ndarray:
 
 def in_memory(constant: Constant) -> np.ndarray:
     """The bytes of a constant, aligned: where they lie, if they lie so, else as a copy."""
+    found = where_it_lies(constant)
+    return _filled(empty_bytes(constant.bytes), constant) if found is None else found
+
+
+def where_it_lies(constant: Constant) -> np.ndarray | None:
+    """The bytes of a constant, if they lie as a program needs them."""
     data = np.frombuffer(constant.data, np.uint8)
-    if constant.count == 1 and data.ctypes.data % constant.alignment == 0:
-        return data
-    return _filled(empty_bytes(constant.bytes), constant)
+    return data if constant.count == 1 and data.ctypes.data % constant.alignment == 0 else None
 
 
 def _filled(memory: np.ndarray, constant: Constant) -> np.ndarray:
@@ -75,7 +100,7 @@ class Passing:
 
     def arrays(self, constants: Sequence[Constant]) -> list[np.ndarray]:
         """The bytes of constants until the next are asked for: where they lie, or, of a file, read into this memory."""
-        found = [None if _in_file(c) else in_memory(c) for c in constants]
+        found = [None if in_file(c) else in_memory(c) for c in constants]
         sizes = [c.bytes if array is None else 0 for c, array in zip(constants, found, strict=True)]
         if _room(sizes) > len(self._memory):
             self._memory = empty_bytes(_room(sizes))
@@ -86,7 +111,8 @@ class Passing:
         ]
 
 
-def _in_file(constant: Constant) -> bool:
+def in_file(constant: Constant) -> bool:
+    """Whether a constant is bytes of a mapped file."""
     return constant.count == 1 and mapping_of(constant.data) is not None
 
 

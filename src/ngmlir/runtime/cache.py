@@ -3,7 +3,7 @@
 
 Each entry is one file, written under another name and renamed, so readers see all of it or nothing. A
 checksum guards against damage; the folder belongs to this user alone, since its contents are executed.
-`NGMLIR_CACHE_DIR` moves the cache, `NGMLIR_CACHE=0` turns it off.
+`NGMLIR_CACHE_DIR` moves the cache, `NGMLIR_CACHE=0` turns it off, `NGMLIR_CACHE_WEIGHTS` limits the weights in it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import tempfile
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -24,10 +24,14 @@ from typing import Any, NamedTuple
 from ..llvm.machine import assemble, version
 from ..llvm.native import Optimise
 from ..support.cache_folder import cache_folder, is_private
+from ..support.diagnostics import UserError
 from ..support.target import Target
 
 _MAGIC = b"ngmlir-cache-1\n"
-_ENDING = ".entry"
+#: What the names of entries end in.
+ENDING = ".entry"
+#: Of files that hold weights (`weights.py`), which are mapped instead of read.
+WEIGHTS = ".weights"
 _TEMPORARY_SECONDS = 3600  # a file still under its temporary name after this long was left by a crash
 
 
@@ -50,17 +54,22 @@ def key_of(*parts: str) -> str:
 
 
 class Cache:
-    """A folder of entries, the oldest of which go when it grows past `limit_bytes`.
+    """A folder of entries, the oldest of which go when it grows past `limit_bytes`, and of weights, past `weights_bytes`.
 
     Of those that `recall` asked for, the last ones stay in memory, up to `held_bytes`.
     """
 
     def __init__(
-        self, folder: Path, limit_bytes: int = 512 * 1024 * 1024, held_bytes: int = 32 * 1024 * 1024
+        self,
+        folder: Path,
+        limit_bytes: int = 512 * 1024 * 1024,
+        held_bytes: int = 32 * 1024 * 1024,
+        weights_bytes: int = 0,
     ):
         self.folder = folder
         self.limit_bytes = limit_bytes
         self.held_bytes = held_bytes
+        self.weights_bytes = weights_bytes
         self._writes = 0
         self._held: OrderedDict[str, bytes] = OrderedDict()
         self._lock = Lock()
@@ -92,7 +101,7 @@ class Cache:
 
     def read(self, key: str) -> Entry | None:
         """The entry, or None if there is none that can be trusted."""
-        path = self.folder / f"{key}{_ENDING}"
+        path = self.folder / f"{key}{ENDING}"
         try:
             if not is_private(self.folder):
                 return None
@@ -108,53 +117,74 @@ class Cache:
             os.utime(path)  # "oldest" means longest unused
         return entry
 
-    def write(self, key: str, code: bytes, header: Mapping[str, Any] | None = None) -> None:
-        """Stores an entry if that is possible; says nothing if it is not."""
+    def write(
+        self, key: str, code: bytes, header: Mapping[str, Any] | None = None, *, once: bool = False
+    ) -> None:
+        """Stores an entry if that is possible; says nothing if it is not. `once`: one that is there stays."""
+        self.write_file(self.folder / f"{key}{ENDING}", [_encoded(header or {}, code)], once=once)
+
+    def write_file(self, path: Path, pieces: Iterable[bytes | memoryview], *, once: bool = False) -> bool:
+        """Writes a file of the folder, all of it or nothing; whether that was possible."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not is_private(self.folder):
-                return
-            self._replace(self.folder / f"{key}{_ENDING}", _encoded(header or {}, code))
+                return False
+            self._replace(path, pieces, once)
             self._writes += 1
-            if self._writes % 64 == 1:
+            if self._writes % 64 == 1 or path.suffix == WEIGHTS:
                 self.evict()
         except OSError:
-            return
+            return False
+        return True
 
-    def _replace(self, path: Path, data: bytes) -> None:
+    def _replace(self, path: Path, pieces: Iterable[bytes | memoryview], once: bool) -> None:
         descriptor, name = tempfile.mkstemp(suffix=".tmp", dir=self.folder)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(data)
-            os.replace(name, path)
+                stream.writelines(pieces)
+            if once:
+                with contextlib.suppress(FileExistsError):
+                    os.link(name, path)
+                os.unlink(name)
+            else:
+                os.replace(name, path)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name)
             raise
 
     def evict(self) -> None:
-        """Removes the longest unused entries until the rest fits the limit."""
-        entries: list[tuple[float, int, Path]] = []
+        """Removes the longest unused entries, and weights, until the rest fits the limits."""
+        found: dict[str, list[tuple[float, int, Path]]] = {ENDING: [], WEIGHTS: []}
         for path in self.folder.iterdir():
             with contextlib.suppress(OSError):
                 status = path.stat()
                 if path.suffix == ".tmp" and time.time() - status.st_mtime > _TEMPORARY_SECONDS:
                     path.unlink()
-                elif path.suffix == _ENDING:
-                    entries.append((status.st_mtime, status.st_size, path))
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
-            if total <= self.limit_bytes:
-                return
-            with contextlib.suppress(OSError):
-                path.unlink()
-            total -= size
+                elif path.suffix in found:
+                    found[path.suffix].append((status.st_mtime, status.st_size, path))
+        for ending, limit in ((ENDING, self.limit_bytes), (WEIGHTS, self.weights_bytes)):
+            total = sum(size for _, size, _ in found[ending])
+            for _, size, path in sorted(found[ending]):
+                if total <= limit:
+                    break
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                total -= size
 
 
 def default_cache() -> Cache | None:
     """The cache that the environment asks for, or None if it is turned off."""
     folder = cache_folder()
-    return None if folder is None else _cache_in(folder)
+    return None if folder is None else _cache_in(folder, _weights_bytes())
+
+
+def _weights_bytes() -> int:
+    """Bytes of weights that the folder keeps; UserError where the environment does not say a number."""
+    said = os.environ.get("NGMLIR_CACHE_WEIGHTS", "").strip() or "2048"
+    if not said.isascii() or not said.isdigit():
+        raise UserError(f"NGMLIR_CACHE_WEIGHTS is '{said}'", hint="set it to a number of MiB, 0 for none")
+    return int(said) << 20
 
 
 def assembled(text: str, target: Target, optimise: Optimise = "cleanup") -> bytes:
@@ -171,8 +201,8 @@ def assembled(text: str, target: Target, optimise: Optimise = "cleanup") -> byte
 
 
 @cache
-def _cache_in(folder: Path) -> Cache:
-    return Cache(folder)
+def _cache_in(folder: Path, weights_bytes: int) -> Cache:
+    return Cache(folder, weights_bytes=weights_bytes)
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from itertools import count
 from threading import Lock
 from typing import Any
@@ -19,8 +20,9 @@ import numpy as np
 from ..support.artifact import Artifact, Check, Entry
 from ..support.diagnostics import Bug, UserError
 from ..support.memory import empty_bytes
-from . import profile, timing
-from .buffers import Passing, empty_like, in_memory, side_by_side
+from . import profile, timing, weights
+from .buffers import DTYPES, Passing, empty_like, in_file, in_memory, side_by_side, where_it_lies
+from .cache import default_cache, key_of
 from .context import Context, invoke
 from .entry import builtin
 from .executable import Prepare, as_array, check_count, in_place, raise_noted
@@ -34,9 +36,13 @@ _numbers = count()
 
 
 class Code:
-    """Linked code with its constants and what is prepared of them; keeps all in memory."""
+    """Linked code with its constants and what is prepared of them; keeps all in memory.
 
-    def __init__(self, artifact: Artifact):
+    `key` tells the artifact with all bytes of its constants from any other: what is prepared of these is looked for, or may be
+    kept, under that key (`runtime.weights`).
+    """
+
+    def __init__(self, artifact: Artifact, key: str | None = None):
         if artifact.kind != "object":
             raise Bug(f"{artifact.kind} code cannot be loaded by the CPU")
         self.artifact = artifact.without_spent()
@@ -44,9 +50,19 @@ class Code:
         symbols = [entry.symbol for entry in (*artifact.entries, *artifact.prepared)]
         library = SharedLibrary if profile.wanted() else Library
         self.library = library(artifact.code, symbols, imports, artifact.kernels)
-        lasting = {i: in_memory(c) for i, c in enumerate(artifact.constants) if i not in artifact.spent}
-        self.constants_in_memory = list(lasting.values())
-        self.prepared = side_by_side(artifact.kept)
+        constants = {i: c for i, c in enumerate(artifact.constants) if i not in artifact.spent}
+        #: Constants that lie in files, but not as programs need them. Nothing else says which these are, so that they are
+        #: the same ones in all processes.
+        self._moved = [i for i, c in constants.items() if in_file(c) and where_it_lies(c) is None]
+        self._key = (
+            None if key is None else key_of("weights", key, _digest(artifact), repr(self._layout(artifact)))
+        )
+        found = self._found(artifact)
+        #: Whether what is prepared and moved is mapped.
+        self.kept = found is not None
+        self.prepared, moved = found or (side_by_side(artifact.kept), {})
+        lasting = {i: moved[i] if i in moved else in_memory(c) for i, c in constants.items()}
+        self.constants_in_memory = lasting
         self.checks = np.empty(len(artifact.checks), np.int64)
         self.checking = Lock()  # one buffer serves all calls
         self.timer = timing.Timer(timing.current() or timing.Profile()) if artifact.timed else None
@@ -54,7 +70,45 @@ class Code:
         addresses = [lasting[i].ctypes.data if i in lasting else 0 for i in range(len(artifact.constants))]
         addresses += [array.ctypes.data for array in tables]
         self.constants = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._prepare(artifact)
+        if not self.kept:
+            self._prepare(artifact)
+
+    def _layout(self, artifact: Artifact) -> tuple[list[int], list[tuple[int, int]]]:
+        """What is kept: the sizes of what is prepared, and which constants, with theirs."""
+        return [p.bytes for p in artifact.kept], [(i, artifact.constants[i].bytes) for i in self._moved]
+
+    def _found(self, artifact: Artifact) -> tuple[list[np.ndarray], dict[int, np.ndarray]] | None:
+        """What is prepared and moved, as it was kept."""
+        store = default_cache()
+        if store is None or self._key is None:
+            return None
+        prepared, moved = self._layout(artifact)
+        arrays = weights.kept(store, self._key, prepared, [size for _, size in moved])
+        if arrays is None:
+            return None
+        made = zip(arrays, artifact.kept, strict=False)
+        return [a.view(DTYPES[p.dtype]).reshape(p.shape) for a, p in made], dict(
+            zip(self._moved, arrays[len(prepared) :], strict=True)
+        )
+
+    @property
+    def can_keep(self) -> bool:
+        """Whether there is a key, and what is prepared and moved is worth to be kept under it, and is not yet."""
+        store, moved = default_cache(), [self.constants_in_memory[i] for i in self._moved]
+        size = sum(array.nbytes for array in (*self.prepared, *moved))
+        return (
+            store is not None
+            and self._key is not None
+            and not self.kept
+            and weights.LEAST <= size <= store.weights_bytes
+        )
+
+    def keep(self) -> None:
+        """Keeps what is prepared and moved, if it can, for those who load the same with the same key."""
+        store = default_cache()
+        if store is not None and self._key is not None and self.can_keep:
+            used = [array.reshape(-1).view(np.uint8) for array in self.prepared]
+            weights.keep(store, self._key, used, [self.constants_in_memory[i] for i in self._moved])
 
     def _prepare(self, artifact: Artifact) -> None:
         """Calls what is to be called once. What only that reads is there while it is read: no program needs more than a
@@ -68,6 +122,14 @@ class Code:
             Program(self, entry).run([next(results) for _ in entry.signature.results])
             for number in numbers:
                 self.constants[number] = None
+
+
+def _digest(artifact: Artifact) -> str:
+    """Tells what it does from all else."""
+    found = sha256()
+    for code in (artifact.code, *artifact.kernels):
+        found.update(sha256(code).digest())
+    return found.hexdigest()
 
 
 class Program:
@@ -106,11 +168,10 @@ class Program:
 
 
 class Call:
-    """A program with some arguments bound; called with the others, which it converts as needed, after `prepare`."""
+    """A program with some arguments bound; called with the others, which it converts as needed."""
 
-    def __init__(self, program: Program, bound: Mapping[int, np.ndarray], prepare: Prepare | None = None):
+    def __init__(self, program: Program, bound: Mapping[int, np.ndarray]):
         self.program = program
-        self.prepare = prepare
         self.bound = dict(bound)
         signature = program.signature
         self.open = [i for i in range(len(signature.arguments)) if i not in self.bound]
@@ -121,10 +182,9 @@ class Call:
 
     def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
         signature = self.program.signature
-        given: Sequence[Any] = self.prepare(values) if self.prepare is not None else values
-        check_count(signature.name, self.parameters, given)
+        check_count(signature.name, self.parameters, values)
         arguments = dict(self.bound)
-        for index, parameter, value in zip(self.open, self.parameters, given, strict=True):
+        for index, parameter, value in zip(self.open, self.parameters, values, strict=True):
             array = as_array(parameter, value, copy=index in self.overwritten)
             if any(np.may_share_memory(array, state) for state in self.states):
                 array = array.copy()
@@ -160,7 +220,7 @@ class CpuExecutable:
             touched += sum(array.nbytes for array in code.prepared)
             release_gil = touched + signature.arena_bytes >= _LARGE_BYTES
         self.release_gil = release_gil
-        self.__call__ = self._fastest(Call(self.program, {}))
+        self.__call__ = self._fastest(Call(self.program, {}), {})
 
     def entry(self, name: str) -> CpuExecutable:
         """Another function of the same program, sharing its code and constants. UserError where there is none such."""
@@ -193,17 +253,22 @@ class CpuExecutable:
                         state.location,
                         hint="bind a copy of one of them",
                     )
-        return self._fastest(Call(self.program, arrays, prepare))
+        call = self._fastest(Call(self.program, arrays), arrays)
+        return call if prepare is None else self._fastest(lambda *values: call(*prepare(values)), arrays)
 
-    def _fastest(self, call: Call) -> Callable[..., tuple[np.ndarray, ...]]:
+    def _fastest(
+        self, call: Callable[..., Any], bound: Mapping[int, np.ndarray]
+    ) -> Callable[..., tuple[np.ndarray, ...]]:
         if self.program.code.artifact.checks or self.program.code.timer is not None:
             return call  # nobody looks at what was noted after a builtin
-        return builtin(self.signature, self.program.context, call.bound, self.release_gil, call) or call
+        return builtin(self.signature, self.program.context, bound, self.release_gil, call) or call
 
 
-def load(artifact: Artifact, *, entry: str | None = None, release_gil: bool | None = None) -> CpuExecutable:
+def load(
+    artifact: Artifact, *, entry: str | None = None, release_gil: bool | None = None, key: str | None = None
+) -> CpuExecutable:
     """Links the code; gives @main (or the only entry), or the entry asked for.
 
-    `release_gil` lets other Python threads run during a call (by default, a large one).
+    `release_gil` lets other Python threads run during a call (by default, a large one); `key` as for `Code`.
     """
-    return CpuExecutable(Code(artifact), artifact.entry(entry), release_gil=release_gil)
+    return CpuExecutable(Code(artifact, key), artifact.entry(entry), release_gil=release_gil)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-import sysconfig
 from functools import cache
 from typing import NamedTuple
 
@@ -35,7 +34,7 @@ class Layout(NamedTuple):
 def layout() -> Layout | None:
     """The layout, or None where anything differs from what is known."""
     ordinary = sys.implementation.name == "cpython" and struct.calcsize("P") == 8
-    if not ordinary or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if not ordinary or _has_no_gil():
         return None
     empty = _address_of_empty()
     if empty is None:
@@ -53,6 +52,15 @@ def layout() -> Layout | None:
         empty=empty,
     )
     return found if _holds(found) else None
+
+
+def _has_no_gil() -> bool:
+    """Whether this Python was built without the interpreter lock: its objects have other heads."""
+    if sys.version_info < (3, 13):
+        return False
+    import sysconfig  # reads a large table
+
+    return bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def _address_of_empty() -> int | None:

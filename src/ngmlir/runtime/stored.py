@@ -8,12 +8,13 @@ places of its parameters, and the large constants (`given`), which many programs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
 
 from ..support.artifact import Artifact, Branch, Constant, Entry, Launch, Place, Repeat, Step
+from ..support.diagnostics import Location
 from ..support.signature import Parameter, Signature
 from .cache import Entry as CacheEntry
 
@@ -21,10 +22,12 @@ from .cache import Entry as CacheEntry
 _STORED = 64 * 1024
 
 
-def header_of(artifact: Artifact, given: Sequence[memoryview]) -> dict[str, Any] | None:
+def header_of(
+    artifact: Artifact, given: Sequence[bytes | memoryview], most: int = _STORED
+) -> dict[str, Any] | None:
     """All of an artifact but its bytes, names and places; None for one that cannot be stored.
 
-    That is, one with a large constant that is none of `given`, and one with checks: these name places.
+    That is, one with a constant of more than `most` bytes that is none of `given`, and one with checks: these name places.
     """
     if artifact.checks:
         return None
@@ -34,7 +37,7 @@ def header_of(artifact: Artifact, given: Sequence[memoryview]) -> dict[str, Any]
         number = numbers.get(_place(constant.data))
         if number is not None and constant.count == 1:
             constants.append(["given", number, 1, constant.alignment])
-        elif len(constant.data) <= _STORED:
+        elif len(constant.data) <= most:
             constants.append(["stored", len(constant.data), constant.count, constant.alignment])
         else:
             return None
@@ -48,6 +51,35 @@ def header_of(artifact: Artifact, given: Sequence[memoryview]) -> dict[str, Any]
         "prepared": [_entry_described(entry) for entry in artifact.prepared],
         "spent": list(artifact.spent),
     }
+
+
+def names_of(artifact: Artifact) -> list[Any]:
+    """The names and places that the header leaves out, for who stores them elsewhere."""
+    return [
+        [[p.name, list(p.location)] for p in (*e.signature.arguments, *e.signature.results)]
+        for e in artifact.entries
+    ]
+
+
+def named(artifact: Artifact, names: Sequence[Any]) -> Artifact | None:
+    """The artifact with such names and places; None where they are none of it."""
+    try:
+        return replace(
+            artifact, entries=tuple(_named(e, n) for e, n in zip(artifact.entries, names, strict=True))
+        )
+    except (TypeError, ValueError):
+        return None
+
+
+def _named(entry: Entry, names: Sequence[Any]) -> Entry:
+    signature = entry.signature
+    both = (*signature.arguments, *signature.results)
+    made = tuple(
+        replace(p, name=str(name), location=Location(str(file), int(line), int(column)))
+        for p, (name, (file, line, column)) in zip(both, names, strict=True)
+    )
+    count = len(signature.arguments)
+    return replace(entry, signature=replace(signature, arguments=made[:count], results=made[count:]))
 
 
 def _entry_described(entry: Entry) -> dict[str, Any]:
@@ -70,7 +102,7 @@ def bytes_of(artifact: Artifact, header: Mapping[str, Any]) -> bytes:
     return b"".join([artifact.code, *artifact.kernels, *constants])
 
 
-def artifact_of(found: CacheEntry, given: Sequence[memoryview]) -> Artifact | None:
+def artifact_of(found: CacheEntry, given: Sequence[bytes | memoryview]) -> Artifact | None:
     """The artifact in a cache entry, with `given` for its large constants; None if the entry is damaged."""
     header, data = found
     try:

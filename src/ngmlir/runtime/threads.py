@@ -19,7 +19,7 @@ _MOST = 4096
 def checked_threads(count: int) -> int:
     """A number of threads; UserError for what is none."""
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UserError(f"{count!r} threads", hint=f"a whole number, 1 to {_MOST}")
+        raise UserError(f"threads is {count!r}", hint=f"a whole number, 1 to {_MOST}")
     return count
 
 

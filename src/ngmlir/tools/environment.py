@@ -15,6 +15,7 @@ from ..support.version import version
 VARIABLES = {
     "NGMLIR_CACHE": "0 turns the cache of compiled code off",
     "NGMLIR_CACHE_DIR": "the folder of that cache",
+    "NGMLIR_CACHE_WEIGHTS": "how many MiB of packed weights it keeps (2048; 0: none)",
     "NGMLIR_CHECK": "1: programs check what they touch, and name the op and the line (slow)",
     "NGMLIR_COMPILE_PROCESSES": "how many processes compile much at once (0: this one compiles)",
     "NGMLIR_CUDA_BLOCKING": "1: each kernel on a GPU is waited for, so that one that fails is named (slow)",

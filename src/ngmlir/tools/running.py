@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..compiler import profile_for
 from ..runtime.threads import checked_threads
-from ..runtime.timing import Profile, listening
+from ..runtime.timing import listening
 from ..support.diagnostics import UserError
 from ..support.files import write_file
 from . import inputs, models
@@ -33,14 +34,12 @@ def run_file(found: Namespace, own: Streams) -> int:
     """The exit code: 1 where results differ from those of NumPy."""
     if found.threads is not None:
         os.environ["NGMLIR_NUM_THREADS"] = str(checked_threads(found.threads))
-    if found.profile is not None and found.target != "cpu":
-        raise UserError(f"programs for {found.target} are not timed", hint="--profile needs --target=cpu")
     if found.o is not None and Path(found.o).suffix not in (".npz", ".npy"):
         raise UserError(f"'{found.o}' names no file of arrays", hint="-o results.npz")
     program = models.read(found.file, found.entry, own)
     given = _given(found, program.inputs, own)
     started = time.perf_counter()
-    profile = Profile() if found.profile is not None else None
+    profile = profile_for(found.target) if found.profile is not None else None
     with listening(profile):
         run = program.on(found.target)
         results = run(given)
@@ -56,7 +55,7 @@ def run_file(found: Namespace, own: Streams) -> int:
         own.write(f"{_timed(run, given)}; compiled and called first in {first:.2f} s\n")
     if profile is not None:
         profile.clear()  # the first call met cold caches
-        for _ in range(_CALLS):
+        for _ in range(1 if profile.counts else _CALLS):
             run(given)
         own.write(f"{profile}\n")
         if found.profile:

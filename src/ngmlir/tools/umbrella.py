@@ -124,12 +124,13 @@ def _add_run_flags(known: argparse.ArgumentParser) -> None:
 
 
 def _cache(action: str) -> str:
-    from ..runtime.cache import default_cache
+    from ..runtime.cache import ENDING, WEIGHTS, default_cache
 
     cache = default_cache()
     if cache is None:
         return "the cache is off (NGMLIR_CACHE)\n"
-    entries = sorted(cache.folder.glob("*.entry")) if cache.folder.is_dir() else []
+    files = sorted(cache.folder.iterdir()) if cache.folder.is_dir() else []
+    entries = [file for file in files if file.suffix in (ENDING, WEIGHTS)]
     size = sum(entry.stat().st_size for entry in entries)
     if action == "clear":
         for entry in entries:

@@ -5,11 +5,12 @@
     run = ng.compile(model, target="cpu")
     y, = run(x)                     # by position, or run(input=x)
 
-The package `onnx` is needed (`pip install ngmlir[onnx]`) and imported when a model is read.
+The package `onnx` is needed (`pip install ngmlir[onnx]`) and imported when a model is read that was not read before.
 """
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ...support.diagnostics import UserError
@@ -26,10 +27,8 @@ def load(source: Any) -> Model:
     Weights in files beside the model are mapped, and have to lie in its folder. Raises UserError for what is no model,
     Limit with every operator that is not supported.
     """
-    try:
-        import onnx  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    except ImportError:
-        raise UserError("reading models needs the package onnx", hint="pip install ngmlir[onnx]") from None
-    from .files import read
+    if find_spec("onnx") is None:
+        raise UserError("reading models needs the package onnx", hint="pip install ngmlir[onnx]")
+    from .model import Model
 
-    return read(source)
+    return Model(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ...ir.core import Module
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
 from .ports import Given
+
+if TYPE_CHECKING:
+    from .cut import Cut
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,30 @@ class Program:
     fed: tuple[int, ...]
     results: tuple[Any, ...]  # of each output: its number, an array, or a list of these
 
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether all that it gives is computed."""
+        return all(isinstance(result, int) for result in self.results)
+
     def shown(self, made: Sequence[Any]) -> list[Any]:
         """The outputs, from the results of the module."""
         return [_shown(result, made) for result in self.results]
+
+
+class Decides(Exception):
+    """The elements of an input (a leaf: the number of the input and of an array in it) decide a shape, as a node asks."""
+
+    def __init__(self, leaf: tuple[int, int], node: int):
+        super().__init__()
+        self.leaf, self.node = leaf, node
+
+
+class Waits(Exception):
+    """A node needs elements that only a run tells: the model is run in two parts."""
+
+    def __init__(self, cut: Cut):
+        super().__init__()
+        self.cut = cut
 
 
 class Outputs(tuple[Any, ...]):

@@ -12,8 +12,9 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 from ...ir.types import Type
 from ...support.diagnostics import Limit, UserError
+from .elements import element_of
 from .tensor import Absent, Array, Tensor, TensorList, Thing, Verbs
-from .tensors import array_of, element_of, sparse_array
+from .tensors import array_of, sparse_array
 
 #: What an operator gives: one thing, or one for each output.
 Made: TypeAlias = "Thing | Sequence[Thing]"

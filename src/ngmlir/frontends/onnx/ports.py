@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
-from onnx import TypeProto
 
 from ...ir.literals import dtype_of, type_of_dtype
 from ...ir.types import Type, f32
 from ...support.diagnostics import Limit, UserError
-from .tensor import Array
-from .tensors import element_of
+from .elements import element_of
 
+if TYPE_CHECKING:
+    from onnx import TypeProto
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 #: An array, a list of arrays, or None for an optional that holds nothing.
 Given: TypeAlias = "Array | list[Array] | None"
 

@@ -10,11 +10,12 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 
 from ...support.diagnostics import Diagnostic, Limit, Location, UserError
 from . import operators
+from .elements import ELEMENTS
 from .emitter import Emitter, Undecided
 from .nodes import OPERATORS, Made, Node
 from .survey import Functions, called, domain_of, has_body, place_of, schema_of
 from .tensor import Absent, Array, Tensor, TensorList, Thing
-from .tensors import ELEMENTS, array_of, sparse_array
+from .tensors import array_of, sparse_array
 
 assert operators
 _NUMBERS = {element: number for number, element in ELEMENTS.items()}

@@ -11,8 +11,8 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from ...support.diagnostics import UNKNOWN, Diagnostic, Limit, Location, UserError
 from ...support.spelling import did_you_mean
+from .elements import ELEMENTS, KNOWN
 from .nodes import OPERATORS
-from .tensors import ELEMENTS, KNOWN
 
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 #: Names that stand for the standard's own operators.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,56 +12,12 @@ from onnx import SparseTensorProto, TensorProto
 
 from ...ir.literals import dtype_of, narrow_width
 from ...ir.narrow import NARROW
-from ...ir.types import (
-    FloatType,
-    IntegerType,
-    Type,
-    bf16,
-    f16,
-    f32,
-    f64,
-    i1,
-    i8,
-    i16,
-    i32,
-    i64,
-    ui8,
-    ui16,
-    ui32,
-    ui64,
-)
+from ...ir.types import bf16, f16, i1
 from ...support.diagnostics import Limit, UserError
-from ...support.mapping import mapped
+from .beside import beside
+from .elements import element_of
 from .tensor import Array
 
-#: Element types of ONNX by number.
-ELEMENTS: dict[int, Type] = {
-    TensorProto.FLOAT: f32,
-    TensorProto.UINT8: ui8,
-    TensorProto.INT8: i8,
-    TensorProto.UINT16: ui16,
-    TensorProto.INT16: i16,
-    TensorProto.INT32: i32,
-    TensorProto.INT64: i64,
-    TensorProto.BOOL: i1,
-    TensorProto.FLOAT16: f16,
-    TensorProto.DOUBLE: f64,
-    TensorProto.UINT32: ui32,
-    TensorProto.UINT64: ui64,
-    TensorProto.BFLOAT16: bf16,
-    TensorProto.FLOAT8E4M3FN: FloatType("f8E4M3FN"),
-    TensorProto.FLOAT8E4M3FNUZ: FloatType("f8E4M3FNUZ"),
-    TensorProto.FLOAT8E5M2: FloatType("f8E5M2"),
-    TensorProto.FLOAT8E5M2FNUZ: FloatType("f8E5M2FNUZ"),
-    TensorProto.FLOAT8E8M0: FloatType("f8E8M0FNU"),
-    TensorProto.FLOAT4E2M1: FloatType("f4E2M1FN"),
-    TensorProto.UINT4: IntegerType(4, "u"),
-    TensorProto.INT4: IntegerType(4),
-    TensorProto.UINT2: IntegerType(2, "u"),
-    TensorProto.INT2: IntegerType(2),
-}
-#: What is said where an element type is none of these.
-KNOWN = "ngmlir has floats of 4 to 64 bits, integers of 2 to 64 bits and boo"
 #: The field that holds the elements where they are no raw bytes, and what it holds.
 _FIELDS: dict[int, tuple[str, Any]] = {
     TensorProto.FLOAT: ("float_data", np.float32),
@@ -74,19 +28,6 @@ _FIELDS: dict[int, tuple[str, Any]] = {
 }
 #: Of more dimensions nothing here is written.
 _RANK = 64
-
-
-def element_of(number: int, what: str) -> Type:
-    """An element type by its number; Limit for one that nothing here computes with."""
-    found = ELEMENTS.get(number)
-    if found is None:
-        known = number in TensorProto.DataType.values()
-        name = TensorProto.DataType.Name(number) if known else f"number {number}"
-        raise Limit(
-            f"{what} has elements of type {name}",
-            hint=KNOWN,
-        )
-    return found
 
 
 def checked_shape(dims: Any, what: str) -> tuple[int, ...]:
@@ -115,7 +56,7 @@ def array_of(
     if tensor.HasField("segment"):
         raise Limit(f"{what} is stored in segments")
     if tensor.data_location == TensorProto.EXTERNAL:
-        return _external(tensor, folder, shape, dtype, what)
+        return _from_bytes(beside(folder, *external_place(tensor, what), what), shape, dtype, what)
     if stored is not None:
         return _from_bytes(stored, shape, dtype, what)
     if tensor.HasField("raw_data"):
@@ -180,59 +121,16 @@ def sparse_array(tensor: SparseTensorProto, folder: Path | None, what: str) -> A
     return flat.reshape(shape)
 
 
-# ---- files beside the model --------------------------------------------------------------------------------
-
-
-def _external(
-    tensor: TensorProto, folder: Path | None, shape: tuple[int, ...], dtype: np.dtype[Any], what: str
-) -> Array:
+def external_place(tensor: TensorProto, what: str = "") -> tuple[str, int, int]:
+    """The file beside the model that holds the elements of a tensor, where in it they begin, and how many bytes they are."""
+    what = what or f"the tensor '{tensor.name}'"
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    location = entries.get("location", "")
-    if folder is None:
-        raise UserError(f"{what} lies in the file '{location}', but the model was not read from a file")
-    path = _inside(folder, location, what)
+    shape, dtype = checked_shape(tensor.dims, what), dtype_of(element_of(tensor.data_type, what))
     offset, size = _number(entries, "offset", 0, what), prod(shape) * dtype.itemsize
-    length = _number(entries, "length", size, what)
+    location, length = entries.get("location", ""), _number(entries, "length", size, what)
     if length != size:
         raise UserError(f"{what} takes {length} bytes of '{location}', but {dtype}{list(shape)} takes {size}")
-    with _opened(path, what) as stream:
-        held = os.fstat(stream.fileno()).st_size
-        if offset + size > held:
-            raise UserError(f"{what} ends at byte {offset + size} of '{location}', which has {held}")
-        return _from_bytes(mapped(stream.fileno())[offset : offset + size], shape, dtype, what)
-
-
-def _inside(folder: Path, location: str, what: str) -> Path:
-    """The file that a model names: below the model's folder, reached by no link."""
-    parts = Path(location).parts
-    bad = not parts or "\0" in location or "\\" in location or Path(location).is_absolute() or ".." in parts
-    if bad:
-        raise UserError(f"{what} names the file '{location}', which is not inside the model's folder")
-    path = folder
-    for part in parts:
-        path = path / part
-        if path.is_symlink():
-            raise UserError(f"{what} names the file '{location}', which is reached by a link")
-    return path
-
-
-def _opened(path: Path, what: str) -> Any:
-    """The file, if it is an ordinary one with one name; it is neither waited for nor followed."""
-    try:
-        flags = (
-            os.O_RDONLY
-            | getattr(os, "O_NOFOLLOW", 0)
-            | getattr(os, "O_NONBLOCK", 0)
-            | getattr(os, "O_BINARY", 0)
-        )
-        stream = os.fdopen(os.open(path, flags), "rb")
-    except OSError as error:
-        raise UserError(f"{what} names the file '{path.name}': {error.strerror}") from None
-    found = os.fstat(stream.fileno())
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        stream.close()
-        raise UserError(f"{what} names '{path.name}', which is no ordinary file of its own")
-    return stream
+    return location, offset, size
 
 
 def _number(entries: dict[str, str], key: str, default: int, what: str) -> int:

@@ -10,10 +10,10 @@ from onnx import GraphProto
 
 from ....ir.types import TensorType, i64
 from ....support.diagnostics import Limit, UserError
+from ..elements import element_of
 from ..emitter import Emitter, Undecided
 from ..nodes import Made, Node, operator
 from ..tensor import Tensor, Thing
-from ..tensors import element_of
 
 #: Rounds of a loop that are built one after the other.
 _UNROLLED = 1 << 12

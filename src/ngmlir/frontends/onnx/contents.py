@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model holds, nodes and weights, and the programs that are made of it for inputs of certain shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+
+from ...ir.attributes import ArrayAttr, DictAttr, StringAttr
+from ...ir.core import Block, Module, Value, module
+from ...ir.types import TensorType
+from ...ir.verifier import check
+from ...ops import func
+from ...ops.builder import function
+from ...support.collector import collecting_rarely
+from ...support.diagnostics import Limit
+from .calls import Decides, Program, Waits
+from .cut import cut, products, used
+from .emitter import Emitter, Undecided
+from .files import Files
+from .ports import Given, Port, element_type_of, leaves_of, stated_port
+from .reader import Reader
+from .survey import domain_of, survey
+from .tensor import Absent, Array, Tensor, TensorList, Thing
+from .tensors import array_of
+from .tensors_beside import beside_of
+
+#: Of more the model is cut in two where they decide, if nodes before that compute them.
+_FEW = 64
+
+
+class Contents:
+    """Nodes and weights of a model, all of whose operators are supported."""
+
+    #: Inputs whose elements decide shapes have at most so many.
+    most = 1 << 16
+
+    def __init__(
+        self, proto: ModelProto, folder: Path | None, weights: Mapping[int, memoryview], files: Files
+    ):
+        """`weights` are the bytes of initializers, by number, that the tensors of `proto` do not hold themselves; `files`
+        gets to know where tensors lie."""
+        self.proto = proto
+        self.folder = folder
+        self.weights = {t.name: weights.get(i) for i, t in enumerate(proto.graph.initializer)}
+        self.opsets = {domain_of(o.domain): o.version for o in proto.opset_import}
+        self.functions = {(domain_of(f.domain), f.name, f.overload): f for f in proto.functions}
+        self.initializers = {t.name: t for t in proto.graph.initializer}
+        self._arrays: dict[str, Array] = {}
+        self.files = files
+        survey(proto, self.functions, self.opsets)
+        given = {*self.initializers, *(s.values.name for s in proto.graph.sparse_initializer)}
+        self.inputs = [stated_port(i.name, i.type) for i in proto.graph.input if i.name not in given]
+        self.output_names = [o.name for o in proto.graph.output]
+        #: Leaves of the inputs whose elements decide shapes, by what has been found so far.
+        self.deciding: set[tuple[int, int]] = set()
+
+    @property
+    def input_names(self) -> list[str]:
+        return [port.name for port in self.inputs]
+
+    def array(self, name: str) -> Array:
+        """An initializer, read once."""
+        if name not in self._arrays:
+            self._arrays[name] = array_of(self.initializers[name], self.folder, stored=self.weights.get(name))
+        return self._arrays[name]
+
+    def program(self, values: Sequence[Given]) -> Program:
+        """The model for inputs of these shapes; where the elements of an input decide shapes, for these elements.
+
+        `Waits` where a node needs what the nodes before it compute of many elements.
+        """
+        while True:
+            try:
+                with collecting_rarely():
+                    return self.attempt(values)
+            except Decides as found:
+                leaf = next(array for place, array in leaves_of(values) if place == found.leaf)
+                if leaf.size > _FEW and (made := cut(self.proto.graph, self.input_names, found.node)):
+                    raise Waits(made) from None
+                if leaf.size > self.most:
+                    raise self._too_large(found.leaf, leaf) from None
+                self.deciding.add(found.leaf)
+
+    def module(self, values: Sequence[Given]) -> Module:
+        """One function of tensors for inputs of these shapes, whose results are the outputs in order, with their names.
+
+        Limit where there is none: where elements of an input decide shapes, or an output is no tensor.
+        """
+        try:
+            with collecting_rarely():
+                program = self.attempt(values, whole=True)
+        except Decides as found:
+            name = self.inputs[found.leaf[0]].name
+            raise Limit(
+                f"the elements of the input '{name}' decide the shape of a tensor: no one program is right for all",
+                hint="ng.compile and ngmlir run make one for each call",
+            ) from None
+        if program.module is None or any(not isinstance(r, int) for r in program.results):
+            raise Limit("an output of the model is no tensor", hint="ng.compile and ngmlir run give it")
+        returned = program.module.ops[0].block.ops[-1].operands
+        for value, name in zip(returned, self.output_names, strict=True):
+            value.name = value.name or _leaf_name(name, None, 0)
+        return program.module
+
+    def around(self, emitter: Emitter) -> dict[str, Thing | None]:
+        """What the graph reads and does not hold itself."""
+        return {}
+
+    @property
+    def contents(self) -> Contents:
+        return self
+
+    def kept(self) -> None:
+        """No program is kept for nodes alone: parts of a model are made for what a run chose."""
+
+    def beside(self) -> list[tuple[str, int, int]] | None:
+        """The parts of files beside the model that hold its tensors; None where not all of them are known."""
+        return beside_of(self.proto)
+
+    def products(self, program: Program) -> int:
+        """Operations in products, which are most of those that take long."""
+        return 0 if program.module is None else products(program.module)
+
+    def part(self, nodes: Sequence[NodeProto], inputs: Sequence[Port], outputs: Sequence[str]) -> Part:
+        """Some of the nodes."""
+        return Part(self, nodes, inputs, outputs)
+
+    def attempt(self, values: Sequence[Given], *, whole: bool = False) -> Program:
+        """The same, or a note of the input that turned out to decide shapes. `whole`: what is known already is among the
+        results of the module too."""
+        self.files.check()
+        leaves = leaves_of(values)
+        for place, array in leaves:
+            if place in self.deciding and array.size > self.most:
+                raise self._too_large(place, array)
+        open_ = [i for i, (place, _) in enumerate(leaves) if place not in self.deciding]
+        types = [TensorType(leaves[i][1].shape, element_type_of(leaves[i][1])) for i in open_]
+        names = [
+            _leaf_name(self.inputs[leaves[i][0][0]].name, values[leaves[i][0][0]], leaves[i][0][1])
+            for i in open_
+        ]
+        block = Block(types, names)
+        emitter = Emitter(block)
+        arguments = iter(block.args)
+        things: list[Thing] = []
+        at = 0
+        for value in values:
+            made: list[Tensor] = []
+            for _ in value if isinstance(value, list) else () if value is None else (value,):
+                known = leaves[at][0] in self.deciding
+                made.append(Tensor(leaves[at][1] if known else next(arguments), emitter))
+                at += 1
+            things.append(
+                Absent() if value is None else TensorList(made) if isinstance(value, list) else made[0]
+            )
+        reader = Reader(emitter, self.functions, self.folder, self.opsets)
+        try:
+            outputs = reader.graph(
+                self.proto.graph, things, self.around(emitter), self.opsets, {}, self.array
+            )
+        except Undecided as error:
+            raise self._decides(error, block, leaves, open_) from None
+        results: list[Value] = []
+        shown = tuple(_result(o, results, emitter if whole else None) for o in outputs)
+        if not results:
+            return Program(None, (), shown)
+        emitter.builder.end(func.ReturnOp, *results)
+        labels = ArrayAttr(tuple(DictAttr((("ng.name", StringAttr(n)),)) for n in names))
+        made_module = module([function("main", block, {"arg_attrs": labels} if names else {})])
+        check(made_module)
+        self.files.add(self._arrays.values())
+        self.files.let_go()
+        return Program(made_module, tuple(open_), shown)
+
+    def _decides(
+        self,
+        error: Undecided,
+        block: Block,
+        leaves: Sequence[tuple[tuple[int, int], Array]],
+        open_: Sequence[int],
+    ) -> Exception:
+        """Which input decides a shape; Limit where that is too large an input, or none."""
+        for value in error.arguments:
+            if value.owner is block:
+                return Decides(leaves[open_[value.index]][0], error.node)
+        return Limit("the shape of a tensor depends on what a loop computes")
+
+    def _too_large(self, place: tuple[int, int], array: Array) -> Limit:
+        name = self.inputs[place[0]].name
+        message = f"the input '{name}', of {array.size} elements, decides the shape of a tensor"
+        return Limit(message, hint=f"shapes may depend on inputs of at most {self.most} elements")
+
+
+class Part(Contents):
+    """Some nodes of a model, which holds the tensors that they read."""
+
+    most = 1 << 24
+
+    def __init__(
+        self, whole: Contents, nodes: Sequence[NodeProto], inputs: Sequence[Port], outputs: Sequence[str]
+    ):
+        graph = GraphProto(
+            node=nodes,
+            input=[ValueInfoProto(name=port.name) for port in inputs],
+            output=[ValueInfoProto(name=name) for name in outputs],
+            sparse_initializer=whole.proto.graph.sparse_initializer,
+        )
+        self.proto = ModelProto(graph=graph)
+        self.folder, self.opsets, self.functions = whole.folder, whole.opsets, whole.functions
+        self.initializers, self.weights = whole.initializers, whole.weights
+        self._arrays, self.files = whole._arrays, whole.files
+        self.inputs, self.output_names = list(inputs), list(outputs)
+        self.deciding = set()
+
+    def around(self, emitter: Emitter) -> dict[str, Thing | None]:
+        read = {name for node in self.proto.graph.node for name in used(node)} | {*self.output_names}
+        return {name: emitter.known(self.array(name)) for name in sorted(read) if name in self.initializers}
+
+
+def _leaf_name(name: str, value: Given, at: int) -> str:
+    text = "".join(c if c.isascii() and (c.isalnum() or c in "_.$-") else "_" for c in name)[:60]
+    text = text if text[:1].isalpha() or text[:1] == "_" else f"x{text}"
+    return f"{text}.{at}" if isinstance(value, list) else text
+
+
+def _result(thing: Thing, results: list[Value], emitter: Emitter | None) -> Any:
+    """What an output is in a `Program`; with an emitter, what is known already becomes a value too."""
+    if isinstance(thing, TensorList):
+        return [_result(t, results, emitter) for t in thing]
+    if isinstance(thing, Tensor):
+        if isinstance(thing.item, np.ndarray):
+            if emitter is None:
+                return thing.item
+            results.append(emitter.value(thing))
+        else:
+            results.append(thing.item)
+        return len(results) - 1
+    return None
