@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from .op_graph import functions
 from .op_graph.adjoints import create_reduction_op, max_adjoints, min_adjoints, prod_adjoints, sum_adjoints
+from .op_graph.answers import answer_all as _answer_all
 from .op_graph.axes import Axes, AxesMap, Axis, FlattenedAxis, make_axes, make_axis, slice_axis
 from .op_graph.building import metadata, name_scope
 from .op_graph.classes import class_named as _class_named
@@ -51,6 +52,7 @@ from .op_graph.errors import (
 )
 from .op_graph.foreign import missing as _missing
 from .op_graph.functions import *  # noqa: F403
+from .op_graph.host_ops import host_op
 from .op_graph.lift import lift
 from .op_graph.lookuptable import lookuptable_update
 from .op_graph.node import Invalid, Op
@@ -72,7 +74,7 @@ from .op_graph.state import (
 )
 from .op_graph.stating import stating as with_op_metadata
 from .op_graph.tensor import Tensor
-from .op_graph.user_ops import composite_op, host_op
+from .op_graph.user_ops import composite_op
 from .op_graph.values import adopt, default_dtype, default_float, default_int_dtype
 from .support.diagnostics import Bug, Limit, NgmlirError, UserError
 
@@ -103,6 +105,7 @@ __all__ = [
     "placeholder", "prod_adjoints", "raise_", "save", "select_ops", "sequential", "slice_axis", "sum_adjoints",
     "temporary", "value_of", "variable", "with_op_metadata",
 ]  # fmt: skip
+_answer_all(globals(), [n for n in __all__ if n.islower()], "ng")
 __all__ += functions.__all__
 
 

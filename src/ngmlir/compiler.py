@@ -72,7 +72,8 @@ def resolve(target: Target | str) -> Target:
     if isinstance(target, Target):
         return target
     found = _resolve(target)
-    timed = found.code == "cpu" and timing.current() is not None
+    listener = timing.current()
+    timed = listener is not None and listener.counts == (found.code == "nvptx")
     return replace(found, debug=profile.wanted(), timed=timed)
 
 
@@ -90,6 +91,20 @@ def _resolve(target: str) -> Target:
     if target not in machines().named and (near := did_you_mean(target, TARGETS)):
         raise UserError(f"there is no target '{target}'", hint=near)
     return cpu_target(target)
+
+
+def profile_for(target: str, threads: int | None = None) -> timing.Profile:
+    """What listens to programs for a target: on `cpu` it times them, on `cuda-sim` it counts what they ask of a GPU. Limit for others."""
+    if target == "cpu":
+        return timing.Profile(threads)
+    if target == "cuda-sim":
+        from .runtime.gpu_profile import GpuProfile
+
+        return GpuProfile(resolve(target).gpu)
+    raise Limit(
+        f"programs for {target} are not timed",
+        hint='give target="cpu", or "cuda-sim" for counts and predicted bounds',
+    )
 
 
 def pipeline_for(target: Target, *, checked: bool = False) -> Pipeline:

@@ -84,7 +84,7 @@ def test_random_inputs_are_those_of_the_seed(folder: Path, capsys: Any) -> None:
         ("--entry=both --input both.npz -o y.npy", "'y.npy' holds one array, there are 2 results"),
         ("--entry=twice --input x.npy -o y.txt", "'y.txt' names no file of arrays"),
         ("--entry=twice --input x.npy -o none/y.npy", "cannot open output file 'none/y.npy'"),
-        ("--entry=twice --input x.npy --threads=0", "0 threads"),
+        ("--entry=twice --input x.npy --threads=0", "threads is 0"),
         ("--entry=twice --input x.npy --size=n=2", "no input has a length called 'n'"),
         ("--entry=twice --input x.npy --target=tpu", "invalid choice: 'tpu'"),
         ("--entry=twice --random=many", "invalid int value: 'many'"),

@@ -358,3 +358,98 @@ def test_what_has_no_value_is_refused_where_it_is_used(use: Callable[[Any], Any]
     assert ng.sequential([step, w]).is_tensor_op
     with pytest.raises(ng.UserError, match="is a write or a group, which has no value"):
         ng.add(ng.assign(w, 2), 1)
+
+
+# ---- derivatives and what is written between
+
+
+@pytest.fixture(params=["numpy", "cpu", "cuda-sim"])
+def each(request: pytest.FixtureRequest) -> Any:
+    return ng.transformers.make_transformer(request.param)
+
+
+def test_a_derivative_is_at_what_its_dependent_was_computed_from(each: Any) -> None:
+    w = scalar(2)
+    y = w * w * w
+    ng.assign(w, 6)
+    slope = ng.deriv(y, w)
+    assert on(each, [y, slope, ng.deriv(slope, w), w])() == (8, 12, 12, 6)
+    assert on(each, slope)() == 108  # at what the write before has left
+
+
+@pytest.mark.parametrize("built", ["before the write", "before the sequence", "in the sequence", "after it"])
+@pytest.mark.parametrize("written", ["before", "after"])
+def test_what_a_sequence_has_read_its_derivative_reads(each: Any, written: str, built: str) -> None:
+    w = scalar(2)
+    y = w * w * w
+    slopes = [ng.deriv(y, w)] if built == "before the write" else []
+    write = ng.assign(w, 6)
+    slopes += [ng.deriv(y, w)] if built == "before the sequence" else []
+    listed = [write, y] if written == "before" else [y, write, y]
+    if built == "in the sequence":
+        slopes.append(ng.deriv(y, w))
+        listed.append(slopes[0])
+    sequence = ng.sequential(listed)
+    slopes += [ng.deriv(y, w)] if built == "after it" else []
+    assert on(each, [sequence, y, *slopes, w])()[1:] == ((216, 108, 6) if written == "before" else (8, 12, 6))
+
+
+def test_a_step_that_assigns_one_parameter_after_another(each: Any) -> None:
+    parameters = [scalar(i + 1) for i in range(3)]
+    loss = parameters[0] * parameters[1] * parameters[2]
+    for parameter in parameters:
+        ng.assign(parameter, parameter - 0.1 * ng.deriv(loss, parameter))
+    np.testing.assert_allclose(on(each, [loss, *parameters])(), [6, 0.4, 1.7, 2.8], rtol=1e-6)
+
+
+def test_a_derivative_in_a_guard_waits_for_what_its_dependent_waits_for(each: Any) -> None:
+    w = scalar(2)
+    ng.assign(w, 3)
+    y = w * w * w
+    with ng.Op.saved_user_deps():
+        slope = ng.deriv(y, w)
+    assert on(each, slope)() == 27
+
+
+def test_such_derivatives_of_views_compositions_and_losses(each: Any) -> None:
+    @ng.composite_op
+    def cube(x: ng.Tensor) -> ng.Tensor:
+        return x * x * x
+
+    @cube.gradient
+    def _(delta: ng.Tensor, y: ng.Tensor, x: ng.Tensor) -> ng.Tensor:
+        return delta * 3 * x * x
+
+    axis = ng.make_axis(3, "C")
+    target = ng.constant([1, 0, 0], [axis])
+
+    def losses(w: ng.Tensor, write: Callable[[], Any]) -> list[ng.Tensor]:
+        distribution, chance = ng.softmax(w), ng.sigmoid(w)
+        products, cubes = w[1:] * w[:2], cube(w)
+        write()
+        made = [ng.cross_entropy_multi(distribution, target), ng.cross_entropy_binary(chance, target)]
+        made += [ng.sum(t, out_axes=()) for t in (products, cubes)]
+        return [*made, *(ng.deriv(y, w) for y in made)]
+
+    changed = ng.variable([axis], initial_value=[1, 2, 3])
+    plain = ng.variable([axis], initial_value=[1, 2, 3])
+    found = each.computation(losses(changed, lambda: ng.assign(changed[1:], [5, 0.5])))()
+    wanted = each.computation(losses(plain, lambda: None))()
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_a_derivative_needs_no_more_than_the_op_reads() -> None:
+    x, y = ng.placeholder(()), ng.placeholder(())
+    assert on(ng.transformers.make_transformer("numpy"), ng.deriv(x * y, x), y)(3) == 3
+
+
+def test_a_value_listed_after_the_step_that_its_derivative_takes(each: Any) -> None:
+    w, x = scalar(2), scalar(3)
+    cost = w * x  # whose derivative needs no value of it, but reads w
+    with ng.Op.saved_user_deps():
+        step = ng.sequential([ng.assign(x, x - ng.deriv(cost, x)), ng.assign(w, w + 1), 0])
+        listed = ng.sequential([step, cost])
+    assert on(each, [listed, x, w])() == (3, 1, 3)
+    again = ng.sequential([ng.deriv(cost, w), step, cost])
+    assert on(ng.transformers.make_transformer("numpy"), [again, x, w])() == (3, 1, 3)

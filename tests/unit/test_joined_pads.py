@@ -78,3 +78,54 @@ def test_the_gradient_of_slices_grows_with_their_number(axis: int) -> None:
 
     ten, hundred, thousand = map(moved, (10, 100, 1000))
     assert hundred <= 11 * ten and thousand <= 11 * hundred
+
+
+def sliced(seed: int) -> tuple[np.ndarray, ng.Tensor, ng.Tensor, np.ndarray]:
+    """An array, a placeholder for it, the gradient of a sum of its slices with steps, and what that is."""
+    random = np.random.RandomState(seed)
+    shape = tuple(map(int, random.randint(1, 14, random.randint(1, 3))))
+    x = ng.placeholder([ng.make_axis(n, f"A{i}") for i, n in enumerate(shape)])
+    array, expected = random.rand(*shape).astype("f4"), np.zeros(shape, "f4")
+    steps = random.choice([-3, -2, -1, 1, 2, 3, 10], len(shape))
+    total = ng.constant(0.0)
+    for i in range(1, random.randint(2, 6)):
+        if random.rand() < 0.1:
+            steps = random.choice([-3, -2, -1, 1, 2, 3], len(shape))
+        ends = [[None if e > n else int(e) for e in random.randint(-n, 2 * n, 2)] for n in shape]
+        item = tuple(slice(e[0], e[1], int(step)) for e, step in zip(ends, steps, strict=True))
+        total = total + ng.sum(ng.square(x[item]) * i, out_axes=())
+        expected[item] += i * 2 * array[item]
+    return array, x, ng.deriv(total, x), expected
+
+
+def test_gradients_of_slices_with_steps() -> None:
+    joined = 0
+    for seed in range(150):
+        array, x, gradient, expected = sliced(seed)
+        before = ng.lift([gradient], [x]).module
+        assert not any(op.name == "ng.scatter" for op in before.ops[0].block.ops)
+        after = join_pads(before, CPU)
+        joined += after is not before
+        (plain,), (made,) = (run(m, array) for m in (before, after))
+        assert plain.tobytes() == made.tobytes(), seed
+        np.testing.assert_allclose(made, expected, rtol=1e-5)
+    assert joined > 5
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
+def test_gradients_of_slices_with_steps_on_devices(target: str) -> None:
+    for seed in range(8):
+        array, x, gradient, expected = sliced(seed)
+        found = ng.transformers.make_transformer(target).computation(gradient, x)(array)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_phases_of_one_line_are_joined_in_one_copy() -> None:
+    x = ng.placeholder([ng.make_axis(1000, "T")])
+    total = ng.constant(0.0)
+    for i in range(100):
+        total = total + ng.sum(ng.square(x[i::100]) * i, out_axes=())
+    module = join_pads(ng.lift([ng.deriv(total, x)], [x]).module, CPU)
+    ops = module.ops[0].block.ops
+    (together,) = (op for op in ops if op.name == "ng.concatenate")
+    assert len(together.operands) == 100 and not any(op.name == "ng.pad" for op in ops)

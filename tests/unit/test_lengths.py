@@ -247,3 +247,22 @@ def test_a_single_axis_stays_itself_when_flattened() -> None:
     assert ng.flatten_at(ng.placeholder([h, w]), 1).axes == ng.make_axes([h, w])
     assert ng.dot(ng.flatten_at(ng.placeholder([h, w]), 1), ng.placeholder([w])).axes.names == ("H",)
     assert ng.flatten(ng.placeholder([h])).axes.names == ("H",)
+
+
+def test_numbers_say_no_length(transformer: ngt.Transformer) -> None:
+    n = ng.make_axis(4, "N")
+    x, y = ng.placeholder([n]), ng.placeholder([n])
+    w = ng.variable([n], initial_value=1)
+    run, stored = transformer.computation(x + y, x, y), transformer.computation(x + w, x, w)
+    given = [
+        (1, 2),
+        (np.ones(3), 2),
+        (1, 2),
+        (1, [2, 2, 2, 2, 2]),
+        (1.0, 2),
+        (np.ones(4, "f4"), 2),
+        (np.ones(3), 2),
+    ]
+    assert [len(run(*values)) for values in given] == [4, 3, 4, 5, 4, 4, 3]
+    assert all((run(*values) == 3).all() for values in given)
+    assert stored(1, 2).tolist() == [3] * 4 and stored(2, [1, 2, 3, 4]).tolist() == [3, 4, 5, 6]

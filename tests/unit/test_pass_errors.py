@@ -57,6 +57,9 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     ("emulate-narrow", """func.func @main(%x: tensor<?xf8E5M2>) -> tensor<?xf32> {
   %y = ng.cast %x : (tensor<?xf8E5M2>) -> tensor<?xf32>
   return %y : tensor<?xf32> }""", "a cast from tensor<?xf8E5M2> to tensor<?xf32>: the length must be known"),
+    ("to-kernels", """func.func @main(%x: tensor<4xui32>) -> tensor<4xi32> {
+  %y = ng.argsort %x axis 0 : (tensor<4xui32>) -> tensor<4xi32>
+  return %y : tensor<4xi32> }""", "kernels sort signed integers in ascending order"),
     ("to-kernels", "func.func @main(%x: f32) -> f32 { return %x : f32 }", "'func.func' holds f32, but functions that are compiled hold tensors"),
     ("to-kernels", """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = ng.softmax %x axes [0] : tensor<4xf32>

@@ -539,3 +539,72 @@ def test_nothing_says_which_axes() -> None:
     with pytest.raises(ng.UserError, match="nothing says which axes"):
         ng.host_op(lambda: 3)()
     assert float(run(ng.host_op(lambda: np.float32(3), axes=())())[0]) == 3
+
+
+# ---- functions of arrays with several results
+
+
+def test_a_host_op_of_several_results_is_called_once(transformer: Any) -> None:
+    calls: list[int] = []
+
+    @ng.host_op(results=2, axes=lambda x: (x.axes, x.axes[:1]), dtype=("f32", "i32"))
+    def both(x: np.ndarray) -> Any:
+        calls.append(1)
+        return np.sort(x, axis=1), x.argmax(1)
+
+    x = ng.placeholder([N, C])
+    ordered, place = both(x)
+    compute = transformer.computation([ordered * 2, place], x)
+    array = np.array([[3, 1, 2], [1, 5, 4]])
+    for i in range(1, 4):
+        found = compute(array * i)
+        assert len(calls) == i
+        assert found[0].tolist() == (np.sort(array) * 2 * i).tolist() and found[1].tolist() == [0, 1]
+    one = transformer.computation(place, x)
+    assert one(array).tolist() == one(array).tolist() == [0, 1]
+
+
+def test_gradients_of_several_results(transformer: Any) -> None:
+    @ng.host_op(results=2)
+    def polar(x: np.ndarray, y: np.ndarray) -> Any:
+        return np.hypot(x, y), np.arctan2(y, x)
+
+    @polar.gradient
+    def _(deltas: Any, results: Any, x: ng.Tensor, y: ng.Tensor) -> Any:
+        (to_length, to_angle), (length, _) = deltas, results
+        turned = to_angle / ng.square(length)
+        return to_length * x / length - turned * y, to_length * y / length + turned * x
+
+    def loss(length: Any, angle: Any) -> Any:
+        return length * length * angle + angle
+
+    def body(state: Any, z: Any) -> Any:
+        length, angle = polar(state + 1, z)
+        return length, angle
+
+    x, y = ng.placeholder([C], dtype="f64"), ng.placeholder([T, C], dtype="f64")
+    with ng.default_float("f64"):
+        last, angles = ng.scan(body, x, y, T)
+        total = ng.sum(loss(*polar(x, last)), out_axes=()) + ng.sum(angles, out_axes=())
+        compute = transformer.computation([total, ng.deriv(total, x), ng.deriv(total, y)], x, y)
+    at, step = (np.array([0.5, 1, 2]), np.arange(1, 13).reshape(4, 3) / 7), 1e-6
+    _, by_x, by_y = compute(*at)
+    for way, slope in ((0, by_x), (1, by_y)):
+        for place in np.ndindex(at[way].shape):
+            moved = [[a.copy() for a in at] for _ in range(2)]
+            moved[0][way][place] += step
+            moved[1][way][place] -= step
+            difference = (float(compute(*moved[0])[0]) - float(compute(*moved[1])[0])) / (2 * step)
+            assert slope[place] == pytest.approx(difference, rel=1e-6)
+
+
+def test_what_is_said_of_several_results_is_held() -> None:
+    x = ng.variable([C], initial_value=[1, 2, 3])
+    with pytest.raises(ng.UserError, match="dtype of sort is not of 2 results"):
+        ng.host_op(results=2, dtype=("f32",))(np.sort)(x)
+    with pytest.raises(ng.UserError, match="cannot have 0 results"):
+        ng.host_op(results=0)(np.sort)
+    with pytest.raises(ng.UserError, match="gave ndarray, not 2 arrays"):
+        run(*ng.host_op(results=2)(np.sort)(x))
+    with pytest.raises(ng.NotDifferentiable, match="sort has no derivative"):
+        ng.deriv(ng.sum(ng.host_op(results=2)(np.sort)(x)[0], out_axes=()), x)

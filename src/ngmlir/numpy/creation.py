@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..op_graph.errors import UserError, fail
 from ..op_graph.positions import Positions
 from ..op_graph.state import Role, make_storage
 from ..op_graph.tensor import Tensor
@@ -86,6 +87,11 @@ def _made_now(function: Callable[..., Any]) -> Callable[..., Tensor]:
 
     @wraps(function)
     def made(*args: Any, **options: Any) -> Tensor:
+        for given in (*args, *options.values()):
+            if isinstance(given, Tensor):
+                fail(
+                    UserError, f"{function.__name__} is of numbers that are known now, not of {given.called}"
+                )
         options = {
             k: np.dtype(element_dtype(v)) if k == "dtype" and v is not None else v for k, v in options.items()
         }

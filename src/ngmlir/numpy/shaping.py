@@ -277,6 +277,8 @@ def array_split(ary: Any, indices_or_sections: int | Sequence[int], axis: int = 
     """In parts along an axis, of almost equal lengths or at places."""
     x = as_array(ary)
     axis = place(axis, len(_shape(x)))
+    if isinstance(indices_or_sections, Tensor):
+        fail(UserError, f"parts are numbers that are known now, not {indices_or_sections.called}")
     bounds = np.array_split(np.arange(_shape(x)[axis]), indices_or_sections)
     parts: list[Tensor] = []
     end = 0

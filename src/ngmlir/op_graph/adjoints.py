@@ -22,11 +22,11 @@ from .deriv import Spread, adjoints_of, data
 from .errors import NotDifferentiable, UserError, fail
 from .functions.coerce import Positions, broadcast, number, one_of
 from .functions.reductions import compute_reduction_axes
+from .host_ops import HostDefinition, HostOp
 from .node import Op
 from .regions import ResultOp
 from .stating import stating
 from .tensor import ReductionOp, Tensor
-from .user_ops import HostDefinition, HostOp
 from .values import as_op
 from .verbs import VERBS
 from .verbs import cast as cast_elements

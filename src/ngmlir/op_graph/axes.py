@@ -82,8 +82,15 @@ class Axes(Sequence[Axis]):
     made_by: ClassVar[str] = "ng.cast_axes(x, axes) names the axes of x"
 
     def __init__(self, axes: Iterable[Axis] = ()):
-        self._axes = tuple(axes)
-        self.names: tuple[str, ...] = tuple([a.name for a in self._axes])
+        try:
+            self._axes = tuple(axes)
+            self.names: tuple[str, ...] = tuple([a.name for a in self._axes])
+        except (TypeError, AttributeError):
+            fail(
+                IncompatibleAxesError,
+                f"{axes!r} is no list of axes",
+                "ng.make_axes takes axes, names and lengths",
+            )
         if len(set(self.names)) != len(self.names):
             twice = next(n for n in self.names if self.names.count(n) > 1)
             fail(

@@ -19,7 +19,7 @@ from .regions import ControlOp, GraphRegion, RegionParameter, build_region, fill
 from .replay import Replay
 from .state import followed
 from .tensor import Tensor, as_tensor
-from .writes import AssignOp, ReadOp
+from .writes import AssignOp, ReadOp, read_by
 
 #: Axes and elements of a value.
 Shape = tuple[Axes, Type]
@@ -60,9 +60,8 @@ def entered(op: ControlOp) -> ControlOp:
     """A loop or branch, after noting what the storage that it reads holds when it is entered: its gradient is that of what
     it computed, whatever is assigned to the storage before the gradient is computed."""
     for captured in op.captured:
-        if isinstance(captured, Tensor) and captured.storage is not None:
-            op.reads[captured] = read = ReadOp(captured)
-            op.add_control_dep(read)
+        if isinstance(captured, Tensor):
+            read_by(op, captured)
     return op
 
 

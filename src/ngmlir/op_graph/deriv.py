@@ -19,16 +19,16 @@ from .control_gradients import CONTROL_GRADIENTS
 from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, UserError, fail, limit
 from .functions.coerce import broadcast, check_lengths
 from .functions.composed import StopGradientOp
+from .host_ops import HostOp
 from .node import Op, closure, sources_first
 from .regions import ControlOp, ResultOp
 from .schemas import Schema, derivative_of
 from .state import HeldOp, SequentialOp, followed
 from .stating import AliasOp, in_family, stating
 from .tensor import Tensor, as_tensor
-from .user_ops import HostOp
 from .values import ConstantOp, FollowingOp, as_op
 from .verbs import VERBS, cast
-from .writes import ReadOp
+from .writes import ReadOp, read_by
 
 
 class Spread:
@@ -63,21 +63,20 @@ class Spread:
         if not any(wanted):
             return
         assert isinstance(op, Tensor)
-        args = [as_tensor(a.forwarded) for a in op.args]
+        args = [read_by(op, as_tensor(a.forwarded)) for a in op.args]
         attributes = attributes_of(op.operation, resolved(op.attributes))
         applied = Applied(op.operation, args, [op], attributes, wanted, op.attributes)
-        for arg, made, use in zip(
-            args, GRADIENTS[op.operation.name](VERBS, applied, delta), wanted, strict=True
-        ):
+        gradients = GRADIENTS[op.operation.name](VERBS, applied, delta)
+        for arg, made, use in zip(op.args, gradients, wanted, strict=True):
             if made is not None and use:
-                self.add(arg, made)
+                self.add(arg.forwarded, made)
 
     def own(self, op: Tensor, schema: Schema, delta: Tensor) -> None:
         """Hands the gradient on as a schema says."""
         operands = [as_tensor(operand.forwarded) for operand in schema.operands]
         if not any(operand in self.active for operand in operands):
             return
-        given: Any = schema.gradient(op, delta)
+        given: Any = schema.on([read_by(op, operand) for operand in operands]).gradient(op, delta)
         made: Sequence[Any] = [given] if isinstance(given, Tensor) or given is None else [*given]
         if len(made) != len(operands):
             fail(
@@ -191,7 +190,7 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
 
     `error` has the axes of `dependent`. It may be left out (1) if that is a single number, or one for each sample of the
     batch axis N, as losses are: then it is the derivative of their sum. The result has the axes of `independent`; it is 0
-    where there is no dependence. Raises NotDifferentiable where either holds no floats, the independent is a constant
+    where there is no dependence. What is assigned to storage between the dependent and the derivative changes neither. Raises NotDifferentiable where either holds no floats, the independent is a constant
     number, or the dependent has other axes and there is no error; OutsideRegion for a value of a loop or branch that is
     not being built.
     """

@@ -62,15 +62,3 @@ def understood(
         hint = _WRITE[word].format(call=call) if word in _WRITE else did_you_mean(word, own, arguments)
         fail(WrongCall, f"{function.__name__} has no argument {word!r}", hint)
     return made
-
-
-def refuse_mismatch(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """WrongCall where a function cannot be called with these arguments: with how it is called."""
-    signature = inspect.signature(function, follow_wrapped=False)
-    try:
-        signature.bind(*args, **named)
-    except TypeError as error:
-        parameters = signature.parameters.values()
-        shown = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters]
-        name = function.__name__
-        fail(WrongCall, f"{name}: {error}", f"ng.{name}({', '.join(shown)})")

@@ -31,6 +31,7 @@ from ..support.diagnostics import Bug
 from .attributes import resolved
 from .calls import listed
 from .errors import AxisLengthError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
+from .host_ops import HostOp
 from .node import Op, closure, needs
 from .order import schedule
 from .patterns import PatternOp
@@ -38,7 +39,6 @@ from .pruning import needed
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
 from .state import AssignableTensorOp, ComputationOp, SequentialOp, WrittenOp, is_executed
 from .tensor import Tensor
-from .user_ops import HostOp
 from .values import ConstantOp, FollowingOp
 from .writes import AssignOp, InitTensorOp, ReadOp
 from .writing import written

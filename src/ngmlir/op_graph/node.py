@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -73,6 +74,8 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
     is_tensor_op = is_trainable = is_placeholder = False
     drawn_as = ""  # what pictures call it, where not as its class
     lacks_value = False  # a group that stands where a tensor could
+    #: What storage, and views of it, that this op uses held when it ran, for its derivatives (`writes.read_by`).
+    reads: Mapping[Op, Op] = MappingProxyType({})
 
     def __init__(
         self,
@@ -84,7 +87,8 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
     ):
         NameableValue.__init__(self, name)
         DebugInfo.__init__(self)
-        self.place = self.serial  # in the order of creation: that of the op whose place it took, or its own
+        # In the order of creation: that of the op whose place it took, or its own.
+        self.place: float = self.serial
         self.args: tuple[Op, ...] = tuple(args)
         self.attributes: dict[str, Any] = attributes if attributes is not None else {}
         self.metadata: dict[str, Any] = {**BUILDING.metadata, **(metadata or {})}
@@ -121,7 +125,8 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
             fail(UserError, f"{self.called} is computed from {len(self.args)} arguments, not {len(args)}")
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
-        made.__dict__.pop("_adjoints", None)
+        for derived in ("_adjoints", "reads"):
+            made.__dict__.pop(derived, None)
         Op.__init__(made, args, dict(self.attributes))
         made.location, made.given_name, made.metadata = self.location, self.given_name, dict(self.metadata)
         made._follow_args()
@@ -265,10 +270,11 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
 
     def take_place_of(self, op: Op) -> None:
         """Makes this op, new and in no order yet, run when `op` would: after the same writes, in the same body."""
+        own = set(op.reads.values())
         self.place, self.region, self.location = op.place, op.region, op.location
         self.metadata = {**op.metadata, **self.metadata}
         self._automatic += op._automatic
-        self._explicit += op._explicit
+        self._explicit += [each for each in op._explicit if each not in own]
 
     # ---- traversal
 

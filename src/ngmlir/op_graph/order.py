@@ -16,12 +16,17 @@ def schedule(ops: Iterable[Op]) -> list[Op]:
     """Ops, each after those of them that it needs; where that leaves a choice, in order of creation."""
     members = OrderedSet(ops)
     before = {op: {needed for needed in needs(op) if needed in members} for op in members}
-    for op in members:
-        if isinstance(op, SequentialOp):
-            for earlier, later in op.order:
-                a, b = earlier.forwarded, later.forwarded
-                if a in before and b in before and a is not b:
-                    before[b].add(a)
+    sequences = [op for op in members if isinstance(op, SequentialOp)]
+    listed = {each.forwarded for sequence in sequences for pair in sequence.order for each in pair}
+    for sequence in sequences:
+        for earlier, later in sequence.order:
+            a, b = earlier.forwarded, later.forwarded
+            if a in before and b in before and a is not b:
+                before[b].add(a)
+                # What an op uses is read when it runs, where that read was made after the list, which does not know of it.
+                for read in (each.forwarded for each in b.reads.values()):
+                    if read in before and read.serial > sequence.serial and read not in listed:
+                        before[read].add(a)
     after: dict[Op, list[Op]] = {op: [] for op in members}
     missing = {}
     for op, needed in before.items():

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .host_ops import host_op
 from .stating import stating
 from .tensor import Tensor
-from .user_ops import host_op
 from .values import as_op
 
 

@@ -23,12 +23,13 @@ from .axes import Axes, Axis
 from .building import BUILDING
 from .computation import Computation
 from .forms import FunctionForm
+from .host_ops import HostDefinition
 from .node import Op
 from .positions import Positions
 from .regions import ControlOp, GraphRegion, filled
 from .state import AssignableTensorOp, Role, doall
 from .tensor import Tensor, node_class
-from .user_ops import Call, HostDefinition
+from .user_ops import Call
 from .values import ConstantOp
 from .writes import AssignOp, ReadOp
 

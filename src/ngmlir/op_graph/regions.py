@@ -121,8 +121,6 @@ class ControlOp(Op):
     def _begin(self, results: Iterable[tuple[Axes, Type]]) -> None:
         #: Of a scan: what values of its steps were in all steps, where it gives that.
         self.kept: dict[Op, Tensor] = {}
-        #: What storage that it reads holds when it is entered, for its gradient.
-        self.reads: dict[Op, Op] = {}
         #: What follows it: writes of what its bodies wrote.
         self.writes: tuple[Op, ...] = ()
         self.results = tuple(ResultOp(self, i, axes, element) for i, (axes, element) in enumerate(results))

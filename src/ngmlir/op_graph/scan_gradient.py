@@ -8,11 +8,11 @@ what need not be summed up step by step leaves the loop: a sum of products is on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import prod
 from typing import Protocol
 
-from ..ir.types import FloatType
+from ..ir.types import FloatType, Type
 from ..ops import ng
 from ..ops.lengths import Length, same
 from .attributes import resolved
@@ -94,16 +94,16 @@ class _Gradient:
         self.varies: set[Op] = {*self.seeds, *self.parameters}  # ops that differ from step to step
         for op in self.order:
             for found in (self.follows, self.varies):
-                if any(b in found for b in _below(op)):
+                if any(b in found for b in below(op)):
                     found.add(op)
         self.after: OrderedSet[Op] = OrderedSet()
         leaves = self.split(g for g in self.to_captured if g is not None)
         self.products = [op for op in leaves if self.leaves_the_loop(op)]
-        sides = {_bare(b) for op in self.products for b in _below(op)}
+        sides = {_bare(b) for op in self.products for b in below(op)}
         self.totals = [op for op in leaves if op.operation is ng.SumOp and _bare(op.args[0]) in sides]
         outside = {*self.products, *self.totals}
         self.summed = [as_tensor(op) for op in leaves if op not in outside]
-        stacked = OrderedSet(_bare(b) for op in leaves if op in outside for b in _below(op))
+        stacked = OrderedSet(_bare(b) for op in leaves if op in outside for b in below(op))
         #: The values of all steps that the reverse loop must give, and as which of its outputs.
         self.places = {o.forwarded: i for i, o in enumerate(self.outputs)}
         given = self.seeds[len(self.carried) :]  # their values of all steps are there
@@ -124,9 +124,9 @@ class _Gradient:
             op = stack.pop()
             if op in self.after:
                 continue
-            if below := self.exchanged(op):
+            if exchanged := self.exchanged(op):
                 self.after.add(op)
-                stack += below
+                stack += exchanged
             else:
                 leaves.add(op)
         return leaves
@@ -135,22 +135,22 @@ class _Gradient:
         """The arguments that may be summed up in place of an op; none where it must be summed up itself."""
         if op.operation is None or op not in self.follows or op in self.seeds:
             return []
-        below = [b for b in _below(op) if b in self.follows]
-        whole = len(below) == len(op.args)
+        following = [b for b in below(op) if b in self.follows]
+        whole = len(following) == len(op.args)
         definition = op.operation.definition
         if (whole and op.operation is ng.AddOp) or (definition is not None and "view" in definition.traits):
-            return below
-        steady = [b for b in _below(op) if b not in self.varies]
-        if op.operation is ng.DotOp and len(below) == 1 and steady and _size(below[0]) <= _size(op):
-            return below
+            return following
+        steady = [b for b in below(op) if b not in self.varies]
+        if op.operation is ng.DotOp and len(following) == 1 and steady and _size(following[0]) <= _size(op):
+            return following
         return []
 
     def leaves_the_loop(self, op: Op) -> bool:
         """Whether a product is made of all steps at once: not where its sides, kept of all steps, are larger than what would
         be summed up."""
-        if op.operation is not ng.DotOp or not all(b in self.varies for b in _below(op)):
+        if op.operation is not ng.DotOp or not all(b in self.varies for b in below(op)):
             return False
-        sides = {_bare(b) for b in _below(op)}
+        sides = {_bare(b) for b in below(op)}
         new = [s for s in sides if s not in self.seeds and s not in self.parameters[self.count :]]
         return sum(map(_size, new)) <= _size(op)
 
@@ -163,11 +163,11 @@ class _Gradient:
             if isinstance(op, RegionParameter):
                 if op not in self.seeds:
                     self.entered.add(op)
-            elif op.region is not self.scratch and op in self.varies and not _is_quick(op):
+            elif op.region is not self.scratch and op in self.varies and not is_quick(op):
                 self.kept.add(op)
             else:
                 self.again.add(op)
-                stack += _below(op)
+                stack += below(op)
 
     # ---- making it
 
@@ -225,18 +225,18 @@ class _Gradient:
     def summed_up(self, sums: dict[Op, Op], stacks: Mapping[Op, Tensor]) -> dict[Op, Tensor]:
         """The gradients of what is captured, from sums made in the loop and from values of all steps."""
         for op in (*self.products, *self.totals):
-            sides = [as_tensor(b) for b in _below(op)]
+            sides = [as_tensor(b) for b in below(op)]
             along = _apart(self.op, sides)
             found = [(stacks[_bare(side)], side.axes.like((along, *side.axes))) for side in sides]
             sums[op] = _over_all_steps(as_tensor(op), [_renamed(stack, axes) for stack, axes in found])
         replay = Replay({**self.op.reads, **sums})
         needed = set(self.after)
-        stack = [b for op in self.after for b in _below(op)]
+        stack = [b for op in self.after for b in below(op)]
         while stack:
             op = stack.pop()
             if op not in needed and op not in sums and self.region.holds(op):
                 needed.add(op)
-                stack += _below(op)
+                stack += below(op)
         replay.run(o for o in self.order if o in needed)
         return {
             c: as_tensor(replay.now(g))
@@ -249,7 +249,7 @@ def _is_float(op: Tensor) -> bool:
     return isinstance(op.element, FloatType)
 
 
-def _below(op: Op) -> list[Op]:
+def below(op: Op) -> list[Op]:
     """What an op of a step is computed from."""
     if isinstance(op, SequentialOp):
         return [op.last.forwarded] if op.has_value else []
@@ -269,7 +269,7 @@ def _size(op: Op) -> int:
     return prod(axis.length or 1 for axis in as_tensor(op).axes)
 
 
-def _is_quick(op: Op) -> bool:
+def is_quick(op: Op) -> bool:
     """Whether computing an op again takes no longer than reading what it gave."""
     if op.is_view or isinstance(op, (ReadOp, SequentialOp)) or as_tensor(op).is_alias:
         return True
@@ -337,15 +337,23 @@ def keep(op: ControlOp, values: Sequence[Op]) -> dict[Op, Tensor]:
             again.update((v, replay.now(v)) for v in (*op.kept, *missing))
             return [*replay.results(region.results), *replay.results(missing)]
 
-        # It stands where the scan stands: it waits for the same writes, and not for those that were made since.
-        with within(op.region), Op.saved_user_deps():
-            body = build_region([(p.axes, p.element) for p in region.parameters], step)
-            made = ControlOp(op.kind, op.operands, [body], types, dict(op.attributes))
-        made.location, made.writes, made.reads = op.location, op.writes, op.reads
-        for earlier in (*op.other_deps, *(c for c in op.captured if not c.is_tensor_op)):
-            made.add_control_dep(earlier)
-        for old, new in zip(op.results, made.results, strict=False):
-            old.forward = new
+        parameters = [(p.axes, p.element) for p in region.parameters]
+        made = keeping(op, types, lambda: [build_region(parameters, step)])
         op.kept.update(zip(missing, made.results[len(op.results) :], strict=True))
         made.kept.update((again[v], as_tensor(stack.forwarded)) for v, stack in op.kept.items())
     return {v: as_tensor(op.kept[v].forwarded) for v in values}
+
+
+def keeping(
+    op: ControlOp, types: Sequence[tuple[Axes, Type]], regions: Callable[[], Sequence[GraphRegion]]
+) -> ControlOp:
+    """A loop or branch that gives more results, in the place of one."""
+    # It stands where the other stands: it waits for the same writes, and not for those that were made since.
+    with within(op.region), Op.saved_user_deps():
+        made = ControlOp(op.kind, op.operands, regions(), types, dict(op.attributes))
+    made.location, made.writes, made.reads = op.location, op.writes, op.reads
+    for earlier in (*op.other_deps, *(c for c in op.captured if not c.is_tensor_op)):
+        made.add_control_dep(earlier)
+    for old, new in zip(op.results, made.results, strict=False):
+        old.forward = new
+    return made

@@ -41,6 +41,9 @@ class HandledDerivative(Schema):
         self.handler = handler
         self.operands = tuple(handler.args)
 
+    def on(self, operands: Sequence[Any]) -> Schema:
+        return self if isinstance(self.handler, Op) else super().on(operands)  # an op knows what it reads
+
     def gradient(self, op: Any, delta: Any) -> list[Any]:
         """What the handler adds to the gradients of its arguments."""
         gradients: dict[Op, Any] = {}

@@ -41,6 +41,8 @@ def select_ops(
             fail(UserError, f"{op!r} is no op", "ng.select_ops(Op.ordered_ops([loss]), name=...)")
     if where is not None:
         takes(where, 1, "where")
+    if not isinstance(name, (str, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fail(UserError, f"the name of an op is a string, not {name!r}", 'name="encoder/*" is a pattern')
     entries = _entries(metadata)
     return [
         op

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the user's program we are: the first frame outside this package."""
+"""Where in the user's program we are: the first frame that is a program's."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import contextlib
 import linecache
 import os
 import sys
+import sysconfig
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from types import CodeType, FrameType
+
+import numpy as np
 
 from ..support.diagnostics import UNKNOWN, Location
 
@@ -21,11 +24,25 @@ _TOOLS = _PACKAGE + "tools" + os.sep
 
 
 @lru_cache(maxsize=1 << 16)
-def _is_ours(code: CodeType) -> bool:
+def is_ours(code: CodeType) -> bool:
+    """Whether code belongs to this package."""
     # A file of ours is named absolutely, or the way that sys.path spelled it; `with` statements of ours go through
     # the standard library.
     file = os.path.abspath(code.co_filename)
     return (file.startswith(_PACKAGE) and not file.startswith(_TOOLS)) or file == contextlib.__file__
+
+
+_NUMPY = os.path.dirname(np.__file__) + os.sep
+_STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
+
+
+@lru_cache(maxsize=1 << 16)
+def is_users(code: CodeType) -> bool:
+    """Whether code is a program's: not ours, NumPy's or Python's own."""
+    file = code.co_filename
+    if is_ours(code) or file.startswith((_NUMPY, "numpy/", "<frozen ")):
+        return False
+    return not file.startswith(_STANDARD) or f"{os.sep}site-packages{os.sep}" in file
 
 
 @lru_cache(maxsize=1 << 16)
@@ -39,7 +56,7 @@ def _place(code: CodeType, instruction: int) -> Location:
 def user_location() -> Location:
     """File, line and column of the call into ngmlir that is being carried out."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and _is_ours(frame.f_code):
+    while frame is not None and not is_users(frame.f_code):
         frame = frame.f_back
     return UNKNOWN if frame is None else _place(frame.f_code, frame.f_lasti)
 
@@ -48,7 +65,7 @@ def called_functions() -> list[str]:
     """The names of the functions of ours that are running, from the one that the user's line calls inwards."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     names: list[str] = []
-    while frame is not None and _is_ours(frame.f_code):
+    while frame is not None and is_ours(frame.f_code):
         names.append(frame.f_code.co_name)
         frame = frame.f_back
     return names[::-1]

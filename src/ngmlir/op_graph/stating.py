@@ -9,9 +9,11 @@ from inspect import CO_VARKEYWORDS
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
+from ..support.diagnostics import NgmlirError
+from .answers import PYTHONS, answer, locate
 from .axes import Axes
 from .errors import IncompatibleAxesError, UserError, fail
-from .habits import accepting, refuse_mismatch, understood
+from .habits import accepting, understood
 from .names import next_serial
 from .node import Op
 from .tensor import Tensor
@@ -51,7 +53,8 @@ def stating(function: Callable[P, R]) -> Callable[P, R]:
     `axes` says which axes the result has, and in which order: it is put in that order, and other axes or lengths are
     an IncompatibleAxesError. `name` and `metadata` are given to the result (metadata to each, where there are several).
     """
-    assert isinstance(function, FunctionType)
+    if not isinstance(function, FunctionType):
+        fail(UserError, f"{function!r} is no function", "@ng.with_op_metadata above a def")
     return cast("Callable[P, R]", stating_as(function, function))
 
 
@@ -62,12 +65,11 @@ def stating_as(function: Callable[..., Any], user: Callable[..., Any]) -> Callab
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
     words = frozenset(w for w in _WORDS if w not in own)
     # What users write raises what Python raises; functions of this package say what to write instead.
-    ours = (
-        getattr(user, "__module__", "").startswith(_PACKAGE)
-        and code is not None
-        and not code.co_flags & CO_VARKEYWORDS
-    )
+    module = getattr(user, "__module__", "")
+    ours = module.startswith(_PACKAGE) and code is not None and not code.co_flags & CO_VARKEYWORDS
     known = words | {*own}
+    room = "ng.simple." if module.startswith(_PACKAGE + "simple") else "ng."
+    called = room + user.__name__ if module.startswith(_PACKAGE) and isinstance(told, FunctionType) else ""
 
     @wraps(function)
     def stated(*args: Any, **named: Any) -> Any:
@@ -77,9 +79,12 @@ def stating_as(function: Callable[..., Any], user: Callable[..., Any]) -> Callab
         before = next_serial() if said else 0
         try:
             made = function(*args, **named)
-        except TypeError:
-            if ours:
-                refuse_mismatch(told, args, named)
+        except NgmlirError as error:
+            locate(error)
+            raise
+        except PYTHONS as error:
+            if called:
+                answer(error, told, args, named, called)
             raise
         return _stated(made, said, before, getattr(user, "__name__", repr(user))) if said else made
 

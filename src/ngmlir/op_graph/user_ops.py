@@ -5,21 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper, wraps
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-import numpy as np
-
-from ..ir.types import Type
-from ..ops.hosts import HostFunction
 from ..support.diagnostics import Location
-from .axes import Axes, make_axes
-from .errors import NotDifferentiable, UserError, fail
+from .errors import UserError, fail
 from .node import Op
 from .nodes import DebugInfo
 from .schemas import Schema
 from .stating import AliasOp, stating_as
 from .tensor import Tensor
-from .values import as_op, element_of
+from .values import as_op
 
 G = TypeVar("G", bound=Callable[..., Any])
 
@@ -108,7 +103,7 @@ class Definition(DebugInfo):
         return f"<op {self.name} of {self.location}>"
 
 
-def _class_name(name: str) -> str:
+def op_class_name(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Op"
 
 
@@ -163,7 +158,7 @@ class CompositeDefinition(Definition):
         super().__init__(function)
         #: The class of its ops.
         self.op_class: type[CompositeOp] = type(
-            _class_name(self.name), (CompositeOp,), {"definition": self, "__doc__": function.__doc__}
+            op_class_name(self.name), (CompositeOp,), {"definition": self, "__doc__": function.__doc__}
         )
 
     def apply(self, *args: Any, **named: Any) -> Any:
@@ -238,108 +233,3 @@ def class_of(function: Callable[..., Any]) -> type[CompositeOp]:
 def class_called(name: str) -> type[CompositeOp] | None:
     """The class of that name, of those that `one_op` made."""
     return next((each for each in _CLASSES.values() if each.__name__ == name), None)
-
-
-# ---- functions of arrays
-
-
-class HostOp(Tensor):
-    """An op whose value a function of NumPy arrays computes."""
-
-    definition: HostDefinition
-
-    def __init__(
-        self, call: Call, operands: Sequence[Tensor], axes: Axes, element: Type, function: HostFunction
-    ):
-        super().__init__(operands, None, axes, element)
-        self.call, self.function = call, function
-        self.schemas.append(UserDerivative(self.definition, call, operands))
-
-    def copy_with_args(self, args: Sequence[Op]) -> HostOp:
-        made = super().copy_with_args(args)
-        made.schemas.append(UserDerivative(self.definition, self.call, [as_op(a) for a in args]))
-        return made
-
-    copy_with_new_args = copy_with_args
-
-    def refuse_derivative(self) -> NoReturn:
-        """NotDifferentiable: nobody stated the derivative that is needed."""
-        fail(
-            NotDifferentiable,
-            f"the host op {self.definition.name} has no derivative that anybody stated",
-            f"@{self.definition.name}.gradient states it; ng.stop_gradient(...) says that there is none",
-            self.location,
-        )
-
-
-class HostDefinition(Definition):
-    """What `ng.host_op` gives."""
-
-    def __init__(self, function: Callable[..., Any], axes: Any, dtype: Any):
-        super().__init__(function)
-        self.axes, self.dtype = axes, dtype
-        #: The class of its ops.
-        self.op_class: type[HostOp] = type(
-            _class_name(self.name), (HostOp,), {"definition": self, "__doc__": function.__doc__}
-        )
-        self._plain: dict[int, HostFunction] = {}  # by the number of tensors, where nothing else is given
-
-    def apply(self, *args: Any, **named: Any) -> HostOp:
-        """The op on these arguments: tensors and arrays are handed over as arrays, anything else as it is."""
-        args = tuple(as_op(a) if isinstance(a, np.ndarray) else a for a in args)
-        call = Call(args, named)
-        axes, element = self._axes(call), self._element(call)
-        return self.op_class(call, call.tensors, axes, element, self._function(call))
-
-    def _axes(self, call: Call) -> Axes:
-        if callable(self.axes):
-            args, named = call.filled(call.tensors)
-            given: Any = self.axes(*args, **named)
-            return make_axes(given)
-        if self.axes is not None:
-            return make_axes(self.axes)
-        if not call.tensors:
-            fail(UserError, f"nothing says which axes {self.name} has", "@ng.host_op(axes=[...])")
-        return call.tensors[0].axes
-
-    def _element(self, call: Call) -> Type:
-        dtype = self.dtype
-        if callable(dtype) and not isinstance(dtype, type):
-            args, named = call.filled(call.tensors)
-            dtype = dtype(*args, **named)
-        if dtype is not None:
-            return element_of(dtype)
-        return call.tensors[0].element if call.tensors else element_of("f32")
-
-    def _function(self, call: Call) -> HostFunction:
-        count = len(call.tensors)
-        if len(call.args) == count and not call.named and all(isinstance(a, Tensor) for a in call.args):
-            found = self._plain.get(count)
-            if found is None:
-                found = self._plain[count] = HostFunction(self.name, self.function, self.location)
-            return found
-
-        def function(*arrays: Any) -> Any:
-            args, named = call.filled(arrays)
-            return self.function(*args, **named)
-
-        return HostFunction(self.name, function, self.location)
-
-
-def host_op(function: Callable[..., Any] | None = None, *, axes: Any = None, dtype: Any = None) -> Any:
-    """A decorator (`@ng.host_op`, `@ng.host_op(axes=..., dtype=...)`): an op that a function of NumPy arrays computes.
-
-    Args:
-        axes: the axes of the result, or a function of the op's arguments that gives them; those of the first tensor else.
-        dtype: the elements of the result, or a function that gives them; those of the first tensor else.
-
-    The function gets arrays that it cannot change, and gives one array of that shape and type (floats are rounded to it).
-    It gives the same for the same, since it is called when its value is needed and not otherwise. It runs on the host on
-    every transformer, between compiled parts of the program. `@f.gradient` states a derivative, in ops; without one,
-    `ng.deriv` through it is NotDifferentiable.
-    """
-    if function is None:
-        return lambda function: host_op(function, axes=axes, dtype=dtype)  # pyright: ignore
-    if not callable(function):
-        fail(UserError, f"{function!r} is no function", "@ng.host_op(axes=...) above a def")
-    return HostDefinition(function, axes, dtype)

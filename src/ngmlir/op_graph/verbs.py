@@ -72,10 +72,6 @@ class GraphVerbs(GradientVerbs[Tensor]):
             return FollowingOp(np.array, (value,), like.axes, like.element)
         return ConstantOp(as_array(value, like.axes, like.element), like.axes, like.element)
 
-    def zeros_like(self, value: Tensor, like: Tensor, dimension: int) -> Tensor:
-        axes = value.axes.like(like.axes[d] if d == dimension else a for d, a in enumerate(value.axes))
-        return ConstantOp(as_array(0, axes, value.element), axes, value.element)
-
     def cast_like(self, value: Tensor, like: Tensor) -> Tensor:
         return cast(value, like.element)
 
@@ -135,6 +131,32 @@ class GraphVerbs(GradientVerbs[Tensor]):
         attributes = {"low": tuple(low), "high": tuple(high), "value": numeric_literal(fill, value.element)}
         return self.stated(ng.PadOp, [value], attributes, like.axes, value.element)
 
+    def spaced_like(self, value: Tensor, like: Tensor, dimension: int, start: Size, step: int) -> Tensor:
+        # Rows of `step` elements, of which one is given: what gives others of the same rows joins them.
+        d, zeros = dimension, [0] * len(value.axes)
+        along, length = value.axes[d], Length(same, like.axes[d])
+        rows = derived(_rows, length, step)
+
+        def shaped(*axes: Axis) -> Axes:
+            return value.axes.like((*value.axes[:d], *axes, *value.axes[d + 1 :]))
+
+        name = "step"  # the same for all, so that the pass `join-pads` sees that they are of one kind
+        while name in value.axes.names:
+            name += "_"
+        one, several = Axis(1, name), Axis(step, name)
+        column = self.stated(ng.ReshapeOp, [value], {}, shaped(along, one), value.element)
+        above, left, right = (derived(part, start, step) for part in (_above, _left, _right))
+        below = rows - along - above
+        pads = {
+            "low": (*zeros[:d], above, left, *zeros[d + 1 :]),
+            "high": (*zeros[:d], below, right, *zeros[d + 1 :]),
+        }
+        tall = DerivedAxis(along.name, rows)
+        spread = self.stated(ng.PadOp, [column], pads, shaped(tall, several), value.element)
+        line = DerivedAxis(along.name, rows * step)
+        made = self.stated(ng.ReshapeOp, [spread], {}, shaped(line), value.element)
+        return self.window(made, d, 0, length)
+
     def windows_like(self, value: Tensor, like: Tensor, op: Applied[Tensor]) -> Tensor:
         return self.stated(ng.WindowsOp, [value], op.attributes, like.axes, value.element)
 
@@ -143,6 +165,22 @@ class GraphVerbs(GradientVerbs[Tensor]):
 
     def one_hot_like(self, indices: Tensor, axis: int, like: Tensor) -> Tensor:
         return self.stated(ng.OneHotOp, [indices], {"axis": axis}, like.axes, like.element)
+
+
+def _rows(length: int, step: int) -> int:
+    return -(-length // step)
+
+
+def _above(start: int, step: int) -> int:
+    return start // step
+
+
+def _left(start: int, step: int) -> int:
+    return start % step
+
+
+def _right(start: int, step: int) -> int:
+    return step - 1 - start % step
 
 
 def _progression(first: int, step: int, count: int) -> np.ndarray[Any, Any]:

@@ -108,6 +108,22 @@ def read_in_place_of(op: Op, tensor: Tensor) -> Tensor:
     return made
 
 
+def read_by(op: Op, tensor: Tensor) -> Tensor:
+    """What an op reads of a storage, or of a view of one, for what is made later and means that; other tensors as they are.
+
+    The read runs with the op: before what is written after it, whether the order of creation or a sequence says so.
+    """
+    if op.storage is not None or tensor.storage_now is None:
+        return tensor
+    found = op.reads.get(tensor)
+    if found is None:
+        found = read_in_place_of(op, tensor)
+        found.place = op.place - 0.5  # before the op itself
+        op.add_control_dep(found)
+        op.reads = {**op.reads, tensor: found}
+    return as_tensor(found)
+
+
 def _keep_what_was_read(storage: Op) -> None:
     """Before the first write: ops that the storage stands for keep what they read."""
     storage.has_writes = True

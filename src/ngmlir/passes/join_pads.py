@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from itertools import groupby
+from math import prod
 from typing import NamedTuple
 
 from ..ir.attributes import numeric_literal
@@ -26,7 +27,7 @@ def join_pads(module: Module, target: Target) -> Module:
     overlap are still added, in the order in which they were, but only where they lie. Every number had a zero added to
     it, which makes 0.0 of -0.0: it has one added still.
 
-    Two parts stay a sum, which the kernel that reads it computes.
+    Two parts stay a sum, which the kernel that reads it computes. Slices with steps lie beside each other in rows of a step's length.
 
     Before:
         func.func @main(%x: tensor<1xf32>, %y: tensor<2xf32>, %z: tensor<1xf32>) -> tensor<5xf32> {
@@ -54,15 +55,26 @@ def join_pads(module: Module, target: Target) -> Module:
 
 
 class _Part(NamedTuple):
-    """A tensor and where it lies in the sum; `padded` is that with zeros around it."""
+    """A tensor and where it lies in the sum; `padded` is that with zeros around it.
 
+    Gradients of slices with steps are padded in rows of that many elements: `moves`, the last one first, make lines of rows.
+    """
+
+    term: Value
     padded: Value
     value: Value
     low: tuple[int, ...]
     high: tuple[int, ...]
+    moves: tuple[Op, ...]
+
+    @property
+    def space(self) -> object:
+        """What parts have in common that can be joined."""
+        moved = [(op.name, op.attributes, op.result.type) for op in self.moves]
+        return self.padded.type, moved
 
 
-#: Terms of a sum that follow one another: all parts, or none.
+#: Terms of a sum that follow one another: all parts of one space, or none.
 _Run = Sequence[Value | _Part]
 
 
@@ -72,7 +84,11 @@ def _function(function: Op) -> Op:
         for value in op.operands:
             uses[value] = uses.get(value, 0) + 1
     joined = _regions(function, uses, {})
-    return function if joined is function else without_dead(joined, ("ng.add", "ng.pad"))
+    return (
+        function
+        if joined is function
+        else without_dead(joined, ("ng.add", "ng.pad", "ng.reshape", "ng.slice"))
+    )
 
 
 def _regions(op: Op, uses: Mapping[Value, int], mapping: dict[Value, Value]) -> Op:
@@ -111,7 +127,9 @@ def _sums(block: Block, uses: Mapping[Value, int]) -> dict[Op, list[_Run]]:
         if op not in here or op in inner:
             continue
         terms = [_part(v) or v for v in _terms(op, here, uses, inner)]
-        runs: list[_Run] = [[*run] for _, run in groupby(terms, lambda term: isinstance(term, _Part))]
+        runs: list[_Run] = [
+            [*run] for _, run in groupby(terms, lambda term: term.space if isinstance(term, _Part) else None)
+        ]
         if any(_joins(run, first=number == 0) for number, run in enumerate(runs)):
             found[op] = runs
     return found
@@ -137,16 +155,27 @@ _FEWEST = 3
 
 def _part(value: Value) -> _Part | None:
     """A value as a part of a sum, if it is a tensor that zeros were padded around."""
-    op = value.owner
+    op, moves = value.owner, list[Op]()
+    while isinstance(op, Op) and (op.name == "ng.reshape" or (op.name == "ng.slice" and _keeps_most(op))):
+        moves.append(op)
+        op = op.operands[0].owner
     if not isinstance(op, Op) or op.name != "ng.pad":
         return None
-    (source,), type = op.operands, value.type
+    (source,), type = op.operands, op.result.type
     assert isinstance(type, TensorType)
     fill = op.attributes.get("value")
     if not type.static or 0 in shape_of(source.type) or fill not in (None, numeric_literal(0, type.element)):
         return None
     low = get_i64s(op, "low")
-    return _Part(value, source, low, tuple([a + b for a, b in zip(low, shape_of(source.type), strict=True)]))
+    high = tuple([a + b for a, b in zip(low, shape_of(source.type), strict=True)])
+    return _Part(value, op.result, source, low, high, tuple(moves))
+
+
+def _keeps_most(op: Op) -> bool:
+    """Whether a slice leaves so little out that it may as well be taken of a whole sum."""
+    source, type = op.operands[0].type, op.result.type
+    assert isinstance(source, TensorType) and isinstance(type, TensorType)
+    return type.static and source.static and 2 * prod(type.shape) > prod(source.shape)
 
 
 def _joins(run: _Run, first: bool) -> bool:
@@ -190,9 +219,12 @@ class _Joining:
             parts = [term for term in run if isinstance(term, _Part)]
             if _joins(run, number == 0):
                 shape = shape_of(parts[0].padded.type)
-                terms.append(self.box(parts, [0] * len(shape), shape))
+                whole = self.box(parts, [0] * len(shape), shape)
+                for move in reversed(parts[0].moves):
+                    whole = self.b.add_op(move.rebuilt([whole])).result
+                terms.append(whole)
             else:
-                terms += [self.now(term.padded if isinstance(term, _Part) else term) for term in run]
+                terms += [self.now(term.term if isinstance(term, _Part) else term) for term in run]
         return reduce(self.b.add, terms)
 
     def now(self, value: Value) -> Value:

@@ -4,6 +4,7 @@ convolutions in NumPy."""
 
 from __future__ import annotations
 
+from ..op_graph.answers import answer_all
 from .convolution import ConvParams, reference_conv, reference_deconv_bprop, reference_deconv_fprop
 from .execution import (
     ExecutorFactory,
@@ -33,3 +34,5 @@ __all__ = [
     "special_numbers",
     "with_error_settings",
 ]
+
+answer_all(globals(), __all__, "ng.testing")

@@ -61,7 +61,7 @@ class DeviceComputation:
         self.computation_op = op
         self._taken = len(op.parameters)
         self.programs = Programs()
-        #: What its programs took that were compiled for `ng.compile(..., profile=True)`; else None.
+        #: What its programs took, or ask for, of a transformer that profiles; else None.
         self.profile: Profile | None = None
         self._program: Program | None = None  # the one that was used last
         self._seen = -1  # the change of lengths that it was chosen after
@@ -154,6 +154,12 @@ class DeviceComputation:
     def _compile(self, program: Program) -> None:
         with listening(self.profile):
             self.transformer.compile([program])
+
+    def listen(self, profile: Profile) -> None:
+        """Has its programs made anew, for a profile that listens to them."""
+        self.profile = profile
+        self.programs, self._program, self._seen = Programs(), None, -1
+        self._families = None
 
     def prepare(self) -> Program | None:
         """The program, with its state, to be compiled; None where it is, or where values are to say a length."""

@@ -149,6 +149,7 @@ class Program:
         self._writes: list[DeviceBufferStorage] = []
         self._state: dict[int, DeviceBufferStorage] = {}
         self._shapes: list[tuple[int, ...]] = []  # of all parameters
+        self._unsaid = key == lengths.key({})  # whether these lengths hold where values say none
 
     @property
     def fed(self) -> Mapping[int, Tensor]:
@@ -198,7 +199,7 @@ class Program:
     def _prepare(self, values: Sequence[Any]) -> Sequence[Any]:
         """Arrays of the values that are no state; OtherLengths where they are for another program."""
         if not self._stored:
-            self._check(values)
+            values = self._checked(values)
         if self._on_gpu:  # what lies there is used where it lies
             return [
                 fit(value, *fed) if shape_on_device(value) is None else value
@@ -206,14 +207,22 @@ class Program:
             ]
         return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
 
-    def _check(self, values: Sequence[Any]) -> None:
+    def _checked(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The values, arrays of those that lie here; OtherLengths where they are for another program."""
+        arrays = [
+            value
+            if type(value) is np.ndarray or (self._on_gpu and shape_on_device(value) is not None)
+            else numbers(value, ValueFor(op))
+            for value, op in zip(values, self.computation.parameters, strict=True)
+        ]
+        # A number says no length.
         whole = all(
-            (type(value) is np.ndarray and value.shape == shape)
-            or (self._on_gpu and shape_on_device(value) == shape)
-            for value, shape in zip(values, self._shapes, strict=True)
+            array.shape == shape or (self._unsaid and not array.shape)
+            for array, shape in zip(arrays, self._shapes, strict=True)
         )
-        if not whole and self.lengths.key(self.lengths.given(values)) != self.key:
+        if not whole and self.lengths.key(self.lengths.given(arrays)) != self.key:
             raise OtherLengths
+        return arrays
 
     def _check_set(self) -> None:
         """UninitializedVariable where something is read that has no value."""
@@ -263,7 +272,7 @@ class Program:
         if self._unset:
             self._check_set()
         if self._stored:
-            self._check(values)
+            values = self._checked(values)
             # What does not fit is refused before anything changes.
             rest = self._prepare([value for i, value in enumerate(values) if i not in self._stored])
             ready = [(storage, storage.fitted(values[i])) for i, storage in self._stored.items()]

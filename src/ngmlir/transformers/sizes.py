@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..ir.core import Module, module
 from ..op_graph.source import user_location
-from ..runtime.executable import Prepare
 from ..support.diagnostics import Diagnostic
 from ..support.rows import Length
-from .host_steps import Bind, Run
-from .storage import DeviceBufferStorage
 
 if TYPE_CHECKING:
+    from ..runtime.executable import Prepare
     from ..runtime.rows import CpuRows, GpuRows
+    from .host_steps import Bind, Run
+    from .storage import DeviceBufferStorage
 
 V = TypeVar("V")
 

@@ -34,13 +34,12 @@ def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
     array = numbers(value, what)
     if array.shape == shape and array.dtype == dtype:
         return array
-    made = f"it was made at {op.location}"
-    whole = broadcast_value(array, op.axes, shape, lambda: op.called, made)
-    return (
-        whole
-        if array.dtype == dtype
-        else np.broadcast_to(converted(array, op.element, what, contiguous), shape)
-    )
+    if array.shape != shape and array.ndim:
+        whole = broadcast_value(array, op.axes, shape, lambda: op.called, f"it was made at {op.location}")
+        if array.dtype == dtype:
+            return whole
+    made = converted(array, op.element, what, contiguous)
+    return made if made.shape == shape else np.full(shape, made)
 
 
 class Owner(Protocol):

@@ -25,6 +25,7 @@ from ..op_graph.tensor import Tensor
 from ..op_graph.writes import InitTensorOp
 from ..ops import ng
 from ..runtime.threads import checked_threads, using_threads
+from ..runtime.timing import Profile, listening
 from .backends import backend_for
 from .checkpoints import State, load, saved
 from .computations import DeviceComputation
@@ -80,6 +81,7 @@ class Transformer(Layouts, Watched):
         self._computations: dict[Computation, DeviceComputation] = {}
         self._storages: dict[AssignableTensorOp, DeviceBufferStorage] = {}
         self._of_other_shapes: dict[tuple[AssignableTensorOp, tuple[int, ...]], DeviceBufferStorage] = {}
+        self._profile: Profile | None = None
         self._passes = Passes(passes or ())
         self._passed: set[Computation] = set()
 
@@ -118,15 +120,33 @@ class Transformer(Layouts, Watched):
         op in terms of these, and leave these as they are."""
         if not cls.table:
             return frozenset(ng.OPS)
-        entries = load_target(cls.table).ops.items()
-        return frozenset(name for name, found in entries if any(entry.how != "refused" for entry in found))
+        table = load_target(cls.table)
+        return frozenset(name for name in table.ops if table.carries_out(name))
 
     def add_computation(self, op: Computation) -> DeviceComputation:
         """The callable of a computation op; the same one for the same op."""
         self.check_open()
         if op not in self._computations:
-            self._computations[op] = DeviceComputation(self, op)
+            made = self._computations[op] = DeviceComputation(self, op)
+            made.profile = self._profile
         return self._computations[op]
+
+    def profile(self) -> Profile:
+        """Where the time of computations goes from now on, by kernel, with the user's lines: on `cpu` as it is measured, on
+        `cuda-sim` the counts of what kernels ask of a GPU, and the least time there that follows from them.
+
+        Print it when they have run; `to_json()`, `trace()` and `write(path)` give the same as numbers. What was compiled before
+        is compiled anew, once; further calls give the same profile. Raises Limit on other targets.
+        """
+        self.check_open()
+        with self.lock:
+            if self._profile is None:
+                from ..compiler import profile_for
+
+                self._profile = profile_for(self.target, self.threads)
+                for computation in self._computations.values():
+                    computation.listen(self._profile)
+            return self._profile
 
     # ---- passes
 
@@ -214,7 +234,8 @@ class Transformer(Layouts, Watched):
             for computation in self._computations.values():
                 self.run_passes_on(computation.computation_op)
             made = [c.prepare() for c in self._computations.values()]
-            self.compile([program for program in made if program is not None])
+            with listening(self._profile):
+                self.compile([program for program in made if program is not None])
 
     def begin(self) -> None:
         """At the first call of any computation: passes, and initial values of all state that computations use by now.

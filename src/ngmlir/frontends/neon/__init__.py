@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ...op_graph.answers import answer_all
 from .activation import Explin, Identity, Logistic, Normalizer, Rectlin, Rectlinclip, Softmax, Tanh
 from .argparser import NgraphArgparser
 from .arrayiterator import ArrayIterator, SequentialArrayIterator
@@ -81,3 +82,5 @@ __all__ = [
     "clip_weight_value", "is_shadow_axis", "loop_eval", "loop_train", "make_bound_computation", "make_default_callbacks",
     "make_shadow_axis", "reorder_spatial_axes", "scope_ops", "shadow_axes_map", "unroll",
 ]  # fmt: skip
+
+answer_all(globals(), __all__, "neon")

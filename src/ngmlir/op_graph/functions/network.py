@@ -15,6 +15,7 @@ from ..errors import AxisNotFound, UnmatchedAxesError, fail
 from ..tensor import Tensor, as_tensor
 from ..user_ops import one_op
 from ..verbs import VERBS
+from ..writes import read_by
 from .applying import unary
 from .coerce import Positions, as_op, broadcast, floating, one_of, operand, result_axes, result_element
 from .composed import safelog
@@ -108,7 +109,7 @@ def cross_entropy_multi(
         loss = negative(sum(multiply(safelog(y), t), out_axes=_kept(axes, out_axes)))
     else:
         reduced, kept = compute_reduction_axes(broadcast(y, axes), None, out_axes)
-        logits, target = broadcast(schema.logits, axes), broadcast(t, axes)
+        logits, target = broadcast(read_by(y, schema.logits), axes), broadcast(t, axes)
         places = tuple(axes.index(a) for a in schema.axes)
         if enable_diff_opt and schema.axes.is_sub_set(reduced):
             loss = sum(VERBS.cross_entropy(logits, target, axes=places), out_axes=kept)
@@ -129,7 +130,8 @@ def cross_entropy_binary_inner(
     y, t = _matched(y, t)
     schema = schema_of(y, Sigmoid) if enable_sig_opt else None
     if schema is not None:
-        return subtract(softplus(schema.logits), multiply(schema.logits, t))
+        logits = read_by(y, schema.logits)
+        return subtract(softplus(logits), multiply(logits, t))
     return negative(add(multiply(safelog(y), t), multiply(safelog(subtract(1, y)), subtract(1, t))))
 
 

@@ -30,10 +30,6 @@ class GradientVerbs(ng.NgVerbs[V], Generic[V]):
         """A constant of the type of `like`."""
 
     @abstractmethod
-    def zeros_like(self, value: V, like: V, dimension: int) -> V:
-        """Zeros of the type of `value`, but along `dimension` as long as `like`."""
-
-    @abstractmethod
     def cast_like(self, value: V, like: V) -> V:
         """`value` with the element type of `like`."""
 
@@ -72,6 +68,11 @@ class GradientVerbs(ng.NgVerbs[V], Generic[V]):
     @abstractmethod
     def pad_like(self, value: V, like: V, low: Sequence[Size], high: Sequence[Size], fill: int = 0) -> V:
         """`value` padded to the shape of `like`."""
+
+    @abstractmethod
+    def spaced_like(self, value: V, like: V, dimension: int, start: Size, step: int) -> V:
+        """`value` with zeros around and between its elements along a dimension, which are then `step` apart from `start` on;
+        along it as long as `like`."""
 
     @abstractmethod
     def windows_like(self, value: V, like: V, op: Applied[V]) -> V:

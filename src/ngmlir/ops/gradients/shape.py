@@ -41,7 +41,6 @@ def _slice(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     shape = v.shape_of(source)
     low: list[Size] = [0] * len(shape)
     high: list[Size] = [0] * len(shape)
-    strided: dict[int, tuple[Size, int, Size]] = {}
     places = zip(*(op.sizes(name) for name in ("starts", "limits")), get_i64s(op, "steps"), strict=True)
     for d, (start, limit, step) in enumerate(places):
         if start == 0 and step == 1 and _is_length(limit, shape[d]):
@@ -50,14 +49,12 @@ def _slice(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
         if step < 0:
             delta = v.window(delta, d, count - 1, -1, -1)
             start, step = start + (count - 1) * step, -step
+        start = derived(_least, start, count)
         if step > 1:
-            strided[d] = start, step, count
+            delta = v.spaced_like(delta, source, d, start, step)
         else:
-            low[d] = derived(_least, start, count)
-            high[d] = shape[d] - count - low[d]
-    for d, (start, step, count) in strided.items():
-        places = v.progression(start, step, count)
-        delta = v.scatter(v.zeros_like(delta, source, d), places, delta, axis=d, combine="add")
+            low[d] = start
+            high[d] = shape[d] - count - start
     return [v.pad_like(delta, source, low, high) if any((*low, *high)) else delta]
 
 
