@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+from zoo_transformers import KINDS
 
 #: Name -> what makes (module, inputs) or (module, inputs, dynamic shapes).
 MODELS: dict[str, Callable[[], tuple[Any, ...]]] = {}
@@ -920,3 +921,5 @@ class Found(nn.Module):
 _detector("retinanet_resnet50_fpn", 128)
 _detector("fasterrcnn_mobilenet_v3_large_fpn", 128)
 _detector("ssdlite320_mobilenet_v3_large", 320)
+
+MODELS.update({f"small_{name}": build for name, build in KINDS.items()})
