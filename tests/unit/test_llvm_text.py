@@ -6,13 +6,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 from ngmlir.llvm.machine import assemble, assembly, cpu_target, host_target
 from ngmlir.llvm.text import Argument, Function, Module
 from ngmlir.llvm.types import constant, f32, f64, from_bits, i1, i8, i32, i64, lanes, poison, ptr, vector
+from ngmlir.runtime.library import Library
 from ngmlir.support.diagnostics import Bug
 
 f32x4 = vector(4, f32)
@@ -24,10 +24,7 @@ def begin(*arguments: Argument, result: str = "void") -> Function:
 
 def run(b: Function, result: object, *arguments: object) -> object:
     """Runs the function with ctypes arguments (numpy arrays as pointers)."""
-    code = assemble(b.module.text(), host_target())
-    jit = llvm.create_lljit_compiler()
-    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-    loaded = library.export_symbol("f").link(jit, "l")
+    loaded = Library(assemble(b.module.text(), host_target()), ["f"])
     passed = [ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else a for a in arguments]
     function = ctypes.CFUNCTYPE(result, *(type(a) for a in passed))(loaded["f"])  # type: ignore[arg-type]
     return function(*passed)
@@ -262,10 +259,7 @@ def test_floating_instructions(method: str, meaning: Callable[..., np.ndarray]):
     arity = 1 if FLOATING.index((method, meaning)) >= 10 else 2
     b = begin(Argument(f64, "x"), Argument(f64, "y"), result=f64)
     b.ret(getattr(b, method)(*b.arguments[:arity]))
-    code = assemble(b.module.text(), host_target())
-    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol("f")
-    jit = llvm.create_lljit_compiler()
-    loaded = library.link(jit, "l")
+    loaded = Library(assemble(b.module.text(), host_target()), ["f"])
     function = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)(loaded["f"])
     with np.errstate(all="ignore"):
         for x in values:
