@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
 import mpmath
 import numpy as np
 import pytest
@@ -36,6 +35,7 @@ from ngmlir.ops.interpreter import run
 from ngmlir.ops.meaning.elementwise import TRANSCENDENTAL
 from ngmlir.ops.words import from_text
 from ngmlir.passes.expand_math import MATH, expand_math, find_library_function
+from ngmlir.runtime.library import Library
 from ngmlir.support.home import folder
 
 Array = np.ndarray[Any, Any]
@@ -109,12 +109,10 @@ def compiled(name: str, element: str) -> Callable[..., Array]:
             else:
                 values[op.result] = lower(b, op, operands)
     b.ret()
-    code = assemble(b.module.text(), host_target())
-    jit = llvm.create_lljit_compiler()
-    library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol("f").link(jit, "f")
+    library = Library(assemble(b.module.text(), host_target()), ["f"])
     entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (arity + 1), ctypes.c_int64)(library["f"])
 
-    def call(*arrays: Array, owners: object = (jit, library)) -> Array:
+    def call(*arrays: Array, owner: object = library) -> Array:
         assert len(arrays[0]) % lanes == 0
         result = np.empty_like(arrays[0])
         entry(*[a.ctypes.data for a in (*arrays, result)], len(result))

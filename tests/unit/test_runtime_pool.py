@@ -369,5 +369,5 @@ assert all(each.tobytes() == found[0].tobytes() for each in found)
 @pytest.mark.parametrize("threads", [0, -1, True, 1.5, 1 << 20])
 def test_what_is_no_number_of_threads(threads: Any):
     x = ng.placeholder([ng.make_axis(3)])
-    with pytest.raises(UserError, match="threads\nhint: a whole number"):
+    with pytest.raises(UserError, match=r"threads is .*\n(.*\n)*hint: a whole number"):
         ng.compile(x + 1, [x], threads=threads)

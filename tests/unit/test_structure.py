@@ -190,7 +190,7 @@ def test_large_constants_are_used_where_they_lie(tmp_path) -> None:  # type: ign
         total = ng.constant(given, axes=x.axes) * x
         made = compile_module(ng.lift([total], [x]).module)
         assert isinstance(made, CpuExecutable)
-        used = made.program.code.constants_in_memory
+        used = made.program.code.constants_in_memory.values()
         assert [np.shares_memory(given, each) for each in used] == [kept]
         changeable[:] = 0
         np.testing.assert_array_equal(made(np.ones((300, 100)))[0], values)

@@ -71,7 +71,7 @@ def test_no_child_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
     while child._free:
         child._free.pop().end()
-    monkeypatch.setattr(child.subprocess, "Popen", refused)
+    monkeypatch.setattr("subprocess.Popen", refused)
     assert assemble_all(TEXTS, HOST, helpers=2) == WANTED
     monkeypatch.setenv("NGMLIR_COMPILE_PROCESSES", "2")
     assert helpers(30, 10_000) == 0
