@@ -155,8 +155,28 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
 
 
 def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """The middle of the sorted elements, or the mean of the two."""
-    return quantile(a, 0.5, axis, keepdims=keepdims)
+    """The middle of the sorted elements, or the mean of the two; NaN where an element is NaN, and of no elements."""
+    x = as_array(a)
+    row = _rows(x, axis)
+    n = shape(row)[-1]
+    made = reductions.mean(getitem(row, (..., slice(builtins.max(n - 1, 0) // 2, n // 2 + 1))), axis=-1)
+    if n and isinstance(x.element, FloatType):
+        made = where(isnan(getitem(row, (..., -1))), math.nan, made)
+    return reshape(made, _left(x, axis)) if keepdims else made
+
+
+def _rows(x: Tensor, axis: Any) -> Tensor:
+    """What is reduced along these axes, sorted, as the last dimension."""
+    axes = reductions.places(axis, len(shape(x)))
+    rest = [d for d in range(len(shape(x))) if d not in axes]
+    count = math.prod(shape(x)[d] for d in axes)
+    return sort(reshape(permute(x, [*rest, *axes]), [*(shape(x)[d] for d in rest), count]))
+
+
+def _left(x: Tensor, axis: Any) -> list[int]:
+    """The shape of what is left, with `keepdims`."""
+    axes = reductions.places(axis, len(shape(x)))
+    return [1 if d in axes else size for d, size in enumerate(shape(x))]
 
 
 def percentile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
@@ -172,10 +192,8 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     q is known now; several stand along a new first axis. NaN where an element is NaN.
     """
     x = as_array(a)
-    axes = reductions.places(axis, len(shape(x)))
-    rest = [d for d in range(len(shape(x))) if d not in axes]
-    n = math.prod(shape(x)[d] for d in axes)
-    row = sort(reshape(permute(x, [*rest, *axes]), [*(shape(x)[d] for d in rest), n]))
+    row = _rows(x, axis)
+    *rest, n = shape(row)
     if method not in ("linear", "lower", "higher", "nearest", "midpoint"):
         fail(UserError, f"method {method!r} is not there", "linear, lower, higher, nearest or midpoint")
     parts = np.asarray(q, np.float64)
@@ -208,7 +226,7 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     if parts.ndim:
         made = permute(made, [*range(len(rest), len(rest) + parts.ndim), *range(len(rest))])
     if keepdims:
-        made = reshape(made, [*parts.shape, *(1 if d in axes else m for d, m in enumerate(shape(x)))])
+        made = reshape(made, [*parts.shape, *_left(x, axis)])
     return made
 
 
