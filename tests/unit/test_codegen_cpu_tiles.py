@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 from kernel_text import agree, compiled, host_with_vectors, planned
 
+from ngmlir.ir.verifier import check
+from ngmlir.ops.words import from_text
+from ngmlir.support.diagnostics import UserError
+
 DTYPES = {
     "f32": np.float32,
     "f64": np.float64,
@@ -295,3 +299,16 @@ def test_scatter(combine: str, dtype: str) -> None:
     index = np.random.default_rng(1).integers(0, 40, (3, 21))
     text = planned(inputs, {"o": memref((40,), dtype)}, body)
     agree(text, numbers((40,), dtype), numbers((3, 21), dtype), index, numbers((3, 21), "i1"))
+
+
+def test_what_is_asked_for_ahead_may_lie_anywhere() -> None:
+    body = """
+      %far = ng.constant -1000000007 : index
+      tile.prefetch %x[%far, %far] : memref<4x16xf32>
+      tile.prefetch %x[%p0, %c3] : memref<4x16xf32>
+      %v = tile.load %x[%p0, %c0] : memref<4x16xf32>, vector<16xf32>
+      tile.store %v, %o[%p0, %c0] : vector<16xf32>, memref<4x16xf32>"""
+    text = planned({"x": "memref<4x16xf32>"}, {"o": "memref<4x16xf32>"}, body, [4])
+    agree(text, numbers((4, 16), "f32"))
+    with pytest.raises(UserError, match="1 indices into"):
+        check(from_text(text.replace("%x[%p0, %c3]", "%x[%p0]")))

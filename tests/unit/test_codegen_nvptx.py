@@ -620,6 +620,15 @@ def test_shared_buffers(operation: str, columns: int) -> None:
     assert ("cp.async.cg" in ptx_of(text)[0]) == (operation == "copy_async" and columns == 64)
 
 
+def test_what_is_asked_for_ahead_may_lie_anywhere() -> None:
+    body = """
+  %far = ng.constant -1000000007 : index
+  tile.prefetch %a[%far, %p0] : memref<4x128xf32>
+  %x = tile.load %a[%p0, %c0] : memref<4x128xf32>, vector<128xf32>
+  tile.store %x, %out[%p0, %c0] : vector<128xf32>, memref<4x128xf32>"""
+    agree(planned({"a": "memref<4x128xf32>"}, {"out": "memref<4x128xf32>"}, body, [4]), numbers(4, 128))
+
+
 def test_loops_carry_scalars_and_tiles() -> None:
     body = """
   %z = ng.constant dense<0.0> : vector<128xf32>

@@ -519,6 +519,35 @@ class ForOp(Op):
         return self.regions[0]
 
 
+class PrefetchOp(Op):
+    """Says that the cache line of the element at the indices will be read soon, so that it is on its way by then. A hint: the indices may lie outside the buffer, and a target without such an instruction does nothing."""
+
+    __slots__ = ()
+    name = "tile.prefetch"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("buffer", Constraint("memref(element)", "memref", "element")),
+            Operand("indices", Constraint("scalar(index)", "scalar", "index"), "", True),
+        ),
+        results=(),
+        traits=frozenset([]),
+        rule=tile_rules.prefetch,
+        form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)'),
+        doc='Says that the cache line of the element at the indices will be read soon, so that it is on its way by then. A hint: the indices may lie outside the buffer, and a target without such an instruction does nothing.',
+        given='%a: memref<8x64xf32>, %i: index, %j: index',
+        example='tile.prefetch %a[%i, %j] : memref<8x64xf32>',
+    )
+
+    @property
+    def buffer(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def indices(self) -> tuple[Value, ...]:
+        return self.operands[1:]
+
+
 class CopyOp(Op):
     """Copies all elements; shapes and element types agree, strides may differ."""
 
@@ -632,6 +661,7 @@ OPS: dict[str, type[Op]] = {
     "tile.scatter": ScatterOp,
     "tile.dot": DotOp,
     "tile.for": ForOp,
+    "tile.prefetch": PrefetchOp,
     "tile.copy": CopyOp,
     "tile.copy_async": CopyAsyncOp,
     "tile.wait": WaitOp,
@@ -685,6 +715,10 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
     def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], stages: int | None = None, regions: Sequence[Region]) -> Sequence[V]:
         """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew. With `stages` the tiles of so many rounds are under way at once, as far as they can be; the pass `overlap` sees to it."""
         return self.build(ForOp, [*fields.unknown(lower), *fields.unknown(upper), *fields.unknown(step), *inits], {"stages": stages, "lower": fields.known(lower), "upper": fields.known(upper), "step": fields.known(step)}, types=types, regions=regions)
+
+    def prefetch(self, buffer: V, indices: Sequence[V]) -> Sequence[V]:
+        """Says that the cache line of the element at the indices will be read soon, so that it is on its way by then. A hint: the indices may lie outside the buffer, and a target without such an instruction does nothing."""
+        return self.build(PrefetchOp, [buffer, *indices], {})
 
     def copy(self, source: V, target: V) -> Sequence[V]:
         """Copies all elements; shapes and element types agree, strides may differ."""

@@ -118,6 +118,12 @@ def subview(t: Typing) -> Types:
     return t.results
 
 
+def prefetch(t: Typing) -> Types:
+    buffer = _buffer(t.operands[0])
+    require(len(t.operands) - 1 == buffer.rank, f"{len(t.operands) - 1} indices into {buffer}")
+    return ()
+
+
 def dot_tile(t: Typing) -> Types:
     lhs, rhs, accumulator = t.operands
     a, b, c = shape_of(lhs), shape_of(rhs), shape_of(accumulator)

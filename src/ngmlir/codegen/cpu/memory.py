@@ -181,6 +181,11 @@ def alloc(e: Emitter, op: tile.AllocOp) -> None:
     e.bind(op.result, Buffer(e.scratch(type.size * item_bytes(type.element)), type))
 
 
+def prefetch(e: Emitter, op: tile.PrefetchOp) -> None:
+    """tile.prefetch"""
+    e.b.prefetch(address(e, e.buffer(op.buffer), [e.scalar(index) for index in op.indices]))
+
+
 def copy(e: Emitter, op: tile.CopyOp) -> None:
     """tile.copy: a loop over the dimensions before those that are contiguous on both sides."""
     source, target = e.buffer(op.source), e.buffer(op.target)

@@ -63,6 +63,7 @@ TABLE: Mapping[str, Lowering] = {
     "tile.view": memory.view,
     "tile.subview": memory.subview,
     "tile.alloc": memory.alloc,
+    "tile.prefetch": memory.prefetch,
     "tile.copy": memory.copy,
     "tile.copy_async": _copy_async,
     "tile.wait": _nothing,

@@ -233,6 +233,8 @@ class _Kernel:
                 place = self.memory.offset(whole, [self._scalar(v) for v in op.operands[1:]])
                 assert isinstance(op.result.type, MemRefType)
                 self.values[op.result] = Buffer(place, op.result.type, whole.steady)
+            case tile.PrefetchOp():
+                pass  # threads in turn hide what memory takes
             case tile.CopyOp() | tile.CopyAsyncOp():
                 self._copy(op)
             case tile.WaitOp():

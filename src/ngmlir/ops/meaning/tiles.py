@@ -236,6 +236,10 @@ def wait(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     return ()
 
 
+def prefetch(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    return ()
+
+
 def barrier(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     return ()
 
@@ -280,6 +284,7 @@ TILES: dict[str, Callable[..., Sequence[Any]]] = {
     "tile.scatter": scatter,
     "tile.dot": dot,
     "tile.for": for_,
+    "tile.prefetch": prefetch,
     "tile.copy": copy,
     "tile.copy_async": copy_async,
     "tile.wait": wait,

@@ -22,6 +22,8 @@ from .frame import Span, exact_tiles
 from .product import Product
 from .reading import Matrix
 
+#: Bytes that come from memory together.
+LINE_BYTES = 64
 #: Rows that are copied at once.
 ROWS = 16
 #: Columns of a left side that one program packs.
@@ -78,7 +80,7 @@ class Packing:
     def band(self) -> int:
         """Rows that are copied at once: of what is turned those that share cache lines, which are read once then."""
         if self.turned:
-            return max(self.block, 64 // item_bytes(self.stored))
+            return max(self.block, LINE_BYTES // item_bytes(self.stored))
         return ROWS // 4 if self.steps else ROWS
 
     @property
@@ -109,7 +111,7 @@ def uncrowded(run: int, item: int, target: Target) -> int:
     """How far lines of so many elements of `item` bytes are kept apart, so that they do not come to few sets of the near
     cache."""
     way = target.l1_bytes // target.l1_ways
-    return run + (64 // item if run * item % (way // 8) == 0 else 0)
+    return run + (LINE_BYTES // item if run * item % (way // 8) == 0 else 0)
 
 
 def _block(element: Type, target: Target) -> int:

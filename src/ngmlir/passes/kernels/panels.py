@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.core import Op, Value
+from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, VectorType
 from ...ops.schedules import Panels
 from ...support.target import Target
 from .frame import Span, share
-from .packing import Panel, right_side
+from .packing import LINE_BYTES, Panel, right_side
 from .plan import Kernel, Plan
 from .product import Product, split, store_epilogue
 from .reading import Matrix
@@ -228,11 +229,27 @@ class PanelKernel:
         b = self.b
 
         def step(k: Span, sums: Sequence[Value]) -> list[Value]:
+            if "right" in self.schedule.pack and self.product.columns > self.tile_columns:
+                self.ask(row, rows, column, first, depth, k.start)
             left = self.left(row, rows, b.add(first, k.start), k.size)
             right = self.right(column, columns, place, first, k.start, k.size)
             return [b.dot_tile(left, right, sums[0], bool(self.product.steps))]
 
         return self.kernel.tiles(depth, self.schedule.unroll, [total], step, "k")[0]
+
+    def ask(self, row: Value, rows: int, column: Value, first: Value, depth: int, k: Value) -> None:
+        """Asks for some lines of the next panel. Each tile asks for those behind what the tile above it asked for, in every
+        step as many as it takes for all of the panel to be on its way when the last rows have met this one."""
+        b, steps = self.b, self.schedule.unroll
+        line = LINE_BYTES // item_bytes(self.product.accumulator)
+        tiles = -(-min(self.block_rows, self.product.rows) // self.tile_rows)
+        lines = -(-steps * self.tile_columns // (line * tiles))
+        tile = b.floor_divide(b.remainder(row, b.index(self.block_rows)), b.index(rows))
+        step = b.add(b.multiply(tile, b.index(-(-depth // steps))), b.floor_divide(k, b.index(steps)))
+        panel = b.add(b.floor_divide(column, b.index(self.tile_columns)), b.index(1))
+        for i in range(lines):
+            at = b.add(b.multiply(step, b.index(lines * line)), b.index(i * line))
+            b.prefetch(self.rhs, [*self.batch, panel, first, at])
 
     def finish(self, total: Value, row: Value, rows: int, column: Value, columns: int) -> None:
         """The epilogue."""

@@ -142,19 +142,29 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
         depth = _ceiling(min(product.depth, _depth(product.depth, WINDOWS_DEPTH, unroll)), unit)
     depth = fixed(given, "depth", depth)
     part = 0
+    sides = ("left",) * (product.widens and not isinstance(lhs, Implicit))
+    if (
+        product.kept
+        and not isinstance(rhs, Implicit)
+        and product.columns > tile_columns
+        and "part" not in given
+    ):
+        sides += ("right",)  # stays the same from call to call, and is packed before the first
+    sides = fixed_words(given, "pack", sides)
+    once = "right" in sides
     if isinstance(rhs, Implicit):
         unit = lcm(tile_columns, _runs(rhs.run(rhs.across), PART_COLUMNS))
         wanted = target.l2_bytes // 4 // (depth * item)
         part = _ceiling(product.columns, tile_columns)
         if part > max(wanted, unit):
             part = max(1, wanted // unit) * unit if unit <= PART_COLUMNS else _ceiling(wanted, tile_columns)
-    elif product.widens or not product.rhs_depth_first or right_bytes > NEAR_BYTES:
+    elif not once and (product.widens or not product.rhs_depth_first or right_bytes > NEAR_BYTES):
         part = _ceiling(min(target.l2_bytes // 4 // (depth * item), product.columns), tile_columns)
     part = fixed(given, "part", part)
     rows = target.l2_bytes // 2 // (depth * item)
     if isinstance(rhs, Implicit):
         rows = product.rows
-    elif not part:
+    elif not part and not once:
         rows = min(rows, PROGRAM_MULTIPLICATIONS // (product.columns * depth))
     rows = max(rows, 4 * tile_rows)
     if isinstance(lhs, Implicit) and not lhs.along_depth:
@@ -170,7 +180,7 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
         block=fixed_pair(given, "block") or (rows, columns),
         depth=depth,
         unroll=unroll,
-        pack=("left",) if product.widens and not isinstance(lhs, Implicit) else (),
+        pack=sides,
         part=part,
         batch=fixed(given, "batch", 1),
     )
