@@ -116,8 +116,8 @@ def test_copies_go_into_a_ring(stages: int, columns: int) -> None:
         for n in re.findall(r"cp\.async\.wait_group\s+(\d+);", emit_text(from_text(text), "sm_90a", "ptx"))
     ]
     ahead = min(stages, 5) - 1
-    # In the loop the newest copies stay under way, all but the one that is read; then fewer and fewer.
-    assert waits == ([ahead, *reversed(range(ahead))] if columns == 64 else [0] * (ahead + 1))
+    # In the loop the newest copies stay under way, all but the one that is read, and the next begins then; later fewer and fewer.
+    assert waits == ([ahead - 1, *reversed(range(ahead))] if columns == 64 else [0] * (ahead + 1))
 
 
 NESTED = """

@@ -161,6 +161,13 @@ class MemRefType(ShapedType):
             step *= d
         return tuple(reversed(strides))
 
+    @property
+    def extent(self) -> int:
+        """Elements from the first to the last, those between rows that lie apart among them; sizes and strides are known."""
+        if 0 in self.shape:
+            return 0
+        return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.row_strides, strict=True))
+
 
 class FunctionType(Type):
     __slots__ = ("inputs", "results")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from ..ir.core import Module, Op, Value
+from ..ir.literals import item_bytes
 from ..ir.types import DYNAMIC, MemRefType, token
 from ..ops import tile
 from ..ops.accesses import whole_of
@@ -20,6 +21,9 @@ from .dead_code import without
 from .inline import copied
 
 _STAGES = "stages"
+
+#: Bytes that a copy in the background moves at once.
+PIECE_BYTES = 16
 
 
 @contract(needs=("kernels",))
@@ -159,6 +163,13 @@ class _Loop:
             ):
                 yield op
 
+    def _begins(self) -> bool:
+        """Whether a round begins by waiting: before its copies nothing is read or written that threads share."""
+        if not self.copies:
+            return False
+        before = self.body.ops[: self.body.ops.index(self.copies[0])]
+        return all("pure" in op.traits or op in self.loads for op in before)
+
     # -- the new loop ----------------------------------------------------------------------------------------
 
     def build(self, b: Builder) -> Sequence[Value]:
@@ -169,7 +180,8 @@ class _Loop:
             return b.add_op(loop.rebuilt(attributes=plain)).results
         for op in self.copies:
             type = _memref(op.target)
-            ring = MemRefType((ahead + 1, *type.shape), type.element, None, 0, type.space)
+            strides = type.strides and (_whole_pieces(type), *type.strides)
+            ring = MemRefType((ahead + 1, *type.shape), type.element, strides, 0, type.space)
             self.rings[op.target] = b.alloc(type=ring)
         tiles: list[Value] = []
         tokens: list[Value] = []
@@ -178,6 +190,7 @@ class _Loop:
             tiles += [made[op.result] for op in self.loads]
             tokens += [self.started(b, op, made, b.index(round)) for op in self.copies]
         results = len(loop.inits)
+        begins = self._begins()
         own = [b.index(0)] if self.copies else []
 
         def body(position: Value, values: Sequence[Value]) -> list[Value]:
@@ -190,7 +203,9 @@ class _Loop:
             tiles, tokens = _parted(values[results + len(own) :], ahead * count)
             filled = [b.remainder(b.add(stage, b.index(ahead)), b.index(ahead + 1))] if self.copies else []
             begun: list[Value] = []
-            carried = self.round(b, position, values[:results], tiles, tokens, stage, (made, filled, begun))
+            carried = self.round(
+                b, position, values[:results], tiles, tokens, stage, (made, filled, begun), begins
+            )
             turned = [b.remainder(b.add(stage, b.index(1)), b.index(ahead + 1))] if self.copies else []
             loaded = [made[op.result] for op in self.loads]
             return [*carried, *turned, *tiles[count:], *loaded, *tokens[len(self.copies) :], *begun]
@@ -207,7 +222,7 @@ class _Loop:
             position = b.index(self.rounds[last + round])
             stage = b.index((last + round) % (ahead + 1)) if self.copies else position
             mine, theirs = later[round * len(self.loads) :], begun[round * len(self.copies) :]
-            values = self.round(b, position, values, mine, theirs, stage, None)
+            values = self.round(b, position, values, mine, theirs, stage, None, begins and round < ahead - 1)
         return values
 
     def moved(self, b: Builder, position: Value) -> dict[Value, Value]:
@@ -240,24 +255,28 @@ class _Loop:
     def round(
         self, b: Builder, position: Value, carried: Sequence[Value], tiles: Sequence[Value],
         tokens: Sequence[Value], stage: Value,
-        next: tuple[dict[Value, Value], list[Value], list[Value]] | None,
+        next: tuple[dict[Value, Value], list[Value], list[Value]] | None, followed: bool,
     ) -> list[Value]:  # fmt: skip
         """Adds one round on tiles that are there. `next`: what leads to the sources of the copies of a later round, the
-        stage that they fill, and where their tokens go."""
+        stage that they fill, and where their tokens go. `followed`: another round comes next, which begins by a wait."""
         made: dict[Value, Value] = {self.position: position}
         made.update(zip(self.body.args[1:], carried, strict=True))
         made.update(zip([op.result for op in self.loads], tiles, strict=False))
         waited = False
+        last = self.body.ops[-2] if len(self.body.ops) > 1 else None
         for op in self.body.ops[:-1]:
             if op in self.loads:
                 continue
             if isinstance(op, tile.CopyOp) and op in self.copies:
-                if next is not None:
-                    next[2].append(self.started(b, op, next[0], next[1][0]))
-                if op is self.copies[-1]:
+                # All threads meet here: what the last round read can be filled.
+                if op is self.copies[0]:
                     b.wait(tokens[: len(self.copies)])
                     waited = True
                     made.update((each.target, self.window(b, each.target, stage)) for each in self.copies)
+                if next is not None:
+                    next[2].append(self.started(b, op, next[0], next[1][0]))
+                continue
+            if op is last and followed and isinstance(op, tile.BarrierOp):
                 continue
             if waited and isinstance(op, tile.BarrierOp):
                 continue  # all threads have just met
@@ -268,6 +287,12 @@ class _Loop:
 
 def _parted(values: Sequence[Value], at: int) -> tuple[Sequence[Value], Sequence[Value]]:
     return values[:at], values[at:]
+
+
+def _whole_pieces(type: MemRefType) -> int:
+    """How far stages lie apart whose rows do: each begins at a multiple of what is copied at once."""
+    piece = max(1, PIECE_BYTES // item_bytes(type.element))
+    return -(-type.extent // piece) * piece
 
 
 def _memref(value: Value) -> MemRefType:

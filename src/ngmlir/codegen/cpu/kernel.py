@@ -216,7 +216,8 @@ def _streams(kernel: tile.KernelOp, launches: Sequence[Op], target: Target) -> l
 def _scratch(kernel: tile.KernelOp) -> int:
     """Bytes of all buffers that a kernel asks for."""
     types = [op.result.type for op in kernel.walk() if isinstance(op, tile.AllocOp)]
-    return sum(scratch_bytes(_bytes(type)) for type in types if isinstance(type, MemRefType) and type.static)
+    static = [type for type in types if isinstance(type, MemRefType) and type.static]
+    return sum(scratch_bytes(type.extent * item_bytes(type.element)) for type in static)
 
 
 def _bytes(type: MemRefType) -> int:

@@ -178,7 +178,7 @@ def subview(e: Emitter, op: tile.SubviewOp) -> None:
 def alloc(e: Emitter, op: tile.AllocOp) -> None:
     """tile.alloc"""
     type = _memref(op.result, op)
-    e.bind(op.result, Buffer(e.scratch(type.size * item_bytes(type.element)), type))
+    e.bind(op.result, Buffer(e.scratch(type.extent * item_bytes(type.element)), type))
 
 
 def prefetch(e: Emitter, op: tile.PrefetchOp) -> None:

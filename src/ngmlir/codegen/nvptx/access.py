@@ -12,6 +12,7 @@ from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType, shape_of
 from ...ops import tile
+from ...ops.accesses import whole_of
 from ...ops.fields import find_i64s
 from ...support.diagnostics import Limit
 from ..layouts import Layout, blocked, padded
@@ -155,6 +156,11 @@ def memory_of(buffer: Value, op: Op) -> MemRefType:
     if not type.static or any(stride < 0 for stride in type.row_strides):
         raise Limit(f"{type}: the GPU needs sizes and strides that are known while compiling", op.location)
     return type
+
+
+def is_shared(buffer: Value) -> bool:
+    """Whether a buffer is shared by the threads of a block."""
+    return isinstance(whole_of(buffer).owner, tile.AllocOp)
 
 
 def is_tile(value: Value) -> bool:

@@ -21,7 +21,7 @@ from ...ops import ng, tile
 from ...ops.fields import get_i64s
 from ...support.machines import Gpu
 from ..layouts import Layout, blocked, padded, product_blocks
-from .access import Access, access_of, is_tile
+from .access import Access, access_of, is_shared, is_tile
 from .facts import Facts
 from .products import fragments
 
@@ -31,11 +31,13 @@ _TOO_SLOW = 1.5
 
 @dataclass
 class Assignment:
-    """`of` every tile but constants, which fit any layout; `accesses` of the loads and stores that differ."""
+    """`of` every tile but constants, which fit any layout; `accesses` of the loads and stores that differ; `straight` are
+    loads from shared memory by which each thread gets what a matrix instruction wants of it."""
 
     of: dict[Value, Layout]
     accesses: dict[Op, Layout]
     windows: dict[Op, Access]
+    straight: set[Op]
 
 
 @dataclass
@@ -77,6 +79,7 @@ class _Assigner:
         self.parent: dict[Value, Value] = {}
         self.windows: dict[Op, Access] = {}
         self.products: list[tuple[Value, Layout]] = []
+        self.straight: set[Op] = set()
         self.links: list[tuple[Value, _Link]] = []
 
     def run(self, body: Block) -> Assignment:
@@ -89,7 +92,7 @@ class _Assigner:
             pending.remove(chosen)
             layouts[self._root(chosen.members[0])] = layout
         of = {value: layouts[self._root(value)] for value in self.parent}
-        return Assignment(of, dict(self._own_accesses(of)), self.windows)
+        return Assignment(of, dict(self._own_accesses(of)), self.windows, self.straight)
 
     # Which values belong together
 
@@ -137,6 +140,11 @@ class _Assigner:
                 shape = shape_of(op.result.type)
                 layout = found.accumulator if found else product_blocks(shape, self.threads)
                 self.products.append((op.result, layout))
+                for value, wanted in zip(op.operands[:2], found[:2] if found else (), strict=False):
+                    load = value.owner
+                    if isinstance(load, tile.LoadOp) and is_shared(load.operands[0]) and not load.masked:
+                        self.products.append((value, wanted))
+                        self.straight.add(load)
             case tile.ForOp():
                 block = op.regions[0].block
                 parts = (op.inits, block.args[1:], block.ops[-1].operands, op.results)
@@ -214,7 +222,7 @@ class _Assigner:
     def _own_accesses(self, of: dict[Value, Layout]) -> Iterator[tuple[Op, Layout]]:
         for op, access in self.windows.items():
             value = op.result if isinstance(op, tile.LoadOp) else op.operands[0]
-            if value in of:
+            if value in of and op not in self.straight:
                 best = access.layout(self.threads)
                 if access.waste(of[value]) >= _TOO_SLOW * access.waste(best):
                     yield op, best

@@ -22,7 +22,6 @@ from ...llvm.text import Argument, Module
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, constant, from_bits, i32, i64
 from ...ops import ng, tile
-from ...ops.accesses import whole_of
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
 from ...support.target import Target
@@ -30,7 +29,7 @@ from .. import elementwise
 from ..layouts import Layout, blocked, everywhere, padded
 from ..names import index_name, loop_name, stem_of
 from ..ranges import Range
-from .access import WIDEST, alignment, is_tile, rows
+from .access import WIDEST, alignment, is_shared, is_tile, rows
 from .assign import assign
 from .block import GLOBAL, Block, Tile
 from .convert import convert
@@ -41,6 +40,7 @@ from .memory import Buffer, Memory, common_piece
 from .pending import unfinished
 from .products import dot
 from .reductions import cumulate, reduce
+from .shared import Stored, matrix_rows, read_words, stored_at, words_apart
 
 #: Bytes of shared memory that a kernel may declare; more is asked for at the launch. Bytes of parameters of a launch.
 STATIC_BYTES = 48 * 1024
@@ -360,7 +360,13 @@ class _Kernel:
         given = op.attributes.get("pad")
         pad = constant(kind, 0) if given is None else _number(kind, given)
         layout = self.layouts.accesses.get(op) or self._layout(op.result)
-        values = self.memory.load(self.layouts.windows[op], buffer, indices, layout, pad)
+        access = self.layouts.windows[op]
+        place = stored_at(access, buffer.type) if op in self.layouts.straight else None
+        if place is not None and (pointed := matrix_rows(layout, place)) is not None:
+            stored = Stored(place, self.memory.offset(buffer, indices))
+            values = words_apart(self.block, read_words(self.block, stored, pointed, element), element)
+        else:
+            values = self.memory.load(access, buffer, indices, layout, pad)
         self._set(op.result, Tile(layout, shape_of(op.result.type), element, values))
 
     def _store(self, op: tile.StoreOp) -> None:
@@ -407,7 +413,7 @@ class _Kernel:
 
     def _in_background(self, op: tile.CopyAsyncOp) -> bool:
         """Whether the hardware copies by itself: 16 bytes at a time, from global to shared memory."""
-        source, target = (isinstance(whole_of(value).owner, tile.AllocOp) for value in op.operands)
+        source, target = map(is_shared, op.operands)
         type = _memref(op.operands[0])
         whole = self._piece(op) * item_bytes(type.element) == WIDEST
         return whole and bool(type.size) and target and not source
@@ -501,5 +507,5 @@ def _reserve(kernel: tile.KernelOp) -> tuple[dict[Op, int], int]:
             type = op.result.type
             assert isinstance(type, MemRefType)
             places[op] = size
-            size += -(-type.size * item_bytes(type.element) // 16) * 16
+            size += -(-type.extent * item_bytes(type.element) // 16) * 16
     return places, size

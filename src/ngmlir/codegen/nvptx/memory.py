@@ -18,13 +18,15 @@ from ...llvm.instructions import Instructions
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, bits_of, constant, element_of, i32, i64, lanes_of, vector
 from ..elementwise import llvm_element
-from ..layouts import Layout
+from ..layouts import Layout, padded
 from .access import WIDEST, Access, Bound
 from .block import SHARED, Block, Tile, memory_element
 
 #: Where an access happens: in all threads, or in those where a value is true.
 Inside: TypeAlias = Value | Literal[True]
 
+#: A copy has so many instructions of each thread at most, and is a loop where more are needed.
+_WRITTEN_OUT = 32
 #: Offsets below this fit 32 bit arithmetic.
 _NARROW = 1 << 31
 
@@ -214,6 +216,26 @@ class Memory:
         shape = source.type.shape
         kind = memory_element(source.type.element)
         total = prod(shape) // piece
+
+        def move(read: Value, write: Value) -> None:
+            if background:
+                b.intrinsic("llvm.nvvm.cp.async.cg.shared.global.16", "void", write, read, overload=())
+            else:
+                self.put(target, write, self.fetch(source, read, kind, piece, True, constant(kind, 0)), True)
+
+        rounds = total // block.threads
+        if total % block.threads == 0 and padded(shape) == shape and 0 < rounds <= _WRITTEN_OUT:
+            sides = [
+                Access(shape, item_bytes(each.type.element), each.type.row_strides, (), len(shape) - 1, piece)
+                for each in (source, target)
+            ]
+            layout, start = sides[0].layout(block.threads), [constant(i64, 0)] * len(shape)
+            for register in range(0, layout.registers, piece):
+                places = map(self._place, sides, (source, target), [start] * 2, [layout] * 2, [register] * 2)
+                move(*places)
+            if background:
+                b.intrinsic("llvm.nvvm.cp.async.commit.group", "void", overload=())
+            return
         if not total:
             return
         with b.loop(b.zext(block.thread, i64), constant(i64, total), block.threads) as loop, block.branch():
@@ -222,11 +244,7 @@ class Memory:
             for size in reversed(shape):
                 coordinates.insert(0, b.urem(position, size))
                 position = b.udiv(position, size)
-            read, write = self.offset(source, coordinates), self.offset(target, coordinates)
-            if background:
-                b.intrinsic("llvm.nvvm.cp.async.cg.shared.global.16", "void", write, read, overload=())
-            else:
-                self.put(target, write, self.fetch(source, read, kind, piece, True, constant(kind, 0)), True)
+            move(self.offset(source, coordinates), self.offset(target, coordinates))
         if background:
             b.intrinsic("llvm.nvvm.cp.async.commit.group", "void", overload=())
 

@@ -15,12 +15,12 @@ from math import prod
 from typing import NamedTuple
 
 from ...ir.literals import item_bytes
-from ...ir.types import Type
+from ...ir.types import MemRefType, Type
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, i32, i64, vector
 from ..elementwise import llvm_element
-from ..layouts import Basis, Layout
-from .access import WIDEST
+from ..layouts import Basis, Layout, padded
+from .access import WIDEST, Access
 from .block import Block, Tile, memory_element
 
 _BANKS, _BANK = 32, 4
@@ -174,6 +174,15 @@ def matrix_rows(layout: Layout, storage: Storage) -> MatrixRows | None:
     return MatrixRows(made, 1 << len(taken), transposed)
 
 
+def stored_at(access: Access, buffer: MemRefType) -> Storage | None:
+    """Where the tile of an access to a shared buffer lies, if its rows begin at whole pieces of 16 bytes."""
+    if access.closest is None or access.bounds or access.width * access.item != WIDEST:
+        return None
+    if padded(access.shape) != access.shape:
+        return None
+    return Storage(access.strides, access.closest, buffer.extent, access.item)
+
+
 # ---- writing and reading
 
 
@@ -240,6 +249,13 @@ def read_words(block: Block, stored: Stored, rows: MatrixRows, element: Type) ->
         got = b.intrinsic(name, result, place, overload=())
         words += [b.extract_value(got, i, i32) for i in range(count)] if count > 1 else [got]
     return words
+
+
+def words_apart(block: Block, words: Sequence[Value], element: Type) -> tuple[Value, ...]:
+    """The elements in words of 4 bytes."""
+    count, kind = _BANK // item_bytes(element), memory_element(element)
+    whole = (block.b.bitcast(word, vector(count, kind)) for word in words)
+    return tuple(block.from_memory(v, llvm_element(element)) for w in whole for v in block.unpack(w, count))
 
 
 def _address(block: Block, stored: Stored, layout: Layout, register: int, kind: LlvmType) -> Value:

@@ -20,6 +20,7 @@ from .panels import PanelKernel
 from .plan import Kernel, Plan, plan
 from .product import Product, in_pairs, oriented, product_of, store_epilogue
 from .reading import Matrix, gathered
+from .staging import Waiting, can_wait
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,16 @@ def _for_threads(
             return b.transpose(tile, permutation=[1, 0]) if turned == left else tile
         return matrix.load(*place, VectorType(shape, element), depth_first == left, masked)
 
+    staged = schedule.stages > 1 and can_wait(product, schedule.tile, depth)
+    waiting = Waiting(b, product, schedule.tile, depth) if staged else None
+
     def step(k: Value, values: Sequence[Value]) -> list[Value]:
+        if waiting is not None:
+            sides = [(lhs, row, k, product.lhs_depth_first), (rhs, column, k, product.rhs_depth_first)]
+            left, right = waiting.read(sides)
+            total = b.dot_tile(left, right, values[0])
+            b.barrier()
+            return [total]
         left = side(lhs, row, rows, k, product.lhs_depth_first, True)
         right = side(rhs, column, columns, k, product.rhs_depth_first, False)
         return [b.dot_tile(left, right, values[0])]

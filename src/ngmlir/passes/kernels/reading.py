@@ -8,7 +8,7 @@ from functools import reduce
 from math import prod
 
 from ...ir.core import Value
-from ...ir.types import Type, VectorType, i32
+from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, i32
 from ...ops.builder import Builder
 from ..access import Access, Place
 from ..implicit import Implicit
@@ -129,16 +129,27 @@ class Matrix:
     ) -> Value:
         """A tile from a row and a column on, as it lies or `turned`: then its rows are the matrix's columns. `steps`: from
         one row of the tile to the next, and from one column."""
-        if self.side is None:
-            indices, dims = [*self.before, row, column], [len(self.before), len(self.before) + 1]
-        else:
-            indices, dims = list(self.before), [self.side.row, len(self.before) - 1]
-            indices[dims[0]], indices[dims[1]] = row, column
+        indices, dims = self.place(row, column)
         usual = not turned and dims[0] == len(indices) - 2
         dims = dims[::-1] if turned else dims
         return self.b.load(
             self.buffer, indices, type=type, dims=None if usual else dims, steps=steps, masked=masked
         )
+
+    def place(self, row: Value, column: Value) -> tuple[list[Value], list[int]]:
+        """The indices of an element in the buffer, and which of them are those of the matrix."""
+        if self.side is None:
+            return [*self.before, row, column], [len(self.before), len(self.before) + 1]
+        indices, dims = list(self.before), [self.side.row, len(self.before) - 1]
+        indices[dims[0]], indices[dims[1]] = row, column
+        return indices, dims
+
+    def window(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
+        """A part of the matrix, where rows lie next to each other in the buffer."""
+        whole = self.buffer.type
+        assert isinstance(whole, MemRefType)
+        type = MemRefType(shape, whole.element, whole.row_strides[-2:], DYNAMIC, whole.space)
+        return self.b.subview(self.buffer, self.place(row, column)[0], type=type)
 
 
 def _index(b: Builder, place: Place, spans: Sequence[Span]) -> Value:

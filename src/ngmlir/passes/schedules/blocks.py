@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product as iterate
 
 from ...ir.literals import item_bytes
 from ...ops.schedules import Blocks, Given
@@ -11,16 +12,21 @@ from ...support.machines import MEMORY_LATENCY, MatrixAtom
 from ...support.target import Target
 from ..kernels.frame import power_of_two
 from ..kernels.product import Product
+from ..kernels.staging import bytes_waiting, can_wait, wavefronts
 from .candidate import Candidate, fixed, fixed_pair
 
 #: A tile whose products are single multiply-adds has so many rows and columns at most, and is read in steps of `STEP`.
 BLOCK, STEP = 64, 16
 #: Tiles, steps and threads that are tried where there are matrix instructions.
 _TILES, _STEPS, _THREADS = (16, 32, 64, 128, 256), (16, 32, 64, 128), (64, 128, 256)
+#: Rounds under way that are tried where sides wait in shared memory.
+_STAGES = (1, 2, 3, 4)
 #: Registers of a thread: those of addresses and loops, and all that it may take before some have no place.
 _OTHER_REGISTERS, _MOST_REGISTERS = 48, 240
 #: Registers of one multiprocessor, of 4 bytes; bytes of one wavefront of shared memory, and of sectors in a cycle.
 _REGISTERS, _WAVEFRONT, _SECTORS = 65536, 128, 64
+#: Cycles of a round in which all threads of a block meet, and the first operands come from shared memory.
+_MEETING = 64
 #: What a block takes of shared memory beside what it asks for.
 _BLOCK_BYTES = 1024
 
@@ -62,12 +68,17 @@ def _by_matrix(
     steps = [step for step in _STEPS if atom.depth <= step <= most]
     for tile in pairs:
         for step in [fixed(given, "step", 0)] if "step" in given else steps:
-            for threads in [fixed(given, "threads", 0)] if "threads" in given else _THREADS:
-                made = Blocks(tile=tile, step=step, threads=threads, stages=fixed(given, "stages", 1))
+            rounds = _STAGES if can_wait(product, tile, step) else (1,)
+            for threads, stages in iterate(
+                [fixed(given, "threads", 0)] if "threads" in given else _THREADS,
+                [fixed(given, "stages", 1)] if "stages" in given else rounds,
+            ):
+                made = Blocks(tile=tile, step=step, threads=threads, stages=stages)
                 registers = _registers(product, made)
-                shared = _step_bytes(product, made)
-                free = not {"tile", "step", "threads"} <= given.keys()
-                if free and (registers > _MOST_REGISTERS or shared > target.shared_bytes):
+                free = not {"tile", "step", "threads", "stages"} <= given.keys()
+                if free and (
+                    registers > _MOST_REGISTERS or _shared_bytes(product, made) > target.shared_bytes
+                ):
                     continue
                 if free and tile[0] * tile[1] < threads * atom.rows * atom.columns // 32:
                     continue  # warps without a product of their own
@@ -83,6 +94,20 @@ def _step_bytes(product: Product, made: Blocks) -> int:
     """Of both sides of a tile, in shared memory."""
     left, right = (item_bytes(e) for e in (product.lhs_element, product.rhs_element))
     return made.step * (made.tile[0] * left + made.tile[1] * right)
+
+
+def _waits(product: Product, made: Blocks) -> bool:
+    """Whether tiles of later rounds wait in shared memory."""
+    return made.stages > 1 and can_wait(product, made.tile, made.step)
+
+
+def _shared_bytes(product: Product, made: Blocks) -> int:
+    """Of one block: the tiles of all rounds under way, and the result on its way to whole rows; or one after the other."""
+    rows, columns = made.tile
+    if _waits(product, made):
+        result = rows * columns * item_bytes(product.result)
+        return made.stages * bytes_waiting(product, made.tile, made.step) + result
+    return _step_bytes(product, made)
 
 
 def _warp_tile(made: Blocks) -> tuple[int, int]:
@@ -103,11 +128,13 @@ def _registers(product: Product, made: Blocks) -> int:
     item = item_bytes(product.lhs_element)
     wide = all(length * item % 16 == 0 for length in lengths)
     brought = _step_bytes(product, made) // (4 if wide else item) // made.threads
+    brought *= 0 if _waits(product, made) else made.stages
     return rows * columns // 32 + brought + rows // 4 + columns // 4 + _OTHER_REGISTERS
 
 
 def _timed(product: Product, target: Target, made: Blocks, registers: int) -> Candidate[Blocks]:
-    """Cycles of one multiprocessor: of its blocks in turn, each of which waits for memory in every step."""
+    """Cycles of one multiprocessor: of its blocks in turn, each of which waits in every step for memory, or in several for
+    what came to wait in shared memory meanwhile."""
     gpu, (rows, columns) = target.gpu, made.tile
     warp_rows, warp_columns = _warp_tile(made)
     bytes, depth = _step_bytes(product, made), made.step
@@ -115,19 +142,22 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int) -> Ca
     matrix = 2 * rows * columns * depth / max(1, gpu.matrix_flops)
     # Each warp reads its part of both sides, and what comes from memory is written once.
     reads = made.threads // 32 * (warp_rows + warp_columns) * depth * item / _WAVEFRONT
-    step = max(matrix, reads + bytes / _WAVEFRONT, bytes / _SECTORS)
+    writes = wavefronts(product, made.tile, depth) if _waits(product, made) else bytes / _WAVEFRONT
+    step = max(matrix, reads + writes, bytes / _SECTORS)
     wait = MEMORY_LATENCY * gpu.clock * 1e6
     each = -(-_tiles(product, made.tile) // target.multiprocessors)  # blocks of the busiest multiprocessor
     room = min(
         gpu.blocks,
         gpu.threads // made.threads,
-        gpu.shared // (bytes + _BLOCK_BYTES),
+        gpu.shared // (_shared_bytes(product, made) + _BLOCK_BYTES),
         _REGISTERS // (registers * made.threads),
     )
     together = max(1, min(room, each))
-    turns = -(-each // together)
     steps = -(-product.depth // depth)
     ends = each * rows * columns * item_bytes(product.result) / _SECTORS
-    cycles = turns * steps * max(together * step, wait + step) + ends
+    alone = max(wait / (made.stages - 1), step + _MEETING) if made.stages > 1 else wait + step
+    turns = [together] * (each // together) + [each % together] * (each % together > 0)
+    begin = wait if made.stages > 1 else 0
+    cycles = sum(steps * max(blocks * step, alone) + begin for blocks in turns) + ends
     roof = 2 * _multiplications(product) / max(1, gpu.matrix_flops) / target.multiprocessors
     return Candidate(made, cycles, roof, bytes)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sides of a product on a GPU that wait in shared memory: tiles of later rounds are copied there while those of this one
+are multiplied, and matrix instructions read them as they lie."""
+
+from __future__ import annotations
+
+from ...ir.core import Value
+from ...ir.literals import item_bytes
+from ...ir.types import MemRefType, Type, VectorType
+from ...ops.builder import Builder
+from ..implicit import Implicit
+from ..sides import Side
+from .product import Product
+from .reading import Matrix
+
+#: Bytes that are copied at once, and read of each row by `ldmatrix`.
+PIECE_BYTES = 16
+#: Bytes that shared memory moves at once.
+WAVEFRONT_BYTES = 128
+
+
+def can_wait(product: Product, tile: tuple[int, int], step: int) -> bool:
+    """Whether both sides are copied tile by tile as they lie: whole tiles in rows of whole pieces, which matrix
+    instructions can read from there (`ldmatrix` transposes elements of 2 bytes alone)."""
+    if any(size % part for size, part in zip((product.rows, product.columns), tile, strict=True)):
+        return False
+    if product.depth % step:
+        return False
+    across = (product.lhs_depth_first, product.rhs_depth_first)
+    lengths = [product.rows if across[0] else product.depth, product.columns if across[1] else product.depth]
+    sides, elements = (product.lhs, product.rhs), (product.lhs_element, product.rhs_element)
+    for side, element, turned, length in zip(sides, elements, across, lengths, strict=True):
+        if isinstance(side, Implicit) or (isinstance(side, Side) and side.row != len(side.shape) - 2):
+            return False
+        length = side.distance if isinstance(side, Side) else length
+        if length * item_bytes(element) % PIECE_BYTES or (turned and item_bytes(element) != 2):
+            return False
+    return True
+
+
+def waiting(product: Product, tile: tuple[int, int], step: int) -> tuple[MemRefType, MemRefType]:
+    """The shared buffers of one round, for the left and the right side."""
+    left = (step, tile[0]) if product.lhs_depth_first else (tile[0], step)
+    right = (step, tile[1]) if product.rhs_depth_first else (tile[1], step)
+    return _apart(left, product.lhs_element), _apart(right, product.rhs_element)
+
+
+def _apart(shape: tuple[int, int], element: Type) -> MemRefType:
+    """Rows an odd number of pieces apart: so the eight that one instruction reads come to different banks."""
+    piece = PIECE_BYTES // item_bytes(element)
+    pieces = -(-shape[1] // piece)
+    return MemRefType(shape, element, ((pieces | 1) * piece, 1), 0, 3)
+
+
+def bytes_waiting(product: Product, tile: tuple[int, int], step: int) -> int:
+    """Of both sides of one round."""
+    return sum(type.extent * item_bytes(type.element) for type in waiting(product, tile, step))
+
+
+def wavefronts(product: Product, tile: tuple[int, int], step: int) -> int:
+    """Of shared memory, by which both sides of one round are copied there: 8 pieces each, or half as many where rows are
+    shorter, since two of them meet in a bank."""
+    total = 0
+    for type in waiting(product, tile, step):
+        rows, columns = type.shape
+        row = columns * item_bytes(type.element)
+        total += rows * row // WAVEFRONT_BYTES * (1 if row >= WAVEFRONT_BYTES else 2)
+    return total
+
+
+class Waiting:
+    """The two sides of a product on their way through shared memory."""
+
+    def __init__(self, b: Builder, product: Product, tile: tuple[int, int], step: int):
+        self.b = b
+        self.buffers = [b.alloc(type=type) for type in waiting(product, tile, step)]
+
+    def read(self, places: list[tuple[Matrix, Value, Value, bool]]) -> tuple[Value, ...]:
+        """The tiles of one round. Of each side the matrix, where its tile begins across and along the depth, and whether it is
+        stored depth first; the left one comes first."""
+        b = self.b
+        for (matrix, across, k, depth_first), buffer in zip(places, self.buffers, strict=True):
+            place = (k, across) if depth_first else (across, k)
+            assert isinstance(buffer.type, MemRefType)
+            rows, columns = buffer.type.shape
+            b.copy(matrix.window(*place, (rows, columns)), buffer)
+        b.barrier()
+        tiles: list[Value] = []
+        for number, ((*_, depth_first), buffer) in enumerate(zip(places, self.buffers, strict=True)):
+            turned = depth_first == (number == 0)
+            assert isinstance(buffer.type, MemRefType)
+            shape = buffer.type.shape[::-1] if turned else buffer.type.shape
+            type = VectorType(shape, buffer.type.element)
+            tiles.append(b.load(buffer, [b.index(0)] * 2, type=type, dims=[1, 0] if turned else None))
+        return tuple(tiles)

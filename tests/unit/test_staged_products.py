@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products whose sides wait in shared memory, on the simulated device, which finds races and reads of what is not there."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ngmlir.compiler import assemble, compile_module, lower
+from ngmlir.llvm.machine import nvptx_target
+from ngmlir.ops.words import from_text
+
+DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8}
+
+
+def program(m: int, k: int, n: int, element: str, result: str, turned: tuple[bool, bool], stages: int) -> str:
+    left = f"tensor<{k}x{m}x{element}>" if turned[0] else f"tensor<{m}x{k}x{element}>"
+    right = f"tensor<{n}x{k}x{element}>" if turned[1] else f"tensor<{k}x{n}x{element}>"
+    made, axes = f"tensor<{m}x{n}x{result}>", (int(not turned[0]), int(turned[1]))
+    return f"""func.func @main(%x: {left}, %w: {right}) -> {made} {{
+  %r = ng.dot %x, %w contract [{axes[0]}] x [{axes[1]}] {{ng.schedule = {{stages = {stages} : i64}}}} : ({left}, {right}) -> {made}
+  return %r : {made}
+}}
+"""
+
+
+@pytest.mark.parametrize("turned", list(product((False, True), repeat=2)))
+@pytest.mark.parametrize(("element", "result"), [("bf16", "bf16"), ("f16", "f32"), ("i8", "i32")])
+@pytest.mark.parametrize(("size", "stages"), [((64, 128, 64), 2), ((64, 256, 32), 3), ((66, 128, 32), 3)])
+def test_sides_wait_in_shared_memory(
+    turned: tuple[bool, bool], element: str, result: str, size: tuple[int, int, int], stages: int
+) -> None:
+    m, k, n = size
+    draw = np.random.default_rng(0)
+    x, w = (
+        draw.integers(-9, 9, s[:: -1 if t else 1]).astype(DTYPES[element])
+        for s, t in zip(((m, k), (k, n)), turned, strict=True)
+    )
+    module = from_text(program(m, k, n, element, result, turned, stages))
+    (found,) = compile_module(module, target="cuda-sim")(x, w)
+    wide = np.float64 if element != "i8" else np.int64
+    wanted = (x.T if turned[0] else x).astype(wide) @ (w.T if turned[1] else w).astype(wide)
+    np.testing.assert_array_equal(found, wanted.astype(np.float32).astype(np.asarray(found).dtype))
+
+
+def test_rounds_are_copied_in_the_background_and_read_by_ldmatrix() -> None:
+    target = nvptx_target("sm_80")
+    text = program(128, 256, 128, "bf16", "f32", (False, False), 3).replace(
+        "stages", "step = 32 : i64, stages"
+    )
+    module = lower(from_text(text), target)
+    (kernel,) = [op for op in module.ops if op.name == "tile.kernel"]
+    names = [op.name for op in kernel.walk()]
+    assert names.count("tile.copy_async") == 6  # of both sides: two rounds before the loop, one in it
+    assert "tile.copy" not in names and names.count("tile.barrier") <= 1
+    code = assemble(module, target).code.decode()
+    assert "cp.async.cg.shared.global" in code and "ld.shared" not in code.split("mma.sync")[1]
+    assert "ldmatrix" in code and "cp.async.wait_group 1" in code
