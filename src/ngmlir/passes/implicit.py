@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from ..ir.core import Op, Value
 from ..ir.types import shape_of
@@ -59,6 +59,11 @@ class Implicit:
     def run(self, dimension: int) -> int:
         """Elements of the innermost loop of a dimension."""
         return self.sizes(dimension)[-1] if self.groups[dimension] else 1
+
+    def piece(self, dimension: int, length: int, step: int) -> int:
+        """Elements that are copied at once where `length` of a dimension are, from a multiple of `step` on: a part of a
+        run that all of them have in common."""
+        return gcd(self.run(dimension), length, step)
 
     def of(self, source: Value) -> Implicit:
         """The same of another value."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.attributes import AxesAttr, integers
+from ..ir.attributes import integers
 from ..ir.core import Block, Module, Op, Value, count_uses
 from ..ir.elements import ElementsAttr
 from ..ir.types import TensorType, Type, element_type, shape_of, with_element
@@ -15,6 +15,8 @@ from ..ops.ng_rules import multiplies
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
+from .dead_code import without_dead
+from .sunk_transposes import REDUCTIONS, order_of, permuted, source_of, sunk, taken_in
 from .window_products import as_windows, sliced_product
 
 
@@ -23,8 +25,9 @@ def layout(module: Module, target: Target) -> Module:
     """Lets the readers and writers of a transposed tensor agree on one order, so that no data must move.
 
     A matrix product or a reduction reads either order; what is computed from constants, positions and
-    repetitions is computed in the order that is wanted; an elementwise op takes a transpose over when only
-    one of its operands has to be moved for it. What is computed for a slice alone is computed of slices: of fewer
+    repetitions is computed in the order that is wanted; what is computed of transposes is computed of what they move, and
+    transposed, where a product or a reduction follows that then reads any order; else an elementwise op takes a transpose
+    over when only one of its operands has to be moved for it. What is computed for a slice alone is computed of slices: of fewer
     elements, and in the kernel that wants them. A product takes in elements that are cast for it as they are, and
     widens them by itself. A product whose result are windows that are summed is a product of windows.
 
@@ -47,52 +50,19 @@ def layout(module: Module, target: Target) -> Module:
 def _function(function: Op) -> Op:
     if not function.regions[0].blocks:
         return function
-    # A rebuilt op is new to the count of uses, so what it lets through shows in the next round.
+    # What a rule makes between its operands and its result is new to the count of uses: the next round counts it.
     for _ in range(_ROUNDS):
-        changed = sweep_op(function, _Layout(function).rule, _KINDS)
+        rules = _Layout(function)
+        changed = sweep_op(function, rules.rule, follow=rules.follow)
         if changed is function:
             break
-        function = changed
+        function = without_dead(
+            changed
+        )  # transposes that nobody reads any more are no uses of what they move
     return function
 
 
 _ROUNDS = 4
-_KINDS = frozenset(
-    {
-        "ng.transpose",
-        "ng.dot",
-        "ng.sum",
-        "ng.product",
-        "ng.max",
-        "ng.min",
-        "ng.any",
-        "ng.all",
-        "ng.mean",
-        "ng.slice",
-        "ng.pad",
-        "ng.overlap_add",
-    }
-)
-
-
-def permuted(type: TensorType, order: Sequence[int]) -> TensorType:
-    """The type whose dimension i is dimension order[i] of another."""
-    names = type.axes
-    encoding = AxesAttr(*(names[d] for d in order)) if names is not None else None
-    return TensorType(tuple(type.shape[d] for d in order), type.element, encoding)
-
-
-def order_of(value: Value) -> tuple[int, ...] | None:
-    """The permutation that made a value, or None."""
-    owner = value.owner
-    if isinstance(owner, Op) and owner.name == "ng.transpose":
-        return get_i64s(owner, "permutation")
-    return None
-
-
-def source_of(value: Value) -> Value:
-    assert isinstance(value.owner, Op)
-    return value.owner.operands[0]
 
 
 class _Layout:
@@ -106,20 +76,43 @@ class _Layout:
             for block in region.blocks
             for op in block.ops
         }
-        self.moved: dict[tuple[Value, tuple[int, ...]], Value] = {}
+        self.moved: dict[tuple[Block, Value, tuple[int, ...]], Value] = {}
+        self.taken = {value for block in {*self.block.values()} for value in taken_in(block.ops)}
+
+    def follow(self, old: Sequence[Value], new: Sequence[Value]) -> None:
+        """What stands for a value has its uses beside its own. Where a later op is read is thus known before the next
+        round, however many transposes follow each other."""
+        for before, after in zip(old, new, strict=True):
+            self.uses[after] = self.uses.get(after, 0) + self.uses.get(before, 0)
+            if before in self.taken:
+                self.taken.add(after)
+            if isinstance(before.owner, Op) and isinstance(after.owner, Op):
+                self.block.setdefault(after.owner, self.block[before.owner])
 
     def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        if op.name == "ng.transpose":
-            return self.transpose(op, b)
-        if op.name == "ng.dot":
-            return self.dot(op, b)
-        if op.name == "ng.slice":
-            return self.slice(op, b)
-        if op.name == "ng.pad":
-            return None if any((*get_i64s(op, "low"), *get_i64s(op, "high"))) else op.operands
-        if op.name == "ng.overlap_add":
-            return None if self.uses.get(op.operands[0], 2) > 1 else as_windows(op, self.uses, b)
-        return self.reduction(op, b)
+        match op.name:
+            case "ng.transpose":
+                return self.transpose(op, b)
+            case "ng.dot":
+                return self.dot(op, b)
+            case "ng.slice":
+                return self.slice(op, b)
+            case "ng.pad" if not any((*get_i64s(op, "low"), *get_i64s(op, "high"))):
+                return op.operands
+            case "ng.overlap_add":
+                return None if self.uses.get(op.operands[0], 2) > 1 else as_windows(op, self.uses, b)
+            case _:
+                return self.sink(op, b)
+
+    def sink(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        """What is computed of transposes, where these end further on."""
+        if op.name not in REDUCTIONS and not any(result in self.taken for result in op.results):
+            return None
+        found = sunk(op, self.free, b)
+        return None if found is None else [found]
+
+    def free(self, value: Value, order: Sequence[int], b: Builder) -> Value | None:
+        return self.move(value, order, b) if self.vanishes(value, order) else None
 
     # -- slices ------------------------------------------------------------------------------------------
 
@@ -165,6 +158,8 @@ class _Layout:
     def transpose(self, op: Op, b: Builder) -> Sequence[Value] | None:
         source = op.operands[0]
         order = get_i64s(op, "permutation")
+        if not self.vanishes(source, order) and op.results[0] in self.taken:
+            return None  # it goes the other way
         if not (
             self.vanishes(source, order)
             or self.one_moves(source, order)
@@ -221,7 +216,7 @@ class _Layout:
         order = tuple(order)
         if order == tuple(range(len(order))):
             return value
-        key = (value, order)
+        key = (b.block, value, order)
         if key not in self.moved:
             self.moved[key] = self.made(value, order, b)
         return self.moved[key]
@@ -279,19 +274,6 @@ class _Layout:
         if not changed:
             return None
         new = op.rebuilt(operands, attributes=attributes)
-        b.add_op(new)
-        return new.results
-
-    def reduction(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        order = order_of(op.operands[0])
-        if order is None:
-            return None
-        axes = get_i64s(op, "axes")
-        kept = [order[d] for d in range(len(order)) if d not in axes]
-        if kept != sorted(kept):
-            return None
-        attributes = {**op.attributes, "axes": integers(sorted(order[d] for d in axes))}
-        new = op.rebuilt([source_of(op.operands[0])], attributes=attributes)
         b.add_op(new)
         return new.results
 

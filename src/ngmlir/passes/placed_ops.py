@@ -11,7 +11,7 @@ from ..ir.types import TensorType, Type, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64, get_i64s
 from ..ops.roles import SAMPLES, STEPS
-from .layout import permuted
+from .sunk_transposes import permuted
 
 #: Dimension i of what lies in an order is dimension order[i] of the value as it was.
 Order = tuple[int, ...]

@@ -15,6 +15,8 @@ from ..ops.schedules import SCHEDULE
 #: Looks at an op whose operands are new; gives the values that replace its results, or None to keep it.
 #: New ops are made with the builder and stand before the op.
 RewriteRule = Callable[[Op, Builder], Sequence[Value] | None]
+#: Is told of the values of an op that is built anew, and of those that stand for them from then on.
+Follower = Callable[[Sequence[Value], Sequence[Value]], None]
 
 
 def sweep(
@@ -33,10 +35,11 @@ def sweep_op(
     rule: RewriteRule,
     kinds: frozenset[str] | None = None,
     closed: frozenset[str] = frozenset(),
+    follow: Follower | None = None,
 ) -> Op:
     """A function (or other isolated op) after a sweep over its regions; itself if nothing changed."""
     mapping: dict[Value, Value] = {}
-    return op.with_blocks(lambda block: _block(block, mapping, rule, kinds, closed))
+    return op.with_blocks(lambda block: _block(block, mapping, rule, kinds, closed, follow))
 
 
 def _block(
@@ -45,6 +48,7 @@ def _block(
     rule: RewriteRule,
     kinds: frozenset[str] | None,
     closed: frozenset[str],
+    follow: Follower | None,
 ) -> Block:
     """The block after the sweep; itself if nothing changed."""
     out = block.emptied()
@@ -60,7 +64,9 @@ def _block(
                     op = op.rebuilt([mapping.get(v, v) for v in operands])
                     break
         if op.regions and op.name not in closed:
-            op = op.with_blocks(lambda inner: _block(inner, mapping, rule, kinds, closed))
+            op = op.with_blocks(lambda inner: _block(inner, mapping, rule, kinds, closed, follow))
+        if op is not old and follow is not None:
+            follow(old.results, op.results)
         if kinds is None or op.name in kinds:
             builder.location = op.location
             before = len(out.ops)
@@ -73,6 +79,8 @@ def _block(
                     mapping[a] = b
                     if not b.name:
                         b.name = a.name
+                if follow is not None:
+                    follow(op.results, replaced)
                 continue
         if op is not old:
             changed = True

@@ -6,7 +6,7 @@ filled in on the way."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import gcd, prod
+from math import prod
 
 from ...ir.core import Value
 from ...ir.literals import item_bytes
@@ -98,7 +98,7 @@ class ImplicitKernel(PanelKernel):
         b, product = self.b, self.product
         other = side.across if along == side.depth else side.depth
         sizes = side.sizes(along)
-        piece = gcd(sizes[-1], run[1], step) if sizes else 1
+        piece = side.piece(along, run[1], step)
         element = product.lhs_element if side is product.lhs else product.rhs_element
         width = REGISTERS * self.kernel.target.lanes(item_bytes(element))
         batch = apart(b, self.batch[0], side.sizes(0)) if self.batch else []

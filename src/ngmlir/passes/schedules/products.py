@@ -38,6 +38,10 @@ WINDOWS_DEPTH, FAR_DEPTH = 512, 64
 RUN_BYTES = 1 << 11
 #: Columns of a side that is packed on the way, within which runs of elements end.
 PART_COLUMNS = 512
+#: Cycles after which a vector comes from the second cache.
+FAR_CYCLES = 2
+#: Cycles after which a piece of windows is found: its place in each loop that it runs over, and whether it meets a border.
+PIECE_CYCLES = 10
 #: Bytes of sums that wait between blocks of the depth.
 WAITING_BYTES = 1 << 16
 #: With more rows a packed right side costs less than joining lanes.
@@ -60,6 +64,7 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
         cycles, loads = tile_cost(product, target, tile)
         batch = max(1, product.batch)
         made = blocked(product, target, tile, given)
+        cycles += copying(product, made, target)
         yield Candidate(
             made, cycles * batch, multiplications(product) / _rate(product, target), loads * batch
         )
@@ -186,6 +191,19 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
     )
 
 
+def copying(product: Product, made: Panels, target: Target) -> float:
+    """Cycles in which windows on the right are packed: those of each piece, and of its vectors."""
+    rhs = product.rhs
+    if not isinstance(rhs, Implicit):
+        return 0.0
+    length = min(product.columns, made.part)
+    piece = rhs.piece(rhs.across, length, made.part if product.columns > length else 0)
+    vectors = -(-piece // target.lanes(item_bytes(product.rhs_element)))
+    # Each block of rows packs its own.
+    blocks = -(-product.rows // made.block[0])
+    return blocks * product.depth * product.columns / piece * (PIECE_CYCLES + vectors)
+
+
 def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
     """Why no kernel of a product of windows can be cut so."""
     implicit = product.implicit
@@ -254,12 +272,15 @@ def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tu
 
 def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[float, float]:
     """Cycles and loads of one product in register tiles: each step of the depth begins a multiply-add per accumulator,
-    a load per vector and one per row, and no accumulator is added to again before its sum is there."""
-    lanes = target.lanes(item_bytes(product.accumulator))
+    a load per vector and one per row, and no accumulator is added to again before its sum is there. Vectors of a panel
+    that the near cache cannot hold come from the next one."""
+    lanes, item = target.lanes(item_bytes(product.accumulator)), item_bytes(product.accumulator)
     columns, most, wide = -(-product.columns // lanes), tile[0], max(1, tile[1] // lanes)
+    away = FAR_CYCLES if product.depth * tile[1] * item > target.l1_bytes else 0
 
     def cycles(rows: int, vectors: int) -> float:
-        return max(rows * vectors / target.fmas, (rows + vectors) / target.loads, target.fma_cycles)
+        loads = (rows + vectors) / target.loads
+        return max(rows * vectors / target.fmas, loads, vectors * away, target.fma_cycles)
 
     widths = [(columns // wide, wide), (1, columns % wide)]
     tiles = [(n * m, rows, v) for n, rows in split(product.rows, most) for m, v in widths if m and v]
