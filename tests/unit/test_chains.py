@@ -293,11 +293,12 @@ REFUSED = {
     ),
     "rows that change places": program(
         "%x: tensor<3x40x30xf32>, %w: tensor<3x30x40xf32>",
-        "tensor<40x3x40xf32>",
+        "tensor<120x40xf32>",
         f"""  {product("s", "%x:3x40x30", "%w:3x30x40", "3x40x40", right=1)}
   %t = ng.transpose %s perm [1, 0, 2] : (tensor<3x40x40xf32>) -> tensor<40x3x40xf32>
-  %m = ng.softmax %t axes [2] : tensor<40x3x40xf32>
-  return %m : tensor<40x3x40xf32>""",
+  %r = ng.reshape %t : (tensor<40x3x40xf32>) -> tensor<120x40xf32>
+  %m = ng.softmax %r axes [1] : tensor<120x40xf32>
+  return %m : tensor<120x40xf32>""",
     ),
     "few rows of many products": attention(40, 8, 50, 16, 16),
     "a left side that is turned": program(
