@@ -39,9 +39,8 @@ def layout(module: Module, target: Target) -> Module:
         }
     After:
         func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
-          %0 = ng.transpose %w perm [1, 0] : (tensor<5x3xf32>) -> tensor<3x5xf32>
-          %1 = ng.dot %x, %w contract [1] x [1] : (tensor<4x3xf32>, tensor<5x3xf32>) -> tensor<4x5xf32>
-          func.return %1 : tensor<4x5xf32>
+          %0 = ng.dot %x, %w contract [1] x [1] : (tensor<4x3xf32>, tensor<5x3xf32>) -> tensor<4x5xf32>
+          func.return %0 : tensor<4x5xf32>
         }
     """
     return module.with_ops([_function(op) if op.name == "func.func" else op for op in module.ops])
@@ -96,7 +95,7 @@ class _Layout:
             case "ng.dot":
                 return self.dot(op, b)
             case "ng.slice":
-                return self.slice(op, b)
+                return self.slice(op, b) or self.sink(op, b)
             case "ng.pad" if not any((*get_i64s(op, "low"), *get_i64s(op, "high"))):
                 return op.operands
             case "ng.overlap_add":

@@ -17,7 +17,7 @@ REDUCTIONS = frozenset({"ng.sum", "ng.product", "ng.max", "ng.min", "ng.any", "n
 #: Ops that read any order of their operands.
 _READERS = REDUCTIONS | {"ng.dot", "ng.transpose"}
 #: Ops of one tensor whose result has an order for each order of it.
-_FOLLOWERS = REDUCTIONS | {"ng.pad", "ng.windows", "ng.reshape", "ng.cast_axes"}
+_FOLLOWERS = REDUCTIONS | {"ng.pad", "ng.slice", "ng.windows", "ng.reshape", "ng.cast_axes"}
 
 #: Gives a value in another order where that takes no move of data, or None.
 Free = Callable[[Value, Sequence[int], Builder], Value | None]
@@ -94,10 +94,11 @@ def sunk(op: Op, free: Free, b: Builder) -> Value | None:
         return _elementwise(op, order, free, b)
     source = source_of(op.operands[0])
     match op.name:
-        case "ng.pad":
-            back = inverse(order)
-            low, high = (get_i64s(op, side) for side in ("low", "high"))
-            changed = {"low": integers(low[d] for d in back), "high": integers(high[d] for d in back)}
+        case "ng.pad" | "ng.slice":
+            # What they say of each dimension, they say in its order.
+            names = ("low", "high") if op.name == "ng.pad" else ("starts", "limits", "steps")
+            each = {name: get_i64s(op, name) for name in names}
+            changed = {name: integers(said[d] for d in inverse(order)) for name, said in each.items()}
             return _same(op, [source], changed, order, b)
         case "ng.windows":
             axes = [order[a] for a in get_i64s(op, "axes")]
