@@ -21,8 +21,11 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import ngmlir.frontends.onnx.parsing as parsing  # noqa: E402
+from ngmlir.compiler import compile_artifact  # noqa: E402
 from ngmlir.frontends.onnx import load  # noqa: E402
 from ngmlir.runtime.cache import default_cache  # noqa: E402
+from ngmlir.tools.models import Function  # noqa: E402
+from ngmlir.tools.streams import Streams  # noqa: E402
 
 RNG = np.random.default_rng(3)
 W = RNG.standard_normal((600, 512)).astype(np.float32)  # more than a MiB: worth to be kept
@@ -396,3 +399,46 @@ def test_a_file_that_changes_meanwhile(
     assert not list(folder.glob("*.weights"))
     for scale in (2, 1, 2):
         close(run(written(path, model(W * scale))), W * scale)
+
+
+def test_text_and_what_lies_beside_it(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `.ngir` file whose constants lie in a file beside it: another file, text or function is another program."""
+    compiled: list[str] = []
+    monkeypatch.setattr(
+        "ngmlir.transformers.kept.compile_artifact",
+        lambda module, target: compiled.append(target) or compile_artifact(module, target),
+    )
+    text = """module {{
+  func.func @main(%x: tensor<5x600xf32>) -> tensor<5x512xf32> {{
+    %w = ng.constant dense_resource<w> : tensor<600x512xf32>
+    %y = ng.dot %x, %w contract [1] x [0] : (tensor<5x600xf32>, tensor<600x512xf32>) -> tensor<5x512xf32>
+    %z = ng.{op} %y : tensor<5x512xf32>
+    return %z : tensor<5x512xf32>
+  }}
+  func.func @twice(%x: tensor<5xf32>) -> tensor<5xf32> {{
+    %y = ng.add %x, %x : tensor<5xf32>
+    return %y : tensor<5xf32>
+  }}
+}}
+
+{{-#
+  external_resources: {{
+    ngmlir: {{
+      w: "w.bin@0+{size}"
+    }}
+  }}
+#-}}
+"""
+    path = tmp_path / "m.ngir"
+
+    def made(entry: str, x: np.ndarray) -> np.ndarray:
+        return Function(str(path), entry, Streams(sys.stdin, sys.stdout, sys.stderr)).on("cpu")([x])[0]
+
+    for w, op in ((W, "negative"), (W, "absolute"), (W + 1, "absolute")):
+        (tmp_path / "w.bin").write_bytes(w.tobytes())
+        path.write_text(text.format(op=op, size=w.nbytes))
+        first, count = made("main", X), len(compiled)
+        np.testing.assert_allclose(first, getattr(np, op)(X @ w), rtol=1e-4, atol=1e-3)
+        assert np.array_equal(made("main", X), first) and len(compiled) == count
+        np.testing.assert_array_equal(made("twice", X[:, 0]), 2 * X[:, 0])
+    assert len(compiled) == 3

@@ -13,12 +13,15 @@ import numpy as np
 from ..compiler import compile_module
 from ..ir.attributes import IntegerAttr
 from ..ir.core import Module, Op, Value
+from ..ir.elements import ElementsAttr
 from ..ir.literals import dtype_of
 from ..ir.types import DYNAMIC, TensorType, element_type, shape_of
 from ..ops.interpreter import run as interpret
 from ..ops.words import from_text
+from ..runtime.cpu import CpuExecutable
 from ..support.diagnostics import UserError
 from ..support.spelling import did_you_mean
+from ..transformers.kept import KeptPrograms
 from ..transformers.open_functions import open_functions
 from .shell import read_input
 from .streams import Streams
@@ -65,6 +68,7 @@ class Function:
         name, text = read_input(path, own)
         folder = None if path == "-" else Path(path).parent
         self.module = from_text(text, file=name, resources=folder)
+        self.source = name, text
         self.function = _function(self.module, entry)
         self.state = self.module.lookup("initialize") is not None and self.function.symbol != "initialize"
         arguments = _arguments(self.function)
@@ -94,14 +98,29 @@ class Function:
             return lambda arrays: run(*arrays)
         if target == "numpy":
             return lambda arrays: interpret(self.module, *arrays, entry=entry)
-        run = compile_module(self.module, target, entry=entry)
+        run = self._kept() if target == "cpu" else compile_module(self.module, target, entry=entry)
         return lambda arrays: run(*arrays)
+
+    def _kept(self) -> CpuExecutable:
+        """The function on the CPU: found on disk where this text and the constants beside it were compiled before."""
+        entry = self.function.symbol
+        name, text = self.source
+        pieces = [text.encode(), *_large(self.module)]
+        kept = KeptPrograms(lambda: pieces, name)
+        found = kept.find(entry=entry)
+        return found[0] if found is not None else kept.compiled(self.module, None, entry=entry)
 
     def _flat(self, results: Any) -> Sequence[Any]:
         """The results of a computation without their structure, whose keys are names."""
         pairs = list(_leaves(results, ""))
         self.outputs = [name or str(i) for i, (name, _) in enumerate(pairs)]
         return [value for _, value in pairs]
+
+
+def _large(module: Module) -> list[memoryview]:
+    """The elements of the constants that the text only names."""
+    values = [value for op in module.walk() for value in op.attributes.values()]
+    return [value.data for value in values if isinstance(value, ElementsAttr) and value.opaque]
 
 
 def read(path: str, entry: str | None, own: Streams) -> OnnxModel | Function:

@@ -37,28 +37,29 @@ class KeptPrograms:
         #: What was looked for last, and its key: before anything was made of the source.
         self._sought: tuple[tuple[str, ...], str] = ((), "")
 
-    def find(self, *of: str) -> tuple[CpuExecutable, Any] | None:
-        """A program that was kept, and the facts that were kept with it. `of` says which of the source's it is."""
+    def find(self, *of: str, entry: str | None = None) -> tuple[CpuExecutable, Any] | None:
+        """A program that was kept (its function `entry`, as for `compile_module`), and the facts that were kept with it. `of`
+        says which of the source's it is."""
         store, key, pieces = self._key(of)
         self._sought = of, key
-        entry = store.read(key) if store is not None else None
-        if entry is None or pieces is None:
+        stored = store.read(key) if store is not None else None
+        if stored is None or pieces is None:
             return None
-        artifact = artifact_of(entry, pieces)
-        artifact = named(artifact, entry.header.get("names", ())) if artifact is not None else None
+        artifact = artifact_of(stored, pieces)
+        artifact = named(artifact, stored.header.get("names", ())) if artifact is not None else None
         if artifact is None:
             return None
-        made = load(artifact, key=key)
+        made = load(artifact, entry=entry, key=key)
         if made.program.code.can_keep and self._key(of)[1] == key:
             made.program.code.keep()
-        return made, entry.header.get("facts")
+        return made, stored.header.get("facts")
 
-    def compiled(self, module: Module, facts: Any, *of: str) -> CpuExecutable:
+    def compiled(self, module: Module, facts: Any, *of: str, entry: str | None = None) -> CpuExecutable:
         """A program that was just not found, compiled from a module that was made since, and kept with facts (as JSON has them)."""
         sought, before = self._sought
         key = before if sought == of else ""
         artifact = compile_artifact(module, "cpu")
-        made = load(artifact, key=key or None)
+        made = load(artifact, entry=entry, key=key or None)
         store, after, pieces = self._key(of) if key else (None, "", None)
         # What was made of the source is kept only if all the while it was what it was when nothing was found for it.
         if store is not None and pieces is not None and after == key:
