@@ -324,3 +324,20 @@ def test_what_is_no_number_is_found_as_numpy_does(target: str) -> None:
     for op, options, expected in cases:
         made = ran(op, {"x": x}, target=target, **options)
         np.testing.assert_array_equal(made[0] if isinstance(made, tuple) else made, expected, op)
+
+
+def test_bits_of_signed_numbers() -> None:
+    """Since opset 28 the sign moves in from above, also where the shift is wider than the number, or negative."""
+    x, by = np.int8([-8, -1, -128, 64]), np.int8([1, 3, 9, -1])
+    assert ran("BitShift", {"x": x, "by": by}, direction="RIGHT").tolist() == [-4, -1, -1, 0]
+    assert ran("BitShift", {"x": x, "by": by}, direction="LEFT").tolist() == [-16, -8, 0, 0]
+    wide = np.uint8([200, 255])
+    assert ran("BitShift", {"x": wide, "by": wide[:1] // 100}, direction="RIGHT").tolist() == [50, 63]
+
+
+def test_space_to_depth_in_either_order() -> None:
+    x = _random(2, 3, 4, 6)
+    parts = x.reshape(2, 3, 2, 2, 3, 2)
+    for mode, order in (("DCR", [0, 3, 5, 1, 2, 4]), ("CRD", [0, 1, 3, 5, 2, 4])):
+        made = ran("SpaceToDepth", {"x": x}, blocksize=2, mode=mode)
+        np.testing.assert_array_equal(made, parts.transpose(order).reshape(2, 12, 2, 3))

@@ -141,7 +141,7 @@ def is_inf(n: Node, x: Tensor) -> Tensor:
 @operator("BitShift")
 def bit_shift(n: Node, x: Tensor, by: Tensor) -> Tensor:
     left = n.text("direction") == "LEFT"
-    return (n.verbs.shift_left if left else n.verbs.shift_right_logical)(*broadcast([x, by]))
+    return (n.verbs.shift_left if left else n.verbs.shift_right_arithmetic)(*broadcast([x, by]))
 
 
 @operator("Where")

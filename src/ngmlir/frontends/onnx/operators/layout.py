@@ -230,7 +230,8 @@ def depth_to_space(n: Node, x: Tensor) -> Tensor:
 def space_to_depth(n: Node, x: Tensor) -> Tensor:
     b = n.integer("blocksize")
     count, c, h, w = x.shape
-    made = x.reshape([count, c, h // b, b, w // b, b]).transpose([0, 3, 5, 1, 2, 4])
+    order = [0, 3, 5, 1, 2, 4] if n.text("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
+    made = x.reshape([count, c, h // b, b, w // b, b]).transpose(order)
     return made.reshape([count, c * b * b, h // b, w // b])
 
 
