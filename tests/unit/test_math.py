@@ -33,7 +33,7 @@ from ngmlir.llvm.types import Value, from_bits, i64, ptr, vector
 from ngmlir.ops import ng
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.meaning.elementwise import TRANSCENDENTAL
-from ngmlir.ops.words import from_text
+from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.expand_math import MATH, expand_math, find_library_function
 from ngmlir.runtime.library import Library
 from ngmlir.support.home import folder
@@ -432,3 +432,53 @@ def test_constants_come_from_the_fitting_script():
     script = Path(__file__).parents[2] / "bench" / "fit_math.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_exponentials_of_nothing_above_zero_are_the_same_bits(element: str):
+    dtype = DTYPES[element]
+    bits = np.dtype(dtype).itemsize * 8
+    integers = np.dtype(f"uint{bits}").type
+    random = np.random.default_rng(0)
+    near = -np.abs(random.standard_normal(1 << 14) * 1e2)
+    every = random.integers(1 << (bits - 1), (1 << bits) - 1, 1 << 14, dtype=integers).view(
+        dtype
+    )  # all below zero
+    ends = [
+        0.0,
+        -0.0,
+        -np.inf,
+        np.nan,
+        -80.0,
+        -86.5,
+        -87.33,
+        -103.97,
+        -104.5,
+        -708.4,
+        -745.13,
+        -746.0,
+        -1e-45,
+    ]
+    with np.errstate(all="ignore"):
+        x = np.concatenate([near.astype(dtype), every, np.array(ends).astype(dtype)])
+    text = to_text(program("exp", f"tensor<{len(x)}x{element}>")).replace(
+        "ng.exp %x", "ng.exp %x {ng.nonpositive}"
+    )
+    shorter = expand_math(from_text(text), SCALAR)
+    longer = expand_math(program("exp", f"tensor<{len(x)}x{element}>"), SCALAR)
+    assert len([*shorter.walk()]) < len([*longer.walk()])
+    (found,), (expected,) = run(shorter, x), run(longer, x)
+    assert np.array_equal(np.isnan(found), np.isnan(x))
+    known = ~np.isnan(x)
+    assert np.array_equal(found[known].view(integers), expected[known].view(integers))
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_halves_know_what_is_not_above_zero(element: str):
+    x = halves(element)
+    with np.errstate(all="ignore"):
+        x = x[~(x.astype(np.float32) > 0)]
+    text = to_text(program("exp", f"tensor<{len(x)}x{element}>"))
+    shorter = expand_math(from_text(text.replace("ng.exp %x", "ng.exp %x {ng.nonpositive}")), SCALAR)
+    (found,), (expected,) = run(shorter, x), run(expand_math(from_text(text), SCALAR), x)
+    assert np.array_equal(found.astype(np.float32), expected.astype(np.float32), equal_nan=True)

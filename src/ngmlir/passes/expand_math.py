@@ -28,6 +28,10 @@ MATH = frozenset(
 )
 
 
+#: Says of an exponential that its operand is never above zero; the pass `signs` finds out.
+NONPOSITIVE = "ng.nonpositive"
+
+
 @contract(anchor="function")
 def expand_math(module: Module, target: Target) -> Module:
     """Replaces transcendental ops by arithmetic: f32 and f64 by the math library, f16 and bf16 by way of f32.
@@ -54,11 +58,12 @@ def expand_math(module: Module, target: Target) -> Module:
         if not isinstance(element, FloatType):
             return [integer_power(builder, *op.operands)]
         name, operands = op.name.partition(".")[2], op.operands
-        symbol = f"{name}_{element}"
         if element.width < 32:
             operands = tuple(builder.cast(o, type=with_element(o.type, f32)) for o in operands)
-            symbol = symbol if find_library_function(symbol) else f"{name}_f32"
-        made = _Inliner(builder, operands[0].type, target).inline(symbol, operands)
+        computed = element if find_library_function(f"{name}_{element}") else f32
+        if NONPOSITIVE in op.attributes and find_library_function(f"{name}_nonpositive_{computed}"):
+            name = f"{name}_nonpositive"
+        made = _Inliner(builder, operands[0].type, target).inline(f"{name}_{computed}", operands)
         return [builder.cast(made, type=op.result.type) if element.width < 32 else made]
 
     return sweep(module, expand, MATH)

@@ -27,6 +27,7 @@ from .prepare import prepare
 from .prune import prune
 from .schedule import schedule
 from .shape import shape
+from .signs import signs
 from .sizes import sizes
 from .sorting_networks import sorting_networks
 from .split_reductions import split_reductions
@@ -51,6 +52,7 @@ PASSES: dict[str, Pass] = {
         common_subexpressions,
         dead_code,
         hoist,
+        signs,
         check_target,
         split_reductions,
         fuse,
