@@ -222,20 +222,21 @@ class Kernel(Frame):
         with each tile of the row; nor one that is also read through an access, which needs more than is at the
         output's place.
         """
-        whole = tuple(range(len(self.plan.sizes)))
-        outer_only = kind(self.plan.fusion) == "rows"
-        moved = {access.source for access in self.plan.accesses.values()}
-        own = [v for v in self.buffers if v not in moved and v not in self.plan.accesses]
         pairs: list[int] = []
         for o, output in enumerate(self.plan.outputs):
-            loops = self.plan.loops[output]
-            for value in own:
-                same = self.plan.loops[value] == loops and element_type(value.type) is element_type(
-                    output.type
-                )
-                if same and output not in self.plan.written and (not outer_only or loops == whole):
-                    pairs += [self.sources.index(self.buffers[value]), len(self.sources) + o]
+            for value, buffer in self.buffers.items():
+                if self.may_share(value, output):
+                    pairs += [self.sources.index(buffer), len(self.sources) + o]
         return pairs
+
+    def may_share(self, value: Value, output: Value) -> bool:
+        """Whether an input and an output may be one buffer."""
+        plan = self.plan
+        loops = plan.loops[output]
+        moved = value in plan.accesses or any(access.source is value for access in plan.accesses.values())
+        whole = kind(plan.fusion) != "rows" or loops == tuple(range(len(plan.sizes)))
+        same = plan.loops[value] == loops and element_type(value.type) is element_type(output.type)
+        return same and whole and not moved and value in self.buffers and output not in plan.written
 
 
 class Tile:
@@ -327,7 +328,7 @@ class Tile:
     def spread(self, scalar: Value, type: Type) -> Value:
         return self.b.broadcast(scalar, type=type, dimensions=()) if isinstance(type, VectorType) else scalar
 
-    def _access(self, value: Value) -> tuple[list[Value], list[int] | None, bool]:
+    def place(self, value: Value) -> tuple[list[Value], list[int] | None, bool]:
         """Indices, `dims` (None where they are the last ones in order) and whether a mask is needed."""
         loops = self.kernel.plan.loops[value]
         indices = [self.spans[l].start for l in loops]
@@ -344,7 +345,7 @@ class Tile:
         if access is not None:
             access = replace(access, fill=None) if self.inside else access
             return read(self.kernel, self.spans, self.kernel.plan.sizes, access, self.type(value), buffer)
-        indices, dims, masked = self._access(value)
+        indices, dims, masked = self.place(value)
         return self.b.load(buffer, indices, type=self.type(value), dims=dims, masked=masked)
 
     def store(self, outputs: Sequence[tuple[Value, Value]]) -> None:
@@ -356,7 +357,7 @@ class Tile:
             if written is not None:
                 write(self.b, self.spans, written, self.at(value), buffer)
                 continue
-            indices, dims, masked = self._access(value)
+            indices, dims, masked = self.place(value)
             self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
 
     def neutral(self, tile: Value, fill: Value) -> Value:

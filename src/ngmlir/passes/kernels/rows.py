@@ -3,13 +3,15 @@
 
 A short row is held in one tile and every value is computed once. A long row is walked in phases: each phase
 computes the reductions whose inputs are known by then, the last one the outputs. Elements are computed again
-in each phase that needs them, except costly ones, which are kept in scratch.
+in each phase that needs them, except costly ones, which are kept: in an output that nothing needs before the end, so
+that what memory still has to do for it is done while they are computed, or in scratch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import prod
+from typing import NamedTuple
 
 from ...ir.core import Op, Value
 from ...ir.types import FloatType, MemRefType, VectorType, element_type, i64
@@ -21,6 +23,14 @@ from .reduction import Reduction, reductions
 
 #: Scratch for the costly values of one row, in bytes.
 SCRATCH_BYTES = 1 << 18
+
+
+class Kept(NamedTuple):
+    """Where a costly value stands until the last phase."""
+
+    buffer: Value
+    output: Value | None  # whose buffer that is; None: scratch
+
 
 #: Combines two sets of carried values.
 Join = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
@@ -108,8 +118,8 @@ class _Row:
         self.outer = list(outer)
         self.inner = tuple(inner)
         self.row_values: dict[Value, Value] = {}  # results of reductions and what follows from them alone
-        self.scratch: dict[Value, Value] = {}
-        self.filled: set[Value] = set()  # whose scratch an earlier phase wrote
+        self.kept: dict[Value, Kept] = {}
+        self.filled: set[Value] = set()  # those of them that an earlier phase wrote
 
     def full(self, value: Value) -> bool:
         """Whether a value runs over the reduced loops."""
@@ -163,7 +173,7 @@ class _Row:
         return phases
 
     def keep_costly(self, phases: Sequence[Sequence[Reduction]]) -> None:
-        """Gives scratch to full values that are slow to compute and needed in more than one phase."""
+        """Gives a place to full values that are slow to compute and needed in more than one phase."""
         if not self.schedule.keep:
             return
         wanted: dict[Value, set[int]] = {}
@@ -181,12 +191,32 @@ class _Row:
                     if "math" in value.owner.traits:
                         wanted.setdefault(value, set()).add(number)
                     stack += value.owner.operands
-        size = prod(self.inner)
-        for value, numbers in wanted.items():
-            if len(numbers) > 1 and size * 8 <= SCRATCH_BYTES:
-                self.scratch[value] = self.b.alloc(
-                    type=MemRefType(self.inner, element_type(value.type), None, 0, 3)
-                )
+        if prod(self.inner) * 8 > SCRATCH_BYTES:
+            return
+        first = {value: min(numbers) for value, numbers in wanted.items() if len(numbers) > 1}
+        for value, start in first.items():
+            later = [v for values in roots[start:] for v in values]
+            there = {v for v, number in first.items() if number < start or v is value}
+            output = self.output_for(value, self.needed(later, there))
+            buffer = (
+                self.b.alloc(type=MemRefType(self.inner, element_type(value.type), None, 0, 3))
+                if output is None
+                else self.kernel.results[self.plan.outputs.index(output)]
+            )
+            self.kept[value] = Kept(buffer, output)
+
+    def output_for(self, value: Value, read: Collection[Value]) -> Value | None:
+        """An output that can hold a value until its own elements are there: none that may be one buffer with what is
+        `read` meanwhile, and that no other value has."""
+        plan, kernel = self.plan, self.kernel
+        taken = {kept.output for kept in self.kept.values()}
+        for output in plan.outputs:
+            same = plan.loops[output] == plan.loops[value]
+            same = same and element_type(output.type) is element_type(value.type)
+            apart = output not in plan.written and output not in kernel.strips and output not in taken
+            if same and apart and not any(kernel.may_share(v, output) for v in kernel.buffers if v in read):
+                return output
+        return None
 
     def walk(
         self,
@@ -263,7 +293,7 @@ class _Row:
 
         rounds = any(r.op.name == "ng.sum" and isinstance(r.accumulator, FloatType) for r in phase)
         done = self.walk(starts, body, join if rounds else None)
-        self.filled |= set(self.scratch) & self.computed_in(phase)
+        self.filled |= set(self.kept) & self.needed([r.source for r in phase], ())
         for i, r in enumerate(phase):
             total = r.combine(b, r.across(b, done[i], [0]), done[len(phase) + i])
             self.row_values[r.result] = r.leave(b, total)
@@ -280,12 +310,13 @@ class _Row:
                 ready.add(result)
                 self.row_values[result] = tile.at(result)
 
-    def computed_in(self, phase: Sequence[Reduction]) -> set[Value]:
+    def needed(self, values: Sequence[Value], known: Collection[Value]) -> set[Value]:
+        """Values, and what they are computed from, where some are `known`."""
         seen: set[Value] = set()
-        stack = [r.source for r in phase]
+        stack = list(values)
         while stack:
             value = stack.pop()
-            if value in seen:
+            if value in seen or value in known:
                 continue
             seen.add(value)
             if isinstance(value.owner, Op):
@@ -294,17 +325,20 @@ class _Row:
 
 
 class _RowTile(Tile):
-    """A tile whose costly values go through scratch: written by the first phase, read by the later ones."""
+    """A tile whose costly values are kept: written by the first phase, read by the later ones."""
 
     row: _Row
 
     def compute(self, value: Value) -> Value:
-        buffer = self.row.scratch.get(value)
-        if buffer is None:
+        kept = self.row.kept.get(value)
+        if kept is None:
             return super().compute(value)
-        starts = [s.start for s in self.spans[len(self.row.outer) :]]
+        if kept.output is None:
+            at, dims, masked = [s.start for s in self.spans[len(self.row.outer) :]], None, False
+        else:
+            at, dims, masked = self.place(kept.output)
         if value in self.row.filled:
-            return self.b.load(buffer, starts, type=self.type(value))
+            return self.b.load(kept.buffer, at, type=self.type(value), dims=dims, masked=masked)
         made = super().compute(value)
-        self.b.store(made, buffer, starts)
+        self.b.store(made, kept.buffer, at, dims=dims, masked=masked)
         return made
