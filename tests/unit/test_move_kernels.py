@@ -113,3 +113,22 @@ def test_gather_clamps(shape: tuple[int, ...], count: int, kind: str) -> None:
     r = tensor(want.shape, kind)
     body = f"ng.gather %a[%b] axis 0 : ({tensor(shape, kind)}, {tensor((count,), 'i32')}) -> {r}"
     np.testing.assert_array_equal(moved(body, r, x, index, kinds=(kind, "i32")), want)
+
+
+@pytest.mark.parametrize("kind", ["f32", "i8"])
+@pytest.mark.parametrize(
+    "shape, low, high",
+    [
+        ((5, 7, 2), (0, 1, 0), (0, 2, 0)), ((5, 7, 2), (1, 0, 0), (0, 0, 0)), ((5, 7, 2), (0, 0, 3), (1, 0, 0)),
+        ((3, 1, 4, 5), (0, 2, 0, 0), (0, 0, 0, 0)), ((3, 4), (0, 0), (0, 0)), ((0, 4), (2, 0), (0, 0)), ((3, 0), (0, 2), (1, 0)),
+        ((), (), ()), ((1, 1, 1), (0, 1, 0), (0, 0, 0)), ((40, 3, 2, 17), (0, 1, 0, 0), (0, 1, 0, 0)),
+    ],
+)  # fmt: skip
+def test_pad_whose_inner_rows_stay_whole(
+    shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], kind: str
+) -> None:
+    x = numbered(shape, kind)
+    want = np.pad(x, [*zip(low, high, strict=True)]) if shape else x
+    a, r = tensor(shape, kind), tensor(want.shape, kind)
+    body = f"ng.pad %a low {list(low)} high {list(high)} : ({a}) -> {r}"
+    np.testing.assert_array_equal(moved(body, r, x, kinds=(kind,)), want)

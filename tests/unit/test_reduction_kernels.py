@@ -129,3 +129,28 @@ def test_columns_with_what_comes_before_and_after() -> None:
     np.testing.assert_array_equal(y, x * s)
     np.testing.assert_allclose(u, (x * s).astype(np.float64).sum(0) + s, rtol=1e-4, atol=1e-3)
     np.testing.assert_array_equal(m, x.max(0))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "i8", "ui8", "i64"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize(
+    "shape, axis",
+    [
+        ((1000, 5), 0), ((101, 5), 0), ((3, 77, 5), 1), ((3, 32, 7), 1), ((999, 2), 0), ((64, 16), 0), ((4, 33, 3, 2), 1),
+        ((2000, 37), 0), ((40, 13), 0), ((33, 3), 0), ((1, 3), 0),
+    ],
+)  # fmt: skip
+def test_first_positions_side_by_side(shape: tuple[int, ...], axis: int, name: str, kind: str) -> None:
+    """Few results beside each other; many elements are equal, and some are infinite or NaN."""
+    random, dtype = np.random.default_rng(len(shape)), DTYPES[kind]
+    x = random.integers(0, 5, shape).astype(dtype)
+    if dtype.kind == "f":
+        x[random.random(shape) < 0.02] = np.inf
+        x[random.random(shape) < 0.02] = -np.inf
+        x[..., 0][random.random(shape[:-1]) < 0.02] = np.nan
+        x[random.random(shape) < 0.2] *= -0.0
+    kept = tuple(d for i, d in enumerate(shape) if i != axis)
+    a, r = tensor(shape, kind), tensor(kept, "i32")
+    text = f"func.func @main(%a: {a}) -> {r} {{\n  %r = ng.{name} %a axes [{axis}] : ({a}) -> {r}\n  return %r : {r}\n}}\n"
+    (got,) = compile_module(from_text(text))(x)
+    np.testing.assert_array_equal(np.asarray(got), getattr(np, name)(x, axis=axis))

@@ -5,6 +5,7 @@ block first, and then where in it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
@@ -44,9 +45,13 @@ class _Search:
         space = (self.before, self.after)
         if not self.target.shares_tiles:
             space = (self.before, self.size * self.after)  # what one step of the outermost loop costs
-        frame = SingleFrame(self.op, self.target, space, [shape], [(self.before, self.after)])
+        beside = 0 if self.target.shares_tiles or self.after == 1 else self.beside()
+        flat = [(self.before, self.size * self.after)] if beside else [shape]
+        frame = SingleFrame(self.op, self.target, space, flat, [(self.before, self.after)])
         self.frame, self.b = frame, frame.b
-        if self.after == 1:
+        if beside:
+            frame.each_row(lambda row: self.narrow(row, beside))
+        elif self.after == 1:
             band = 0 if frame.masks else self.band()
             frame.each_row(lambda row: self.row_of_bands(row, band) if band else self.row(row))
         elif frame.masks:
@@ -85,6 +90,41 @@ class _Search:
         start = [load(b.index(0)), b.number(0, counts)]
         _, where = b.loop(1, self.size, 1, start, step)
         self.store(where, [row.start, span.start], span.masked)
+
+    def beside(self) -> int:
+        """How many neighbours along the axis lie side by side in some whole registers; 0: too few are worth it."""
+        lanes = self.target.lanes(max(item_bytes(self.element), item_bytes(self.count)))
+        room = self.target.vector_registers // 3 * lanes // self.after
+        beside = min(lanes // gcd(lanes, self.after), room)
+        return beside if beside > 1 and self.size >= 2 * beside else 0
+
+    def narrow(self, row: Span, beside: int) -> None:
+        """Few results that stand side by side: the elements for several steps of the axis fill the registers, as they lie.
+        The last ones reach back, so that nothing is left over."""
+        b = self.b
+        type = VectorType((beside * self.after,), self.element)
+        counts = VectorType((beside, self.after), self.count)
+
+        def load(start: Value) -> Value:
+            at = b.multiply(start, b.index(self.after))
+            return b.load(self.frame.sources[0], [row.start, at], type=type)
+
+        def join(start: Value, carried: Sequence[Value]) -> list[Value]:
+            new = load(start)
+            taken = self.better(new, carried[0], self.greatest)
+            here = b.broadcast(b.cast(start, type=self.count), type=carried[1].type, dimensions=())
+            return [b.select(taken, new, carried[0]), b.select(taken, here, carried[1])]
+
+        carried: Sequence[Value] = [load(b.index(0)), b.number(0, with_element(type, self.count))]
+        carried = b.loop(beside, self.size // beside * beside, beside, carried, join)
+        if self.size % beside:
+            carried = join(b.index(self.size - beside), carried)
+        values = b.reshape(carried[0], type=with_element(counts, self.element))
+        where = b.add(b.reshape(carried[1], type=counts), b.iota(type=counts, dimension=0))
+        top = (b.max if self.greatest else b.min)(values, axes=[0])
+        best = b.broadcast(top, type=values.type, dimensions=[1])
+        where = b.min(b.select(self.same(values, best), where, b.number(self.nowhere, counts)), axes=[0])
+        self.store(where, [row.start, b.index(0)], False)
 
     def store(self, where: Value, at: Sequence[Value], masked: bool) -> None:
         b = self.b

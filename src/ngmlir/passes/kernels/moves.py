@@ -120,10 +120,10 @@ def slice_kernel(op: Op, target: Target) -> Single:
 def pad_kernel(op: Op, target: Target) -> Single:
     """Inside the border whole rows are copied; where a tile may hold both, it is read with a mask, and what lies outside
     the operand is the padding value."""
-    if not target.shares_tiles and len(shape_of(op.results[0].type)) > 1:
+    shape, whole, low = _merged_pad(op)
+    if not target.shares_tiles and len(whole) > 1:
         return _pad_rows(op, target)
-    low = get_i64s(op, "low")
-    frame = SingleFrame(op, target, shape_of(op.results[0].type))
+    frame = SingleFrame(op, target, whole, [shape], [whole])
     b = frame.b
     element = element_type(op.results[0].type)
     value = op.attributes.get("value")
@@ -141,7 +141,7 @@ def pad_kernel(op: Op, target: Target) -> Single:
             tile = b.load(frame.sources[0], source, type=whole, masked=True, pad=value)
             return [b.reshape(tile, type=VectorType((size,), element)) if len(spans) > 1 else tile]
 
-        most = shape_of(op.operands[0].type)[0] - size
+        most = shape[0] - size
         if frame.masks or most < 0:
             (tile,) = masked()
         else:
@@ -155,13 +155,25 @@ def pad_kernel(op: Op, target: Target) -> Single:
     return frame.done()
 
 
+def _merged_pad(op: Op) -> tuple[list[int], list[int], list[int]]:
+    """Operand shape, result shape and low borders, with rows that no border cuts as parts of what they are rows of."""
+    shapes = (shape_of(v.type) for v in (op.operands[0], op.results[0]))
+    kept: list[tuple[int, int, int]] = []
+    for size, whole, low in reversed([*zip(*shapes, get_i64s(op, "low"), strict=True)]):
+        inner, same, before = kept[-1] if kept else (0, -1, 0)
+        if inner == same and before == 0:
+            kept[-1] = (size * inner, whole * inner, low * inner)
+        else:
+            kept.append((size, whole, low))
+    merged = [[*each] for each in zip(*reversed(kept), strict=True)] or [[], [], []]
+    return merged[0], merged[1], merged[2]
+
+
 def _pad_rows(op: Op, target: Target) -> Single:
     """Row by row of the result: the border before, a row of the operand, the border behind; or border all along."""
-    *outer, columns = shape_of(op.results[0].type)
-    *sizes, inner = shape_of(op.operands[0].type)
-    *low, before = get_i64s(op, "low")
+    (*sizes, inner), (*outer, columns), (*low, before) = _merged_pad(op)
     whole = (prod(outer), columns)
-    frame = SingleFrame(op, target, whole, None, [whole])
+    frame = SingleFrame(op, target, whole, [[*sizes, inner]], [whole])
     b = frame.b
     element = element_type(op.results[0].type)
     value = op.attributes.get("value", numeric_literal(0, element))
