@@ -15,6 +15,7 @@ from ..ir.core import Op, Value
 from ..ir.literals import item_bytes
 from ..ir.types import element_type, shape_of
 from ..ops.fields import get_i64s
+from ..ops.parts import first_of_part
 from ..support.target import Target
 
 #: Elements of a row for each lane of a register from which it pays to read it in parts, before, between and behind its
@@ -23,6 +24,12 @@ LONG_ROW = 4
 
 #: Ops that only move data, and whose every result element is an element of the operand or a fixed one.
 MOVES = frozenset({"ng.slice", "ng.pad", "ng.transpose", "ng.windows"})
+
+
+def is_part(op: Op, target: Target) -> bool:
+    """Whether the result of a slice is read where it lies in the operand's memory, without any kernel. Blocks of threads
+    read several elements at once, from aligned places only."""
+    return not target.shares_tiles and first_of_part(op) is not None
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ def fuse(module: Module, target: Target) -> Module:
     Kinds: `map` (elementwise over one space), `rows` (reductions over the innermost loop, perhaps with others,
     and what comes before and after: softmax and normalisations are one kernel), `columns` (reductions over
     outer loops only, with prologue and epilogue), `dot` (a matrix product with its epilogue). An op joins the kernel of an operand
-    when it runs over the same loops and no value would have to leave the kernel and come back. What only moves a value
+    when it runs over the same loops and no value would have to leave the kernel and come back. A slice that lies in memory in
+    one piece stays a slice: on CPUs it is read where it is. What else only moves a value
     that is in memory (slice, pad, transpose) is repeated in each kernel that reads it, which then reads through it; but
     not what would be read against the grain, its neighbours far apart.
 

@@ -15,7 +15,18 @@ from ..support.diagnostics import Bug
 from ..support.target import Target
 from .memory.lives import Lives
 from .memory.schedule import Schedule
-from .memory.steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, While
+from .memory.steps import (
+    Buffer,
+    Choice,
+    Copy,
+    Home,
+    Launch,
+    Loop,
+    Part,
+    Slot,
+    Step,
+    While,
+)
 
 
 @contract(needs=("kernels",), gives="planned")
@@ -180,11 +191,16 @@ class _Writer:
             indices = [self.positions[home.loop], *[self.b.index(0)] * len(home.type.shape)]
             found = self.b.subview(whole, indices, type=window)
             return found if type.shape == home.type.shape else self.view(found, 0, type)
+        offset = 0
+        if isinstance(home, Part):
+            if isinstance(home.of, Slot):
+                return self.view(self.value(home.of, home.of.type), home.offset, type)
+            home, offset = home.of, home.offset
         buffer = self.lives.root(home)
         if buffer in self.values:
             base = self.values[buffer]
-            return base if base.type is type else self.view(base, 0, type)
-        return self.view(self.arena, buffer.offset, type)
+            return base if base.type is type and not offset else self.view(base, offset, type)
+        return self.view(self.arena, buffer.offset + offset, type)
 
     def view(self, base: Value, offset: int, type: MemRefType) -> Value:
         key = (base, offset, type)

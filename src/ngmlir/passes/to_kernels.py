@@ -18,6 +18,7 @@ from ..rewrite.contracts import contract
 from ..rewrite.stages import KEPT, homeless
 from ..support.diagnostics import Bug, Limit
 from ..support.target import Target
+from .access import is_part
 from .dead_code import without_dead
 from .kernels.chain import chain_kernel
 from .kernels.columns import columns_kernel
@@ -99,7 +100,7 @@ class _Writer:
         self.counts: dict[str, int] = {}
 
     def function(self, op: Op) -> Op:
-        return without_dead(op.with_blocks(lambda block: self.block(block, {})), {"ng.reshape"})
+        return without_dead(op.with_blocks(lambda block: self.block(block, {})), {"ng.reshape", "ng.slice"})
 
     def block(self, block: Block, mapping: dict[Value, Value]) -> Block:
         out = block.emptied()
@@ -109,7 +110,7 @@ class _Writer:
             operands = [mapping.get(v, v) for v in op.operands]
             if op.name == "ng.reshape":
                 results: Sequence[Value] = [_as(b, operands[0], shape_of(op.results[0].type))]
-            elif op.name in KEPT:
+            elif op.name in KEPT and (op.name != "ng.slice" or is_part(op, self.target)):
                 new = op.with_blocks(lambda inner: self.block(inner, mapping)).rebuilt(operands)
                 b.add_op(new)
                 results = new.results

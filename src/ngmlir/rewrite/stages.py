@@ -13,13 +13,15 @@ from ..ir.definition import CONTAINERS, ELEMENTS
 from ..ir.elements import ElementsAttr
 from ..ir.types import FunctionType, MemRefType, TensorType, Type, i8, i64
 from ..ops.fields import find_symbols
+from ..ops.parts import first_of_part
 from ..support.diagnostics import Diagnostic
 from .contracts import Stage
 
-#: What is left in functions once the rest is in kernels: views, control flow, constants, calls, ends.
+#: What is left in functions once the rest is in kernels: views (slices only of what lies in one piece), control flow, constants, calls, ends.
 KEPT = frozenset(
     {
         "ng.reshape",
+        "ng.slice",
         "ng.constant",
         "ng.if",
         "ng.while",
@@ -98,6 +100,10 @@ def _kernels(function: Op) -> Iterator[Diagnostic]:
         yield from _on_values(op)
         if op is not function and op.name not in KEPT:
             yield Diagnostic(f"'{op_name(op)}' is in no kernel", op.location)
+        if op.name == "ng.slice" and first_of_part(op) is None:
+            yield Diagnostic(
+                "'ng.slice' takes what does not lie in one piece, and is in no kernel", op.location
+            )
         yield from homeless(op)
     yield from _nameless(function)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 
@@ -12,7 +13,8 @@ from ...ir.core import Value as IRValue
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i1, shape_of
 from ...llvm import types as llvm
-from ...llvm.types import Value, from_bits, vector
+from ...llvm.text import FUNCTION_ATTRIBUTES, Argument, Module
+from ...llvm.types import Value, constant, from_bits, i64, ptr, vector
 from ...ops import tile
 from ...support.diagnostics import Limit
 from . import lanes
@@ -186,7 +188,27 @@ def prefetch(e: Emitter, op: tile.PrefetchOp) -> None:
     e.b.prefetch(address(e, e.buffer(op.buffer), [e.scalar(index) for index in op.indices]))
 
 
-def copy(e: Emitter, op: tile.CopyOp) -> None:
+#: Copies that may stand one after the other in one function: LLVM writes short ones as loads and stores, and takes a
+#: time that grows with the square of their number to put these in order.
+COPIES = 64
+#: The function that then does it.
+COPY = "copy.bytes"
+
+
+def write_copy(text: Module) -> None:
+    """A function that copies bytes, for functions with many copies."""
+    given = [Argument(ptr, "to"), Argument(ptr, "from"), Argument(i64, "count")]
+    b = text.function(COPY, "void", given, linkage="internal", attributes=f"{FUNCTION_ATTRIBUTES} noinline")
+    b.memcpy(*b.arguments)
+    b.ret()
+
+
+def copy_by_call(e: Emitter, op: tile.CopyOp) -> None:
+    """tile.copy, by the function that `write_copy` wrote."""
+    copy(e, op, lambda to, source, count: e.b.call("void", COPY, to, source, constant(i64, count)))
+
+
+def copy(e: Emitter, op: tile.CopyOp, run_of: Callable[[Value, Value, int], object] | None = None) -> None:
     """tile.copy: a loop over the dimensions before those that are contiguous on both sides."""
     source, target = e.buffer(op.source), e.buffer(op.target)
     shape = source.type.shape
@@ -196,7 +218,7 @@ def copy(e: Emitter, op: tile.CopyOp) -> None:
     while inner and source.type.row_strides[inner - 1] == target.type.row_strides[inner - 1] == run:
         inner -= 1
         run *= shape[inner]
-    _copy_rows(e, source.pointer, target.pointer, source.type, target.type, inner, run)
+    _copy_rows(e, source.pointer, target.pointer, source.type, target.type, inner, run, run_of or e.b.memcpy)
 
 
 def _copy_rows(
@@ -207,6 +229,7 @@ def _copy_rows(
     targets: MemRefType,
     inner: int,
     run: int,
+    run_of: Callable[[Value, Value, int], object],
     at: int = 0,
 ) -> None:
     b, kind = e.b, memory(types.element)
@@ -214,12 +237,12 @@ def _copy_rows(
         with b.loop(0, types.shape[at]) as loop:
             here = b.getelementptr(kind, source, b.mul(loop.index, types.row_strides[at]))
             there = b.getelementptr(kind, target, b.mul(loop.index, targets.row_strides[at]))
-            _copy_rows(e, here, there, types, targets, inner, run, at + 1)
+            _copy_rows(e, here, there, types, targets, inner, run, run_of, at + 1)
     elif run == 1:
         size = item_bytes(types.element)
         b.store(b.load(kind, source, align=size), target, align=size)
     else:
-        b.memcpy(target, source, run * item_bytes(types.element))
+        run_of(target, source, run * item_bytes(types.element))
 
 
 def _memref(value: IRValue, op: Op) -> MemRefType:

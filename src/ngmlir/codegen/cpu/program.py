@@ -29,7 +29,7 @@ from ...support.signature import Signature
 from ...support.target import Target
 from ..unit import Interface, Parts, Piece, Unit, described, interfaces
 from ..work import measure
-from . import timing
+from . import memory, timing
 from .emitter import Buffer, Emitter, scratch_bytes
 from .fused import fma
 from .kernel import Kernel, Promises, key_of, lanes, promises
@@ -156,7 +156,12 @@ class _Program:
             arguments = [Argument(ptr, name, "noalias") for name in ("buffers", "arena", "constants")]
             b = text.function(Entry(signature).symbol, "void", arguments)
             b.trace_as(b.name, function.location)
-            e = Emitter(b, self.target, lanes(function, self.target), {**TABLE, "tile.launch": launch})
+            table = {**TABLE, "tile.launch": launch}
+            if sum(op.name == "tile.copy" for op in function.walk()) > memory.COPIES:
+                if memory.COPY not in text.functions:
+                    memory.write_copy(text)
+                table["tile.copy"] = memory.copy_by_call
+            e = Emitter(b, self.target, lanes(function, self.target), table)
             for value in function.block.args:
                 assert isinstance(value.type, MemRefType)
                 e.bind(value, Buffer(self.address(b, outside.places[value], signature), value.type))

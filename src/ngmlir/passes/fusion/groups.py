@@ -9,7 +9,7 @@ from ...ir.core import Block, Op, Value, count_uses
 from ...ir.types import shape_of
 from ...support.diagnostics import Bug
 from ...support.target import Target
-from ..access import MOVES, Access, access_of
+from ..access import MOVES, Access, access_of, is_part
 from ..implicit import depths, implicit_side
 from ..sides import side_of
 from ..space import Atoms, Space, relate
@@ -53,6 +53,8 @@ class Groups:
         """Finds out whether a move is free: kernels may read what it moves from memory, nearly as it lies."""
         if op.name not in MOVES or not all(has_elements(v) for v in (*op.operands, *op.results)):
             return
+        if self.lies_in_memory(op):
+            return
         access = access_of(op, self.through)
         if access is None or (self.unplaced(access.source) and access.source.owner not in self.across):
             return
@@ -63,6 +65,15 @@ class Groups:
                 return
             self.parts.add(op)
         self.moves[op] = access_of(op, self.through, whole=True) or access
+
+    def lies_in_memory(self, op: Op) -> bool:
+        """Whether a slice is read where it lies in an operand that is in memory: then it is moved by nobody."""
+        if op.name != "ng.slice" or not is_part(op, self.target):
+            return False
+        free = self.unplaced(op.operands[0])
+        while free is not None and free.name == "ng.reshape":
+            free = self.unplaced(free.operands[0])
+        return free is None
 
     def write_moved(self, op: Op) -> bool:
         """Lets a product that nobody else reads write its result moved, if a move only permutes it."""

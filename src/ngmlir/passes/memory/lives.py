@@ -99,8 +99,15 @@ class Lives:
             time = self.times[id(step)]
             for i, o in self.pairs(step):
                 source, target = step.places[i], step.places[o]
-                assert isinstance(source, Buffer) and isinstance(target, Buffer) and target.first == time
-                if step.places.count(source) != 1 or target in self.moved or target.role != "temporary":
+                assert isinstance(target, Buffer) and target.first == time
+                # Of what is a part of it or seen through a loop, more than the kernel reads may be needed.
+                alone = isinstance(source, Buffer) and [*map(buffer_of, step.places)].count(source) == 1
+                if (
+                    not isinstance(source, Buffer)
+                    or not alone
+                    or target in self.moved
+                    or target.role != "temporary"
+                ):
                     continue
                 variable = self.schedule.wanted.get(target)
                 root = self.root(source)

@@ -8,10 +8,26 @@ from collections.abc import Collection, Sequence
 from ...ir.attributes import DenseArrayAttr, FloatAttr, IntegerAttr
 from ...ir.core import Op, Value, callee
 from ...ir.elements import ElementsAttr
+from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, TensorType, Type, shape_of
 from ...ops.fields import get_bool, get_i64
+from ...ops.parts import first_of_part
 from ...support.diagnostics import Bug, Diagnostic, Limit
-from .steps import Buffer, Choice, Copy, Home, Launch, Loop, Slot, Step, While, bytes_of, memref_of
+from .steps import (
+    Buffer,
+    Choice,
+    Copy,
+    Home,
+    Launch,
+    Loop,
+    Part,
+    Slot,
+    Step,
+    While,
+    buffer_of,
+    bytes_of,
+    memref_of,
+)
 
 
 class Schedule:
@@ -70,6 +86,8 @@ class Schedule:
                     out.append(Launch(op, [self.homes[v] for v in (*op.operands, *op.results)]))
                 case "ng.reshape":
                     self.homes[op.results[0]] = self.homes[op.operands[0]]
+                case "ng.slice":
+                    self.homes[op.results[0]] = self.part(op)
                 case "ng.constant":
                     self.homes[op.results[0]] = self.constant(op)
                 case "func.call" if not op.operands and callee(op) in self.once:
@@ -83,6 +101,15 @@ class Schedule:
                 case _:
                     raise Limit(Diagnostic(f"{op.name} has no place in a memory plan", op.location))
         return out
+
+    def part(self, op: Op) -> Part:
+        """The place of a slice in that of its operand."""
+        home = self.homes[op.operands[0]]
+        first = first_of_part(op)
+        assert first is not None  # by the rules of the stage `kernels`
+        whole, before = (home.of, home.offset) if isinstance(home, Part) else (home, 0)
+        type = memref_of(op.results[0].type)
+        return Part(whole, before + first * item_bytes(type.element), type)
 
     # -- control flow ------------------------------------------------------------------------------------
 
@@ -99,7 +126,7 @@ class Schedule:
             source = self.homes[value]
             if source is target:
                 continue
-            if source in buffers:
+            if buffer_of(source) in buffers:
                 saved = self.temporary(value.type)
                 before.append(Copy(source, saved, op.location))
                 source = saved
@@ -115,7 +142,7 @@ class Schedule:
         self.homes.update(zip(body.args[:count], buffers, strict=True))
         for argument, value in zip(body.args[count:], op.operands[count:], strict=True):
             whole = self.homes[value]
-            if isinstance(whole, Slot):
+            if not isinstance(whole, Buffer):
                 # A slice of a slice: the inner loop reads from a copy of the outer slice.
                 copy = self.temporary(value.type)
                 out.append(Copy(whole, copy, op.location))
@@ -172,16 +199,20 @@ class Schedule:
         taken: set[Buffer] = set()
         for i, value in enumerate(end.operands):
             home = self.homes[value]
-            assert isinstance(home, Buffer)
             if i in self.tied:
                 target = self.arguments[self.tied[i]]
                 self.result_buffers.append(target)
                 if home is not target:
-                    if home.role == "temporary" and home not in taken:
+                    if isinstance(home, Buffer) and home.role == "temporary" and home not in taken:
                         self.wanted[home] = target
                     updates.append(Copy(home, target, end.location, True))
                 continue
-            if home.role == "temporary" and home not in taken and home not in self.wanted:
+            if (
+                isinstance(home, Buffer)
+                and home.role == "temporary"
+                and home not in taken
+                and home not in self.wanted
+            ):
                 taken.add(home)
                 home.role, home.index, home.name = "result", i, home.name or value.name
                 home.type = memref_of(value.type)
@@ -201,7 +232,7 @@ class Schedule:
         for update in updates:
             assert isinstance(update, Copy)
             source = update.source
-            if source in written and isinstance(source, Buffer):
+            if buffer_of(source) in written:
                 saved = self.new("temporary", source.type)
                 before.append(Copy(source, saved, update.location))
                 update = Copy(saved, update.target, update.location, True)

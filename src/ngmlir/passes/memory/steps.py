@@ -39,7 +39,16 @@ class Slot:
     loop: Loop
 
 
-Home = Buffer | Slot
+@dataclass(eq=False)
+class Part:
+    """Some neighbouring elements of what a buffer or a slice of it holds, from a byte on."""
+
+    of: Buffer | Slot
+    offset: int
+    type: MemRefType
+
+
+Home = Buffer | Slot | Part
 
 
 @dataclass(eq=False)
@@ -96,7 +105,9 @@ def bytes_of(type: MemRefType) -> int:
 
 
 def buffer_of(home: Home) -> Buffer:
-    return home.of if isinstance(home, Slot) else home
+    while not isinstance(home, Buffer):
+        home = home.of
+    return home
 
 
 def walk(steps: Sequence[Step]) -> Iterator[Step]:

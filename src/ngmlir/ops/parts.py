@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of a value that lie in its memory in one piece."""
+
+from __future__ import annotations
+
+from ..ir.core import Op
+from ..ir.types import shape_of
+from .fields import get_i64s
+
+
+def first_of_part(op: Op) -> int | None:
+    """Of a slice whose elements lie side by side in the operand's memory, and in the same order, the position of the
+    first one there; None of others."""
+    shape, part = shape_of(op.operands[0].type), shape_of(op.results[0].type)
+    starts, steps = get_i64s(op, "starts"), get_i64s(op, "steps")
+    position, several = 0, False
+    for size, count, start, step in zip(shape, part, starts, steps, strict=True):
+        # Behind a dimension with several elements all others must be whole.
+        if (several and count != size) or (count > 1 and step != 1):
+            return None
+        several = several or count > 1
+        position = position * size + start
+    return position if 0 not in part else None
