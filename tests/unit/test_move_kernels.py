@@ -83,6 +83,25 @@ def test_concatenate(shapes: tuple[tuple[int, ...], ...], axis: int, kind: str, 
     np.testing.assert_array_equal(moved(body, r, *arrays, kinds=(kind,) * len(arrays), target=target), want)
 
 
+@pytest.mark.parametrize("count", [510, 511, 512, 600])
+def test_concatenate_of_more_than_a_launch_takes(count: int) -> None:
+    """A launch has room for 512 buffers; hundreds of operands are told apart by halves, not one in the other."""
+    arrays = [numbered((2, i % 3), "i8") + np.int8(i % 7) for i in range(count)]
+    want = np.concatenate(arrays, 1)
+    arguments = ", ".join(f"%x{i}: {tensor(a.shape, 'i8')}" for i, a in enumerate(arrays))
+    names, types = (
+        ", ".join(f"%x{i}" for i in range(count)),
+        ", ".join(tensor(a.shape, "i8") for a in arrays),
+    )
+    r = tensor(want.shape, "i8")
+    text = (
+        f"func.func @main({arguments}) -> {r} {{\n"
+        f"  %r = ng.concatenate {names} axis 1 : ({types}) -> {r}\n  return %r : {r}\n}}\n"
+    )
+    (got,) = compile_module(from_text(text), "cuda-sim")(*arrays)
+    np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
 @pytest.mark.parametrize("kind", ["f32", "i8", "i64"])
 @pytest.mark.parametrize("combine", ["set", "add", "max", "min"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..ir.attributes import StringAttr
 from ..ir.core import Block, Module, Op, Value
@@ -12,6 +13,7 @@ from ..ir.structure import structure
 from ..ir.types import TensorType, element_type, shape_of
 from ..ops import ng
 from ..ops.builder import Builder
+from ..ops.fields import get_i64
 from ..ops.schedules import Columns, Rows, Strips, Tiles
 from ..rewrite.advice import pass_for
 from ..rewrite.contracts import contract
@@ -114,6 +116,8 @@ class _Writer:
                 new = op.with_blocks(lambda inner: self.block(inner, mapping)).rebuilt(operands)
                 b.add_op(new)
                 results = new.results
+            elif op.name == "ng.concatenate":
+                results = [self.concatenate(op, operands, b)]
             elif op.name == "ng.fusion" or op.name in SINGLES:
                 results = self.call(self.recipe(op), op, operands, b)
             else:
@@ -132,6 +136,24 @@ class _Writer:
             given += [side] if packed is None else b.call([side], types=[packed], callee=pack)
         results = b.call(given, types=recipe.results, callee=recipe.symbol)
         return [_as(b, r, shape_of(old.type)) for r, old in zip(results, op.results, strict=True)]
+
+    def concatenate(self, op: Op, operands: Sequence[Value], b: Builder) -> Value:
+        """Of more operands than a call may have: groups of equal size first, then these."""
+        most = self.target.call_buffers
+        if most is None or len(operands) < most:
+            return self.call(self.recipe(op), op, operands, b)[0]
+        groups = -(-len(operands) // (most - 1))
+        cuts = [i * len(operands) // groups for i in range(groups + 1)]
+        apart = Builder(Block(), op.location)
+        axis = get_i64(op, "axis")
+        parts = [apart.concatenate(op.operands[i:j], axis=axis) for i, j in pairwise(cuts)]
+        apart.concatenate(parts, axis=axis)
+        *pieces, joined = apart.block.ops
+        made = [
+            self.concatenate(piece, operands[i:j], b)
+            for piece, (i, j) in zip(pieces, pairwise(cuts), strict=True)
+        ]
+        return self.concatenate(joined, made, b)
 
     # -- kernels -----------------------------------------------------------------------------------------
 

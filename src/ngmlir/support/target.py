@@ -9,6 +9,10 @@ from functools import cached_property
 from .diagnostics import UserError
 from .machines import Architecture, Code, Gpu, machines
 
+#: Bytes of parameters of a launch on a GPU, and of a pointer among them.
+PARAMETER_BYTES = 4096
+POINTER_BYTES = 8
+
 #: The fields that count something of which there is some.
 _COUNTS = ("l1_bytes", "l1_ways", "l2_bytes", "fmas", "loads", "fma_cycles", "cores", "threads", "alignment")
 
@@ -103,6 +107,11 @@ class Target:
         """Whether the threads of a block share a tile; else one thread holds it in its registers. Shared tiles have a
         power of two of elements, and those beyond a loop's end are masked."""
         return self.architecture.shares_tiles
+
+    @property
+    def call_buffers(self) -> int | None:
+        """How many buffers a call of a kernel may be given, if there is a limit."""
+        return PARAMETER_BYTES // POINTER_BYTES if self.code == "nvptx" else None
 
     @property
     def spare_registers(self) -> int:

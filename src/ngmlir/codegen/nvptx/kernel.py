@@ -24,7 +24,7 @@ from ...llvm.types import Value, constant, from_bits, i32, i64
 from ...ops import ng, tile
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
-from ...support.target import Target
+from ...support.target import PARAMETER_BYTES, POINTER_BYTES, Target
 from .. import elementwise
 from ..layouts import Layout, blocked, everywhere, padded
 from ..names import index_name, loop_name, stem_of
@@ -42,10 +42,8 @@ from .products import dot
 from .reductions import cumulate, reduce
 from .shared import Stored, matrix_rows, read_words, stored_at, words_apart
 
-#: Bytes of shared memory that a kernel may declare; more is asked for at the launch. Bytes of parameters of a launch.
+#: Bytes of shared memory that a kernel may declare; more is asked for at the launch.
 STATIC_BYTES = 48 * 1024
-PARAMETER_BYTES = 4096
-_POINTER_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,9 @@ def emit_kernel(
 
     Limit where it needs more shared memory than a block of the target has, or more bytes of parameters than a launch."""
     count = len(parameters.alignments)
-    if count * _POINTER_BYTES > PARAMETER_BYTES:
+    if count * POINTER_BYTES > PARAMETER_BYTES:
         raise Limit(
-            f"kernel @{kernel.symbol} takes {count} buffers, {count * _POINTER_BYTES} bytes of parameters",
+            f"kernel @{kernel.symbol} takes {count} buffers, {count * POINTER_BYTES} bytes of parameters",
             kernel.location,
             hint=f"a launch has {PARAMETER_BYTES} at most",
         )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import reduce
 from itertools import accumulate
 from math import prod
 
@@ -267,6 +267,7 @@ def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int])
     b = frame.b
     element = element_type(frame.results[0].type)
     programs = [0, *accumulate(_blocks(before, width, frame.width) for width in widths)]
+    columns_at = [0, *accumulate(widths)]
 
     def copy(source: Value, width: int, at: int, number: Value) -> None:
         rows, columns = _tile_of(width, frame.width)
@@ -280,14 +281,15 @@ def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int])
         b.store(tile, part, starts, masked=masked)
 
     def choose(operands: Sequence[int]) -> None:
-        number, *others = operands
-        first = b.subtract(frame.programs[0], b.index(programs[number]))
-        here = partial(copy, frame.sources[number], widths[number], sum(widths[:number]), first)
-        if others:
-            after = b.less(frame.programs[0], b.index(programs[number + 1]))
-            b.branch(after, here, lambda: choose(others))
-        else:
-            here()
+        # By halves: one `if` in the other for each operand would nest hundreds of them.
+        if len(operands) == 1:
+            (number,) = operands
+            first = b.subtract(frame.programs[0], b.index(programs[number]))
+            copy(frame.sources[number], widths[number], columns_at[number], first)
+            return
+        middle = len(operands) // 2
+        before_middle = b.less(frame.programs[0], b.index(programs[operands[middle]]))
+        b.branch(before_middle, lambda: choose(operands[:middle]), lambda: choose(operands[middle:]))
 
     choose([i for i, width in enumerate(widths) if width])
 
