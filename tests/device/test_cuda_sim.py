@@ -137,6 +137,39 @@ def test_state_stays_on_the_device(device):
     assert mixed[0] is state and isinstance(mixed[1], np.ndarray)
 
 
+def test_buffers_that_fitted_before(device):
+    """What is known of some buffers is not taken for others, nor for the same ones in other places."""
+    executable = load(training_step(100), device)
+    w, g = random(100), random(100, 1)
+    state, gradient = to_device(device, w, "f32"), to_device(device, g, "f32")
+    total = DeviceBuffer(device, "f32", (100,))
+    for _ in range(2):
+        executable.run([state, gradient], [None, total])
+    with pytest.raises(UserError, match="overwrites argument"):
+        executable.run([state, gradient], [total, total])
+    with pytest.raises(UserError, match="2 results, 1 were given"):
+        executable.run([state, gradient], [total])
+    with pytest.raises(UserError, match="same buffer"):
+        executable.run([state, gradient], [None, gradient])
+    for _ in range(2):
+        assert isinstance(executable.run([state, gradient])[1], np.ndarray)  # a new array each time
+    state.write(w)
+    assert executable.run([gradient, state], [None, total]) == [gradient, total]
+    assert np.array_equal(total.numpy(), expected_step(g, w)[1])
+    # Another buffer, perhaps where the one before was.
+    del total
+    gc.collect()
+    short = DeviceBuffer(device, "f32", (99,))
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"holds \(99,\) f32"):
+            executable.run([gradient, state], [None, short])
+    for seed in range(40):  # more than are kept
+        other = to_device(device, random(100, seed), "f32")
+        total = DeviceBuffer(device, "f32", (100,))
+        executable.run([other, state], [None, total])
+        assert np.array_equal(total.numpy(), expected_step(random(100, seed), w)[1])
+
+
 def test_nothing_to_do(device):
     executable = load(training_step(0), device)
     new, total = executable.run([random(0), random(0)])

@@ -80,6 +80,8 @@ class GpuExecutable:
         )
         self._staging: dict[tuple[str, int], DeviceBuffer] = {}
         self._bound: OrderedDict[tuple[int, ...], list[Go]] = OrderedDict()
+        #: By the numbers of buffers that were found to fit.
+        self._ready: OrderedDict[tuple[int, ...], list[Go]] = OrderedDict()
         self._tied = dict(signature.tied)
         self._overwritten = set(self._tied.values())
         self._free = [i for i in range(len(signature.results)) if i not in self._tied]
@@ -106,8 +108,15 @@ class GpuExecutable:
         after the call.
         """
         wanted = [None] * len(self.signature.results) if results is None else results
+        numbers = _numbers(arguments, wanted)
         with self.lock:
+            if stream is None and (steps := self._ready.get(numbers)) is not None:
+                self._go(steps)
+                tied = self._tied
+                return [arguments[tied[i]] if i in tied else buffer for i, buffer in enumerate(wanted)]
             inputs, outputs = self._run(arguments, wanted, stream)
+            if all(wanted[i] is not None for i in self._free):
+                self._note(numbers, inputs, outputs)
             return self._hand_over(arguments, wanted, inputs, outputs)
 
     def start(self, arguments: Sequence[Any], stream: Any = None) -> Pending:
@@ -168,6 +177,17 @@ class GpuExecutable:
         if stream is not None:
             self.device.let_wait(stream)
         return inputs, outputs
+
+    def _note(
+        self, numbers: tuple[int, ...], inputs: Sequence[DeviceBuffer], outputs: Sequence[DeviceBuffer]
+    ) -> None:
+        """Remembers buffers that fit: the same ones are not looked at again. Those of other owners are to be kept at each
+        call."""
+        if not numbers or any(buffer.owner is not None for buffer in (*inputs, *outputs)):
+            return
+        self._ready[numbers] = self._bind(inputs, outputs)
+        if len(self._ready) > _BINDINGS:
+            self._ready.popitem(last=False)
 
     def _go(self, steps: Sequence[Go]) -> None:
         checks, buffer = self.code.artifact.checks, self.code.checks
@@ -305,6 +325,14 @@ class GpuExecutable:
         if reads:
             self.device.copy_all_out(reads)
         return given
+
+
+def _numbers(arguments: Sequence[Any], wanted: Sequence[DeviceBuffer | None]) -> tuple[int, ...]:
+    """Which buffers these are; nothing where an argument is none. A result that is tied needs none."""
+    numbers = [b.number if type(b) is DeviceBuffer else 0 for b in arguments]
+    if 0 in numbers:
+        return ()
+    return (*numbers, -1, *[b.number if type(b) is DeviceBuffer else 0 if b is None else -2 for b in wanted])
 
 
 #: Where values are written to, with their types and shapes; what is done then; where the results are.

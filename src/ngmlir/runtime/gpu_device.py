@@ -6,6 +6,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import prod
 from types import TracebackType
 from typing import Any, Protocol
@@ -125,8 +126,13 @@ class GpuDevice(Protocol):
     def describe(self) -> GpuFacts: ...
 
 
+#: Given to buffers, in all threads.
+_NUMBERS = count(1)
+
+
 class DeviceBuffer:
-    """An array that lives on a device, freed with its last reference."""
+    """An array that lives on a device, freed with its last reference. Its `number` is never another one's, as its address
+    may be."""
 
     def __init__(
         self,
@@ -141,6 +147,7 @@ class DeviceBuffer:
         self.shape = shape
         self.bytes = prod(shape) * ITEM_BYTES[dtype]
         self.owner: object = None
+        self.number = next(_NUMBERS)
         # Whole words: atomics on short elements exchange the word around them.
         self.address = device.allocate(-(-self.bytes // 4) * 4, what, location)
         # Not at exit: a driver may be gone by then, and with the process goes all its memory.
@@ -155,6 +162,7 @@ class DeviceBuffer:
         made.device, made.dtype, made.shape = device, dtype, shape
         made.bytes = prod(shape) * ITEM_BYTES[dtype]
         made.address, made.owner = address, owner
+        made.number = next(_NUMBERS)
         return made
 
     def write(self, array: np.ndarray) -> None:
