@@ -83,7 +83,7 @@ def test_concatenate(shapes: tuple[tuple[int, ...], ...], axis: int, kind: str, 
     np.testing.assert_array_equal(moved(body, r, *arrays, kinds=(kind,) * len(arrays), target=target), want)
 
 
-@pytest.mark.parametrize("count", [510, 511, 512, 600])
+@pytest.mark.parametrize("count", [511, 512])
 def test_concatenate_of_more_than_a_launch_takes(count: int) -> None:
     """A launch has room for 512 buffers; hundreds of operands are told apart by halves, not one in the other."""
     arrays = [numbered((2, i % 3), "i8") + np.int8(i % 7) for i in range(count)]
