@@ -105,21 +105,19 @@ def main(iterations: int = 3000, target: str = "cpu") -> tuple[float, float]:
         def drawn(count: int) -> np.ndarray:
             return np.concatenate([sample().reshape(BATCH, 64) for _ in range(-(-count // BATCH))])[:count]
 
-        def report(step: int, found: float) -> tuple[float, float]:
+        def report(step: int, critic: str) -> tuple[float, float]:
             far, kinds = judged(drawn(1000), data)
-            print(
-                f"step {step:5}: critic {found:6.3f}, distance to real digits {far:.2f}, {kinds:.1f} digits"
-            )
+            print(f"step {step:5}: critic {critic:>6}, distance to real digits {far:.2f}, {kinds:.1f} digits")
             return far, kinds
 
-        report(0, float("nan"))
+        report(0, "-")  # it has judged nothing yet
         for step in range(1, iterations + 1):
             for _ in range(CRITIC_STEPS):
                 chosen = draw.integers(0, len(data.train_images), BATCH)
                 found, _ = sharpen(data.train_images[chosen].reshape(BATCH, 1, 8, 8))
             improve()
             if step % max(1, iterations // 6) == 0:
-                result = report(step, float(found))
+                result = report(step, f"{found:.3f}")
         print(shown(drawn(6)))
     return result
 

@@ -21,14 +21,13 @@ from ..axes import Axes, Axis
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
 from ..values import as_op
+from .cells import GRU_GATES, LSTM_GATES, Activation, Sums, gru_step, lstm_step
 from .coerce import broadcast, check_lengths, operand, result_element
 from .control import scan
-from .elementwise import add, multiply, subtract, tanh
+from .elementwise import add, tanh
 from .linear import dot
 from .network import sigmoid
 from .shape import axes_with_order, cast_role, concat_along_axis, slice_along_axis
-
-Activation = Callable[[Any], Tensor]
 
 
 def rnn(
@@ -91,15 +90,12 @@ def lstm(
     `initial` and `cell` are h and c before the first step. With `return_state` the result is (h at every step, or the last;
     (h, c) after the last step).
     """
-    made = _Cell(x, w_input, w_recurrent, (bias,), (initial, cell), axis, gates, 4)
+    made = _Cell(x, w_input, w_recurrent, (bias,), (initial, cell), axis, LSTM_GATES, gates)
 
     def step(state: tuple[Tensor, ...], fed: Tensor) -> tuple[Tensor, ...]:
         h, c = state
-        z = add(fed, made.recurrent(h), made.element)
-        into, forget, out = (gate_activation(made.gate(z, k)) for k in range(3))
-        new = multiply(into, activation(made.gate(z, 3)), made.element)
-        c = made.like_state(add(multiply(forget, c, made.element), new, made.element))
-        return made.like_state(multiply(out, activation(c), made.element)), c
+        sums = made.gate_of(add(fed, made.recurrent(h), made.element))
+        return tuple([made.like_state(each) for each in lstm_step(sums, c, activation, gate_activation)])
 
     return made.run(step, backward, return_sequence, return_state)
 
@@ -127,18 +123,12 @@ def gru(
     (gates, hidden, features), w_recurrent (gates, hidden, hidden before), bias and recurrent_bias (gates, hidden). `gates`
     names it; unless given it is the first axis of w_input that has three elements and is not one of x.
     """
-    cell = _Cell(x, w_input, w_recurrent, (bias, recurrent_bias), (initial,), axis, gates, 3)
+    cell = _Cell(x, w_input, w_recurrent, (bias, recurrent_bias), (initial,), axis, GRU_GATES, gates)
 
     def step(state: tuple[Tensor, ...], fed: Tensor) -> tuple[Tensor, ...]:
         (h,) = state
-        again = cell.recurrent(h)
-        reset, keep = (
-            gate_activation(add(cell.gate(fed, k), cell.gate(again, k), cell.element)) for k in range(2)
-        )
-        inner = multiply(reset, cell.gate(again, 2), cell.element)
-        new = activation(add(cell.gate(fed, 2), inner, cell.element))
-        moved = multiply(keep, subtract(h, new, cell.element), cell.element)
-        return (cell.like_state(add(new, moved, cell.element)),)
+        again = cell.gate_of(cell.recurrent(h))
+        return (cell.like_state(gru_step(cell.gate_of(fed), again, h, activation, gate_activation)),)
 
     return cell.run(step, backward, return_sequence, return_state)
 
@@ -195,15 +185,16 @@ class _Cell:
         biases: Sequence[Any],
         states: Sequence[Any],
         axis: Axis | str,
+        letters: Sequence[str] = (),
         gates: Axis | str | None = None,
-        count: int = 0,
     ):
         given = (x, w_input, w_recurrent, *biases, *states)
         self.element = result_element(None, *(g for g in given if isinstance(g, Tensor)))
         x, w_input, self.w_recurrent = (operand(as_op(g), self.element) for g in given[:3])
         self.along = x.axes[x.axes.index(axis)]
         made = w_input.axes - x.axes
-        self.gates = _gates(made, gates, count) if count else None
+        self.letters = letters
+        self.gates = _gates(made, gates, len(letters)) if letters else None
         self.hidden = made if self.gates is None else made - self.gates
         #: What a product makes: gates, where there are some, and the hidden axes.
         self.made = self.hidden if self.gates is None else Axes((self.gates, *self.hidden))
@@ -276,9 +267,11 @@ class _Cell:
         made = dot(shadowed, self.w_recurrent, dtype=self.element)
         return add(made, self.later[0], self.element) if self.later and self.later[0] is not None else made
 
-    def gate(self, z: Tensor, number: int) -> Tensor:
-        assert self.gates is not None
-        return slice_along_axis(z, self.gates, number)
+    def gate_of(self, sums: Tensor) -> Sums:
+        """The part of one gate, by its letter."""
+        along = self.gates
+        assert along is not None
+        return lambda letter: slice_along_axis(sums, along, self.letters.index(letter))
 
     def like_state(self, made: Tensor) -> Tensor:
         """A state in the order in which it is handed on."""

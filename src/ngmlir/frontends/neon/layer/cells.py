@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....op_graph import functions as ng
 from ....op_graph.axes import Axes, Axis, make_axes
 from ....op_graph.errors import IncompatibleAxesError, fail
+from ....op_graph.functions.cells import GRU_GATES, LSTM_GATES, gru_step, lstm_step
 from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
 from ...common.given import is_several
@@ -190,23 +192,21 @@ class LSTMCell(GatedCell):
     Without `gate_activation` the gates have the activation too.
     """
 
-    gates = ("i", "f", "o", "g")
+    gates = LSTM_GATES
     state_count = 2
 
     @SubGraph.scope_op_creation
     def step(self, prepared: Tensor, states: States) -> tuple[Tensor, States]:
         h, c = states
         sums = prepared + self.recurrent(h)
-        i, f, o = (self.gate_activation(self.gate(sums, name)) for name in "ifo")
-        c = f * c + i * self.activation(self.gate(sums, "g"))
-        h = o * self.activation(c)
+        h, c = lstm_step(partial(self.gate, sums), c, self.activation, self.gate_activation)
         return h, (h, c)
 
 
 class GRUCell(GatedCell):
     """r and z from W_input x + W_recur h + b, n <- activation(W_input x + b + r (W_recur h + b_inner)), h <- (1 - z) n + z h."""
 
-    gates = ("r", "z", "n")
+    gates = GRU_GATES
 
     def __init__(
         self,
@@ -233,8 +233,11 @@ class GRUCell(GatedCell):
         assert self.hidden is not None
         (h,) = states
         inner = self.recurrent(h)
-        r, z = (self.gate_activation(self.gate(prepared, g) + self.gate(inner, g)) for g in "rz")
         bias = self.parameter("b_inner", Axes((self.hidden,)), 0.0, LABELS["bias"])
-        n = self.activation(self.gate(prepared, "n") + r * (self.gate(inner, "n") + bias))
-        h = n + z * (h - n)
+
+        def again(letter: str) -> Tensor:
+            made = self.gate(inner, letter)
+            return made + bias if letter == "n" else made
+
+        h = gru_step(partial(self.gate, prepared), again, h, self.activation, self.gate_activation)
         return h, (h,)
