@@ -68,8 +68,8 @@ def generate_adjoints(op: Tensor, gradients: Gradients, delta: Any, args: Sequen
         spread.control(op.control, deltas)
     else:
         spread.spread(op, delta)
-    for host in spread.unstated:
-        host.refuse_derivative()
+    for each in spread.unstated:
+        each.refuse_derivative()
     for each, made in spread.sums.items():
         generate_add_delta(cast("Tensor", each), gradients, made)
 

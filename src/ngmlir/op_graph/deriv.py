@@ -16,7 +16,7 @@ from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
 from .attributes import resolved
 from .building import BUILDING, seen_from
 from .control_gradients import CONTROL_GRADIENTS
-from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, UserError, fail, limit
+from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, UserError, fail
 from .functions.coerce import broadcast, check_lengths
 from .functions.composed import StopGradientOp
 from .host_ops import HostOp
@@ -37,7 +37,7 @@ class Spread:
     def __init__(self, active: Collection[Op]):
         self.active = active
         self.sums: dict[Op, Tensor] = {}
-        self.unstated: list[HostOp] = []  # what a gradient reached, and has none to hand on
+        self.unstated: list[HostOp | ControlOp] = []  # what a gradient reached, and has none to hand on
 
     def add(self, op: Op, delta: Tensor) -> None:
         if isinstance(op, Tensor):
@@ -103,11 +103,8 @@ class Spread:
             return
         rule = CONTROL_GRADIENTS.get(op.kind)
         if rule is None:
-            limit(
-                f"{op.kind.name} has no gradient: the number of its steps is not known",
-                "use ng.scan, whose length is",
-                op.location,
-            )
+            self.unstated.append(op)
+            return
         for arg, made, use in zip(op.args, rule(op, deltas, wanted, _sums), wanted, strict=True):
             if made is not None and use:
                 self.add(arg.forwarded, followed(made, op.writes))
