@@ -266,3 +266,14 @@ def test_numbers_say_no_length(transformer: ngt.Transformer) -> None:
     assert [len(run(*values)) for values in given] == [4, 3, 4, 5, 4, 4, 3]
     assert all((run(*values) == 3).all() for values in given)
     assert stored(1, 2).tolist() == [3] * 4 and stored(2, [1, 2, 3, 4]).tolist() == [3, 4, 5, 6]
+
+
+def test_state_over_a_batch_has_one_length_in_each_transformer() -> None:
+    H, N = ng.make_axis(3, "H"), ng.make_axis(name="N")
+    x, w = ng.placeholder([N, H]), ng.variable([N, H], initial_value=1)
+    for rows in (4, 2):
+        with ng.transformers.make_transformer("numpy") as transformer:
+            run = transformer.computation(x + w, x)
+            assert run(np.zeros((rows, 3))).tolist() == [[1] * 3] * rows
+            with pytest.raises(ng.AxisLengthError, match="keeps its lengths"):
+                run(np.zeros((rows + 1, 3)))

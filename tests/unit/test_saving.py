@@ -167,3 +167,19 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(ng.UserError, match="host"):
         ng.save(tmp_path / "m.ngir", ng.host_op(lambda a: a)(x))
     assert not [*tmp_path.iterdir()]
+
+
+def test_computations_for_several_lengths_share_their_state_in_a_file(tmp_path: Path) -> None:
+    H = ng.make_axis(3, "H")
+    w, several = ng.variable([H], initial_value=1), {}
+    for rows in (4, 1):
+        x = ng.placeholder([ng.make_axis(rows, "N"), H])
+        with ng.Op.saved_user_deps():
+            several[f"rows{rows}"] = ng.computation([x + w, ng.assign(w, w + 1)], x)
+    ng.save(tmp_path / "several.ngir", several)
+    with ng.transformers.make_transformer("numpy") as transformer:
+        runs = {n: transformer.computation(made) for n, made in ng.load(tmp_path / "several.ngir").items()}
+        assert runs["rows4"](np.zeros((4, 3)))[0].tolist() == [[1] * 3] * 4
+        assert runs["rows1"](np.zeros((1, 3)))[0].tolist() == [[2] * 3]
+        with pytest.raises(ng.AxisLengthError, match="2 elements along N"):
+            runs["rows4"](np.zeros((2, 3)))

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +25,11 @@ C, N = ng.make_axis(3, "C"), ng.make_axis(4, "N")
 def transformer(request: pytest.FixtureRequest) -> Iterator[ngt.Transformer]:
     with closing(ngt.make_transformer(request.param)) as made:
         yield made
+
+
+@pytest.mark.parametrize("module", ["files", "computations", "transformer"])
+def test_modules_can_be_imported_before_there_is_a_transformer(module: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import ngmlir.transformers.{module}"], check=True)
 
 
 def test_shapes_of_returns(transformer: ngt.Transformer) -> None:

@@ -18,12 +18,12 @@ from ..op_graph.tensor import Tensor
 from ..ops.lengths import Changes
 from ..runtime.threads import using_threads
 from ..runtime.timing import Profile, listening
-from . import programs
 from .backends import BACKENDS
 from .checkpoints import State, load, saved
 from .futures import Future
 from .host_steps import Backend, Run
 from .programs import PROGRAMS_KEPT, Lengths, OtherLengths, Program, Programs
+from .programs import Owner as ProgramOwner
 from .sizes import Families, bound_to
 from .statistics import OutputStatistics
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .report import Report
 
 
-class Owner(programs.Owner, Protocol):
+class Owner(ProgramOwner, Protocol):
     """What computations ask of their transformer."""
 
     closed: bool
