@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import ml_dtypes
@@ -58,4 +59,6 @@ def test_rounds_are_copied_in_the_background_and_read_by_ldmatrix() -> None:
     assert "tile.copy" not in names and names.count("tile.barrier") <= 1
     code = assemble(module, target).code.decode()
     assert "cp.async.cg.shared.global" in code and "ld.shared" not in code.split("mma.sync")[1]
-    assert "ldmatrix" in code and "cp.async.wait_group 1" in code
+    assert "ldmatrix" in code and re.search(
+        r"wait_group\s+2", code
+    )  # one round of two copies stays under way
