@@ -18,6 +18,7 @@ from ..support.target import Target
 from .dead_code import without_dead
 from .sunk_transposes import REDUCTIONS, order_of, permuted, source_of, sunk, taken_in
 from .window_products import as_windows, sliced_product
+from .window_sums import as_sum_over_windows
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -99,7 +100,9 @@ class _Layout:
             case "ng.pad" if not any((*get_i64s(op, "low"), *get_i64s(op, "high"))):
                 return op.operands
             case "ng.overlap_add":
-                return None if self.uses.get(op.operands[0], 2) > 1 else as_windows(op, self.uses, b)
+                if self.uses.get(op.operands[0], 2) > 1:
+                    return None
+                return as_windows(op, self.uses, b) or as_sum_over_windows(op, self.uses, b)
             case _:
                 return self.sink(op, b)
 

@@ -13,7 +13,7 @@ from ..ops.fields import get_i64s
 from ..ops.rules import names_of, reshaped
 
 #: How many more windows there may be than were summed: those beside the border meet zeros.
-_MORE = 2
+MORE_WINDOWS = 2
 
 
 def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[Value] | None:
@@ -34,7 +34,7 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
     count, shape = len(axes), shape_of(overlap.operands[0].type)
     taps, positions = order[:count], [order[count + axis] for axis in axes]
     whole = shape_of(overlap.results[0].type)
-    if prod(whole[a] for a in axes) > _MORE * prod(shape[count + a] for a in axes):
+    if prod(whole[a] for a in axes) > MORE_WINDOWS * prod(shape[count + a] for a in axes):
         return None
     homes = _homes(dot)
     side = homes[positions[0]][0]
@@ -60,7 +60,7 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
         dilations=dilations,
     )
     turned_taps = [homes[d][1] for d in taps]
-    filters = _turned(other, turned_taps, b)
+    filters = turned(other, turned_taps, b)
     sides = ("lhs", "rhs") if side == 0 else ("rhs", "lhs")
     (own, own_batch), (others, other_batch) = (
         [get_i64s(dot, f"{name}_{kind}") for kind in ("contract", "batch")] for name in sides
@@ -102,7 +102,7 @@ def _grown(source: Value, places: Sequence[int], whole: Sequence[int], axes: Seq
     return shape
 
 
-def _turned(value: Value, dimensions: Sequence[int], b: Builder) -> Value:
+def turned(value: Value, dimensions: Sequence[int], b: Builder) -> Value:
     """The value from the last to the first element along some dimensions."""
     shape = shape_of(value.type)
     return b.slice(
