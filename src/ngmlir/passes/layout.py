@@ -100,9 +100,9 @@ class _Layout:
             case "ng.pad" if not any((*get_i64s(op, "low"), *get_i64s(op, "high"))):
                 return op.operands
             case "ng.overlap_add":
-                if self.uses.get(op.operands[0], 2) > 1:
-                    return None
-                return as_windows(op, self.uses, b) or as_sum_over_windows(op, self.uses, b)
+                alone = self.uses.get(op.operands[0], 2) == 1
+                made = alone and (as_windows(op, self.uses, b) or as_sum_over_windows(op, self.uses, b))
+                return made or None
             case _:
                 return self.sink(op, b)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, takewhile
 
 from ..ir.core import Module, Op, Value
 from ..ir.literals import item_bytes
@@ -165,10 +165,8 @@ class _Loop:
 
     def _begins(self) -> bool:
         """Whether a round begins by waiting: before its copies nothing is read or written that threads share."""
-        if not self.copies:
-            return False
-        before = self.body.ops[: self.body.ops.index(self.copies[0])]
-        return all("pure" in op.traits or op in self.loads for op in before)
+        before = takewhile(lambda op: op not in self.copies, self.body.ops)
+        return bool(self.copies) and all("pure" in op.traits or op in self.loads for op in before)
 
     # -- the new loop ----------------------------------------------------------------------------------------
 

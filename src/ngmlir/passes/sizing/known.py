@@ -32,12 +32,20 @@ def open_lengths(main: Op) -> list[Length]:
 
 
 def sampled_lengths(main: Op) -> list[Length]:
-    """The lengths of a function that are one of many: arguments say so (`{ng.open = 0 : i64}`)."""
+    """The lengths of a function that are one of many: arguments say so (`{ng.open = 0 : i64}`). Raises UserError where an
+    argument has no such dimension."""
     labels = main.attributes.get("arg_attrs")
     found: dict[str, list[tuple[int, int]]] = {}
     for i, label in enumerate(labels.items if isinstance(labels, ArrayAttr) else ()):
         place = dict(label.items).get("ng.open") if isinstance(label, DictAttr) else None
         if isinstance(place, IntegerAttr):
+            rank = len(shape_of(main.block.args[i].type))
+            if not 0 <= place.value < rank:
+                raise UserError(
+                    f"ng.open is {place.value} for argument {i} of @{main.symbol}, which has {rank} dimensions",
+                    main.location,
+                    hint="the number of a dimension, from 0 on",
+                )
             found.setdefault(name_of(main.block.args[i].type, place.value), []).append((i, place.value))
     return [Length(name, tuple(places)) for name, places in found.items()]
 
