@@ -15,15 +15,13 @@ from ..ops.builder import Builder
 from ..ops.positions import known
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
+from ..support.machines import PIECE_BYTES
 from ..support.target import Target
 from .barriers import accesses
 from .dead_code import without
 from .inline import copied
 
 _STAGES = "stages"
-
-#: Bytes that a copy in the background moves at once.
-PIECE_BYTES = 16
 
 
 @contract(needs=("kernels",))

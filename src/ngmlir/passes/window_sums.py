@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from ..ir.core import Op, Value
@@ -33,8 +33,10 @@ def as_sum_over_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> S
     multiply, homes, summed = found
     # Along an axis with a single tap nothing is added.
     along = [i for i, size in enumerate(shape[:count]) if size > 1]
-    taps, positions = [homes[i] for i in along], [homes[count + axes[i]] for i in along]
-    if not along or None in taps or None in positions:
+    taps, positions = (
+        _known(homes[i] for i in places) for places in (along, [count + axes[i] for i in along])
+    )
+    if not along or len(taps) + len(positions) < 2 * len(along):
         return None
     sides = [_spread(operand) for operand in multiply.operands]
     if all(d in sides[1][1] for d in positions):
@@ -46,17 +48,16 @@ def as_sum_over_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> S
     dilations = [get_i64s(overlap, "dilations")[i] for i in along]
     around, sizes = [0] * len(own), list(shape_of(lying.type))
     for i, d, dilation in zip(along, positions, dilations, strict=True):
-        assert d is not None
         around[own.index(d)] = (shape[i] - 1) * dilation
         grown[d] = sizes[own.index(d)] = whole[axes[i]]
-    dims = [*[d for d in taps if d is not None], *own]
+    dims = [*taps, *own]
     kept = [d for d in range(len(grown)) if d not in taps and d not in summed]
-    if dims != sorted(dims) or [d for d in homes[count:] if d is not None] != [d for d in kept if d in homes]:
+    if dims != sorted(dims) or _known(homes[count:]) != [d for d in kept if d in homes]:
         return None
     windows = b.windows(
         b.pad(lying, low=around, high=around),
         type=reshaped(lying.type, [*[shape[i] for i in along], *sizes], None),
-        axes=[own.index(d) for d in positions if d is not None],
+        axes=[own.index(d) for d in positions],
         steps=[1] * len(along),
         dilations=dilations,
     )
@@ -65,7 +66,7 @@ def as_sum_over_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> S
     terms = b.multiply(
         b.broadcast(windows, type=type, dimensions=dims), b.broadcast(back, type=type, dimensions=others)
     )
-    total = b.sum(terms, axes=sorted({*[d for d in taps if d is not None], *summed}))
+    total = b.sum(terms, axes=sorted({*taps, *summed}))
     return [total if total.type is wanted else b.reshape(total, type=wanted)]
 
 
@@ -84,10 +85,15 @@ def _multiplication(value: Value, uses: Mapping[Value, int]) -> tuple[Op, list[i
         if before is None or any(before[d] is None for d in summed):
             return None
         homes = [None if d is None else before[d] for d in homes]
-        summed = [d for d in map(before.__getitem__, summed) if d is not None]
+        summed = _known(before[d] for d in summed)
         summed += get_i64s(owner, "axes") if owner.name == "ng.sum" else []
         value = owner.operands[0]
     return None
+
+
+def _known(dims: Iterable[int | None]) -> list[int]:
+    """Those that are dimensions."""
+    return [d for d in dims if d is not None]
 
 
 def _before(op: Op) -> list[int | None] | None:

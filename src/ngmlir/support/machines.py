@@ -14,6 +14,10 @@ from .home import folder
 
 #: Seconds until a load from a GPU's memory is answered, about: so long must its bytes be under way.
 MEMORY_LATENCY = 600e-9
+#: Bytes that one thread of a GPU moves at once at most, a copy in the background always, and `ldmatrix` reads of each row.
+PIECE_BYTES = 16
+#: Bytes that shared memory moves at once.
+WAVEFRONT_BYTES = 128
 
 #: The kinds of code that can be made.
 Code = Literal["cpu", "nvptx"]

@@ -15,11 +15,12 @@ from ...ops import tile
 from ...ops.accesses import whole_of
 from ...ops.fields import find_i64s
 from ...support.diagnostics import Limit
+from ...support.machines import PIECE_BYTES
 from ..layouts import Layout, blocked, padded
 from .facts import Facts
 
 #: The widest access of one thread, and what every buffer is aligned to.
-WIDEST = 16
+WIDEST = PIECE_BYTES
 #: Memory is fetched in sectors of this many bytes.
 SECTOR = 32
 

@@ -8,15 +8,11 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType
 from ...ops.builder import Builder
+from ...support.machines import PIECE_BYTES, WAVEFRONT_BYTES
 from ..implicit import Implicit
 from ..sides import Side
 from .product import Product
 from .reading import Matrix
-
-#: Bytes that are copied at once, and read of each row by `ldmatrix`.
-PIECE_BYTES = 16
-#: Bytes that shared memory moves at once.
-WAVEFRONT_BYTES = 128
 
 
 def can_wait(product: Product, tile: tuple[int, int], step: int) -> bool:

@@ -8,7 +8,7 @@ from itertools import product as iterate
 
 from ...ir.literals import item_bytes
 from ...ops.schedules import Blocks, Given
-from ...support.machines import MEMORY_LATENCY, MatrixAtom
+from ...support.machines import MEMORY_LATENCY, WAVEFRONT_BYTES, MatrixAtom
 from ...support.target import Target
 from ..kernels.frame import power_of_two
 from ..kernels.product import Product
@@ -23,8 +23,8 @@ _TILES, _STEPS, _THREADS = (16, 32, 64, 128, 256), (16, 32, 64, 128), (64, 128, 
 _STAGES = (1, 2, 3, 4)
 #: Registers of a thread: those of addresses and loops, and all that it may take before some have no place.
 _OTHER_REGISTERS, _MOST_REGISTERS = 48, 240
-#: Registers of one multiprocessor, of 4 bytes; bytes of one wavefront of shared memory, and of sectors in a cycle.
-_REGISTERS, _WAVEFRONT, _SECTORS = 65536, 128, 64
+#: Registers of one multiprocessor, of 4 bytes; bytes of sectors in a cycle.
+_REGISTERS, _SECTORS = 65536, 64
 #: Cycles of a round in which all threads of a block meet, and the first operands come from shared memory.
 _MEETING = 64
 #: What a block takes of shared memory beside what it asks for.
@@ -141,8 +141,8 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int) -> Ca
     item = item_bytes(product.lhs_element)
     matrix = 2 * rows * columns * depth / max(1, gpu.matrix_flops)
     # Each warp reads its part of both sides, and what comes from memory is written once.
-    reads = made.threads // 32 * (warp_rows + warp_columns) * depth * item / _WAVEFRONT
-    writes = wavefronts(product, made.tile, depth) if _waits(product, made) else bytes / _WAVEFRONT
+    reads = made.threads // 32 * (warp_rows + warp_columns) * depth * item / WAVEFRONT_BYTES
+    writes = wavefronts(product, made.tile, depth) if _waits(product, made) else bytes / WAVEFRONT_BYTES
     step = max(matrix, reads + writes, bytes / _SECTORS)
     wait = MEMORY_LATENCY * gpu.clock * 1e6
     each = -(-_tiles(product, made.tile) // target.multiprocessors)  # blocks of the busiest multiprocessor
