@@ -31,8 +31,8 @@ PACK_FAR_FROM_ROWS = 12
 PACK_FROM_COLUMNS = 32
 #: With so few rows the right side is read in the order in which it lies, a few of its rows at a time.
 FEW_ROWS = 8
-#: Depth of a block of windows, and of one that is read where it lies far away.
-WINDOWS_DEPTH, FAR_DEPTH = 512, 64
+#: Depth of a block that a program packs by itself, and of one that is read where it lies far away.
+PART_DEPTH, FAR_DEPTH = 512, 64
 #: Bytes of each row of the right side that one program reads at least, where rows are few: memory is what takes time
 #: then, and it wants to be read in long runs.
 RUN_BYTES = 1 << 11
@@ -77,7 +77,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
     right_bytes = product.depth * product.columns * item_bytes(product.rhs_element)
-    near, few = right_bytes <= NEAR_BYTES, product.rows <= FEW_ROWS
+    near, few, alone = right_bytes <= NEAR_BYTES, product.rows <= FEW_ROWS, False
     sides = fixed_words(given, "pack", _packed(product, target, tile_columns, near))
     pack, part = "right" in sides or bool(given.get("part")), 0
     product = in_pairs(product, target, {*sides, *(["right"] if pack else [])})
@@ -90,15 +90,20 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
         block_rows = _whole(NEAR_PROGRAM_MULTIPLICATIONS // max(1, per_row), tile_rows, product.rows)
         columns = product.columns
     elif pack:
-        # All rows of a block meet a panel while it stays near, and wait there for the next one. Where many do, reading it
-        # from the second cache costs less than sums that wait for the rest of the depth.
-        panel_bytes = target.l1_bytes // 2
-        if product.kept or product.rows > PACK_FROM_ROWS:
-            panel_bytes = max(panel_bytes, target.l2_bytes // 16)
-        near_depth = panel_bytes // (tile_columns * item)
+        # All rows of a block meet a panel while it stays near, and wait there for the next one. They stay themselves only
+        # where panels and results that pass through the second cache do not take their places.
+        rows_bytes = target.l2_bytes // 4
+        near_depth = PART_DEPTH if product.rows > PACK_FROM_ROWS else PART_DEPTH // 2
+        row_bytes = min(product.depth, near_depth) * item
+        alone = not few and not product.kept and product.rows * row_bytes <= rows_bytes
+        if not alone:
+            panel_bytes = target.l1_bytes // 2
+            if product.kept or product.rows > PACK_FROM_ROWS:
+                # Reading it from the second cache costs less than sums that wait for the rest of the depth.
+                panel_bytes = max(panel_bytes, target.l2_bytes // 16)
+            near_depth = panel_bytes // (tile_columns * item)
         depth = fixed(given, "depth", _depth(product.depth, near_depth, unroll))
-        # The fewer they are, the more of the time a panel is on its way.
-        block_rows = _whole(target.l2_bytes // (depth * item), tile_rows, product.rows)
+        block_rows = product.rows if alone else _whole(rows_bytes // (depth * item), tile_rows, product.rows)
         columns = PROGRAM_MULTIPLICATIONS // max(1, block_rows * product.depth)
     else:
         depth = fixed(given, "depth", _depth(product.depth, 2 * unroll if few else FAR_DEPTH, unroll))
@@ -110,8 +115,8 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
             columns = max(columns, WAITING_BYTES // 4 // (block_rows * item))
     block = fixed_pair(given, "block")
     block_rows = block[0] if block else block_rows
-    if pack and not (near or few or product.kept) and block_rows >= product.rows:
-        part = _ceiling(min(target.l2_bytes // 4 // (depth * item), product.columns), tile_columns)
+    if alone and block_rows >= product.rows:
+        part = _ceiling(min(target.l2_bytes // 8 // (depth * item), product.columns), tile_columns)
         columns = max(columns, part)
     part = fixed(given, "part", 0 if "pack" in given and "right" in sides else part)
     if part and "pack" not in given:
@@ -140,11 +145,11 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     right_bytes = product.depth * product.columns * item
     depth = _ceiling(product.depth, unroll)
-    if 2 * product.depth > 3 * WINDOWS_DEPTH:
+    if 2 * product.depth > 3 * PART_DEPTH:
         unit = unroll
         if isinstance(lhs, Implicit) and lhs.along_depth:
-            unit = lcm(unroll, _runs(lhs.run(lhs.depth), WINDOWS_DEPTH))
-        depth = _ceiling(min(product.depth, _depth(product.depth, WINDOWS_DEPTH, unroll)), unit)
+            unit = lcm(unroll, _runs(lhs.run(lhs.depth), PART_DEPTH))
+        depth = _ceiling(min(product.depth, _depth(product.depth, PART_DEPTH, unroll)), unit)
     depth = fixed(given, "depth", depth)
     part = 0
     sides = ("left",) * (product.widens and not isinstance(lhs, Implicit))
