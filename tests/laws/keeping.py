@@ -36,6 +36,7 @@ SETTLING = [
     "shape",
     "prune",
     "join-pads",
+    "select-parts",
     "sorting-networks",
     "common-subexpressions",
     "dead-code",

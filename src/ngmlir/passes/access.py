@@ -32,6 +32,16 @@ def is_part(op: Op, target: Target) -> bool:
     return not target.shares_tiles and first_of_part(op) is not None
 
 
+def masks(item: int, target: Target) -> bool:
+    """Whether some elements of a register, of `item` bytes each, can be read without the others."""
+    return target.can("masks") or (item >= 4 and target.can("word_masks"))
+
+
+def is_long(row: int, item: int, target: Target) -> bool:
+    """Whether a row of so many elements is worth loops of their own for its parts."""
+    return row >= LONG_ROW * target.lanes(item)
+
+
 @dataclass(frozen=True)
 class Place:
     """Where one dimension of a buffer is read: at `offset` + the sum of position * stride over `terms`."""
@@ -51,8 +61,12 @@ class Place:
 
     def ends(self, sizes: Sequence[int]) -> tuple[int, int]:
         """The least and the greatest position, where `sizes` tells how long each thing runs."""
-        reach = [s * (sizes[t] - 1) for t, s in self.terms.items()]
-        return self.offset + sum(min(r, 0) for r in reach), self.offset + sum(max(r, 0) for r in reach)
+        return self.between([(0, size) for size in sizes])
+
+    def between(self, sections: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """The same where each thing runs from one step to before another."""
+        ends = [sorted((s * sections[t][0], s * (sections[t][1] - 1))) for t, s in self.terms.items()]
+        return self.offset + sum(low for low, _ in ends), self.offset + sum(high for _, high in ends)
 
     def divided(self, size: int, sizes: Sequence[int]) -> tuple[Place, Place] | None:
         """The position as (row, place in it) for rows of `size`; None where these are not affine."""
@@ -111,14 +125,11 @@ class Access:
 
     def in_parts(self, target: Target) -> bool:
         """Whether rows must be read in parts, as the machine has no masks to read such elements across the border."""
-        wide = item_bytes(element_type(self.source.type)) >= 4
-        return self.crosses and not (target.can("masks") or (wide and target.can("word_masks")))
+        return self.crosses and not masks(item_bytes(element_type(self.source.type)), target)
 
     def pays_in_parts(self, target: Target) -> bool:
         """Whether rows are long enough to be read in parts."""
-        return max(self.sizes[-1:], default=1) >= LONG_ROW * target.lanes(
-            item_bytes(element_type(self.source.type))
-        )
+        return is_long(max(self.sizes[-1:], default=1), item_bytes(element_type(self.source.type)), target)
 
     def borders(self, loop: int) -> set[int]:
         """The steps of a loop from which on a position along it alone is inside the shape, or no longer."""

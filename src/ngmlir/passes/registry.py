@@ -26,6 +26,7 @@ from .plan_memory import plan_memory
 from .prepare import prepare
 from .prune import prune
 from .schedule import schedule
+from .select_parts import select_parts
 from .shape import shape
 from .signs import signs
 from .sizes import sizes
@@ -55,6 +56,7 @@ PASSES: dict[str, Pass] = {
         signs,
         check_target,
         split_reductions,
+        select_parts,
         fuse,
         chain,
         schedule,

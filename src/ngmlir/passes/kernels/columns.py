@@ -11,7 +11,7 @@ from ...ir.core import Op, Value
 from ...ir.types import MemRefType, VectorType
 from ...ops.schedules import Columns
 from ...support.target import Target
-from .frame import Span, share
+from .frame import Span, sections, share
 from .plan import Kernel, Plan, Tile, plan
 from .reading import all_inside
 from .reduction import Reduction, reductions
@@ -150,7 +150,7 @@ class _Columns:
         # The taps of small windows are written out: each is at a fixed place beside the others.
         apart = self.kernel.plan.accesses and prod(self.sizes[l] for l in self.reduced) <= TAPS
 
-        size = self.sizes[self.reduced[-1]]
+        size, cuts = self.sizes[self.reduced[-1]], self.kernel.plan.cuts(self.kernel.target)
         full = size // self.together * self.together if self.together else 0
 
         def level(inner: dict[int, Span], values: Sequence[Value], together: int = 0) -> Sequence[Value]:
@@ -162,9 +162,15 @@ class _Columns:
                 first, stop, step = (0, full, together) if together else (full, size, 1)
             if not apart or not inside:
                 rows = together if step > 1 else 0
-                return self.b.loop(
-                    first, stop, step, values, lambda i, v: level({**inner, l: Span(i, rows)}, v, together)
-                )
+                for section in [(first, stop)] if full else sections(stop, cuts[l]):
+
+                    def row(
+                        i: Value, v: Sequence[Value], section: tuple[int, int] = section
+                    ) -> Sequence[Value]:
+                        return level({**inner, l: Span(i, rows, section=section)}, v, together)
+
+                    values = self.b.loop(*section, step, values, row)
+                return values
             for i in range(self.sizes[l]):
                 values = level({**inner, l: Span(self.b.index(i))}, values)
             return values

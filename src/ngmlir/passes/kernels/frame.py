@@ -20,12 +20,14 @@ from ...support.target import Target
 class Span(NamedTuple):
     """Where a tile stands in one loop: from `start` on, `size` elements; size 0 = the one element at `start`.
 
-    `masked`: the tile may reach beyond the loop's end, so loads and stores must look.
+    `masked`: the tile may reach beyond the loop's end, so loads and stores must look. `section`: the tile lies between
+    these two positions of the loop.
     """
 
     start: Value
     size: int = 0
     masked: bool = False
+    section: tuple[int, int] | None = None
 
 
 def _numbered(name: str, count: int) -> list[str]:
@@ -79,6 +81,11 @@ def within(b: Builder, tile: Value, start: Value, size: int, fill: Value) -> Val
     """A tile of one dimension from `start` on, with `fill` where it reaches beyond a loop of `size`."""
     whole = VectorType(shape_of(tile.type), i64)
     return b.select(b.less(positions(b, start, whole), b.number(size, whole)), tile, fill)
+
+
+def sections(size: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
+    """The parts of a loop between its ends and the positions at which it is cut."""
+    return [*pairwise([0, *cuts, size])]
 
 
 class Frame:
@@ -158,32 +165,70 @@ class Frame:
         return exact_tiles(b, size, step, carried, body, name)
 
     def tiles_between(
-        self, start: Value, stop: Value, size: int, step: int, body: Callable[[Span], None]
+        self,
+        start: Value,
+        stop: Value,
+        size: int,
+        step: int,
+        body: Callable[[Span], None],
+        cuts: Sequence[int] = (),
     ) -> None:
-        """Tiles of one program's part [start, stop) of a loop of `size` >= `step`; `start` is a multiple of `step`."""
+        """Tiles of one program's part [start, stop) of a loop of `size` >= `step`; `start` is a multiple of `step`. A tile
+        that reaches across one of the `cuts` lies in no section."""
         b = self.b
         full = size // step * step
+        # Whole tiles between two cuts, and those that cuts stand in.
+        parts: list[tuple[int, int, tuple[int, int] | None]] = []
+        for low, high in sections(size, cuts):
+            first, last = -(-low // step) * step, min(high, full) // step * step
+            if first < last:
+                parts.append((first, last, (low, high)))
+            if last < high < full and (not parts or parts[-1][1] <= last):
+                parts.append((last, last + step, None))
 
         def run(span: Span) -> tuple[()]:
             body(span)
             return ()
 
-        b.loop(start, b.minimum(stop, b.index(full)), step, (), lambda i, _: run(Span(i, step)))
+        for first, last, section in parts:
+            here = b.maximum(start, b.index(first)) if first else start
+            b.loop(
+                here,
+                b.minimum(stop, b.index(last)),
+                step,
+                (),
+                lambda i, _, section=section: run(Span(i, step, section=section)),
+            )
         if size > full:
             # Only the last program comes here: for the others the range is empty.
             rest = size - full
-            b.loop(b.maximum(start, b.index(full)), stop, rest, (), lambda i, _: run(Span(i, rest)))
+            behind = next((s for s in sections(size, cuts) if s[0] <= full and s[1] == size), None)
+            b.loop(
+                b.maximum(start, b.index(full)),
+                stop,
+                rest,
+                (),
+                lambda i, _: run(Span(i, rest, section=behind)),
+            )
 
-    def nest(self, sizes: Sequence[int], body: Callable[[list[Span]], object]) -> None:
-        """Nested loops over single elements."""
+    def nest(
+        self, sizes: Sequence[int], body: Callable[[list[Span]], object], cuts: Sequence[Sequence[int]] = ()
+    ) -> None:
+        """Nested loops over single elements; each of them ends at its `cuts`, and another one begins there."""
 
         def level(spans: list[Span]) -> tuple[()]:
-            if len(spans) == len(sizes):
+            loop = len(spans)
+            if loop == len(sizes):
                 body(spans)
-            elif sizes[len(spans)] == 1:
+            elif sizes[loop] == 1:
                 level([*spans, Span(self.b.index(0))])
             else:
-                self.b.loop(0, sizes[len(spans)], 1, (), lambda i, _: level([*spans, Span(i)]))
+                for section in sections(sizes[loop], cuts[loop] if cuts else ()):
+
+                    def step(i: Value, _: object, section: tuple[int, int] = section) -> tuple[()]:
+                        return level([*spans, Span(i, section=section)])
+
+                    self.b.loop(*section, 1, (), step)
             return ()
 
         level([])
@@ -192,17 +237,45 @@ class Frame:
         """The positions in several loops that one running number stands for, the last loop fastest."""
         return apart(self.b, number, sizes)
 
+    def by_section(
+        self,
+        spans: Sequence[Span],
+        sizes: Sequence[int],
+        cuts: Sequence[Sequence[int]],
+        body: Callable[[list[Span]], object],
+    ) -> None:
+        """Runs `body` on a position in some loops, in code of its own for each section between their `cuts`."""
+        b = self.b
+
+        def place(done: list[Span], rest: Sequence[Sequence[tuple[int, int]]]) -> None:
+            if not rest:
+                body(done)
+                return
+            (section, *others), span = rest[0], spans[len(done)]
+
+            def here() -> None:
+                place([*done, span._replace(section=section)], rest[1:])
+
+            if others:
+                before = b.less(span.start, b.index(section[1]))
+                b.branch(before, here, lambda: place(done, [others, *rest[1:]]))
+            else:
+                here()
+
+        place([], [sections(size, own) for size, own in zip(sizes, cuts, strict=True)])
+
     def visit(
         self,
         sizes: Sequence[int],
         width: int,
         body: Callable[[list[Span]], None],
         rows: int = 1,
-        cuts: Sequence[int] = (),
+        cuts: Sequence[Sequence[int]] = (),
     ) -> None:
         """Runs `body` on every tile of a space, this program's part of it (`grid_for` says how many programs).
 
-        On a CPU no tile of a row reaches across one of the `cuts` of the innermost loop.
+        `cuts` are some positions in each loop. On a CPU tiles on either side of one are met by loops of their own, and no tile
+        of a row reaches across one.
         """
         if not sizes:
             body([])
@@ -229,34 +302,43 @@ class Frame:
         sizes: Sequence[int],
         width: int,
         body: Callable[[list[Span]], None],
-        cuts: Sequence[int],
+        cuts: Sequence[Sequence[int]],
     ) -> None:
         b = self.b
+        cuts = cuts or [()] * len(sizes)
 
         def row(outer: list[Span]) -> tuple[()]:
-            for start, end in pairwise([0, *cuts, sizes[-1]]):
+            for section in sections(sizes[-1], cuts[-1]):
 
-                def tile(span: Span, _: object, start: int = start) -> tuple[()]:
-                    at = b.add(span.start, b.index(start)) if start else span.start
-                    body([*outer, span._replace(start=at)])
+                def tile(span: Span, _: object, section: tuple[int, int] = section) -> tuple[()]:
+                    at = b.add(span.start, b.index(section[0])) if section[0] else span.start
+                    body([*outer, span._replace(start=at, section=section)])
                     return ()
 
-                self.tiles(end - start, width, (), tile)
+                self.tiles(section[1] - section[0], width, (), tile)
             return ()
 
         if not self.programs:
-            self.nest(sizes[:-1], row)
+            self.nest(sizes[:-1], row, cuts[:-1])
             return
         start, stop = share(b, self.programs[0], steps_of(self.part, sizes, width), sizes[0])
         if len(sizes) == 1:
-            self.tiles_between(start, stop, sizes[0], width, lambda span: body([span]))
-        else:
+            self.tiles_between(start, stop, sizes[0], width, lambda span: body([span]), cuts[0])
+            return
+        for section in sections(sizes[0], cuts[0]):
+
+            def step(i: Value, _: object, section: tuple[int, int] = section) -> tuple[()]:
+                first = Span(i, section=section)
+                self.nest(sizes[1:-1], lambda middle: row([first, *middle]), cuts[1:-1])
+                return ()
+
+            low, high = section
             b.loop(
-                start,
-                stop,
+                b.maximum(start, b.index(low)) if low else start,
+                b.minimum(stop, b.index(high)) if high < sizes[0] else stop,
                 1,
                 (),
-                lambda i, _: self.nest(sizes[1:-1], lambda middle: row([Span(i), *middle])) or (),
+                step,
             )
 
 

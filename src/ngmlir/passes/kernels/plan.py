@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ...ir.attributes import Attribute, FloatAttr, StringAttr, numeric_literal
+from ...ir.attributes import Attribute, FloatAttr, IntegerAttr, StringAttr, numeric_literal
 from ...ir.core import Block, Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.literals import item_bytes
@@ -15,13 +15,16 @@ from ...ir.types import FloatType, MemRefType, Type, VectorType, element_type, i
 from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit, Location
 from ...support.target import Target
-from ..access import Access
+from ..access import Access, is_long
 from ..implicit import Implicit
 from ..sides import Side
 from ..space import Atoms, Space, label
 from .frame import Frame, Span, positions, within
 from .reading import read, write
 from .unmoved import unmoved
+
+#: Choices by position for which kernels have code of their own on either side.
+MOST_CHOICES = 4
 
 
 @dataclass
@@ -74,16 +77,38 @@ class Plan:
             return self.inputs.index(value), self.shape(value)
         return self.inputs.index(access.source), access.shape
 
-    def cuts(self, target: Target) -> list[int]:
-        """Where the innermost loop passes a border that a tile cannot be read across, as the machine has no masks for
-        its elements: there a loop ends, and another begins."""
-        if not self.sizes:
-            return []
-        found: set[int] = set()
+    def cuts(self, target: Target) -> list[list[int]]:
+        """Where each loop ends and another begins: at borders that a tile cannot be read across, as the machine has no masks
+        for its elements, and where a choice by position changes, if the parts are long enough."""
+        found: list[set[int]] = [set() for _ in self.sizes]
+        if not self.sizes or target.shares_tiles:
+            return [[] for _ in self.sizes]
         for access in self.accesses.values():
             if access.in_parts(target):
-                found.update(access.borders(len(self.sizes) - 1))
-        return sorted(cut for cut in found if 0 < cut < self.sizes[-1])
+                found[-1].update(access.borders(len(self.sizes) - 1))
+        choices = {choice for op in self.ops if (choice := self.choice(op)) is not None}
+        for loop, at in choices if len(choices) <= MOST_CHOICES else ():
+            if loop < len(self.sizes) - 1 or is_long(self.sizes[loop], widest_item(self), target):
+                found[loop].add(at)
+        return [
+            sorted(cut for cut in own if 0 < cut < size) for own, size in zip(found, self.sizes, strict=True)
+        ]
+
+    def choice(self, op: Op) -> tuple[int, int] | None:
+        """Of a selection by position along one loop: the loop, and where the first operand ends and the second begins."""
+        if op.name != "ng.select":
+            return None
+        less = op.operands[0].owner
+        while isinstance(less, Op) and less.name in ("ng.broadcast", "ng.reshape"):
+            less = less.operands[0].owner
+        if not isinstance(less, Op) or less.name != "ng.less":
+            return None
+        count, end = (v.owner for v in less.operands)
+        loops = self.dimension_loops.get(count, ()) if isinstance(count, Op) else ()
+        if len(loops) != 1 or not isinstance(end, Op) or end.name != "ng.constant":
+            return None
+        number = _splat(end.attributes["value"])
+        return (loops[0], number.value) if isinstance(number, IntegerAttr) else None
 
     def side(self, value: Value) -> tuple[int, tuple[int, ...]]:
         """The same of an operand of a product."""
@@ -271,7 +296,7 @@ class Tile:
                 stack.pop()
                 continue
             owner = current.owner
-            missing = [o for o in owner.operands if o not in self.known] if isinstance(owner, Op) else []
+            missing = [o for o in self.needed(owner) if o not in self.known] if isinstance(owner, Op) else []
             if missing:
                 stack += missing
                 continue
@@ -280,10 +305,20 @@ class Tile:
             stack.pop()
         return self.known[value]
 
+    def needed(self, op: Op) -> Sequence[Value]:
+        """The operands of an op that are wanted here: of a selection by position only one, where the tile lies on one side."""
+        choice = self.kernel.plan.choice(op)
+        section = None if choice is None else self.spans[choice[0]].section
+        if choice is None or section is None or section[0] < choice[1] < section[1]:
+            return op.operands
+        return op.operands[1:2] if section[1] <= choice[1] else op.operands[2:]
+
     def compute(self, value: Value) -> Value:
         owner = value.owner
         if not isinstance(owner, Op):
             return self.load(value, self.kernel.buffers[value])
+        if owner.name == "ng.select" and len(chosen := self.needed(owner)) == 1:
+            return self.known[chosen[0]]
         operands = [self.known[o] for o in owner.operands]
         type = self.type(value)
         match owner.name:

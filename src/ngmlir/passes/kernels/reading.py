@@ -39,15 +39,19 @@ def read(
     bounds: list[tuple[Value, int, int]] = []
     partly = False  # whether a part of a tile may lie inside
     for index, place, size in zip(indices, access.places, access.shape, strict=True):
-        first, last = place.ends(sizes)
+        first, last = place.between([span.section or (0, n) for span, n in zip(spans, sizes, strict=True)])
         if first >= 0 and last < size:
             continue
+        if last < 0 or first >= size:
+            return b.number(access.fill, type)
         reach = [stride * (spans[l].size - 1) for l, stride in place.terms.items() if spans[l].size]
         low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
         if high < low:
             return load(True)  # the tile is longer than what it is read from
         bounds.append((index, low, high))
         partly = partly or bool(reach)
+    if not bounds:
+        return load(False)
     inside = [
         b.bitwise_and(b.less_equal(b.index(low), at), b.less_equal(at, b.index(high)))
         for at, low, high in bounds

@@ -47,20 +47,22 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
     rows, block = prod(outer), schedule.rows
     programs = -(-rows // block)
     kernel = Kernel(planned, target, (programs,) if programs > 1 or target.shares_tiles else ())
-    b = kernel.b
+    b, cuts = kernel.b, planned.cuts(target)[: len(outer)]
+
+    def row(spans: list[Span]) -> None:
+        _Row(kernel, schedule, spans, inner).build()
+
+    def numbered(number: Value, _: object = None) -> tuple[()]:
+        kernel.by_section(kernel.apart(number, outer), outer, cuts, row)
+        return ()
+
     if programs == 1 and not target.shares_tiles:
-        kernel.nest(outer, lambda spans: _Row(kernel, schedule, spans, inner).build())
+        kernel.nest(outer, row, cuts)
     elif block == 1:
-        _Row(kernel, schedule, kernel.apart(kernel.programs[0], outer), inner).build()
+        numbered(kernel.programs[0])
     else:
         start, stop = share(b, kernel.programs[0], block, rows)
-        b.loop(
-            start,
-            stop,
-            1,
-            (),
-            lambda i, _: _Row(kernel, schedule, kernel.apart(i, outer), inner).build() or (),
-        )
+        b.loop(start, stop, 1, (), numbered)
     return kernel.finish(name, schedule.threads), planned
 
 
