@@ -16,7 +16,7 @@ from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
 from .dead_code import without_dead
-from .sunk_transposes import REDUCTIONS, order_of, permuted, source_of, sunk, taken_in
+from .sunk_transposes import REDUCTIONS, in_place, order_of, permuted, source_of, sunk, taken_in
 from .window_products import as_windows, sliced_product
 from .window_sums import as_sum_over_windows
 
@@ -162,6 +162,9 @@ class _Layout:
         order = get_i64s(op, "permutation")
         if not self.vanishes(source, order) and op.results[0] in self.taken:
             return None  # it goes the other way
+        inner = order_of(source)
+        if inner is not None and not self.vanishes(source, order):
+            return [b.transpose(source_of(source), permutation=[inner[d] for d in order])]
         if not (
             self.vanishes(source, order)
             or self.one_moves(source, order)
@@ -173,7 +176,7 @@ class _Layout:
     def vanishes(self, value: Value, order: Sequence[int], depth: int = 8) -> bool:
         """Whether a value can be had in another order without moving data."""
         owner = value.owner
-        if tuple(order) == tuple(range(len(order))):
+        if in_place(order, shape_of(value.type)):
             return True
         if not isinstance(owner, Op) or depth == 0:
             return False
@@ -215,9 +218,12 @@ class _Layout:
 
     def move(self, value: Value, order: Sequence[int], b: Builder) -> Value:
         """The value in another order."""
-        order = tuple(order)
+        order, type = tuple(order), value.type
         if order == tuple(range(len(order))):
             return value
+        if in_place(order, shape_of(type)):
+            assert isinstance(type, TensorType)
+            return b.reshape(value, type=permuted(type, order))
         key = (b.block, value, order)
         if key not in self.moved:
             self.moved[key] = self.made(value, order, b)

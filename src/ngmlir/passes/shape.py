@@ -16,6 +16,7 @@ from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import hand_on
 from ..support.target import Target
+from .sunk_transposes import in_place
 
 
 @contract(needs=("named", "plain"), gives="plain", anchor="function")
@@ -227,12 +228,12 @@ class _Shaping:
         after, before = [*batch, *free, *contract], [*batch, *contract, *free]
         vector = size(free) == 1 or size(contract) == 1
         order, depth = next(
-            ((order, depth) for order, depth in ((after, 1), (before, 0)) if _in_place(order, shape)),
+            ((order, depth) for order, depth in ((after, 1), (before, 0)) if in_place(order, shape)),
             (after, 1) if left or vector else (before, 0),
         )
         rows = [size(batch)] if batch else []
         rest = (size(free), size(contract)) if depth else (size(contract), size(free))
-        if _in_place(order, shape):
+        if in_place(order, shape):
             return self.base[value], (*rows, *rest), depth
         return self.builder.transpose(self.view(value), permutation=order), (*rows, *rest), depth
 
@@ -281,14 +282,8 @@ def _contracted(dot: Op) -> tuple[Sequence[int], Sequence[int]]:
 def _moves_nothing(op: Op) -> bool:
     """Whether the result of a reshape or transpose has the operand's elements in their order."""
     if op.name == "ng.transpose":
-        return _in_place(get_i64s(op, "permutation"), shape_of(op.operands[0].type))
+        return in_place(get_i64s(op, "permutation"), shape_of(op.operands[0].type))
     return op.name == "ng.reshape"
-
-
-def _in_place(order: Sequence[int], shape: Sequence[int]) -> bool:
-    """Whether dimensions in this order are the same elements in the same order: only single ones may move."""
-    long = [d for d in order if shape[d] != 1]
-    return long == sorted(long)
 
 
 def _static(op: Op) -> bool:

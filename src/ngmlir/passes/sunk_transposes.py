@@ -30,6 +30,12 @@ def permuted(type: TensorType, order: Sequence[int]) -> TensorType:
     return TensorType(tuple(type.shape[d] for d in order), type.element, encoding)
 
 
+def in_place(order: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether dimensions in this order are the same elements in the same order: only single ones may move."""
+    long = [d for d in order if shape[d] != 1]
+    return long == sorted(long)
+
+
 def order_of(value: Value) -> tuple[int, ...] | None:
     """The permutation that made a value, or None."""
     owner = value.owner
