@@ -344,9 +344,9 @@ def given_by(op: Op) -> Given:
     return {name: _read(s) for name, s in attribute.items} if isinstance(attribute, DictAttr) else {}
 
 
-def merged(ops: Iterable[Op], kind: str) -> Given:
-    """What the schedules of the ops of a fusion of a kind say together; UserError where they contradict each other, or
-    say what no such fusion has."""
+def merged(ops: Iterable[Op], kind: str | None) -> Given:
+    """What the schedules of the ops of a fusion of a kind (None: of any) say together; UserError where they contradict
+    each other, or say what no such fusion has."""
     out: dict[str, Setting] = {}
     sources: dict[str, Op] = {}
     for op in ops:
@@ -362,10 +362,10 @@ def merged(ops: Iterable[Op], kind: str) -> Given:
             sources.setdefault(name, op)
     if sources and (wrong := list(complaints(out, kind))):
         place = next(iter(sources.values()))
-        note = Diagnostic(f"it is fused by kind '{kind}'", place.location, "note")
+        notes = (Diagnostic(f"it is fused by kind '{kind}'", place.location, "note"),) if kind else ()
         raise UserError(
             [
-                Diagnostic(f"'{op_name(place)}': {d.message}", place.location, hint=d.hint, notes=(note,))
+                Diagnostic(f"'{op_name(place)}': {d.message}", place.location, hint=d.hint, notes=notes)
                 for d in wrong
             ]
         )

@@ -11,6 +11,7 @@ from ..ir.core import Block, Module, Op, Region, Value, count_uses
 from ..ir.literals import item_bytes
 from ..ir.types import element_type, shape_of
 from ..ops import ng
+from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..support.target import Target
 from .inline import copied
@@ -26,7 +27,7 @@ def chain(module: Module, target: Target) -> Module:
 
     A program takes a strip of rows through all of them, and what one hands to the next is never whole in memory. It pays
     where that would not stay in the near cache, and weighs more than what each strip reads again of right sides. Each
-    fusion computes what it computes alone, in the same order.
+    fusion computes what it computes alone, in the same order. A fusion that states a schedule stays as it is.
 
     Before:
         func.func @main(%x: tensor<8192x64xf32>, %w: tensor<64x256xf32>) -> tensor<8192xf32> {
@@ -87,7 +88,7 @@ class _Writer:
 
     def link(self, op: Op) -> Link | None:
         if op not in self.known:
-            fits = op.name == "ng.fusion" and kind(op) in ("dot", "rows")
+            fits = op.name == "ng.fusion" and SCHEDULE not in op.attributes and kind(op) in ("dot", "rows")
             self.known[op] = link_of(op, self.target) if fits else None
         return self.known[op]
 

@@ -13,7 +13,9 @@ from ..ir.literals import float_bits, integer_bits
 from ..ir.types import FloatType, FunctionType, ShapedType, Type, element_type, shape_of, ui8, with_element
 from ..ops import narrow
 from ..ops.builder import Builder
+from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
+from ..rewrite.sweep import hand_on
 from ..support.diagnostics import Diagnostic, Limit
 from ..support.target import Target
 
@@ -103,8 +105,9 @@ def _block(block: Block, mapping: dict[Value, Value]) -> Block:
         if op.name in ("ng.cast", "ng.bitcast") and any(
             is_narrow(element_type(v.type)) for v in (*op.operands, *op.results)
         ):
-            builder.location = op.location
-            (mapping[op.result],) = _converted(builder, op, mapping[op.operands[0]])
+            builder.location, before = op.location, len(made.ops)
+            codes = _converted(builder, op, mapping[op.operands[0]])
+            (mapping[op.result],) = hand_on(made, before, op, codes) if SCHEDULE in op.attributes else codes
         else:
             made.ops.append(_op(op, mapping))
     return made

@@ -14,6 +14,7 @@ from ..ir.core import Block, Module, Op, Value
 from ..ir.types import FloatType, TensorType, Type, element_type, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64s
+from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..support.target import Target
 from .dead_code import without_dead
@@ -120,7 +121,7 @@ def _block(block: Block, uses: Mapping[Value, int], mapping: dict[Value, Value])
 
 def _sums(block: Block, uses: Mapping[Value, int]) -> dict[Op, list[_Run]]:
     """The sums in a block of which something can be joined, by the last addition: runs of parts and of other terms."""
-    here = {op for op in block.ops if op.name == "ng.add"}
+    here = {op for op in block.ops if op.name == "ng.add" and SCHEDULE not in op.attributes}
     inner: set[Op] = set()
     found: dict[Op, list[_Run]] = {}
     for op in reversed(block.ops):
@@ -159,7 +160,7 @@ def _part(value: Value) -> _Part | None:
     while isinstance(op, Op) and (op.name == "ng.reshape" or (op.name == "ng.slice" and _keeps_most(op))):
         moves.append(op)
         op = op.operands[0].owner
-    if not isinstance(op, Op) or op.name != "ng.pad":
+    if not isinstance(op, Op) or op.name != "ng.pad" or SCHEDULE in op.attributes:
         return None
     (source,), type = op.operands, op.result.type
     assert isinstance(type, TensorType)

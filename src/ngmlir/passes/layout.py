@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ..ir.attributes import integers
+from ..ir.attributes import Attribute, IntegerAttr, integers
 from ..ir.core import Block, Module, Op, Value, count_uses
 from ..ir.elements import ElementsAttr
 from ..ir.types import TensorType, Type, element_type, shape_of, with_element
 from ..ops.builder import Builder
 from ..ops.fields import get_i64, get_i64s
 from ..ops.ng_rules import multiplies
+from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
@@ -30,7 +31,8 @@ def layout(module: Module, target: Target) -> Module:
     transposed, where a product or a reduction follows that then reads any order; else an elementwise op takes a transpose
     over when only one of its operands has to be moved for it. What is computed for a slice alone is computed of slices: of fewer
     elements, and in the kernel that wants them. A product takes in elements that are cast for it as they are, and
-    widens them by itself. A product whose result are windows that are summed is a product of windows.
+    widens them by itself. A product whose result are windows that are summed is a product of windows. A product
+    that states a schedule stays the product that it says this of.
 
     Before:
         func.func @main(%x: tensor<4x3xf32>, %w: tensor<5x3xf32>) -> tensor<4x5xf32> {
@@ -148,11 +150,9 @@ class _Layout:
             if any(starts[d] or steps[d] != 1 or limits[d] != shape_of(value.type)[d] for d in dims):
                 chosen = ([part[d] for d in dims] for part in (starts, limits, steps))
                 source = b.slice(source, **dict(zip(("starts", "limits", "steps"), chosen, strict=True)))
-            return b.broadcast(source, type=wanted, dimensions=dims)
+            return _changed(owner, [source], wanted, {}, b)
         if isinstance(owner, Op) and depth and self.only_for(slice, value):
-            new = owner.rebuilt([self.cut(o, slice, b, depth - 1) for o in owner.operands], types=[wanted])
-            b.add_op(new)
-            return new.results[0]
+            return _changed(owner, [self.cut(o, slice, b, depth - 1) for o in owner.operands], wanted, {}, b)
         return b.slice(value, starts=starts, limits=limits, steps=steps)
 
     # -- transposes --------------------------------------------------------------------------------------
@@ -214,6 +214,7 @@ class _Layout:
             and owner.name == "ng.dot"
             and _swaps(owner, order)
             and self.uses.get(value, 2) == 1
+            and SCHEDULE not in owner.attributes
         )
 
     def move(self, value: Value, order: Sequence[int], b: Builder) -> Value:
@@ -240,20 +241,16 @@ class _Layout:
                     assert isinstance(literal, ElementsAttr)
                     return b.constant(type=wanted, value=literal.of_type(wanted))
                 case "ng.iota":
-                    dimension = get_i64(owner, "dimension")
-                    return b.iota(type=wanted, dimension=order.index(dimension))
+                    place = IntegerAttr(order.index(get_i64(owner, "dimension")))
+                    return _changed(owner, [], wanted, {"dimension": place}, b)
                 case "ng.transpose":
                     inner = get_i64s(owner, "permutation")
                     return self.move(owner.operands[0], [inner[d] for d in order], b)
                 case "ng.broadcast":
-                    dims = get_i64s(owner, "dimensions")
-                    return b.broadcast(
-                        owner.operands[0], type=wanted, dimensions=[order.index(d) for d in dims]
-                    )
+                    places = integers(order.index(d) for d in get_i64s(owner, "dimensions"))
+                    return _changed(owner, owner.operands, wanted, {"dimensions": places}, b)
                 case _:
-                    new = owner.rebuilt([self.move(o, order, b) for o in owner.operands], types=[wanted])
-                    b.add_op(new)
-                    return new.results[0]
+                    return _changed(owner, [self.move(o, order, b) for o in owner.operands], wanted, {}, b)
         assert isinstance(owner, Op) and self.absorbs(value, order)
         return _swapped(owner, permuted(type, order), b)
 
@@ -311,6 +308,14 @@ def _swapped_order(dot: Op) -> list[int]:
     rows = len(shape_of(dot.operands[0].type)) - batch - len(get_i64s(dot, "lhs_contract"))
     rank = len(shape_of(dot.results[0].type))
     return [*range(batch), *range(batch + rows, rank), *range(batch, batch + rows)]
+
+
+def _changed(
+    op: Op, operands: Sequence[Value], type: Type, changed: Mapping[str, Attribute], b: Builder
+) -> Value:
+    """The result of an op on other operands, of which it says otherwise only what is `changed`."""
+    new = op.rebuilt(operands, types=[type], attributes={**op.attributes, **changed})
+    return b.add_op(new).result
 
 
 def _tensor(type: Type) -> TensorType:

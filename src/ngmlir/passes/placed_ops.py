@@ -11,6 +11,7 @@ from ..ir.types import TensorType, Type, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64, get_i64s
 from ..ops.roles import SAMPLES, STEPS
+from ..ops.schedules import SCHEDULE
 from .sunk_transposes import permuted
 
 #: Dimension i of what lies in an order is dimension order[i] of the value as it was.
@@ -128,7 +129,8 @@ def _dot(held: Held, op: Op) -> bool:
         begin += len(own)
     wanted = held.order(op.result)
     straight, swapped = (tuple([*range(batch), *free[a], *free[1 - a]]) for a in (0, 1))
-    first = 1 if swapped == wanted != straight else 0
+    # A schedule is of the rows and columns as they stand.
+    first = 1 if swapped == wanted != straight and SCHEDULE not in op.attributes else 0
     attributes: dict[str, Attribute] = {}
     for name, (order, contract, batched) in zip(
         ("lhs", "rhs"), (sides[first], sides[1 - first]), strict=True

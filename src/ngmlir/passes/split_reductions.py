@@ -12,6 +12,7 @@ from ..ir.literals import item_bytes
 from ..ir.types import FloatType, TensorType, Type, element_type, f32, shape_of, with_element
 from ..ops.builder import Builder
 from ..ops.fields import get_bool, get_i64, get_i64s
+from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
@@ -28,7 +29,8 @@ def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Mo
     The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. Narrow
     columns lie side by side, as many as fill the registers (or threads). How many parts there are follows from the
     shape and from what the target is, never from how many threads there are, so a result has the same bits
-    everywhere. `elements` are those that a part has at least; 0: as the target likes it.
+    everywhere. `elements` are those that a part has at least; 0: as the target likes it. What states a schedule stays in
+    one piece: how its kernel is cut is said.
 
     Before:
         func.func @main(%x: tensor<1048576xf32>) -> tensor<f32> {
@@ -64,7 +66,7 @@ class _Splitting:
     def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
         if "reduction" in op.traits and next(self.whole):
             return None
-        if not all(_plain(v) for v in (*op.operands, *op.results)):
+        if SCHEDULE in op.attributes or not all(_plain(v) for v in (*op.operands, *op.results)):
             return None
         if op.name in ("ng.argmax", "ng.argmin"):
             return self.position(op, b)

@@ -11,6 +11,7 @@ from ..ir.types import DYNAMIC, element_type, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64s
 from ..ops.rules import names_of, reshaped
+from ..ops.schedules import SCHEDULE
 
 #: How many more windows there may be than were summed: those beside the border meet zeros.
 MORE_WINDOWS = 2
@@ -25,7 +26,7 @@ def as_windows(overlap: Op, uses: Mapping[Value, int], b: Builder) -> Sequence[V
         order = list(get_i64s(made.owner, "permutation"))
         made = made.owner.operands[0]
     dot = made.owner
-    if not isinstance(dot, Op) or dot.name != "ng.dot" or uses.get(made, 2) > 1:
+    if not isinstance(dot, Op) or dot.name != "ng.dot" or SCHEDULE in dot.attributes or uses.get(made, 2) > 1:
         return None
     if set(get_i64s(overlap, "steps")) != {1} or DYNAMIC in shape_of(made.type):
         return None

@@ -11,6 +11,7 @@ from ..ir.types import DYNAMIC, element_type, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64s
 from ..ops.rules import reshaped
+from ..ops.schedules import SCHEDULE
 from .window_products import MORE_WINDOWS, turned
 
 #: What stands between the windows and the multiplication that makes them moves dimensions alone, or sums.
@@ -77,7 +78,7 @@ def _multiplication(value: Value, uses: Mapping[Value, int]) -> tuple[Op, list[i
     summed: list[int] = []
     element = element_type(value.type)
     while isinstance(owner := value.owner, Op) and uses.get(value, 2) == 1:
-        if any(element_type(operand.type) is not element for operand in owner.operands):
+        if SCHEDULE in owner.attributes or any(element_type(v.type) is not element for v in owner.operands):
             return None
         if owner.name == "ng.multiply":
             return owner, homes, summed

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ..ir.core import Block, Module, Op, Value
 from ..ops.builder import Builder
-from ..ops.schedules import SCHEDULE
+from ..ops.schedules import SCHEDULE, merged, to_attribute
 
 #: Looks at an op whose operands are new; gives the values that replace its results, or None to keep it.
 #: New ops are made with the builder and stand before the op.
@@ -92,12 +92,15 @@ def _block(
 
 def hand_on(out: Block, start: int, op: Op, replaced: Sequence[Value]) -> Sequence[Value]:
     """The values that replace an op, after its schedule has gone on to what now stands for it among the ops from `start`
-    on: the last of its kind, else the last one."""
+    on: the last of its kind, else the last one. What that says already must not contradict it."""
     made = out.ops[start:]
     heir = next((new for new in reversed(made) if new.name == op.name), made[-1] if made else None)
-    if heir is None or SCHEDULE in heir.attributes:
+    if heir is None or heir.attributes.get(SCHEDULE) is op.attributes[SCHEDULE]:
         return replaced
-    given = heir.rebuilt(attributes={**heir.attributes, SCHEDULE: op.attributes[SCHEDULE]})
+    said = op.attributes[SCHEDULE]
+    if SCHEDULE in heir.attributes:
+        said = to_attribute(merged([heir, op], None))
+    given = heir.rebuilt(attributes={**heir.attributes, SCHEDULE: said})
     mapping = dict(zip(heir.results, given.results, strict=True))
     at = out.ops.index(heir)
     out.ops[at] = given
