@@ -70,8 +70,8 @@ def test_places_of_extremes(shape: tuple[int, ...], axes: tuple[int, ...], kind:
     np.testing.assert_array_equal(got, getattr(x, name)(axis=axes[0]))
 
 
-@pytest.mark.parametrize("size", [31, 32, 33, 63, 64, 97, 128, 511, 512, 517, 1000, 4099])
-@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "i16", "i64"])
+@pytest.mark.parametrize("size", [31, 32, 33, 63, 64, 97, 128, 511, 512, 517, 1000, 4099, 16384, 20011])
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16", "i8", "i16", "i64"])
 def test_places_in_rows_of_every_length(size: int, kind: str) -> None:
     """The best stands anywhere, once and again later, alone or beside a NaN, a zero of the other sign, nothing but it."""
     random = np.random.default_rng(size)

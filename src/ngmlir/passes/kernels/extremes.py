@@ -9,7 +9,7 @@ from math import gcd
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import FloatType, Type, VectorType, element_type, i32, i64, index, shape_of, with_element
+from ...ir.types import FloatType, VectorType, element_type, i32, i64, index, shape_of, with_element
 from ...ops.fields import get_i64s
 from ...support.target import Target
 from .frame import Span, positions, power_of_two
@@ -18,6 +18,10 @@ from .single import Single, SingleFrame, merged, vector
 
 #: Registers of a band, and how many bands a row has at least to be worth the larger one: it ends with searching one.
 BANDS = ((8, 8), (4, 3), (2, 2))
+#: The same for elements narrower than positions, of which a register would need several.
+NARROW_BANDS = ((32, 8), *BANDS)
+#: Registers that are searched at once.
+SEARCHED = 8
 
 
 def arg_kernel(op: Op, target: Target) -> Single:
@@ -137,44 +141,68 @@ class _Search:
 
     def band(self) -> int:
         """Registers of a band; 0: the row is shorter than any."""
-        return next((band for band, least in BANDS if self.size >= least * band * self.lanes), 0)
+        narrow = item_bytes(self.element) < item_bytes(self.count)
+        bands = NARROW_BANDS if narrow else BANDS
+        return next((band for band, least in bands if self.size >= least * band * self.lanes), 0)
 
     def row_of_bands(self, row: Span, registers: int) -> None:
-        """What is best needs less than where it is, so each lane asks only of the best of a band of registers whether it
-        is better than what it had; in the end the first of the best bands is searched. The last band reaches back into
-        the one before it."""
-        b, frame = self.b, self.frame
+        """What is best needs less than where it is, so each lane (of a long band the whole of it) asks only of the best of
+        a band of registers whether it is better than what it had; in the end the first of the best bands is searched. The
+        last band reaches back into the one before it."""
+        b = self.b
         gathered = Accumulation("max" if self.greatest else "min", self.element, self.target)
         greatest = gathered.kind == "max"
         size = registers * self.lanes
-        tile, lanes = (VectorType((n,), self.element) for n in (size, self.lanes))
-        counts = with_element(lanes, self.count)
-
-        def load(start: Value, type: Type) -> Value:
-            return b.load(frame.sources[0], [row.start, start, b.index(0)], type=type, dims=[1])
+        lanes, whole = VectorType((self.lanes,), self.element), registers > SEARCHED
+        kept = self.element if whole else lanes
+        counts = with_element(kept, self.count)
 
         def join(start: Value, carried: Sequence[Value]) -> list[Value]:
             starts = [b.add(start, b.index(k)) for k in range(0, size, self.lanes)]
-            found = [gathered.enter(b, load(at, lanes)) for at in starts]
+            found = [gathered.enter(b, self.piece(row, at, self.lanes)) for at in starts]
             while len(found) > 1:
                 found = [gathered.combine(b, *pair) for pair in zip(found[::2], found[1::2], strict=True)]
-            taken = self.better(found[0], carried[0], greatest)
-            here = b.broadcast(b.cast(start, type=self.count), type=counts, dimensions=())
-            return [b.select(taken, found[0], carried[0]), b.select(taken, here, carried[1])]
+            (best,) = [gathered.across(b, found[0], [0])] if whole else found
+            taken = self.better(best, carried[0], greatest)
+            here = b.cast(start, type=self.count)
+            here = here if whole else b.broadcast(here, type=counts, dimensions=())
+            return [b.select(taken, best, carried[0]), b.select(taken, here, carried[1])]
 
-        carried: Sequence[Value] = [b.number(gathered.start, lanes), b.number(0, counts)]
+        carried: Sequence[Value] = [b.number(gathered.start, kept), b.number(0, counts)]
         carried = b.loop(0, self.size // size * size, size, carried, join)
         if self.size % size:
             carried = join(b.index(self.size - size), carried)
-        top = gathered.across(b, carried[0], [0])
-        best = b.broadcast(top, type=lanes, dimensions=())
-        where = b.select(self.same(carried[0], best), carried[1], b.number(self.nowhere, counts))
-        start = b.min(where, axes=[0])
-        best = b.broadcast(gathered.leave(b, top), type=tile, dimensions=())
-        found = self.same(load(b.cast(start, type=index), tile), best)
-        places = self.places(start, size)
-        found = b.min(b.select(found, places, b.number(self.nowhere, places.type)), axes=[0])
-        self.store(found, [row.start, b.index(0)], False)
+        top, start = carried
+        if not whole:
+            top = gathered.across(b, carried[0], [0])
+            best = b.broadcast(top, type=lanes, dimensions=())
+            where = b.select(self.same(carried[0], best), carried[1], b.number(self.nowhere, counts))
+            start = b.min(where, axes=[0])
+        self.search(row, b.cast(start, type=index), size, gathered.leave(b, top))
+
+    def piece(self, row: Span, start: Value, size: int) -> Value:
+        """Some elements of a row, as they follow each other."""
+        b = self.b
+        type = VectorType((size,), self.element)
+        return b.load(self.frame.sources[0], [row.start, start, b.index(0)], type=type, dims=[1])
+
+    def search(self, row: Span, start: Value, size: int, value: Value) -> None:
+        """Stores where in a row a value stands first among some elements, where it is."""
+        b = self.b
+        step = min(size, SEARCHED * self.lanes)
+        type = VectorType((step,), self.element)
+        best = b.broadcast(value, type=type, dimensions=())
+        nowhere = b.number(self.nowhere, with_element(type, self.count))
+
+        def places(at: Value) -> Value:
+            found = self.same(self.piece(row, at, step), best)
+            return b.select(found, self.places(b.cast(at, type=self.count), step), nowhere)
+
+        def earlier(offset: Value, carried: Sequence[Value]) -> list[Value]:
+            return [b.minimum(carried[0], places(b.add(start, offset)))]
+
+        found = places(start) if step == size else b.loop(0, size, step, [nowhere], earlier)[0]
+        self.store(b.min(found, axes=[0]), [row.start, b.index(0)], False)
 
     # -- along rows, lane by lane --------------------------------------------------------------------------
 
