@@ -17,6 +17,9 @@ from ...support.target import Target
 from .frame import Span, power_of_two
 from .single import Single, SingleFrame, tile_width
 
+#: Bytes of a cache line, which whole lines are written of, and of two neighbours, which come from memory together.
+_LINE, _LINES = 64, 128
+
 
 def transpose_kernel(op: Op, target: Target) -> Single:
     """Square blocks, so that both sides are met in whole registers."""
@@ -47,9 +50,11 @@ def transpose_kernel(op: Op, target: Target) -> Single:
     inner = order.index(last)
     side = 32 if target.shares_tiles else max(4, target.lanes(4))
     outer = [d for d in range(len(result)) if d not in (inner, last)]
-    # Stripes of rows go inside the other loops: what one block leaves of a page, the next one takes.
-    counts = [*(result[d] for d in outer), -(-result[inner] // side)]
-    frame = SingleFrame(op, target, (prod(counts), result[last]), [shape], [result], width=side)
+    # Stripes of rows go inside the other loops: what one block leaves of a page, the next one takes. On a CPU a stripe
+    # takes all of the lines that it meets: where rows lie a power of two apart, they are gone before the next one comes.
+    whole = [side if target.shares_tiles else max(side, n // item_bytes(element)) for n in (_LINES, _LINE)]
+    counts = [*(result[d] for d in outer), -(-result[inner] // whole[0])]
+    frame = SingleFrame(op, target, (prod(counts), result[last]), [shape], [result], width=whole[1])
     b = frame.b
 
     def block(others: list[Span], rows: Span, columns: Span) -> None:
@@ -63,18 +68,33 @@ def transpose_kernel(op: Op, target: Target) -> Single:
 
     def stripe(spans: list[Span]) -> None:
         *others, number = frame.apart(spans[0].start, counts)
-        start = b.multiply(number.start, b.index(side))
-        rest = result[inner] % side
-        if frame.masks or rest == 0:
-            block(others, Span(start, side, frame.masks and rest != 0), spans[1])
-            return
-        b.branch(
-            b.less(number.start, b.index(result[inner] // side)),
-            lambda: block(others, Span(start, side), spans[1]),
-            lambda: block(others, Span(start, rest), spans[1]),
-        )
+        height, columns = whole[0], spans[1]
+        start = b.multiply(number.start, b.index(height))
+        rest = result[inner] % height
 
-    frame.visit(frame.sizes, side, stripe)
+        def line(rows: Span, _: object) -> tuple[()]:
+            """Blocks side by side, until the lines of the result are whole."""
+
+            def one(part: Span, _: object) -> tuple[()]:
+                at, beside = b.add(start, rows.start), b.add(columns.start, part.start)
+                block(others, rows._replace(start=at), part._replace(start=beside))
+                return ()
+
+            frame.tiles(columns.size, side, (), one)
+            return ()
+
+        if frame.masks:
+            block(others, Span(start, height, rest != 0), columns)
+        elif rest == 0:
+            frame.tiles(height, side, (), line)
+        else:
+            b.branch(
+                b.less(number.start, b.index(result[inner] // height)),
+                lambda: [*frame.tiles(height, side, (), line)],
+                lambda: [*frame.tiles(rest, side, (), line)],
+            )
+
+    frame.visit(frame.sizes, whole[1], stripe)
     return frame.done()
 
 
