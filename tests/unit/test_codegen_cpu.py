@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from kernel_text import agree, compiled, host_with_vectors, planned
 
+from ngmlir.codegen.cpu.places import Extent, attributes
 from ngmlir.llvm.machine import host_target
 
 FLOATS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
@@ -301,3 +302,24 @@ def test_fma_without_an_instruction(dtype: str, kind: str, monkeypatch: pytest.M
     for seed in range(8):
         agree(elementwise("ng.fma", dtype, dtype, 3), *parts(dtype, SIZE, kind, seed))
         agree(elementwise("ng.fma", dtype, dtype, 3), *(samples(dtype, SIZE, 3 * seed + i) for i in range(3)))
+
+
+def test_what_overlaps_nothing_is_promised_and_nothing_else() -> None:
+    """As of each two: they lie in other memory, or one ends where the other begins."""
+    random = np.random.default_rng(1)
+
+    def apart(x: Extent, y: Extent) -> bool:
+        return (x.space, x.index) != (y.space, y.index) or x.stop <= y.start or y.stop <= x.start
+
+    for count in [1, 2, 3, 5, 9] * 60:
+        launches: list[list[Extent]] = []
+        for _ in range(random.integers(1, 3)):
+            starts, sizes = random.integers(0, 12, count), random.integers(0, 5, count)
+            spaces = random.choice(["arena", "argument"], count)
+            launches.append([Extent(s, 0, a, a + n) for s, a, n in zip(spaces, starts, sizes, strict=True)])
+        alone = [
+            all(apart(launch[i], e) for launch in launches for j, e in enumerate(launch) if i != j)
+            for i in range(count)
+        ]
+        assert attributes(launches) == ["noalias" if each else "" for each in alone]
+    assert attributes([[None, launches[0][0]]]) == ["", ""]

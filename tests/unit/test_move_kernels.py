@@ -151,3 +151,19 @@ def test_pad_whose_inner_rows_stay_whole(
     a, r = tensor(shape, kind), tensor(want.shape, kind)
     body = f"ng.pad %a low {list(low)} high {list(high)} : ({a}) -> {r}"
     np.testing.assert_array_equal(moved(body, r, x, kinds=(kind,)), want)
+
+
+@pytest.mark.parametrize("count", [1023, 1024, 2100])
+def test_concatenation_of_thousands(count: int) -> None:
+    """Of more than a call of a kernel takes: groups first. Rows are many enough for several programs."""
+    x = numbered((40, count), "f32")
+    parts = [
+        f"  %p{i} = ng.slice %a from [0, {i}] to [40, {i + 1}] step [1, 1] : (tensor<40x{count}xf32>) -> tensor<40x1xf32>\n"
+        for i in (0, 1)
+    ]
+    names = ", ".join(f"%p{i % 2}" for i in range(count))
+    types = ", ".join(["tensor<40x1xf32>"] * count)
+    a = tensor(x.shape, "f32")
+    text = f"func.func @main(%a: {a}) -> {a} {{\n{''.join(parts)}  %r = ng.concatenate {names} axis 1 : ({types}) -> {a}\n  return %r : {a}\n}}\n"
+    (got,) = compile_module(from_text(text), "cpu")(x)
+    np.testing.assert_array_equal(np.asarray(got), x[:, np.arange(count) % 2])

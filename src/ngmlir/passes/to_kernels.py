@@ -140,7 +140,7 @@ class _Writer:
     def concatenate(self, op: Op, operands: Sequence[Value], b: Builder) -> Value:
         """Of more operands than a call may have: groups of equal size first, then these."""
         most = self.target.call_buffers
-        if most is None or len(operands) < most:
+        if len(operands) < most:
             return self.call(self.recipe(op), op, operands, b)[0]
         groups = -(-len(operands) // (most - 1))
         cuts = [i * len(operands) // groups for i in range(groups + 1)]

@@ -9,8 +9,9 @@ from functools import cached_property
 from .diagnostics import UserError
 from .machines import Architecture, Code, Gpu, machines
 
-#: Bytes of parameters of a launch on a GPU, and of a pointer among them.
+#: Bytes of parameters of a launch on a GPU, of those of a call on a CPU, and of a pointer among them.
 PARAMETER_BYTES = 4096
+STACK_BYTES = 8192
 POINTER_BYTES = 8
 
 #: The fields that count something of which there is some.
@@ -109,9 +110,10 @@ class Target:
         return self.architecture.shares_tiles
 
     @property
-    def call_buffers(self) -> int | None:
-        """How many buffers a call of a kernel may be given, if there is a limit."""
-        return PARAMETER_BYTES // POINTER_BYTES if self.code == "nvptx" else None
+    def call_buffers(self) -> int:
+        """How many buffers a call of a kernel may be given: more are too many parameters of a launch, or, on a CPU, too
+        much of a stack, and a kernel that takes long to compile."""
+        return (PARAMETER_BYTES if self.code == "nvptx" else STACK_BYTES) // POINTER_BYTES
 
     @property
     def spare_registers(self) -> int:

@@ -55,6 +55,10 @@ class Deferred(ABC):
         """One element of the tile; whether it is inside the buffer is known."""
 
 
+#: What holds a value; of a buffer also how it is looked up, which is done each time it is used.
+Held: TypeAlias = Tile | Buffer | Deferred | Callable[[], Buffer]
+
+
 class Emitter:
     """Runs a block of ops through the table of lowerings."""
 
@@ -75,7 +79,7 @@ class Emitter:
         self.deferred: Mapping[Op, frozenset[int]] = {}  # loads of the current block that dots do themselves
         self.streams: frozenset[IRValue] = frozenset()  # aligned buffers that are written past the caches
         self._table = table
-        self._values: dict[IRValue, Tile | Buffer | Deferred] = {}
+        self._values: dict[IRValue, Held] = {}
         self._ranges: dict[IRValue, Range] = {}
         self._scratch = scratch
         self._scratch_bytes = 0
@@ -123,16 +127,18 @@ class Emitter:
 
     def buffer(self, value: IRValue) -> Buffer:
         found = self._values[value]
+        if callable(found):
+            return found()
         assert isinstance(found, Buffer)
         return found
 
-    def find(self, value: IRValue) -> Tile | Buffer | Deferred:
+    def find(self, value: IRValue) -> Held:
         return self._values[value]
 
     def define(self, value: IRValue, registers: Sequence[Value]) -> None:
         self._values[value] = Tile(tuple(registers))
 
-    def bind(self, value: IRValue, held: Tile | Buffer | Deferred) -> None:
+    def bind(self, value: IRValue, held: Held) -> None:
         """Says what a value is, where that is no plain tile."""
         self._values[value] = held
 
@@ -157,9 +163,8 @@ class Emitter:
         """All registers (and addresses of buffers) of some values."""
         flat: list[Value] = []
         for value in values:
-            held = self._values[value]
-            if isinstance(held, Buffer):
-                flat.append(held.pointer)
+            if isinstance(value.type, MemRefType):
+                flat.append(self.buffer(value).pointer)
             else:
                 flat += self.registers(value)
         return flat

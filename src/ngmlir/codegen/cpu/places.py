@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, zip_longest
 
 from ...ir.core import Value
 from ...ir.literals import item_bytes
@@ -48,25 +49,28 @@ def extents(outside: Interface) -> dict[Value, Extent]:
 def attributes(launches: Sequence[Sequence[Extent | None]]) -> list[str]:
     """What is true, in every launch, of each buffer of a kernel."""
     result: list[str] = []
+    alone = set[int].intersection(*map(_alone, launches))
     for i in range(len(launches[0])):
-        words: list[str] = []
-        if all(_alone(launch, i) for launch in launches):
-            words.append("noalias")
+        words = ["noalias"] if i in alone else []
         if all((place := launch[i]) is not None and place.aligned for launch in launches):
             words.append("align 64")
         result.append(" ".join(words))
     return result
 
 
-def _alone(launch: Sequence[Extent | None], i: int) -> bool:
-    return all(_disjoint(launch[i], other) for j, other in enumerate(launch) if j != i)
-
-
-def _disjoint(x: Extent | None, y: Extent | None) -> bool:
-    if x is None or y is None:
-        return False
-    apart = (x.space, x.index) != (y.space, y.index)
-    return apart or x.stop <= y.start or y.stop <= x.start
+def _alone(launch: Sequence[Extent | None]) -> set[int]:
+    """The buffers of a launch that overlap no other."""
+    known = [(e.space, e.index, e.start, e.stop, i) for i, e in enumerate(launch) if e is not None]
+    if len(known) < len(launch):
+        return {0} if len(launch) == 1 else set()  # what lies nobody knows where may overlap all
+    found: set[int] = set()
+    for _, group in groupby(sorted(known), key=lambda e: e[:2]):
+        lying, behind = [*group], 0
+        for (*_, start, stop, i), following in zip_longest(lying, lying[1:]):
+            if behind <= start and (following is None or stop <= following[2]):
+                found.add(i)
+            behind = max(behind, stop)
+    return found
 
 
 def _bytes(value: Value) -> int:

@@ -163,8 +163,8 @@ class _Program:
                 table["tile.copy"] = memory.copy_by_call
             e = Emitter(b, self.target, lanes(function, self.target), table)
             for value in function.block.args:
-                assert isinstance(value.type, MemRefType)
-                e.bind(value, Buffer(self.address(b, outside.places[value], signature), value.type))
+                # Looked up where it is used: thousands at once are more than LLVM orders in reasonable time.
+                e.bind(value, partial(self.buffer, b, value, outside))
             e.run(function.block)
             e.finish()
 
@@ -173,6 +173,11 @@ class _Program:
         """Where the table of notes stands among what code reads: behind the constants, the checks and what is prepared."""
         prepared = sum(len(each.signature.results) for each in self.interfaces if each.once)
         return len(self.constants.numbers) + 1 + prepared
+
+    def buffer(self, b: Function, value: IRValue, outside: Interface) -> Buffer:
+        """A buffer of an entry, whose address is looked up here."""
+        assert isinstance(value.type, MemRefType)
+        return Buffer(self.address(b, outside.places[value], outside.signature), value.type)
 
     def address(self, b: Function, place: Place, signature: Signature) -> Value:
         """Where a buffer of an entry begins."""
