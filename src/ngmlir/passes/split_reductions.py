@@ -27,10 +27,11 @@ def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Mo
     """Makes two reductions of one with many operands and few results, so that there is work for the whole machine.
 
     The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. Narrow
-    columns lie side by side, as many as fill the registers (or threads). How many parts there are follows from the
-    shape and from what the target is, never from how many threads there are, so a result has the same bits
-    everywhere. `elements` are those that a part has at least; 0: as the target likes it. What states a schedule stays in
-    one piece: how its kernel is cut is said.
+    columns lie side by side, as many as fill the registers (or threads). On a machine of many a length that no divisor
+    fits leaves a rest, which is reduced by itself and joins last. How many parts there are follows from the shape and from
+    what the target is, never from how many threads there are, so a result has the same bits everywhere. `elements` are
+    those that a part has at least; 0: as the target likes it. What states a schedule stays in one piece: how its kernel is
+    cut is said.
 
     Before:
         func.func @main(%x: tensor<1048576xf32>) -> tensor<f32> {
@@ -94,15 +95,16 @@ class _Splitting:
         size = shape[axis] // fold
         side = 1 if last in axes else shape[last] * fold
         results = prod(s for d, s in enumerate(shape) if d not in axes) * fold
-        parts = room.parts(size, prod(shape), results // side * -(-side // room.stripe))
+        parts, length = room.cut(size, prod(shape), results // side * -(-side // room.stripe))
         if parts * fold == 1:
             return None
         cut = [parts] if parts > 1 else []
         behind = list(shape[axis + 1 :])
         behind[-1:] = [behind[-1] * fold] if behind else []
         reduce = getattr(b, name)
-        value = widened(b, name, source)
-        value = view(b, value, (*shape[:axis], *cut, size // parts, *behind))
+        whole = parts * length * fold
+        value = widened(b, name, taken(b, source, axis, 0, whole))
+        value = view(b, value, (*shape[:axis], *cut, length, *behind))
         value = reduce(value, axes=[d + len(cut) if d >= axis else d for d in axes])
         place = sum(d not in axes for d in range(axis))
         if cut:
@@ -110,6 +112,10 @@ class _Splitting:
         if fold > 1:
             value = view(b, value, (*shape_of(value.type)[:-1], fold, shape[-1]))
             value = reduce(value, axes=[place])
+        if whole < shape[axis]:
+            tail = widened(b, name, taken(b, source, axis, whole, shape[axis]))
+            gathered = Accumulation(name, element_type(tail.type))
+            value = gathered.combine(b, value, reduce(tail, axes=axes))
         return converted(b, value, element_type(source.type))
 
     # -- products ----------------------------------------------------------------------------------------
@@ -177,20 +183,31 @@ class _Splitting:
         source, result = op.operands[0], element_type(op.results[0].type)
         before, size, after = merged(shape_of(source.type), axes[0], len(axes))
         room = self.room(source)
-        parts = room.parts(size, before * size * after, before * -(-after // room.stripe))
+        parts, length = room.cut(size, before * size * after, before * -(-after // room.stripe))
         if parts == 1:
             return None
         outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
-        axis, length = len(outer), size // parts
+        axis = len(outer)
         search = getattr(b, op.name.removeprefix("ng."))
 
         def positions(value: Value, shape: Sequence[int], along: int) -> Value:
             return search(value, type=TensorType(tuple(shape), result), axes=[along])
 
-        cut = view(b, source, (*outer, parts, length, *inner))
-        found = positions(cut, (*outer, parts, *inner), axis + 1)
-        best = b.gather_elements(cut, view(b, found, (*outer, parts, 1, *inner)), axis=axis + 1)
-        part = positions(view(b, best, (*outer, parts, *inner)), (*outer, *inner), axis)
+        def bests(first: int, count: int, steps: int) -> tuple[Value, Value]:
+            """Of so many parts from a place on: where their best elements are, and these."""
+            line = view(b, source, (*outer, size, *inner))
+            cut = view(b, taken(b, line, axis, first, first + count * steps), (*outer, count, steps, *inner))
+            places = positions(cut, (*outer, count, *inner), axis + 1)
+            values = b.gather_elements(cut, view(b, places, (*outer, count, 1, *inner)), axis=axis + 1)
+            return places, view(b, values, (*outer, count, *inner))
+
+        found, best = bests(0, parts, length)
+        if rest := size - parts * length:
+            behind = bests(parts * length, 1, rest)
+            found, best = (
+                b.concatenate([x, y], axis=axis) for x, y in zip((found, best), behind, strict=True)
+            )
+        part = positions(best, (*outer, *inner), axis)
         within = b.gather_elements(found, view(b, part, (*outer, 1, *inner)), axis=axis)
         start = b.multiply(part, b.number(length, part.type))
         return [view(b, b.add(start, view(b, within, shape_of(part.type))), shape_of(op.results[0].type))]
@@ -277,6 +294,16 @@ def view(b: Builder, value: Value, shape: Sequence[int]) -> Value:
     return b.reshape(value, type=TensorType(tuple(shape), element_type(value.type)))
 
 
+def taken(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
+    """What lies from `start` to `stop` along an axis."""
+    shape = shape_of(value.type)
+    if (start, stop) == (0, shape[axis]):
+        return value
+    starts = [start if d == axis else 0 for d in range(len(shape))]
+    limits = [stop if d == axis else size for d, size in enumerate(shape)]
+    return b.slice(value, starts=starts, limits=limits, steps=[1] * len(shape))
+
+
 def widened(b: Builder, name: str, value: Value) -> Value:
     """What a reduction takes in: sums and products of f16 and bf16 are f32 until the end."""
     element = element_type(value.type)
@@ -295,12 +322,9 @@ def converted(b: Builder, value: Value, element: Type) -> Value:
 def _moved_on(b: Builder, value: Value, axis: int, reverse: bool) -> Value:
     """The value one place further along an axis (`reverse`: back), with -0.0 in the place that becomes free."""
     shape = list(shape_of(value.type))
-    ends = [shape[axis] if d == axis else size for d, size in enumerate(shape)]
-    starts, low = [0] * len(shape), [0] * len(shape)
-    high = [0] * len(shape)
-    starts[axis], ends[axis] = (1, shape[axis]) if reverse else (0, shape[axis] - 1)
+    low, high = [0] * len(shape), [0] * len(shape)
     low[axis], high[axis] = (0, 1) if reverse else (1, 0)
-    part = b.slice(value, starts=starts, limits=ends, steps=[1] * len(shape))
+    part = taken(b, value, axis, high[axis], shape[axis] - low[axis])
     return b.pad(part, low=low, high=high, value=numeric_literal(-0.0, element_type(value.type)))
 
 

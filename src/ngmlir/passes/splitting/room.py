@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...support.target import Target
 
@@ -23,6 +24,16 @@ STRIPE_BYTES = 4096
 TILE = 64
 #: The depth that is worth adding up the results of a part, on a CPU and on a GPU.
 DEPTH, BLOCK_DEPTH = 512, 128
+
+#: Parts of a length that no divisor fits are whole multiples of so many elements: each begins where a line does.
+ALIGNED = 64
+
+
+class Cut(NamedTuple):
+    """A loop in `parts` of `length` steps; a shorter rest may stand behind them."""
+
+    parts: int
+    length: int
 
 
 @dataclass(frozen=True)
@@ -52,15 +63,34 @@ class Room:
             STRIPE_BYTES // item, 4 * lanes, lanes, False,
         )  # fmt: skip
 
+    def short_of_programs(self, work: int, programs: int) -> bool:
+        """Whether so many programs have more than enough to do, and leave most of the machine idle."""
+        return work // programs >= PATIENCE * self.elements and 2 * programs <= self.programs
+
     def parts(self, size: int, work: int, programs: int) -> int:
         """Into how many parts a loop of `size` steps is cut, where `programs` share `work` elements as it is."""
-        if work // programs < PATIENCE * self.elements or 2 * programs > self.programs:
+        if not self.short_of_programs(work, programs):
             return 1
         wanted = min(-(-self.programs // programs), work // programs // self.elements)
         return divisor(size, wanted, min(4 * wanted, size // 2))
 
+    def cut(self, size: int, work: int, programs: int) -> Cut:
+        """The same with a rest, where a machine of many would otherwise be left idle by a length that few parts divide."""
+        parts = self.parts(size, work, programs)
+        wanted = min(-(-self.programs // programs), work // programs // self.elements)
+        if (
+            not self.squares
+            or 2 * parts >= wanted
+            or size < 2 * ALIGNED
+            or not self.short_of_programs(work, programs)
+        ):
+            return Cut(parts, size // parts)
+        length = -(-size // wanted // ALIGNED) * ALIGNED
+        return Cut(size // length, length)
+
     def fold(self, size: int, columns: int) -> int:
-        """How many rows of narrow columns lie side by side: a divisor of `size` with which they leave the least empty."""
+        """How many rows of narrow columns lie side by side, so that they leave the least empty: a divisor of `size`, or
+        on a machine of many, where there is none, a number that leaves a rest."""
         if columns >= self.width or size * columns < min(FOLD_ELEMENTS, self.elements):
             return 1
 
@@ -69,7 +99,10 @@ class Room:
             return rows * columns / (units * self.unit)
 
         rows = range(-(-self.width // columns), 8 * self.width // columns + 1)
-        return max((r for r in rows if size % r == 0 and r < size), key=filled, default=1)
+        fitting = [r for r in rows if size % r == 0 and r < size]
+        if not fitting and self.squares:
+            fitting = [r for r in rows if 2 * r <= size]
+        return max(fitting, key=filled, default=1)
 
 
 def divisor(size: int, wanted: int, most: int) -> int:
