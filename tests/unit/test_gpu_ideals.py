@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from ngmlir.compiler import assemble, lower
@@ -20,10 +21,12 @@ TARGET = nvptx_target("sm_90a")
 NEAR, ONE_MORE = 1.1, 1.3
 
 
-def kernels(takes: Sequence[str], gives: str, body: str) -> list[Counted]:
+def kernels(
+    takes: Sequence[str], gives: str, body: str, arguments: Sequence[np.ndarray] | None = None
+) -> list[Counted]:
     given = ", ".join(f"%{name}: {type}" for name, type in zip("abc", takes, strict=False))
     text = f"func.func @main({given}) -> {gives} {{\n {body}\n func.return %r : {gives}\n}}"
-    return counted(assemble(lower(from_text(text), TARGET), TARGET), TARGET.cpu, sample=12)
+    return counted(assemble(lower(from_text(text), TARGET), TARGET), TARGET.cpu, 12, arguments)
 
 
 def tensor(shape: Sequence[int], element: str = "f32") -> str:
@@ -82,9 +85,15 @@ def test_gathers(width: int, axis: int) -> None:
     count = 300 if axis == 0 else width
     x, at = tensor((300, width)), tensor((count,), "i32")
     y = tensor((count, width) if axis == 0 else (300, count))
-    found = kernels([x, at], y, f"%r = ng.gather %a[%b] axis {axis} : ({x}, {at}) -> {y}")
-    hold(found, NEAR if axis == 0 else 2.0)
-    assert all(each.counters.writes.ratio <= NEAR for each in found)
+    given = [np.zeros((300, width), np.float32), np.roll(np.arange(count, dtype=np.int32), 32)]
+    hold(kernels([x, at], y, f"%r = ng.gather %a[%b] axis {axis} : ({x}, {at}) -> {y}", given))
+
+
+@pytest.mark.parametrize(("first", "last"), [(64, 72), (3, 13), (0, 100), (8, 256)])
+def test_slices_of_columns(first: int, last: int) -> None:
+    x, y = tensor((4096, 256)), tensor((4096, last - first))
+    body = f"%r = ng.slice %a from [0, {first}] to [4096, {last}] step [1, 1] : ({x}) -> {y}"
+    hold(kernels([x], y, body))
 
 
 @pytest.mark.parametrize("step", [2, 3, 8])

@@ -94,14 +94,17 @@ class Counted:
         yield f"predicted: {1e6 * seconds:.2f} us at least, bound by {what}; not timed on a device"
 
 
-def counted(artifact: Artifact, arch: str, sample: int | None = None) -> list[Counted]:
-    """Runs an entry of PTX once, on small numbers, and gives what each of its kernels asked for, in order of launching.
+def counted(
+    artifact: Artifact, arch: str, sample: int | None = None, arguments: Sequence[np.ndarray] | None = None
+) -> list[Counted]:
+    """Runs an entry of PTX once, on some arguments or on small numbers, and gives what each of its kernels asked for, in
+    order of launching.
 
     With a `sample`, about so many blocks of each launch run, and are counted for all of them (`simulator.sampling`): programs
     of any size are counted so. What kernels compute is then wrong: a loop over what they compute may not end."""
     device = CudaSimDevice(count=True, check_races=False, sample=sample)
     program = load(artifact, device)
-    program.run([_made_up(p) for p in program.signature.arguments])
+    program.run(arguments or [_made_up(p) for p in program.signature.arguments])
     known = registers_of(artifact, arch)
     return [Counted(c, *known.get(name, (None, None))) for name, c in (device.counted or {}).items()]
 

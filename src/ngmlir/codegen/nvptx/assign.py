@@ -11,7 +11,7 @@ access for which the layout of the class would be slow has one of its own in `ac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from ...ir.core import Block, Op, Value
@@ -55,6 +55,7 @@ class _Class:
     members: list[Value] = field(default_factory=list[Value])
     product: Layout | None = None
     accesses: list[Access] = field(default_factory=list[Access])
+    gathered: bool = False  # read by index, one element at a time: neighbours belong into one request
     links: list[_Link] = field(default_factory=list[_Link])
 
 
@@ -80,6 +81,7 @@ class _Assigner:
         self.windows: dict[Op, Access] = {}
         self.products: list[tuple[Value, Layout]] = []
         self.straight: set[Op] = set()
+        self.gathered: list[Value] = []
         self.links: list[tuple[Value, _Link]] = []
 
     def run(self, body: Block) -> Assignment:
@@ -132,6 +134,7 @@ class _Assigner:
                 self.windows[op] = access_of(op, self.facts)
             case tile.GatherOp():
                 self._join(op.result, *op.operands[1:])
+                self.gathered.append(op.result)
             case tile.ScatterOp():
                 self._join(*op.operands[:2], *op.operands[3:])
             case tile.DotOp():
@@ -186,6 +189,9 @@ class _Assigner:
             found.members.append(value)
         for value, layout in self.products:
             classes[self._root(value)].product = layout
+        for value in self.gathered:
+            if value in self.parent:
+                classes[self._root(value)].gathered = True
         for op, access in self.windows.items():
             value = op.result if isinstance(op, tile.LoadOp) else op.operands[0]
             if value in self.parent:
@@ -213,7 +219,8 @@ class _Assigner:
             if layout is not None and prod(layout.shape) > size:
                 return link.follow(layout)
         if each.accesses:
-            return max(each.accesses, key=lambda access: access.width).layout(self.threads)
+            widest = max(each.accesses, key=lambda access: access.width)
+            return (replace(widest, width=1) if each.gathered else widest).layout(self.threads)
         for link, layout in known:
             if layout is not None:
                 return link.follow(layout)

@@ -11,10 +11,10 @@ from math import prod
 from ...ir.attributes import numeric_literal
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
+from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, shape_of, ui32
 from ...ops.fields import get_i64, get_i64s
 from ...support.target import Target
-from .frame import Span, power_of_two
+from .frame import Span, positions, power_of_two
 from .single import Single, SingleFrame, tile_width
 
 #: Bytes of a cache line, which whole lines are written of, and of two neighbours, which come from memory together.
@@ -118,9 +118,12 @@ def slice_kernel(op: Op, target: Target) -> Single:
     """Reads with a step."""
     starts = get_i64s(op, "starts")
     steps = get_i64s(op, "steps")
-    frame = SingleFrame(op, target, shape_of(op.results[0].type))
-    b = frame.b
     element = element_type(op.results[0].type)
+    shape = shape_of(op.results[0].type)
+    if target.shares_tiles and len(shape) > 1 and _leaves_lanes_idle(shape[-1], item_bytes(element)):
+        return _slice_in_line(op, target)
+    frame = SingleFrame(op, target, shape)
+    b = frame.b
 
     def move(spans: list[Span]) -> None:
         source = [
@@ -132,6 +135,45 @@ def slice_kernel(op: Op, target: Target) -> Single:
         distance = [steps[-1]] if spans and steps[-1] != 1 else None
         tile = b.load(frame.sources[0], source, type=type, steps=distance, masked=span.masked)
         b.store(tile, frame.results[0], [s.start for s in spans], masked=span.masked)
+
+    frame.visit(frame.sizes, frame.width, move)
+    return frame.done()
+
+
+#: Bytes that one warp moves at once, and those in which memory is fetched.
+REQUEST, SECTOR = 128, 32
+
+
+def _leaves_lanes_idle(columns: int, item: int) -> bool:
+    """Whether rows are so short, or begin so, that requests of a warp along one row are not full."""
+    bytes = columns * item
+    return (bytes < 4 * REQUEST and bytes % REQUEST != 0) or bytes % SECTOR != 0
+
+
+def _slice_in_line(op: Op, target: Target) -> Single:
+    """The result as one line, across its rows: what a warp writes lies together, and what it reads as far as it can."""
+    shape, element = shape_of(op.results[0].type), element_type(op.results[0].type)
+    size = prod(shape)
+    frame = SingleFrame(op, target, (size,), None, [(size,)])
+    b = frame.b
+
+    def move(spans: list[Span]) -> None:
+        (span,) = spans
+        number = VectorType((span.size,), ui32 if size < 1 << 31 else i64)
+        # A masked tile reaches beyond the end; what is read there is not stored.
+        left = b.minimum(positions(b, span.start, number), b.number(size - 1, number))
+        places: list[Value] = []
+        for extent in reversed(shape):
+            whole = b.number(extent, number)
+            places.insert(0, b.remainder(left, whole))
+            left = b.floor_divide(left, whole)
+        source = [
+            b.add(b.multiply(b.cast(place, type=wide), b.number(step, wide)), b.number(start, wide))
+            for place, start, step in zip(places, get_i64s(op, "starts"), get_i64s(op, "steps"), strict=True)
+            for wide in [VectorType((span.size,), i64)]
+        ]
+        tile = b.gather_tile(frame.sources[0], source, type=VectorType((span.size,), element))
+        b.store(tile, frame.results[0], [span.start], masked=span.masked)
 
     frame.visit(frame.sizes, frame.width, move)
     return frame.done()
