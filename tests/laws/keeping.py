@@ -66,6 +66,7 @@ def assert_well_formed(of: Module) -> None:
     check(of)
     text = to_text(of)
     assert to_text(from_text(text)) == text, "the text reads as another program"
+    assert to_text(from_text(to_text(of, aliases=True))) == text, "types with names read as others"
     for op in of.walk():
         # Passes ask a value for the op that made it.
         assert all(r.owner is op for r in op.results), f"a result of {op} belongs to another op"

@@ -9,7 +9,7 @@ from .attributes import IntegerAttr
 from .core import Op, Value
 from .definition import OpDefinition, Operand
 from .forms import Part
-from .types import FunctionType, Type, i64, index
+from .types import Type, i64, index
 from .wording import Wording, is_default
 
 
@@ -69,14 +69,14 @@ class FormText:
                         text += f" {self.wording.dictionary(rest)}"
                     if self.all_types:
                         inputs, results = [o.type for o in op.operands], [r.type for r in op.results]
-                        return f"{text} : {FunctionType(tuple(inputs), tuple(results)).text}"
+                        return f"{text} : {self.wording.signature(inputs, results)}"
                     continue
                 case "value":
                     operands = self.operands.get(part.text)
                     shown = operands or [self.wording.short(op.attributes.get(part.text))]
                     piece = ", ".join(shown) if operands != [] or part.text in op.attributes else ""
                 case "types":
-                    types = [v.type.text for v in self.typed(part.text)]
+                    types = [self.wording.spelled(v.type) for v in self.typed(part.text)]
                     bare = len(types) == 1 and not types[0].startswith("(")
                     listed = text.endswith("->") and not bare
                     piece = f"({', '.join(types)})" if listed else ", ".join(types)
@@ -99,7 +99,7 @@ class FormText:
         )
 
     def type_of(self, name: str) -> str:
-        return self.op.regions[0].blocks[0].args[self.inner.index(name)].type.text
+        return self.wording.spelled(self.op.regions[0].blocks[0].args[self.inner.index(name)].type)
 
     def typed(self, name: str) -> Sequence[Value]:
         """The operands or results called so."""

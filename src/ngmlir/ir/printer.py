@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 from ..support.diagnostics import Location
 from .attributes import (
@@ -26,6 +27,10 @@ from .wording import Wording, is_default
 
 #: The generic form states the type of every operand, so a longer type is spelled once and has a name there.
 _LONG_TYPE = 1024
+#: Types are worth a name that are at least so long and written so many times.
+_ALIASED, _OFTEN = 16, 3
+#: A name that needs no more to stay unique than a number behind it.
+_WORD = re.compile("[A-Za-z_]*[A-Za-z]")
 
 
 def to_text(
@@ -35,20 +40,24 @@ def to_text(
     locations: bool = False,
     elide: int | None = None,
     elide_strings: int | None = None,
+    aliases: bool = False,
     file: ResourceWriter | None = None,
 ) -> str:
     """The text of a module (or of one op). `generic` is the form that stock mlir-opt reads without our dialects.
 
     Long constants of a module stand behind it, as resources. With `elide`, the elements of constants that have more
     than so many are left out, with `elide_strings` the strings of the resource section that are longer; such a text can
-    be looked at, but not read back. With `file`, long constants are added to it, and the text says where they lie.
+    be looked at, but not read back. With `aliases`, types that are written often have short names, which are defined
+    above the module. With `file`, long constants are added to it, and the text says where they lie.
     """
     printer = _Printer(generic, locations, elide, isinstance(op, ModuleOp))
+    if aliases and isinstance(op, ModuleOp):
+        printer.aliases.update(_aliases(op))
     printer.op(op, "")
     named = [(name, literal) for literal, name in printer.resources.items()]
     section = section_text(named, file, elide_strings)
-    aliases = [f"{name} = {type.text}" for type, name in printer.long_types.items()]
-    return "\n".join([*aliases, *printer.lines, *section]) + "\n"
+    defined = [f"{name} = {type.text}" for type, name in printer.aliases.items()]
+    return "\n".join([*defined, *printer.lines, *section]) + "\n"
 
 
 Op.spelled = to_text
@@ -59,7 +68,6 @@ class _Printer(Wording):
         super().__init__(elide, has_section)
         self.generic = generic
         self.locations = locations
-        self.long_types: dict[Type, str] = {}
         self.lines: list[str] = []
         self.labels: dict[Block, str] = {}
 
@@ -111,7 +119,7 @@ class _Printer(Wording):
                 if operand.type is not type:
                     break
             else:
-                return " : " + type.text
+                return " : " + self.spelled(type)
         if not operands and not results:
             # A variadic op still says that it has none, so that its text can be read back.
             return (
@@ -120,13 +128,13 @@ class _Printer(Wording):
                 else ""
             )
         if definition is not None and "terminator" in definition.traits:
-            return f" : {', '.join([o.type.text for o in operands])}"
+            return f" : {', '.join([self.spelled(o.type) for o in operands])}"
         fixed = definition is not None and not any(r.variadic for r in definition.results)
         if fixed:
             first = (operands[0] if operands else results[0]).type
             if all(v.type is first for v in operands) and all(v.type is first for v in results):
-                return f" : {first.text}"
-        return f" : {FunctionType(tuple([o.type for o in operands]), tuple([r.type for r in results])).text}"
+                return f" : {self.spelled(first)}"
+        return f" : {self.signature([o.type for o in operands], [r.type for r in results])}"
 
     def form(self, op: Op, definition: OpDefinition, operands: list[str]) -> str:
         """What stands between the op's name and its regions."""
@@ -221,9 +229,9 @@ class _Printer(Wording):
 
     def type_text(self, type: Type) -> str:
         """A type as the generic form of a module spells it."""
-        if len(type.text) <= _LONG_TYPE or not self.has_section:
-            return type.text
-        return self.long_types.setdefault(type, f"!type_{len(self.long_types)}")
+        if len(type.text) > _LONG_TYPE and self.has_section:
+            self.aliases.setdefault(type, f"!type_{len(self.aliases)}")
+        return self.spelled(type)
 
     def with_regions(self, text: str, op: Op, indent: str) -> None:
         for region in op.regions:
@@ -243,7 +251,7 @@ class _Printer(Wording):
         for i, block in enumerate(region.blocks):
             empty = self.generic and not block.ops  # `{}` would be a region without blocks
             if (i or block.args or len(region.blocks) > 1 or empty) and not (header and i == 0):
-                args = ", ".join(f"{self.name(a)}: {a.type}" for a in block.args)
+                args = ", ".join(f"{self.name(a)}: {self.spelled(a.type)}" for a in block.args)
                 self.lines.append(f"{indent}{self.label(block)}{f'({args})' if args else ''}:")
             inner = indent + "  "
             for nested in block.ops:
@@ -270,7 +278,7 @@ class _Printer(Wording):
         body = op.regions[0] if op.regions and op.regions[0].blocks else None
         names = [self.name(a) + ": " for a in body.blocks[0].args] if body else [""] * len(type.inputs)
         details = _details(op, "arg_attrs", len(type.inputs))
-        arguments = [n + t.text + d for n, t, d in zip(names, type.inputs, details, strict=True)]
+        arguments = [n + self.spelled(t) + d for n, t, d in zip(names, type.inputs, details, strict=True)]
         clauses = clauses_text(op, type, arguments) if definition.form and body else None
         said: frozenset[str] = frozenset()
         visibility = op.attributes.get("sym_visibility")
@@ -284,7 +292,7 @@ class _Printer(Wording):
             text += f"{symbol_text(op.symbol)}({', '.join(arguments)})"
         if type.results:
             details = _details(op, "res_attrs", len(type.results))
-            results = ", ".join(t.text + d for t, d in zip(type.results, details, strict=True))
+            results = ", ".join(self.spelled(t) + d for t, d in zip(type.results, details, strict=True))
             bare = len(type.results) == 1 and not details[0] and not isinstance(type.results[0], FunctionType)
             text += f" -> {results}" if bare else f" -> ({results})"
         rest = tuple(
@@ -301,6 +309,24 @@ class _Printer(Wording):
         self.finish(text, op.location)
         del self.given[mark:]
         self.taken, self.suffixes, self.next_number = saved
+
+
+def _aliases(of: Op) -> Iterator[tuple[Type, str]]:
+    """Names for the types that a module writes often, after the first value that has one."""
+    count: dict[Type, int] = {}
+    first: dict[Type, str] = {}
+    for op in of.walk():
+        inner = [a for region in op.regions for block in region.blocks for a in block.args]
+        for value in (*op.operands, *op.results, *inner):
+            count[value.type] = count.get(value.type, 0) + 1
+            first[value.type] = first.get(value.type) or value.name
+    taken: dict[str, int] = {}
+    for type, times in count.items():
+        if times >= _OFTEN and len(type.text) >= _ALIASED and not isinstance(type, FunctionType):
+            name = first[type] if _WORD.fullmatch(first[type]) else "t"
+            number = taken.get(name, 0)
+            taken[name] = number + 1
+            yield type, f"!{name}{number or ''}"
 
 
 _HEADER = frozenset({"sym_name", "function_type", "arg_attrs", "res_attrs", "sym_visibility"})

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .attributes import Attribute, DenseArrayAttr, IntegerAttr, OpaqueAttr, StringAttr, dictionary_text
 from .core import Op, Value
 from .definition import OpDefinition
 from .elements import LISTED, ElementsAttr
 from .resources import ELIDED, resource_name
-from .types import index
+from .types import FunctionType, Type, index
 
 _FREE_NAME = re.compile(r"[A-Za-z_$.\-][\w$.\-]*\Z")
 
@@ -28,6 +28,19 @@ class Wording:
         self.given: list[tuple[str, str, int]] = []  # (made, wanted, n) of the names in `taken`, in order
         self.suffixes: dict[str, int] = {}  # the first n for which `name_n` may be free
         self.next_number = 0
+        self.aliases: dict[Type, str] = {}  # types that are defined above the text
+
+    def spelled(self, type: Type) -> str:
+        """A type, or the name under which it is defined."""
+        return self.aliases.get(type) or type.text
+
+    def signature(self, inputs: Sequence[Type], results: Sequence[Type]) -> str:
+        """`(A, B) -> C`, the type of a function."""
+        if not self.aliases:
+            return FunctionType(tuple(inputs), tuple(results)).text
+        one = len(results) == 1 and not isinstance(results[0], FunctionType)
+        out = ", ".join(map(self.spelled, results))
+        return f"({', '.join(map(self.spelled, inputs))}) -> {out if one else f'({out})'}"
 
     def name(self, value: Value) -> str:
         """`%name`, made unique among what is visible; numbered where the value has no name."""

@@ -193,6 +193,7 @@ class _Job:
             module,
             generic=options.generic,
             locations=options.locations,
+            aliases=options.aliases,
             elide=options.elide,
             elide_strings=options.elide_strings,
             file=file,

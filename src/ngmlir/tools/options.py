@@ -59,6 +59,7 @@ class Options:
     unregistered: bool
     generic: bool
     locations: bool
+    aliases: bool
     timing: bool
     remarks: frozenset[str]  # the passes that are to tell of their choices
     dump_pipeline: bool
@@ -116,6 +117,7 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
         unregistered=found.allow_unregistered_dialect,
         generic=found.print_op_generic,
         locations=found.print_locations,
+        aliases=found.print_type_aliases,
         timing=found.timing,
         remarks=_topics(found.remark),
         dump_pipeline=found.dump_pass_pipeline,
@@ -184,6 +186,11 @@ def _flags() -> Flags:
     )
     add("--print-op-generic", action="store_true", help='print "dialect.op"(...) as every MLIR tool reads it')
     add("--print-locations", action="store_true", help="print loc(...) after every op")
+    add(
+        "--print-type-aliases",
+        action="store_true",
+        help="give types that are written often short names, above the module",
+    )
     add(
         "--elide",
         type=_count,
