@@ -12,7 +12,7 @@ from ...ir.attributes import Attribute, IntegerAttr, integers
 from ...ir.core import Block, Op, Value
 from ...ir.types import MemRefType, Type, VectorType, i64, index, shape_of
 from ...ops import tile
-from ...ops.builder import Builder, function
+from ...ops.builder import Branch, Builder, function
 from ...support.diagnostics import Location
 from ...support.target import Target
 
@@ -68,6 +68,14 @@ def share(b: Builder, number: Value, steps: int, size: int) -> tuple[Value, Valu
     """The part [start, stop) of a loop of `size` that is the `number`-th of those of `steps` steps."""
     start = b.multiply(number, b.index(steps))
     return start, b.minimum(b.add(start, b.index(steps)), b.index(size))
+
+
+def last_apart(b: Builder, number: Value, count: int, each: Branch, last: Branch) -> None:
+    """`each` for all numbers but the last of `count`, which is another matter: where it is the only one, all that there is."""
+    if count == 1:
+        last()
+    else:
+        b.branch(b.less(number, b.index(count - 1)), each, last)
 
 
 def positions(b: Builder, start: Value, type: VectorType, dimension: int = 0) -> Value:

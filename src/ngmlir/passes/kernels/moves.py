@@ -14,7 +14,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, shape_of, ui32
 from ...ops.fields import get_i64, get_i64s
 from ...support.target import Target
-from .frame import Span, positions, power_of_two
+from .frame import Span, last_apart, positions, power_of_two
 from .single import Single, SingleFrame, tile_width
 
 #: Bytes of a cache line, which whole lines are written of, and of two neighbours, which come from memory together.
@@ -88,10 +88,12 @@ def transpose_kernel(op: Op, target: Target) -> Single:
         elif rest == 0:
             frame.tiles(height, side, (), line)
         else:
-            b.branch(
-                b.less(number.start, b.index(result[inner] // height)),
-                lambda: [*frame.tiles(height, side, (), line)],
-                lambda: [*frame.tiles(rest, side, (), line)],
+            last_apart(
+                b,
+                number.start,
+                counts[-1],
+                lambda: frame.tiles(height, side, (), line),
+                lambda: frame.tiles(rest, side, (), line),
             )
 
     frame.visit(frame.sizes, whole[1], stripe)

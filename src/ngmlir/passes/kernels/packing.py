@@ -18,7 +18,7 @@ from ...support.diagnostics import Location
 from ...support.target import Target
 from ..implicit import Implicit
 from ..sides import Side
-from .frame import Span, exact_tiles
+from .frame import Span, exact_tiles, last_apart
 from .product import Product
 from .reading import Matrix
 
@@ -141,8 +141,7 @@ def pack_kernel(packing: Packing, name: str, location: Location) -> Op:
     if rest == 0:
         copy(packing.width)
     else:
-        whole = b.less(panel, b.index(packing.panels - 1))
-        b.branch(whole, lambda: copy(packing.width), lambda: copy(rest))
+        last_apart(b, panel, packing.panels, lambda: copy(packing.width), lambda: copy(rest))
     b.end(tile_ops.ReturnOp)
     attributes: dict[str, Attribute] = {"grid": integers(grid), "outputs": IntegerAttr(1, i64)}
     return function(name, block, attributes, kind=tile_ops.KernelOp, location=location)
