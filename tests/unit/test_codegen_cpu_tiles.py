@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from kernel_text import agree, compiled, host_with_vectors, planned
 
+from ngmlir.codegen.cpu.tiles import transpose_blocks
 from ngmlir.ir.verifier import check
+from ngmlir.llvm.types import Value, vector
 from ngmlir.ops.words import from_text
 from ngmlir.support.diagnostics import UserError
 
@@ -312,3 +314,25 @@ def test_what_is_asked_for_ahead_may_lie_anywhere() -> None:
     agree(text, numbers((4, 16), "f32"))
     with pytest.raises(UserError, match="1 indices into"):
         check(from_text(text.replace("%x[%p0, %c3]", "%x[%p0]")))
+
+
+@pytest.mark.parametrize("element", ["i8", "i16", "float", "double"])
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 16, 32])
+@pytest.mark.parametrize("beside", [1, 2, 4])
+def test_blocks_are_flipped_by_shuffles(element: str, n: int, beside: int) -> None:
+    """Of every number of lanes: also several blocks side by side in each register."""
+    width = n * beside
+    lanes: dict[Value, np.ndarray] = {}
+
+    class Shuffles:
+        def shuffle(self, x: Value, y: Value, indices: list[int]) -> Value:
+            made = Value(x.type, f"%{len(lanes)}")
+            lanes[made] = np.concatenate([lanes[x], lanes[y]])[indices]
+            return made
+
+    matrix = np.arange(n * width).reshape(n, width)
+    rows = [Value(vector(width, element), f"%{i}") for i in range(n)]
+    lanes.update(zip(rows, matrix, strict=True))
+    made = transpose_blocks(Shuffles(), rows)  # type: ignore[arg-type]
+    wanted = matrix.reshape(n, beside, n).transpose(2, 1, 0).reshape(n, width)
+    np.testing.assert_array_equal(np.stack([lanes[row] for row in made]), wanted)

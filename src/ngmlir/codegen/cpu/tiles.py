@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 
 from ...llvm.instructions import Instructions
-from ...llvm.types import Type, Value, lanes_of, poison, vector
+from ...llvm.types import Type, Value, bits_of, lanes_of, poison, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,13 @@ def _merge(
     return b.shuffle(into, register, indices)
 
 
+#: Bits of the pieces of a register within which one instruction interleaves two of them.
+_PIECE = 128
+#: Elements of a piece from which on it is flipped by interleaving. Of fewer, half of what exchanges them are blends, which more
+#: units do; but not of registers of four pieces.
+_INTERLEAVED = 8
+
+
 def transpose_blocks(b: Instructions, rows: Sequence[Value]) -> list[Value]:
     """n registers of n lanes, n a power of two, seen as a matrix and flipped: log2(n) rounds of n shuffles.
 
@@ -145,14 +152,45 @@ def transpose_blocks(b: Instructions, rows: Sequence[Value]) -> list[Value]:
     """
     rows = list(rows)
     n, width = len(rows), lanes_of(rows[0].type)
+    piece = _PIECE // bits_of(rows[0].type)
     half = n // 2
-    while half:
-        # Swaps the off-diagonal half x half blocks of every 2 half x 2 half block.
-        low = [i - half + width if i & half else i for i in range(width)]
-        high = [i + width if i & half else i + half for i in range(width)]
-        for i in range(n):
-            if not i & half:
-                x, y = rows[i], rows[i + half]
-                rows[i], rows[i + half] = b.shuffle(x, y, low), b.shuffle(x, y, high)
+    while half >= piece:
+        rows = _exchanged(b, rows, half)
         half //= 2
+    if half == piece // 2 and (piece >= _INTERLEAVED or width >= 4 * piece):
+        return _interleaved(b, rows, piece)
+    while half:
+        rows = _exchanged(b, rows, half)
+        half //= 2
+    return rows
+
+
+def _exchanged(b: Instructions, rows: Sequence[Value], half: int) -> list[Value]:
+    """Swaps the off-diagonal half x half blocks of every 2 half x 2 half block."""
+    rows, width = list(rows), lanes_of(rows[0].type)
+    low = [i - half + width if i & half else i for i in range(width)]
+    high = [i + width if i & half else i + half for i in range(width)]
+    for i in range(len(rows)):
+        if not i & half:
+            x, y = rows[i], rows[i + half]
+            rows[i], rows[i + half] = b.shuffle(x, y, low), b.shuffle(x, y, high)
+    return rows
+
+
+def _interleaved(b: Instructions, rows: Sequence[Value], piece: int) -> list[Value]:
+    """Flips the pieces of each `piece` rows: rows half of that apart are interleaved, again and again."""
+    rows, width, half = list(rows), lanes_of(rows[0].type), piece // 2
+    low = [
+        base + lane + source * width
+        for base in range(0, width, piece)
+        for lane in range(half)
+        for source in (0, 1)
+    ]
+    high = [lane + half for lane in low]
+    size = half
+    while size:
+        for first in range(0, len(rows), piece):
+            pairs = [(rows[first + i], rows[first + half + i]) for i in range(half)]
+            rows[first : first + piece] = [b.shuffle(x, y, way) for x, y in pairs for way in (low, high)]
+        size //= 2
     return rows
