@@ -396,6 +396,12 @@ def test_T45_every_tensor_has_a_description() -> None:
         assert (description.axes, description.dtype) == (op.axes, np.float32)
 
 
+def test_T45_only_storage_has_a_buffer(each: Any) -> None:
+    w = ng.variable([C], initial_value=[1, 2, 3])
+    assert each.computation(ng.square(w) * 2)().tolist() == [2, 8, 18]
+    assert [*each.device_buffers] == [each.device_buffers[w]]
+
+
 def test_T55_values_of_arguments_and_of_results(each: Any) -> None:
     x = ng.placeholder([C], initial_value=0)
     run = each.computation(x * 2, x)
@@ -821,6 +827,10 @@ def test_G23_handles_stand_for_values(each: Any) -> None:
         update = ng.assign(w, w * 2)
     each.computation(update)()
     assert each.get_tensor_view_value(w).tolist() == [2, 4, 6]
+    with pytest.raises(
+        ng.UserError, match="return it from a computation, or look at it in transformer.stepped"
+    ):
+        each.get_tensor_view_value(update.args[1])
 
 
 def test_G24_stepped_debugging_probes_values(each: Any) -> None:
