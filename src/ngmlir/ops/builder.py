@@ -94,9 +94,11 @@ class Builder(ng.NgVerbs[Value], tile.TileVerbs[Value]):
 
     # Where both dialects have a word, the plain one is ng's.
 
-    def dot_tile(self, lhs: Value, rhs: Value, accumulator: Value, pairs: bool = False) -> Value:
+    def dot_tile(
+        self, lhs: Value, rhs: Value, accumulator: Value, pairs: bool = False, tf32: bool = False
+    ) -> Value:
         """`tile.dot`."""
-        return tile.TileVerbs.dot(self, lhs, rhs, accumulator, pairs=pairs)
+        return tile.TileVerbs.dot(self, lhs, rhs, accumulator, pairs=pairs, tf32=tf32)
 
     def gather_tile(self, buffer: Value, indices: Sequence[Value], *, type: Type) -> Value:
         """`tile.gather`."""

@@ -421,7 +421,7 @@ class ScatterOp(Op):
 
 
 class DotOp(Op):
-    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half."""
+    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half. With `tf32` elements of f32 are known to be numbers of tf32 (their low 13 bits are zero), and the order of the sum is open."""
 
     __slots__ = ()
     name = "tile.dot"
@@ -437,11 +437,12 @@ class DotOp(Op):
         ),
         attributes=(
             AttributeField("pairs", "unit", None, True),
+            AttributeField("tf32", "unit", None, True),
         ),
         traits=frozenset(['pure']),
         rule=tile_rules.dot_tile,
         form=('$lhs', ',', '$rhs', ',', '$accumulator', 'attr-dict', ':', 'type($result)'),
-        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half.",
+        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half. With `tf32` elements of f32 are known to be numbers of tf32 (their low 13 bits are zero), and the order of the sum is open.",
         given='%a: vector<6x4xf32>, %b: vector<4x64xf32>, %acc: vector<6x64xf32>',
         example='%c = tile.dot %a, %b, %acc : vector<6x64xf32>',
     )
@@ -461,6 +462,10 @@ class DotOp(Op):
     @property
     def pairs(self) -> bool | None:
         return fields.find_unit(self, "pairs")
+
+    @property
+    def tf32(self) -> bool | None:
+        return fields.find_unit(self, "tf32")
 
 
 class ForOp(Op):
@@ -708,9 +713,9 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         """Combines one element per position where the mask is true, in row order of the tile."""
         return self.build(ScatterOp, [value, mask, buffer, *indices], {"combine": combine})
 
-    def dot(self, lhs: V, rhs: V, accumulator: V, *, pairs: bool | None = None) -> V:
-        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half."""
-        return self.build(DotOp, [lhs, rhs, accumulator], {"pairs": pairs})[0]
+    def dot(self, lhs: V, rhs: V, accumulator: V, *, pairs: bool | None = None, tf32: bool | None = None) -> V:
+        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half. With `tf32` elements of f32 are known to be numbers of tf32 (their low 13 bits are zero), and the order of the sum is open."""
+        return self.build(DotOp, [lhs, rhs, accumulator], {"pairs": pairs, "tf32": tf32})[0]
 
     def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], stages: int | None = None, regions: Sequence[Region]) -> Sequence[V]:
         """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew. With `stages` the tiles of so many rounds are under way at once, as far as they can be; the pass `overlap` sees to it."""

@@ -28,6 +28,7 @@ from .prune import prune
 from .schedule import schedule
 from .select_parts import select_parts
 from .shape import shape
+from .short_floats import short_floats
 from .signs import signs
 from .sizes import sizes
 from .sorting_networks import sorting_networks
@@ -57,6 +58,7 @@ PASSES: dict[str, Pass] = {
         check_target,
         split_reductions,
         select_parts,
+        short_floats,
         fuse,
         chain,
         schedule,

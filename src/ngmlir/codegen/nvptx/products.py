@@ -23,6 +23,8 @@ def atom_of(op: Op, gpu: Gpu) -> MatrixAtom | None:
         return None
     (rows, depth), (_, columns) = shape_of(op.operands[0].type), shape_of(op.operands[1].type)
     lhs, rhs, result = (element_type(v.type).text for v in (*op.operands[:2], op.result))
+    if op.attributes.get("tf32") and lhs == rhs == "f32":
+        lhs = rhs = "tf32"
     found = gpu.atom(lhs, rhs, result)
     if found is None or padded((rows, columns, depth)) != (rows, columns, depth):
         return None

@@ -24,6 +24,7 @@ from .composed import (
     logical_and,
     logical_not,
     logical_or,
+    round_to_tf32,
     safelog,
     safelog_cutoff,
     stop_gradient,
@@ -102,7 +103,7 @@ __all__: list[str] = [
     "expand_dims", "flatten", "flatten_at", "fma", "gather", "gather_elements", "getitem", "gru", "iota",
     "layer_norm", "log_softmax", "logical_and", "logical_not", "logical_or", "lookuptable", "lstm", "map_roles",
     "max", "mean", "min", "normal", "one_hot", "overlap_add", "pad", "pool", "pooling", "prod", "random_bits", "relu",
-    "rms_norm", "rnn", "safelog", "safelog_cutoff", "scan", "scatter", "set_item", "sigmoid", "sigmoidAtomic", "slice_along_axis",
+    "rms_norm", "rnn", "round_to_tf32", "safelog", "safelog_cutoff", "scan", "scatter", "set_item", "sigmoid", "sigmoidAtomic", "slice_along_axis",
     "softmax", "sort", "squared_L2", "stack", "stop_gradient", "sum", "tensor_size", "tensor_slice", "top_k",
     "unflatten", "uniform", "variance", "where", "while_loop", "windows",
 ]  # fmt: skip

@@ -6,15 +6,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...ir.types import i1
+from ...ir.types import f32, i1
 from ...ops.ng import BitcastOp
+from ..errors import UserError, fail
 from ..tensor import Tensor
 from ..values import as_op as any_tensor
 from ..values import element_of
 from ..verbs import VERBS
 from .applying import binary_bits
 from .coerce import align, as_op, broadcast, operand, result_axes, result_element
-from .elementwise import add, log, maximum, minimum, not_equal
+from .elementwise import add, equal, log, maximum, minimum, not_equal
 
 #: Below this, `safelog` does not go.
 safelog_cutoff = 50.0
@@ -75,6 +76,32 @@ def clip(x: Any, low: Any, high: Any, dtype: Any = None) -> Tensor:
 def bitcast(x: Tensor, dtype: Any) -> Tensor:
     """The same bits as other elements of the same width."""
     return VERBS.stated(BitcastOp, [x], {}, x.axes, element_of(dtype))
+
+
+class _ToItsArgument:
+    """The derivative of what differs from its argument by a rounding."""
+
+    def __init__(self, x: Tensor):
+        self.args = (x,)
+
+    def generate_adjoints(self, adjoints: Any, delta: Any, x: Tensor) -> None:
+        x.generate_add_delta(adjoints, delta)
+
+
+def round_to_tf32(x: Any) -> Tensor:
+    """x with ten bits behind the point in place of the 23 of f32: the nearest such number, of two the one farther from zero.
+
+    Products of two sides that are rounded so are sums in f32 of exact products everywhere, and GPUs have matrix instructions
+    for them. The gradient is that of x.
+    """
+    x = as_op(x)
+    if x.element is not f32:
+        fail(UserError, f"round_to_tf32 is of f32, not of {x.element}", hint="cast with ng.cast(x, 'f32')")
+    nearest = add(bitcast(x, "i32"), 1 << 12, dtype="i32")
+    rounded = bitcast(binary_bits("bitwise_and", nearest, -(1 << 13)), "f32")
+    made = where(equal(x, x), rounded, math.nan)
+    made.deriv_handler = _ToItsArgument(x)
+    return made
 
 
 class StopGradientOp(Tensor):

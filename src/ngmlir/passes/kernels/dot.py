@@ -118,12 +118,12 @@ def _for_threads(
         if waiting is not None:
             sides = [(lhs, row, k, product.lhs_depth_first), (rhs, column, k, product.rhs_depth_first)]
             left, right = waiting.read(sides)
-            total = b.dot_tile(left, right, values[0])
+            total = b.dot_tile(left, right, values[0], tf32=product.tf32)
             b.barrier()
             return [total]
         left = side(lhs, row, rows, k, product.lhs_depth_first, True)
         right = side(rhs, column, columns, k, product.rhs_depth_first, False)
-        return [b.dot_tile(left, right, values[0])]
+        return [b.dot_tile(left, right, values[0], tf32=product.tf32)]
 
     start = b.number(0, VectorType((rows, columns), product.accumulator))
     (total,) = b.loop(0, product.depth, depth, [start], step, name="k", stages=schedule.stages)

@@ -21,6 +21,7 @@ from ...ir.types import (
 from ...ops.fields import get_i64s
 from ...support.target import Target
 from ..implicit import Implicit
+from ..short_floats import TF32
 from ..sides import Side
 from .frame import Span
 from .plan import Kernel, Tile
@@ -42,6 +43,7 @@ class Product:
     lhs: Side | Implicit | None = None  # how they are read, if not as they are
     rhs: Side | Implicit | None = None
     steps: int = 0  # where its depth is counted in pairs: how many elements that are
+    tf32: bool = False  # whether both sides are f32 that tf32 has: the pass `short-floats` finds out
     kept: bool = False  # whether the right side is the same in many runs, so that packing it costs nothing
 
     @property
@@ -49,6 +51,11 @@ class Product:
         """f16 and bf16 are summed in f32."""
         narrow = isinstance(self.result, FloatType) and self.result.width < 32
         return f32 if narrow else self.result
+
+    @property
+    def multiplied(self) -> tuple[str, str]:
+        """What matrix instructions take the elements of both sides for."""
+        return ("tf32", "tf32") if self.tf32 else (self.lhs_element.text, self.rhs_element.text)
 
     @property
     def widens(self) -> bool:
@@ -96,6 +103,7 @@ def product_of(dot: Op, sides: Mapping[Value, Side | Implicit]) -> Product:
         result=element_type(dot.results[0].type),
         lhs=left,
         rhs=right,
+        tf32=TF32 in dot.attributes,
     )
 
 
