@@ -288,7 +288,7 @@ def _turns(index: Array) -> list[Array]:
     return [order[by_rank[a:b]] for a, b in pairwise(bounds)]
 
 
-@decodes("prefetch", "prefetchu", "applypriority", "discard", "createpolicy")
+@decodes("prefetch", "prefetchu", "applypriority", "createpolicy")
 def _hint(slots: Slots, instruction: Instruction) -> Step:
     return lambda frame, threads: None
 

@@ -29,6 +29,30 @@ Elementwise = (
 
 DECODERS: dict[str, Decoder] = {}
 
+#: Words of an opcode that change what it does, and the heads with which each is modelled.
+_MODELLED: dict[str, frozenset[str]] = {
+    "sat": frozenset({"add", "sub", "mul", "mad", "fma", "cvt"}),
+    "relu": frozenset({"fma", "cvt"}),
+    "satfinite": frozenset({"mma"}),
+    "async": frozenset({"cp", "fence"}),
+    "bulk": frozenset({"cp"}),
+    "cc": frozenset(),
+    "sp": frozenset(),
+    "b128": frozenset(),
+}
+
+
+def decoder_of(slots: Slots, instruction: Instruction) -> Decoder:
+    """The decoder of an instruction; Limit where there is none, or a word of the opcode would be passed over."""
+    for modifier in instruction.modifiers:
+        heads = _MODELLED.get(modifier.partition("::")[0])
+        if heads is not None and instruction.head not in heads:
+            raise slots.limit(instruction, f".{modifier} of {instruction.head} is not simulated")
+    decoder = DECODERS.get(instruction.head)
+    if decoder is None:
+        raise slots.limit(instruction)
+    return decoder
+
 
 def decodes(*heads: str) -> Callable[[Decoder], Decoder]:
     """Enters a decoder for the opcodes that begin with one of `heads`."""

@@ -137,7 +137,7 @@ def _mma(slots: Slots, instruction: Instruction) -> Step:
     modifiers = instruction.modifiers
     shape = next((m for m in map(_SHAPE.match, modifiers) if m), None)
     kinds = modifiers[-4:]
-    if shape is None or shape.group(1, 2) != ("16", "8") or "sp" in modifiers:
+    if shape is None or shape.group(1, 2) != ("16", "8"):
         raise slots.limit(instruction)
     depth = int(shape.group(3))
     _, a_kind, b_kind, c_kind = kinds
@@ -159,7 +159,9 @@ def _mma(slots: Slots, instruction: Instruction) -> Step:
         if integer:
             words = [np.broadcast_to(read(frame, threads), running.shape) for read in c_reads]
             start = _accumulator([word.view(np.int32).reshape(-1, 8, 4) for word in words])
-            total = np.matmul(left, right) + start
+            total = np.matmul(left.astype(np.int64), right.astype(np.int64)) + start
+            if "satfinite" in modifiers:
+                total = np.clip(total, -(1 << 31), (1 << 31) - 1)
             _scatter(frame, threads, writes, total.astype(np.int32).view(np.uint32))
             return
         start = _gather(frame, threads, c_reads, accumulate)

@@ -22,7 +22,7 @@ from . import access, arithmetic, bits, budget, comparison, conversion, copies, 
 from .barriers import is_block_barrier
 from .budget import at_launch, decode_ready
 from .counters import Counters
-from .decoding import DECODERS, Reader, reader
+from .decoding import Reader, decoder_of, reader
 from .formats import STORAGE
 from .frame import WARP, Frame, Shape
 from .inline import expand_calls
@@ -256,9 +256,7 @@ class Module:
             return self._branch(slots, function, instruction, guard)
         if head in ("ret", "exit"):
             return Operation(instruction, "exit", guard=guard)
-        decoder = DECODERS.get(head)
-        if decoder is None:
-            raise slots.limit(instruction)
+        decoder = decoder_of(slots, instruction)
         operation = Operation(instruction, "step", decoder(slots, instruction), guard)
         if is_block_barrier(instruction):
             operation.kind = "barrier"

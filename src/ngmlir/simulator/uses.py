@@ -6,7 +6,7 @@ from __future__ import annotations
 from .program import Address, Instruction, Integer, Operand, Pair, Register, Vector
 
 #: Instructions whose first operand is no result.
-_NO_RESULT = frozenset({"st", "red", "stmatrix", "cp", "bra", "brx", "setmaxnreg", "prefetch", "prefetchu", "applypriority", "discard"})  # fmt: skip
+_NO_RESULT = frozenset({"st", "red", "stmatrix", "cp", "bra", "brx", "setmaxnreg", "prefetch", "prefetchu", "applypriority"})  # fmt: skip
 
 
 def names(operand: Operand, into: list[str]) -> None:

@@ -163,13 +163,7 @@ def _multiply(slots: Slots, instruction: Instruction) -> Step:
     modifiers = instruction.modifiers
     shape = next((m for m in map(_SHAPE.match, modifiers) if m), None)
     result, a_kind, b_kind = modifiers[-3:]
-    if (
-        shape is None
-        or "sp" in modifiers
-        or a_kind not in _ITEM
-        or b_kind not in _ITEM
-        or result not in ("f32", "s32")
-    ):
+    if shape is None or a_kind not in _ITEM or b_kind not in _ITEM or result not in ("f32", "s32"):
         raise slots.limit(instruction)
     columns, depth = int(shape.group(1)), int(shape.group(2))
     d, a, b, scale, *flags = instruction.operands

@@ -100,6 +100,18 @@ def test_parameters_end():
         ("mapa.shared::cluster.u32 %r2, %r1, 0;", "mapa.shared::cluster.u32"),
         ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd1], [%r1], 16;", "bulk copies that reduce"),
         ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d0, %d1}, {%d2}, {%d3}, {%d0, %d1};", "mma.sync.aligned.m8n8k4"),
+        ("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%d0, %d1, %d2, %d3}, {%d2}, {%d3}, {%d0, %d1, %d2, %d3};", "products of f64 and f64 into f64"),
+        ("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r1,%r1,%r1,%r1}, {%r1,%r1,%r1,%r1}, {%f0,%f1,%f2,%f3}, %r1, 0;", ".sp::ordered_metadata of mma"),
+        ("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f0,%f1,%f2,%f3}, %rd1, %rd2, %r1, 0, 1, 1, 1, 0, 0;", ".sp of wgmma"),
+        ("red.async.relaxed.cluster.global.add.u32 [%rd1], %r1;", ".async of red"),
+        ("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r1], %r2, [%r3];", ".async of st"),
+        ("st.bulk.shared::cta [%r1], 16, 0;", ".bulk of st"),
+        ("atom.global.exch.b128 %rd2, [%rd1], %rd2;", ".b128 of atom"),
+        ("max.relu.s32 %r4, %r3, %r3;", ".relu of max"),
+        ("mad.lo.cc.u32 %r4, %r2, %r2, %r2;", ".cc of mad"),
+        ("cvt.rn.satfinite.tf32.f32 %r4, %f1;", ".satfinite of cvt"),
+        ("discard.global.L2 [%rd1], 128;", "discard.global.L2"),
+        ("multimem.red.global.add.f32 [%rd1], %f0;", "multimem.red"),
         ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32;", "tcgen05.alloc"),
     ],
 )  # fmt: skip
@@ -140,3 +152,13 @@ def test_additions_of_four_words():
     assert found[:5].tolist() == [2 * 496, 64, 64, 2 * 496, 0]
     with pytest.raises(SimulationFault, match="misaligned"):
         launch(program(body.replace("[%rd1]", "[%rd1+4]")))
+
+
+@pytest.mark.parametrize(("word", "expected"), [("", -(2**31) + 3), (".satfinite", 2**31 - 1)])
+def test_sums_of_matrix_instructions_end_or_go_round(word, expected):
+    body = f"""	mov.b32 %r2, 0x7FFFFFFF;
+	mov.b32 %r3, 0;
+	mov.b32 %r4, 1;
+	mma.sync.aligned.m16n8k32.row.col{word}.s32.s8.s8.s32 {{%r5, %r6, %r7, %r8}}, {{%r4, %r3, %r3, %r3}}, {{%r4, %r3}}, {{%r2, %r2, %r2, %r2}};
+	st.global.b32 [%rd2], %r5;"""
+    assert launch(program(body), threads=32)[0] == expected
