@@ -27,7 +27,7 @@ from ngmlir.llvm.text import Argument, Function
 from ngmlir.llvm.text import Module as LlvmModule
 from ngmlir.llvm.types import Value, constant, i32, i64, ptr
 from ngmlir.runtime.buffers import DTYPES
-from ngmlir.runtime.pool import pool_text
+from ngmlir.runtime.pool_text import pool_text
 
 Array = np.ndarray[Any, Any]
 

@@ -23,7 +23,8 @@ import ngmlir as ng
 from ngmlir.llvm.cores import available_cores
 from ngmlir.llvm.machine import assemble, assembly, cpu_target, host_target
 from ngmlir.runtime.library import Library
-from ngmlir.runtime.pool import Pool, default_pool, pool_text
+from ngmlir.runtime.pool import Pool, default_pool
+from ngmlir.runtime.pool_text import pool_text
 from ngmlir.runtime.threads import thread_count, using_threads
 from ngmlir.support.diagnostics import UserError
 

@@ -135,7 +135,7 @@ class Artifact:
 
     Object: exports `void <entry.symbol>(ptr buffers, ptr arena, ptr constants)` per entry, where `buffers` points
     to one pointer per argument and then one per result, and `constants` to one per constant; it imports
-    `ngmlir_parallel` (see runtime/pool.py) and what `kernels` export, more objects to be linked with it: a name of each
+    `ngmlir_parallel` (see runtime/pool_text.py) and what `kernels` export, more objects to be linked with it: a name of each
     says what it computes and tells it from every other. All entries share the constants. A checked program has one i64 per
     check, `Check.FINE` before each call; an object finds them behind the constants.
 

@@ -156,7 +156,10 @@ def _slice_in_line(op: Op, target: Target) -> Single:
     """The result as one line, across its rows: what a warp writes lies together, and what it reads as far as it can."""
     shape, element = shape_of(op.results[0].type), element_type(op.results[0].type)
     size = prod(shape)
-    frame = SingleFrame(op, target, (size,), None, [(size,)])
+    # Of little, each thread takes one element, so that there are blocks for all multiprocessors.
+    several = power_of_two(size // max(1, 2 * target.multiprocessors))
+    width = max(target.threads, min(several, tile_width(target, item_bytes(element))))
+    frame = SingleFrame(op, target, (size,), None, [(size,)], width=width)
     b = frame.b
 
     def move(spans: list[Span]) -> None:
