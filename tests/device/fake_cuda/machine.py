@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ngmlir.simulator.fault import SimulationFault
+from ngmlir.simulator.kernel import Kernel
 from ngmlir.simulator.memory import DeviceMemory
-from ngmlir.simulator.module import Kernel, Module
+from ngmlir.simulator.module import Module
 
 #: Answers of the driver: name by number.
 ANSWERS = {
