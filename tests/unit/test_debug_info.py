@@ -18,6 +18,7 @@ from ngmlir.codegen import cpu
 from ngmlir.compiler import assemble, compile_module, emit_text, lower, resolve
 from ngmlir.ops.words import from_text
 from ngmlir.runtime import ptxas
+from ngmlir.runtime.profile import wanted
 from ngmlir.support.diagnostics import UserError
 
 DENSE = """func.func @main(%x: tensor<33x16xf32>, %w: tensor<16x24xf32>, %b: tensor<33x24xf32>) -> tensor<33x24xf32> {
@@ -119,6 +120,12 @@ def test_programs_run_where_they_are_profiled(
     monkeypatch.setenv("NGMLIR_PROFILE", str(tmp_path / "new folder"))
     found = compile_module(module, device)(*arrays)
     assert [a.tobytes() for a in found] == [b.tobytes() for b in expected]
+
+
+@pytest.mark.parametrize(("text", "is_wanted"), [("", False), (" ", False), ("0", False), ("out", True)])
+def test_which_folders_are_none(text: str, is_wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NGMLIR_PROFILE", text)
+    assert wanted() is is_wanted
 
 
 def test_tools_find_loops_and_lines(tmp_path: Path) -> None:

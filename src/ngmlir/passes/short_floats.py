@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..ir.attributes import UnitAttr
 from ..ir.core import Module, Op, Value
 from ..ir.elements import ElementsAttr
@@ -67,19 +69,21 @@ def _is_short(value: Value) -> bool:
         case "ng.select":
             return all(map(_is_short, owner.operands[1:]))
         case "ng.constant":
-            return _splat(owner) & _BELOW == 0
+            return _any(owner) & _BELOW == 0
         case "ng.bitcast":
             bits = owner.operands[0].owner
             return (
                 isinstance(bits, Op)
                 and bits.name == "ng.bitwise_and"
-                and any(_splat(operand.owner) & _BELOW == 0 for operand in bits.operands)
+                and any(_any(operand.owner) & _BELOW == 0 for operand in bits.operands)
             )
         case _:
             return False
 
 
-def _splat(owner: object) -> int:
-    """The bits that all elements of a constant have; ones where there is none."""
+def _any(owner: object) -> int:
+    """The bits that some element of a constant has; all where there is no constant, or nobody looks into it."""
     literal = owner.attributes["value"] if isinstance(owner, Op) and owner.name == "ng.constant" else None
-    return literal.bits if isinstance(literal, ElementsAttr) and literal.splat else _BELOW
+    if not isinstance(literal, ElementsAttr) or literal.opaque:
+        return -1
+    return int(np.bitwise_or.reduce(np.frombuffer(literal.data, np.uint32)))

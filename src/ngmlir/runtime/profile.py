@@ -29,7 +29,7 @@ _numbers = count()
 
 def wanted() -> bool:
     """Whether programs are to be read by profilers and debuggers."""
-    return bool(os.environ.get("NGMLIR_PROFILE", "").strip())
+    return os.environ.get("NGMLIR_PROFILE", "").strip() not in ("", "0")
 
 
 class SharedLibrary:

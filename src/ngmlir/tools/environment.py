@@ -22,7 +22,7 @@ VARIABLES = {
     "NGMLIR_CPU": "x86-64-v2, x86-64-v3 ...: programs run on this CPU as if it had no more",
     "NGMLIR_NUM_THREADS": "how many threads a program on the CPU uses",
     "NGMLIR_ONNX_TARGET": "the target that stands for the CPU where ONNX's own interface asks for it (cpu, or numpy)",
-    "NGMLIR_PROFILE": "a folder: programs are loaded from there, with lines and names for perf, gdb and VTune",
+    "NGMLIR_PROFILE": "a folder: programs are loaded from there, with lines and names for perf, gdb and VTune (0: none)",
     "NGMLIR_TIMING": "1: say at the end where the time of compiling and of kernels went; FILE.json: the trace, for Perfetto",
     "NGMLIR_PTXAS": "the program that assembles PTX",
     "NO_COLOR": "messages without colour; FORCE_COLOR: with colour, also into files",
