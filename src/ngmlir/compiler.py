@@ -183,18 +183,18 @@ def emit(module: Module, target: Target) -> Unit:
     return cpu.emit(module, target)
 
 
-def assemble(module: Module, target: Target, *, apart: bool = False) -> Artifact:
-    """A lowered module as object files, one per kernel, or as PTX; `apart` as in `llvm.machine`."""
+def assemble(module: Module, target: Target) -> Artifact:
+    """A lowered module as object files, one per kernel, or as PTX."""
     if target.code == "nvptx":
         unit = emit(module, target)
-        ptx = assembly(unit.llvm, target, apart=apart).encode()
+        ptx = assembly(unit.llvm, target).encode()
         return unit.artifact("ptx", ptx, target)
     from .codegen import cpu
     from .codegen.objects import objects
 
     parts = cpu.parts(module, target)
     # Kernels are the same whether or not somebody notes when they are launched.
-    *kernels, code = objects(parts.pieces, replace(target, timed=False), apart=apart)
+    *kernels, code = objects(parts.pieces, replace(target, timed=False))
     return parts.artifact("object", code, target, kernels)
 
 
@@ -220,10 +220,10 @@ def compile_artifact(module: Module, target: Target | str, *, checked: bool | No
 
 
 def _compiled(module: Module, target: Target, checked: bool) -> Artifact:
-    prepare(target)
+    prepare()
     lowered = _lowered(module, target, checked)
     started = time.perf_counter()
-    artifact = assemble(lowered, target, apart=_has_kernels(module))
+    artifact = assemble(lowered, target)
     if (listener := timing.current()) is not None:
         listener.stage("code generation", time.perf_counter() - started)
     return artifact
@@ -355,12 +355,7 @@ def emit_text(module: Module, target: Target | str, stage: Stage, *, checked: bo
         return unit.llvm
     if stage == "ptx" and target.code != "nvptx":
         raise UserError(f"target '{target.name}' has no PTX", hint="use --target=sm_90a")
-    return listing(unit.llvm, target, apart=_has_kernels(module))
-
-
-def _has_kernels(module: Module) -> bool:
-    """Whether a person may have written what no pass of ours would."""
-    return any(op.name == "tile.kernel" for op in module.ops)
+    return listing(unit.llvm, target)
 
 
 def _lowered(module: Module, target: Target, checked: bool) -> Module:

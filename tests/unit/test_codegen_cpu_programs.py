@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -12,8 +11,6 @@ import pytest
 from kernel_text import agree, compiled, host_with_vectors, interpreted, planned
 
 from ngmlir.codegen import cpu
-from ngmlir.compiler import compile_module
-from ngmlir.llvm import child
 from ngmlir.llvm.machine import assembly, cpu_target, host_target
 from ngmlir.ops.words import from_text
 from ngmlir.support.diagnostics import Limit
@@ -432,15 +429,3 @@ def test_the_matrix_kernel_spills_nothing(name: str, block: tuple[int, int, int]
     (loop,) = [block for block in blocks if block.count("vfmadd") >= count]
     assert loop.count("vfmadd") == count
     assert "rsp" not in loop
-
-
-def test_code_of_kernels_that_a_person_wrote_is_generated_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NGMLIR_CACHE", "0")
-    body = "%v = tile.load %x[] : memref<f32>, f32\n tile.store %v, %o[] : f32, memref<f32>"
-    kernel = planned({"x": "memref<f32>"}, {"o": "memref<f32>"}, body)
-    graph = "func.func @main(%x: tensor<f32>) -> tensor<f32> { %r = ng.negative %x : tensor<f32> return %r : tensor<f32> }"
-    monkeypatch.setattr(child, "ready", lambda: False)  # one that is at hand takes all
-    for text, apart in ((kernel, True), (graph, False)):
-        with mock.patch.object(child, "generate", wraps=child.generate) as generate:
-            assert abs(compile_module(from_text(text))(np.float32(2))[0]) == 2
-        assert generate.called == apart

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -149,14 +151,13 @@ def test_what_a_machine_lacks_ends_a_child_only():
         kept(caught.value, WIDE)
 
 
-def test_code_for_this_machine_ends_a_child_only_if_asked():
-    lesser = replace(host_target(), name="own")
-    text = WIDE.replace("f(", "g(")
-    if lesser.has("avx512dq") or lesser.architecture.name != "x86_64":
-        pytest.skip("this machine has AVX-512, or never heard of it")
-    with pytest.raises(Bug, match="LLVM ends while it compiles for 'own'"):
-        assemble(text, lesser, apart=True)
-    assert assemble(scaled(), lesser, apart=True) == assemble(scaled(), lesser)
+def test_llvm_is_not_loaded_by_the_process_that_asks():
+    program = "import sys, ngmlir.llvm.machine as m; m.assemble('define void @f() { ret void }', m.host_target()); sys.exit('llvmlite.binding' in sys.modules)"
+    for processes in ("", "0"):
+        found = subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "NGMLIR_COMPILE_PROCESSES": processes}
+        )
+        assert found.returncode == bool(processes)
 
 
 def test_names_that_llvm_does_not_know():

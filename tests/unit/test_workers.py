@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +44,6 @@ def test_any_number_of_helpers_gives_the_same(count: int) -> None:
 def test_other_machines(count: int) -> None:
     target = cpu_target("aarch64")
     assert assemble_all(TEXTS, target, helpers=count) == [assemble(each, target) for each in TEXTS]
-    assert assemble_all(TEXTS, HOST, helpers=count, apart=True) == WANTED
 
 
 def test_a_helper_that_is_killed_leaves_its_work_to_others() -> None:
@@ -77,6 +78,18 @@ def test_no_child_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     assert helpers(30, 10_000) == 0
 
 
+@pytest.mark.parametrize("program", ["true", "echo", "cat", "missing"])
+def test_python_is_part_of_another_program(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is what `sys.executable` names there: it ends, prints its arguments or a file, or is not there."""
+    while child._free:
+        child._free.pop().end()
+    monkeypatch.setattr(child, "_foreign", False)
+    monkeypatch.setattr(sys, "executable", shutil.which(program) or f"/{program}")
+    assert [assemble(each, HOST) for each in TEXTS[:3]] == WANTED[:3]
+    assert child._foreign == (program != "missing")
+    assert not child._free
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_what_llvm_objects_to_is_said_once(count: int) -> None:
     with pytest.raises(Bug, match="undefined value '@nobody'"):
@@ -104,7 +117,7 @@ def test_a_forked_process_has_helpers_of_its_own() -> None:
 
 
 def test_helpers_are_called_where_there_is_enough_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers.child, "start", lambda count: None)
+    monkeypatch.setattr(workers.child, "start", lambda count: count if workers.child.possible() else 0)
     monkeypatch.setenv("NGMLIR_COMPILE_PROCESSES", "3")
     assert helpers(20, 10_000) == 3
     assert helpers(2, 10_000) == 2

@@ -13,8 +13,8 @@ from ..support.target import Target
 from .unit import Piece
 
 
-def objects(pieces: Sequence[Piece], target: Target, *, apart: bool = False) -> list[bytes]:
-    """The object code of each piece; `apart` as in `llvm.machine`."""
+def objects(pieces: Sequence[Piece], target: Target) -> list[bytes]:
+    """The object code of each piece."""
     cache = default_cache()
     found: dict[int, bytes] = {}
     keys: dict[int, str] = {}
@@ -27,7 +27,7 @@ def objects(pieces: Sequence[Piece], target: Target, *, apart: bool = False) -> 
     count = helpers(len(new), sum(pieces[i].size for i in new))
     texts = [pieces[i].text() for i in new]
     with Progress(len(new), "compiling kernels", after=1.0) as progress:
-        made = assemble_all(texts, target, apart=apart, helpers=count, finished=progress.reach)
+        made = assemble_all(texts, target, helpers=count, finished=progress.reach)
     for i, code in zip(new, made, strict=True):
         found[i] = code
         if cache is not None and i in keys:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLVM in processes of its own, since to some code LLVM objects by ending the process, and since llvmlite does one thing
-at a time in each.
+"""LLVM in processes of its own: to some code LLVM objects by ending the process, llvmlite does one thing at a time in each,
+and LLVM, once loaded, keeps some 80 MB for as long as the process lives.
 
 A child serves one request at a time. One starts where no other is free (about 0.1 s; `start` lets that pass beside
 other work), as many as requests come at once, up to the number of cores; one that has died is forgotten.
@@ -20,7 +20,7 @@ from threading import RLock, Semaphore
 from typing import IO, ClassVar
 
 from . import native
-from .cores import available_cores
+from .cores import available_cores, compile_processes
 from .native import Form, Optimise, Rejected
 
 #: What LLVM says of a processor or feature that it does not know, before it goes on without.
@@ -28,10 +28,14 @@ _UNKNOWN = re.compile(r"'(.*)' is not a recognized (processor|feature) for this 
 #: Of all that a dying LLVM prints, the lines that say why.
 _REASON = re.compile(r"^(?:LLVM ERROR|error|fatal error): .*$", re.M)
 
+#: How a process ends that LLVM did not end: a system that is short of memory does that (SIGKILL).
+_KILLED = -9
+
 _lock = RLock()
 _slots = Semaphore(available_cores())  # one for each request that is answered
 _free: list[_Child] = []
 _registered = False
+_foreign = False  # whether what Python calls its executable turned out to be another program
 
 
 class Unknown(Exception):
@@ -42,30 +46,32 @@ class Died(Exception):
     """LLVM ended the process; the message is what it said last."""
 
 
+class Absent(Exception):
+    """There is no child: none can be started, or somebody else ended it."""
+
+
 def possible() -> bool:
-    """Not where Python is part of another program, which would only start itself once more."""
-    return bool(sys.executable) and not getattr(sys, "frozen", False)
+    """Not where that is not wanted, or Python is part of another program, which would only start itself once more."""
+    alone = not sys.executable or getattr(sys, "frozen", False) or _foreign
+    return not alone and compile_processes() > 0
 
 
 def generate(form: Form, text: str, triple: str, cpu: str, features: str, optimise: Optimise) -> bytes | str:
-    """`native.generate` in a child. Raises `Rejected`, `Unknown` or `Died`."""
+    """`native.generate` in a child. Raises `Rejected`, `Unknown`, `Died` or `Absent`."""
+    if not possible():
+        raise Absent
     with _slots:
         with _lock:
             child = _free.pop() if _free else _Child()
         return child.ask((form, text, triple, cpu, features, optimise))
 
 
-def start(count: int = 1) -> None:
-    """Starts children until so many are free, without waiting until they are ready."""
-    with _lock:
-        while len(_free) < count:
+def start(count: int = 1) -> int:
+    """Starts children until so many are free, without waiting until they are ready. Gives how many are, at most `count`."""
+    with _lock, contextlib.suppress(Absent):
+        while possible() and len(_free) < count:
             _free.append(_Child())
-
-
-def ready() -> bool:
-    """Whether a child is there that has nothing to do."""
-    with _lock:
-        return bool(_free)
+    return min(count, len(_free))
 
 
 def rest() -> None:
@@ -93,26 +99,34 @@ class _Child:
         if not _registered and hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_forget)
             _registered = True
-        self._errors = tempfile.TemporaryFile()
         # -P: or the modules beside the program would be taken for those of Python that are called alike.
         command = [sys.executable, "-P", str(Path(native.__file__))]
         import subprocess  # nothing is compiled of what was compiled before
 
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
-        )
+        try:
+            self._errors = tempfile.TemporaryFile()
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+            )
+        except OSError:  # there is no room for another
+            raise Absent from None
+        self._greeted = False
         _Child.alive.add(self)
         atexit.register(self.end)
 
     def ask(self, request: tuple[Form, str, str, str, str, Optimise]) -> bytes | str:
         try:
+            self._greet()
             before = os.fstat(self._errors.fileno()).st_size
             try:
                 pickle.dump(request, self._stream(self._process.stdin))
                 self._stream(self._process.stdin).flush()
                 answer, result = pickle.load(self._stream(self._process.stdout))
             except (EOFError, BrokenPipeError, pickle.UnpicklingError):
-                answer, result = "died", f"it ended with status {self._process.wait()}"
+                status = self._process.wait()
+                if status == _KILLED:
+                    raise Absent from None
+                answer, result = "died", f"it ended with status {status}"
             said = os.pread(self._errors.fileno(), 1 << 20, before).decode(errors="replace").strip()
             if found := _UNKNOWN.search(said):
                 raise Unknown(f"LLVM knows no {found[2]} '{found[1].lstrip('+-')}'")
@@ -128,6 +142,17 @@ class _Child:
         if answer == "rejected":
             raise Rejected(result)
         return result
+
+    def _greet(self) -> None:
+        """Waits for what a child says first. Raises Absent if that is another program, or ended before."""
+        global _foreign
+        if self._greeted:
+            return
+        said = self._stream(self._process.stdout).read(len(native.GREETING))
+        if said != native.GREETING:
+            _foreign = said != b"" or self._process.wait() != _KILLED
+            raise Absent
+        self._greeted = True
 
     def end(self) -> None:
         """Ends the process."""

@@ -62,9 +62,8 @@ def _asked() -> Host:
 
 def _asked_apart() -> Host:
     """What a child says: it has LLVM loaded, and may be needed next."""
-    with suppress(OSError, child.Died):
-        if child.possible():
-            return Host(*str(child.generate("host", "", "", "", "", "none")).split("\n"))
+    with suppress(child.Absent, child.Died):
+        return Host(*str(child.generate("host", "", "", "", "", "none")).split("\n"))
     return _asked()
 
 

@@ -4,10 +4,8 @@
 Kernels come with explicit vectors and unrolled tiles, so the middle end only tidies up ("cleanup", about
 0.4 ms per kernel): LLVM's vectorisers and unroller would undo the tiling.
 
-To some code LLVM objects by ending the process. So only what is made for this very machine by our own passes
-is compiled in this process, every time the same way and tested on each, and that only where it is little and no child
-is at hand; all else goes to a child: what is made for other machines, whose processors may lack what nobody here has
-seen missing, and what was made of kernels that a person wrote (`apart`).
+LLVM works in children: to some code it objects by ending the process, and the memory that it keeps is not given back. Only
+where there can be none does it work in this process.
 """
 
 from __future__ import annotations
@@ -35,51 +33,47 @@ def version() -> str:
     return host().version
 
 
-def assemble(text: str, target: Target, optimise: Optimise = "cleanup", *, apart: bool = False) -> bytes:
+def assemble(text: str, target: Target, optimise: Optimise = "cleanup") -> bytes:
     """The module as a relocatable, position independent object file."""
-    code = _generate("object", text, target, optimise, apart)
+    code = _generate("object", text, target, optimise)
     assert isinstance(code, bytes)
     return code
 
 
-def assembly(text: str, target: Target, optimise: Optimise = "cleanup", *, apart: bool = False) -> str:
+def assembly(text: str, target: Target, optimise: Optimise = "cleanup") -> str:
     """The module as assembler text; for an NVPTX target this is PTX."""
-    return str(_generate("assembly", text, target, optimise, apart))
+    return str(_generate("assembly", text, target, optimise))
 
 
-def listing(text: str, target: Target, optimise: Optimise = "cleanup", *, apart: bool = False) -> str:
+def listing(text: str, target: Target, optimise: Optimise = "cleanup") -> str:
     """The same for people to read: with the names of blocks."""
-    return str(_generate("listing", text, target, optimise, apart))
+    return str(_generate("listing", text, target, optimise))
 
 
-def optimised(text: str, target: Target, optimise: Optimise = "cleanup", *, apart: bool = False) -> str:
+def optimised(text: str, target: Target, optimise: Optimise = "cleanup") -> str:
     """The module after the passes, as IR text again."""
-    return str(_generate("ir", text, target, optimise, apart))
+    return str(_generate("ir", text, target, optimise))
 
 
-def prepare(target: Target) -> None:
-    """Starts what will compile for a target, so that it is ready when the passes are done."""
-    if not _is_host(target) and child.possible():
-        child.start()
+def prepare() -> None:
+    """Starts what will compile, so that it is ready when the passes are done."""
+    child.start()
 
 
-def _generate(form: Form, text: str, target: Target, optimise: Optimise, apart: bool) -> bytes | str:
+def _generate(form: Form, text: str, target: Target, optimise: Optimise) -> bytes | str:
     """Whatever LLVM objects to is a bug of the code that wrote the text, except a name in the target."""
-    own_process = (_is_host(target) and not apart and not child.ready()) or not child.possible()
-    generate = native.generate if own_process else child.generate
+    request = (form, text, target.triple, target.cpu, target.features, optimise)
     try:
-        return generate(form, text, target.triple, target.cpu, target.features, optimise)
+        try:
+            return child.generate(*request)
+        except child.Absent:
+            return native.generate(*request)
     except child.Unknown as error:
         raise UserError(f"target '{target.name}' cannot be: {error}") from None
     except child.Died as error:
         raise _bug(f"LLVM ends while it compiles for '{target.name}': {error}", text) from None
     except native.Rejected as error:
         raise _bug(f"LLVM rejects the generated code: {error}", text) from error
-
-
-def _is_host(target: Target) -> bool:
-    own = host_target()
-    return (target.triple, target.cpu, target.features) == (own.triple, own.cpu, own.features)
 
 
 def _bug(message: str, text: str) -> Bug:

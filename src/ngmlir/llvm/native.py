@@ -23,6 +23,9 @@ Optimise: TypeAlias = Literal["none", "cleanup", "speed"]
 #: What may be asked for; a listing is assembly with the names of blocks as comments, and of a host no text is needed.
 Form: TypeAlias = Literal["object", "assembly", "listing", "ir", "host"]
 
+#: What a process that serves requests writes before its first answer.
+GREETING = b"ngmlir: LLVM is ready\n"
+
 
 class Rejected(Exception):
     """LLVM's parser or verifier objects to the text."""
@@ -120,6 +123,8 @@ def _serve() -> None:
     # Nothing that LLVM prints may come between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    answers.write(GREETING)
+    answers.flush()
     while True:
         try:
             request = pickle.load(sys.stdin.buffer)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many texts to object code: by children where there is enough to do, else by this process.
+"""Many texts to object code: by several children at once where there is enough to do.
 
-A thread for each child takes texts from one queue, the longest first. This process waits for them: LLVM, once loaded, keeps
-some 80 MB for as long as the process lives, and children end. What becomes of a text does not depend on who compiles it.
+A thread for each child takes texts from one queue, the longest first. What becomes of a text does not depend on who compiles it.
 """
 
 from __future__ import annotations
@@ -18,27 +17,19 @@ from .machine import assemble
 
 #: Seconds that LLVM takes for what one op of a kernel becomes, or so.
 _PER_OP = 0.0005
-#: Seconds of work from which on children are worth their start.
+#: Seconds of work from which on more than one child is worth its start.
 _ENOUGH = 0.3
 
 
 def helpers(count: int, ops: int) -> int:
     """How many children are to help with so many texts of so many ops; they start while the texts are written."""
-    if ops * _PER_OP < _ENOUGH or not child.possible():
-        return 0
-    wanted = min(compile_processes(), count)
-    try:
-        child.start(wanted)
-    except OSError:  # there is no room for another process
-        return 0
-    return wanted
+    return 0 if ops * _PER_OP < _ENOUGH else child.start(min(compile_processes(), count))
 
 
 def assemble_all(
     texts: Sequence[str],
     target: Target,
     *,
-    apart: bool = False,
     helpers: int = 0,
     finished: Callable[[int], object] = lambda number: None,
 ) -> list[bytes]:
@@ -74,11 +65,11 @@ def assemble_all(
                 finished(len(texts) - found.count(None))
         while queue:
             i = queue.popleft()
-            found[i] = assemble(texts[i], target, apart=apart)
+            found[i] = assemble(texts[i], target)
             finished(len(texts) - found.count(None))
     finally:
         queue.clear()
         for each in threads:
             each.join()
         child.rest()
-    return [assemble(texts[i], target, apart=apart) if code is None else code for i, code in enumerate(found)]
+    return [assemble(texts[i], target) if code is None else code for i, code in enumerate(found)]

@@ -23,7 +23,7 @@ def tell(module: Module, target: Target) -> None:
     with listening((), lambda _: None):  # passes have told already
         lowered = lower(module, target)
     places = {re.sub(r"\W", "_", op.symbol, flags=re.ASCII): op.location for op in lowered.ops if op.symbol}
-    for each in counted(assemble(lowered, target, apart=True), target.cpu):
+    for each in counted(assemble(lowered, target), target.cpu):
         name = each.counters.kernel
         told = "; ".join(each.lines(target.gpu))
         remark(GPU, f"kernel @{name}: {told}", places.get(name, UNKNOWN))
