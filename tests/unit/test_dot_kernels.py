@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from ngmlir.compiler import compile_module, emit, lower, resolve
 from ngmlir.ir.types import f32
 from ngmlir.llvm.machine import assemble, cpu_target
+from ngmlir.ops.fields import get_i64s
 from ngmlir.ops.words import from_text
 from ngmlir.passes.kernels.product import Product
 from ngmlir.passes.schedules.candidate import ranked
@@ -194,3 +196,29 @@ def test_sums_do_not_depend_on_how_work_is_shared(m: int, k: int, n: int, storag
         artifact = Artifact("object", assemble(unit.llvm, changed), unit.entries, changed.key, unit.constants)
         results.append(load(artifact)(a, b)[0])
     np.testing.assert_array_equal(results[0].view(np.int32), results[1].view(np.int32))
+
+
+WINDOWS = """func.func @main(%x: tensor<16x16x64xf32>, %w: tensor<3x3x64x256xf32>) -> tensor<14x14x256xf32> {
+  %a = ng.windows %x axes [0, 1] steps [1, 1] dilations [1, 1] : (tensor<16x16x64xf32>) -> tensor<3x3x14x14x64xf32>
+  %b = ng.dot %a, %w contract [0, 1, 4] x [0, 1, 2] : (tensor<3x3x14x14x64xf32>, tensor<3x3x64x256xf32>) -> tensor<14x14x256xf32>
+  return %b : tensor<14x14x256xf32>
+}"""
+
+
+def test_products_of_windows_are_shared_among_all_cores() -> None:
+    """Programs pack what they multiply, so there are no more of them than the cores need; every sum stays the same."""
+    x, w = (
+        np.linspace(-1, 1, 16 * 16 * 64, dtype=np.float32),
+        np.linspace(-3, 2, 9 * 64 * 256, dtype=np.float32),
+    )
+    target, results, programs = resolve("cpu"), [], {}
+    for cores in (1, 2, 6, 64):
+        changed = replace(target, cores=cores)
+        lowered = lower(from_text(WINDOWS), changed)
+        programs[cores] = max(prod(get_i64s(op, "grid")) for op in lowered.ops if op.name == "tile.kernel")
+        unit = emit(lowered, changed)
+        artifact = Artifact("object", assemble(unit.llvm, changed), unit.entries, changed.key, unit.constants)
+        results.append(load(artifact)(x.reshape(16, 16, 64), w.reshape(3, 3, 64, 256))[0])
+    assert programs[1] <= 4 and programs[2] % 2 == 0 and programs[6] >= 6 and 14 <= programs[64] <= 256
+    for result in results:
+        np.testing.assert_array_equal(result.view(np.int32), results[0].view(np.int32))

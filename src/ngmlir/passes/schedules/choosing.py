@@ -66,9 +66,10 @@ def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[C
         found = ranked(_LOOPS[sort](plan(fusion), target, given), _ALIKE)
     # Whatever was made of what is given, it stands as it is given.
     found = [c._replace(schedule=replace(c.schedule, **stated(given))) for c in found]
-    if conflicts := _conflicts(found[0].schedule, target, fusion):
+    windows = _windows(fusion, target)
+    if conflicts := _conflicts(found[0].schedule, target, fusion, windows):
         raise _refused(fusion, conflicts)
-    return [c for c in found if not _conflicts(c.schedule, target, fusion)]
+    return [c for c in found if not _conflicts(c.schedule, target, fusion, windows)]
 
 
 def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
@@ -77,7 +78,7 @@ def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
     for family in families(kind(fusion), given):
         if not family.open(given):
             whole = family(**stated(given))
-            if conflicts := _conflicts(whole, target, fusion):
+            if conflicts := _conflicts(whole, target, fusion, _windows(fusion, target)):
                 raise _refused(fusion, conflicts)
             return whole
     return candidates(fusion, target, kept)[0].schedule
@@ -151,10 +152,16 @@ def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:
 
 def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
     """Whether the kernel of a fusion can be cut so for a target."""
-    return not _conflicts(schedule, target, fusion)
+    return not _conflicts(schedule, target, fusion, _windows(fusion, target))
 
 
-def _conflicts(schedule: Schedule, target: Target, fusion: Op) -> list[str]:
+def _windows(fusion: Op, target: Target) -> Product | None:
+    """The product of a fusion that multiplies windows."""
+    has = kind(fusion) == "dot" and any(op.name == "ng.windows" for op in fusion.block.ops)
+    return _product(fusion, target) if has else None
+
+
+def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product | None) -> list[str]:
     found = list(schedule.conflicts())
     if isinstance(schedule, Strips):
         found += _chain_conflicts(fusion, target)
@@ -162,8 +169,8 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op) -> list[str]:
         if 0 < rows < schedule.rows:
             found.append(f"a strip of {schedule.rows} rows of {rows}")
         return found
-    if not isinstance(schedule, Blocks) and any(op.name == "ng.windows" for op in fusion.block.ops):
-        found += window_conflicts(schedule, _product(fusion, target)) if kind(fusion) == "dot" else ()
+    if not isinstance(schedule, Blocks) and windows is not None:
+        found += window_conflicts(schedule, windows)
     threads = getattr(schedule, "threads", 1)
     if not target.shares_tiles and threads > 1:
         found.append(f"a program of {target.name} is run by one thread, not by {threads}")

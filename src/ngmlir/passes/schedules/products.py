@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from math import gcd, lcm
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from math import gcd, inf, lcm
 
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType
@@ -177,36 +178,91 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
     elif not part and not once:
         rows = min(rows, PROGRAM_MULTIPLICATIONS // (product.columns * depth))
     rows = max(rows, 4 * tile_rows)
-    if isinstance(lhs, Implicit) and not lhs.along_depth:
-        rows = _whole(rows, _runs(lhs.run(lhs.across), rows), product.rows)
-    else:
-        rows = _whole(rows, tile_rows, product.rows)
+
+    def whole(wanted: int) -> int:
+        """About so many rows, in whole tiles or runs."""
+        runs = isinstance(lhs, Implicit) and not lhs.along_depth
+        unit = _runs(lhs.run(lhs.across), wanted) if runs else tile_rows  # type: ignore[union-attr]
+        return _whole(wanted, unit, product.rows)
+
     columns = product.columns
     if isinstance(rhs, Implicit) or product.rows <= rows:
         columns = max(PROGRAM_MULTIPLICATIONS // (rows * product.depth), 8 * tile_columns)
-    columns = _ceiling(min(columns, product.columns), part or tile_columns)
-    return Panels(
+    made = Panels(
         tile=tile,
-        block=fixed_pair(given, "block") or (rows, columns),
+        block=(whole(rows), _ceiling(min(columns, product.columns), part or tile_columns)),
         depth=depth,
         unroll=unroll,
         pack=sides,
         part=part,
         batch=fixed(given, "batch", 1),
     )
+    return replace(made, block=fixed_pair(given, "block") or _shared(product, target, made, whole))
+
+
+def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int], int]) -> tuple[int, int]:
+    """The block by which all cores are done the soonest: no greater than that of `made`, and the smaller, the more windows are
+    packed by several programs."""
+    most_rows, most_columns = made.block
+    batch, depth = -(-max(1, product.batch) // made.batch), product.depth
+    rate, lanes = _rate(product, target), target.lanes(item_bytes(product.accumulator))
+    unit = made.part or made.tile[1]
+    counts = -(-product.rows // most_rows), -(-product.columns // most_columns)
+    most = max(4 * target.cores, 2 * batch * counts[0] * counts[1])
+    best = (inf, made.block)
+    for rows in _parts(product.rows, most_rows, most, whole):
+        for columns in _parts(product.columns, most_columns, most, lambda n: _ceiling(n, unit)):
+            programs = batch * -(-product.rows // rows) * -(-product.columns // columns)
+            small = programs > most or rows * columns * depth < PROGRAM_MULTIPLICATIONS
+            if small and (rows, columns) != made.block:
+                continue
+            block = replace(made, block=(rows, columns))
+            left, right = packing(product, block, target)
+            # Vectors of the right side come from afar, while those before are multiplied.
+            work = depth * max(rows * columns / rate, columns / lanes * FAR_CYCLES)
+            cycles = -(-programs // target.cores) * (work + depth * (rows * left + columns * right))
+            best = min(best, (cycles, block.block), key=lambda found: found[0])
+    return best[1]
+
+
+def _parts(size: int, most: int, parts: int, whole: Callable[[int], int]) -> list[int]:
+    """Lengths of at most `most` in which `size` is done: the longest, and the same halved until there are `parts`."""
+    found = [most]
+    count = -(-size // most)
+    while (count := 2 * count) <= parts and (length := whole(-(-size // count))) < found[-1]:
+        found.append(length)
+    return found
+
+
+def packing(product: Product, made: Panels, target: Target) -> tuple[float, float]:
+    """Cycles in which an element of windows on the left and on the right is packed: those of the piece that it comes with, and
+    of its vectors."""
+    lhs, rhs = product.lhs, product.rhs
+    rows, depth = min(product.rows, made.block[0]), min(product.depth, made.depth)
+
+    def of(side: Implicit, along: int, size: int, length: int, item: int) -> float:
+        piece = side.piece(along, length, length if size > length else 0)
+        return (PIECE_CYCLES + -(-piece // target.lanes(item))) / piece
+
+    left = right = 0.0
+    if isinstance(lhs, Implicit):
+        item = item_bytes(product.lhs_element)
+        if lhs.along_depth:
+            left = of(lhs, lhs.depth, product.depth, depth, item)
+        else:
+            left = of(lhs, lhs.across, product.rows, rows, item)
+    if isinstance(rhs, Implicit):
+        columns = min(product.columns, made.part)
+        right = of(rhs, rhs.across, product.columns, columns, item_bytes(product.rhs_element))
+    return left, right
 
 
 def copying(product: Product, made: Panels, target: Target) -> float:
-    """Cycles in which windows on the right are packed: those of each piece, and of its vectors."""
-    rhs = product.rhs
-    if not isinstance(rhs, Implicit):
-        return 0.0
-    length = min(product.columns, made.part)
-    piece = rhs.piece(rhs.across, length, made.part if product.columns > length else 0)
-    vectors = -(-piece // target.lanes(item_bytes(product.rhs_element)))
-    # Each block of rows packs its own.
-    blocks = -(-product.rows // made.block[0])
-    return blocks * product.depth * product.columns / piece * (PIECE_CYCLES + vectors)
+    """Cycles in which windows are packed, by each block of columns those on the left and by each of rows those on the right."""
+    left, right = packing(product, made, target)
+    rows, columns = product.rows, product.columns
+    row_blocks, column_blocks = -(-rows // made.block[0]), -(-columns // made.block[1])
+    return product.depth * (column_blocks * rows * left + row_blocks * columns * right)
 
 
 def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
