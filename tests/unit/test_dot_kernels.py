@@ -222,3 +222,14 @@ def test_products_of_windows_are_shared_among_all_cores() -> None:
     assert programs[1] <= 4 and programs[2] % 2 == 0 and programs[6] >= 6 and 14 <= programs[64] <= 256
     for result in results:
         np.testing.assert_array_equal(result.view(np.int32), results[0].view(np.int32))
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 8])
+@pytest.mark.parametrize("rows, columns, depth", [(1, 3072, 768), (32, 1024, 256), (128, 2304, 768)])
+def test_few_programs_are_as_many_for_each_core(rows: int, columns: int, depth: int, cores: int) -> None:
+    of = Product(0, rows, columns, depth, False, True, f32, f32, f32, kept=True)
+    machine = replace(cpu_target("x86-64-v3"), cores=cores, l1_bytes=1 << 15, l2_bytes=1 << 20)
+    cut = ranked(panels(of, machine, {}), 1.0)[0].schedule
+    beside, programs = -(-rows // cut.block[0]), -(-columns // cut.block[1])
+    assert beside * programs % cores == 0 or beside * programs >= 2 * cores or cores == 8
+    assert programs * cut.block[1] - columns < cut.tile[1] * programs

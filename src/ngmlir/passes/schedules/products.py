@@ -122,9 +122,12 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     part = fixed(given, "part", 0 if "pack" in given and "right" in sides else part)
     if part and "pack" not in given:
         sides = tuple([side for side in sides if side != "right"])  # nobody else reads these columns
-    columns = block[1] if block else _ceiling(min(columns, product.columns), part or tile_columns)
     work = product.rows * product.columns * product.depth
     batch = max(1, min(product.batch, PROGRAM_MULTIPLICATIONS // max(1, work)))
+    beside = -(-max(1, product.batch) // batch) * -(-product.rows // block_rows)
+    columns = (
+        block[1] if block else _even(product.columns, columns, part or tile_columns, beside, target.cores)
+    )
     return Panels(
         tile=tile,
         block=(block_rows, columns),
@@ -383,6 +386,16 @@ def _ceiling(size: int, unit: int) -> int:
 def _whole(wanted: int, unit: int, size: int) -> int:
     """About `wanted`, in whole units, at least one of them and not beyond `size`."""
     return min(size, _ceiling(wanted, unit))
+
+
+def _even(size: int, wanted: int, unit: int, beside: int, cores: int) -> int:
+    """About `wanted` of `size` for each program, in whole units and all alike: where there are few programs, of which each
+    part of `size` has `beside`, as many for each core."""
+    count = -(-size // max(1, wanted))
+    if 1 < beside * count < 4 * cores:
+        programs = -(-beside * count // cores) * cores
+        count = min(2 * count, -(-programs // beside))
+    return _ceiling(-(-size // count), unit)
 
 
 def _depth(depth: int, most: int, unit: int) -> int:
