@@ -83,7 +83,7 @@ def planned_bytes(module: Module, entry: str = "main") -> int:
 def _planned(main: Op, kernels: dict[str, Op], once: Collection[str], target: Target) -> Op:
     schedule = Schedule(main, once)
     lives = Lives(schedule, kernels)
-    return _Writer(schedule, lives, kernels).function(lives.arena(target.alignment))
+    return _Writer(schedule, lives, kernels).function(lives.arena(target))
 
 
 class _Writer:

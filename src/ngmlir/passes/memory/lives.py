@@ -7,9 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from ...ir.core import Op, callee
 from ...ops.fields import get_i64s
+from ...support.target import Target
 from .occupied import Occupied
 from .schedule import Schedule
 from .steps import Buffer, Choice, Copy, Launch, Loop, Slot, Step, While, buffer_of, homes_of, walk
+
+
+#: Buffers after which the places in a way of the cache come around.
+_SPREAD = 7
 
 
 class Lives:
@@ -25,12 +30,11 @@ class Lives:
         self.live(schedule.program)
         self.share(schedule.program)
 
-    def arena(self, alignment: int) -> int:
+    def arena(self, target: Target) -> int:
         """Gives every temporary its offset; the size of the arena."""
         buffers = self.schedule.buffers
-        return place(
-            [b for b in buffers if b.role == "temporary" and b.last >= 0 and b not in self.moved], alignment
-        )
+        wanted = [b for b in buffers if b.role == "temporary" and b.last >= 0 and b not in self.moved]
+        return place(wanted, target.alignment, 0 if target.shares_tiles else target.l1_bytes // target.l1_ways)
 
     def live(self, steps: Sequence[Step]) -> None:
         """Numbers the steps; a buffer used inside a loop but filled outside lives as long as the loop."""
@@ -149,13 +153,19 @@ class Lives:
         return zip(flat[::2], flat[1::2], strict=True)
 
 
-def place(buffers: Sequence[Buffer], alignment: int) -> int:
-    """Offsets in one arena: the largest buffer first, each into the tightest gap among those alive with it."""
+def place(buffers: Sequence[Buffer], alignment: int, way: int) -> int:
+    """Offsets in one arena: the largest buffer first, each into the tightest gap among those alive with it.
+
+    After a buffer of whole ways of the nearest cache some lines stay free: else the same place of many buffers, which kernels
+    meet at once, would lie in the same few sets of it.
+    """
     numbers = {time: i for i, time in enumerate(sorted({t for b in buffers for t in (b.first, b.last)}))}
     occupied = Occupied(len(numbers))
     end = 0
     for buffer in sorted(buffers, key=lambda b: (-b.bytes, b.first, b.last)):
         size = -(-buffer.bytes // alignment) * alignment
+        if way and size % way == 0:
+            size += way // _SPREAD // alignment * alignment
         first, last = numbers[buffer.first], numbers[buffer.last]
         best, best_gap, at = -1, 1 << 62, 0
         for start, stop in occupied.taken(first, last):
