@@ -16,10 +16,11 @@ Multiplication" (2008).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType, VectorType
+from ...ir.types import MemRefType, VectorType, element_type, shape_of
 from ...ops.schedules import Panels
 from ...support.target import Target
 from .frame import Span, share
@@ -218,6 +219,7 @@ class PanelKernel:
 
     def direct(self, row: Value, rows: int, column: Value, columns: int, place: Value) -> None:
         """One register tile: the whole depth, then the epilogue."""
+        self.ask_epilogue(row, rows, column, columns)
         total = self.b.number(0, VectorType((rows, columns), self.product.accumulator))
         total = self.deep(total, row, rows, column, columns, place, self.b.index(0), self.product.depth)
         self.finish(total, row, rows, column, columns)
@@ -250,6 +252,20 @@ class PanelKernel:
         for i in range(lines):
             at = b.add(b.multiply(step, b.index(lines * line)), b.index(i * line))
             b.prefetch(self.rhs, [*self.batch, panel, first, at])
+
+    def ask_epilogue(self, row: Value, rows: int, column: Value, columns: int) -> None:
+        """Asks for what the epilogue reads of memory far away: it comes while the depth is summed. Each row of a tile lies in a
+        page of its own, so nothing else would bring it near."""
+        b, kernel = self.b, self.kernel
+        loops = kernel.plan.loops[self.dot.results[0]]
+        for value, buffer in kernel.buffers.items():
+            moved = value in kernel.plan.accesses or value in kernel.strips
+            item = item_bytes(element_type(value.type))
+            far = prod(shape_of(buffer.type)) * item > kernel.target.l2_bytes
+            if len(loops) == 2 and kernel.plan.loops[value] == loops and far and not moved:
+                for i in range(rows):
+                    for at in range(0, columns, LINE_BYTES // item):
+                        b.prefetch(buffer, [b.add(row, b.index(i)), b.add(column, b.index(at))])
 
     def finish(self, total: Value, row: Value, rows: int, column: Value, columns: int) -> None:
         """The epilogue."""

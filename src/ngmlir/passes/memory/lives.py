@@ -12,7 +12,6 @@ from .occupied import Occupied
 from .schedule import Schedule
 from .steps import Buffer, Choice, Copy, Launch, Loop, Slot, Step, While, buffer_of, homes_of, walk
 
-
 #: Buffers after which the places in a way of the cache come around.
 _SPREAD = 7
 
@@ -34,7 +33,9 @@ class Lives:
         """Gives every temporary its offset; the size of the arena."""
         buffers = self.schedule.buffers
         wanted = [b for b in buffers if b.role == "temporary" and b.last >= 0 and b not in self.moved]
-        return place(wanted, target.alignment, 0 if target.shares_tiles else target.l1_bytes // target.l1_ways)
+        return place(
+            wanted, target.alignment, 0 if target.shares_tiles else target.l1_bytes // target.l1_ways
+        )
 
     def live(self, steps: Sequence[Step]) -> None:
         """Numbers the steps; a buffer used inside a loop but filled outside lives as long as the loop."""
