@@ -458,6 +458,7 @@ def test_exponentials_of_nothing_above_zero_are_the_same_bits(element: str):
         -745.13,
         -746.0,
         -1e-45,
+        *(-131.2, -131.7, -132.4, -191.0, -797.8, -1063.3, -1151.0),  # where 2^n becomes zero
     ]
     with np.errstate(all="ignore"):
         x = np.concatenate([near.astype(dtype), every, np.array(ends).astype(dtype)])
@@ -482,3 +483,13 @@ def test_halves_know_what_is_not_above_zero(element: str):
     shorter = expand_math(from_text(text.replace("ng.exp %x", "ng.exp %x {ng.nonpositive}")), SCALAR)
     (found,), (expected,) = run(shorter, x), run(expand_math(from_text(text), SCALAR), x)
     assert np.array_equal(found.astype(np.float32), expected.astype(np.float32), equal_nan=True)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_masked_elements_meet_no_denormals(name: str, element: str):
+    """Which take a hundred cycles each; -1e30 stands for nothing in many models."""
+    x = np.array([-1e30, -np.inf, -1e6, -2000.0], DTYPES[element])
+    with np.errstate(under="raise"):
+        (found,) = run(expand_math(program(name, f"tensor<4x{element}>"), SCALAR), x)
+    assert not found.any()
