@@ -151,11 +151,14 @@ def test_what_a_machine_lacks_ends_a_child_only():
         kept(caught.value, WIDE)
 
 
-def test_llvm_is_not_loaded_by_the_process_that_asks():
+@pytest.mark.parametrize("cache", ["0", "1"])
+def test_llvm_is_not_loaded_by_the_process_that_asks(cache: str, tmp_path: Path):
     program = "import sys, ngmlir.llvm.machine as m; m.assemble('define void @f() { ret void }', m.host_target()); sys.exit('llvmlite.binding' in sys.modules)"
+    caching = {"NGMLIR_CACHE": cache, "NGMLIR_CACHE_DIR": str(tmp_path)}
     for processes in ("", "0"):
         found = subprocess.run(
-            [sys.executable, "-c", program], env={**os.environ, "NGMLIR_COMPILE_PROCESSES": processes}
+            [sys.executable, "-c", program],
+            env={**os.environ, **caching, "NGMLIR_COMPILE_PROCESSES": processes},
         )
         assert found.returncode == bool(processes)
 

@@ -37,7 +37,7 @@ def host() -> Host:
     """The facts, from the cache folder if they were asked for on this machine before."""
     folder, identity = cache_folder(), _identity()
     if folder is None or not identity:
-        return _asked()
+        return _asked_apart()
     path = folder / f"host-{sha256(identity.encode()).hexdigest()[:32]}.json"
     with suppress(OSError, ValueError, TypeError):
         if is_private(folder):
