@@ -14,9 +14,6 @@ from .library import Library
 from .pool_text import pool_text
 from .threads import thread_count
 
-#: Pauses before a worker sleeps: some 50 us, so that calls in a row find it awake.
-_SPIN = 1000
-
 
 class Pool:
     """`threads` threads, the caller counted. They live as long as the process, and so does their code."""
@@ -30,11 +27,11 @@ class Pool:
         self.address = library["ngmlir_parallel"]
         reset = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32)(library["ngmlir_pool_reset"])
         # With more threads than cores, a thread that spins takes the core from one that works.
-        spin = _SPIN if threads <= available_cores() else 0
+        spins = threads <= available_cores()
 
         def begin() -> None:
             _ = library  # a registered function is kept for ever, and this keeps the code
-            reset(threads, spin)
+            reset(threads, spins)
 
         begin()
         if hasattr(os, "register_at_fork"):
