@@ -78,6 +78,15 @@ def test_transposes(shape: tuple[int, int], element: str) -> None:
     hold(kernels([x], y, f"%r = ng.transpose %a perm [1, 0] : ({x}) -> {y}"))
 
 
+@pytest.mark.parametrize("shape", [(1771, 37), (127, 1001), (513, 129)])
+@pytest.mark.parametrize(("element", "sectors"), [("f32", ONE_MORE), ("f64", NEAR)])
+def test_transposes_of_rows_that_are_off_a_sector(
+    shape: tuple[int, int], element: str, sectors: float
+) -> None:
+    x, y = tensor(shape, element), tensor(shape[::-1], element)
+    hold(kernels([x], y, f"%r = ng.transpose %a perm [1, 0] : ({x}) -> {y}"), sectors)
+
+
 @pytest.mark.parametrize("width", [64, 96, 1000])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_gathers(width: int, axis: int) -> None:

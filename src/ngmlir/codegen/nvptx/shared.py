@@ -24,8 +24,8 @@ from .access import WIDEST, Access
 from .block import Block, Tile, memory_element
 
 _BANKS, _BANK = 32, 4
-#: Pieces of 16 bytes that one wavefront holds, and so many of them that a swizzle permutes at most: as a power of two.
-_MOST_PERMUTED = 3
+#: Bytes that a swizzle moves as one: the fewer, the more places it tells apart, and the less one instruction moves.
+_GRAINS = (WIDEST, 8, 4)
 #: Rows of tiles are padded by so many pieces of 16 bytes.
 _PADDINGS = (0, 1, 2, 4)
 
@@ -33,7 +33,7 @@ _PADDINGS = (0, 1, 2, 4)
 @dataclass(frozen=True)
 class Storage:
     """A place for a tile: the distance in elements of neighbours along each dimension, of which those along `closest` are
-    adjacent. Where `permuted` is more than 0, strides are powers of two and so many bits of the number of a piece of 16
+    adjacent. Where `permuted` is more than 0, strides are powers of two and so many bits of the number of a piece of `grain`
     bytes are xored with those that stand `above` higher."""
 
     strides: tuple[int, ...]
@@ -42,6 +42,7 @@ class Storage:
     item: int
     permuted: int = 0
     above: int = 0
+    grain: int = WIDEST
 
     @property
     def bytes(self) -> int:
@@ -52,12 +53,12 @@ class Storage:
         place = sum(c * s for c, s in zip(coordinates, self.strides, strict=True))
         if not self.permuted:
             return place
-        low = (WIDEST // self.item).bit_length() - 1
+        low = (self.grain // self.item).bit_length() - 1
         return place ^ (place >> low + self.above & (1 << self.permuted) - 1) << low
 
     def piece(self, layout: Layout) -> int:
         """How many consecutive registers one instruction can move."""
-        return min(layout.run(self.closest), WIDEST // self.item)
+        return min(layout.run(self.closest), self.grain // self.item)
 
     def wavefronts(self, layout: Layout, piece: int) -> int:
         """Of one instruction of a warp whose lanes each move `piece` elements from where `layout` has their first."""
@@ -99,8 +100,8 @@ def best(element_bytes: int, users: tuple[User, ...], orders: tuple[tuple[int, .
         costs = [user.cost(storage) for user in users]
         return sum(costs), costs[-1], storage.bytes, storage.permuted
 
-    shape = users[0].layout.shape
-    return min((s for order in orders for s in _candidates(shape, element_bytes, order)), key=price)
+    layouts = [user.layout for user in users]
+    return min((s for order in orders for s in _candidates(layouts, element_bytes, order)), key=price)
 
 
 def storage(element: Type, users: Sequence[User], orders: Sequence[Sequence[int]] | None = None) -> Storage:
@@ -111,7 +112,9 @@ def storage(element: Type, users: Sequence[User], orders: Sequence[Sequence[int]
     return best(item_bytes(element), tuple(users), tuple(map(tuple, orders)))
 
 
-def _candidates(shape: Sequence[int], item: int, order: Sequence[int]) -> Iterator[Storage]:
+def _candidates(layouts: Sequence[Layout], item: int, order: Sequence[int]) -> Iterator[Storage]:
+    shape = layouts[0].shape
+
     def placed(padding: int) -> tuple[tuple[int, ...], int]:
         strides, step = [0] * len(shape), 1
         for d in reversed(order):
@@ -128,10 +131,15 @@ def _candidates(shape: Sequence[int], item: int, order: Sequence[int]) -> Iterat
         strides, elements = placed(padding * piece)
         yield Storage(strides, closest, elements, item)
     strides, elements = placed(0)
-    pieces = (elements // piece).bit_length() - 1
-    for permuted in range(1, _MOST_PERMUTED + 1):
-        for above in range(permuted, pieces - permuted + 1):
-            yield Storage(strides, closest, elements, item, permuted, above)
+    # Where all move 16 bytes at once, nothing is gained by parting them.
+    narrow = any(layout.run(closest) < piece for layout in layouts) if shape else False
+    for grain in _GRAINS:
+        if grain < item or (grain < WIDEST and not narrow):
+            continue
+        pieces = (elements * item // grain).bit_length() - 1
+        for permuted in range(1, (_BANKS * _BANK // grain).bit_length()):
+            for above in range(permuted, pieces - permuted + 1):
+                yield Storage(strides, closest, elements, item, permuted, above, grain)
 
 
 class MatrixRows(NamedTuple):
@@ -155,7 +163,7 @@ def matrix_rows(layout: Layout, storage: Storage) -> MatrixRows | None:
             tuple(1 << bit if d == closest else 0 for d in range(rank)) for bit in range(len(bases))
         ]
 
-    if storage.item > _BANK or len(layout.register) < inside:
+    if storage.item > _BANK or storage.grain < WIDEST or len(layout.register) < inside:
         return None
     low, lane = layout.register[:inside], layout.lane
     if runs([*low, *lane[:2]]):
