@@ -47,6 +47,38 @@ def test_sides_wait_in_shared_memory(
     np.testing.assert_array_equal(found, wanted.astype(np.float32).astype(np.asarray(found).dtype))
 
 
+@pytest.mark.parametrize("turned", list(product((False, True), repeat=2)))
+@pytest.mark.parametrize(("element", "result"), [("bf16", "f32"), ("f16", "f16"), ("i8", "i32")])
+@pytest.mark.parametrize("size", [(40, 72, 24), (136, 1000, 8), (8, 8, 200), (127, 129, 131), (16, 208, 112)])
+def test_tiles_reach_beyond_the_sides(
+    turned: tuple[bool, bool], element: str, result: str, size: tuple[int, int, int]
+) -> None:
+    """What is not there is 0, whatever the other side has: nothing of it is finite in the last column of the left one."""
+    m, k, n = size
+    draw = np.random.default_rng(0)
+    x, w = (draw.integers(-3, 3, s).astype(DTYPES[element]) for s in ((m, k), (k, n)))
+    if element != "i8":
+        x[0, -1], w[-1, 0] = np.inf, np.nan
+    module = from_text(program(m, k, n, element, result, turned, 3))
+    given = [np.ascontiguousarray(v.T) if t else v for v, t in zip((x, w), turned, strict=True)]
+    (found,) = compile_module(module, target="cuda-sim")(*given)
+    wide = np.float64 if element != "i8" else np.int64
+    with np.errstate(all="ignore"):
+        wanted = (x.astype(wide) @ w.astype(wide)).astype(np.float32)
+    np.testing.assert_array_equal(np.asarray(found).astype(np.float32), wanted)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_product_of_any_size_is_copied_in_the_background(arch: str) -> None:
+    target = nvptx_target(arch)
+    text = program(1000, 1000, 1000, "bf16", "f32", (False, False), 1).replace(
+        " {ng.schedule = {stages = 1 : i64}}", ""
+    )
+    assert "cp.async" in assemble(lower(from_text(text), target), target).code.decode()
+    fewer = text.replace("1000", "1001")  # whose rows begin anywhere: no piece of 16 bytes is aligned
+    assert "cp.async" not in assemble(lower(from_text(fewer), target), target).code.decode()
+
+
 def test_rounds_are_copied_in_the_background_and_read_by_ldmatrix() -> None:
     target = nvptx_target("sm_80")
     text = program(128, 256, 128, "bf16", "f32", (False, False), 3).replace(

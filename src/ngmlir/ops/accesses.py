@@ -44,8 +44,23 @@ def check_accesses(module: Module) -> None:
 
 
 def access_violations(function: Op) -> list[Diagnostic]:
-    """The accesses of a kernel or of a function on buffers that certainly leave their buffer; [] for a good one."""
-    return Positions(function).violations
+    """The accesses of a kernel or of a function on buffers that certainly leave their buffer, and uses of windows that may do
+    so by what is no copy; [] for a good one."""
+    return [*Positions(function).violations, *_misused(function)]
+
+
+def _misused(function: Op) -> Iterator[Diagnostic]:
+    for op in function.walk():
+        copied = op.operands[:1] if op.name in ("tile.copy", "tile.copy_async") else ()
+        for value in op.operands:
+            window = value.owner
+            if isinstance(window, Op) and leaves_its_buffer(value) and value not in copied:
+                yield Diagnostic(
+                    f"'{op.name}' uses {f'%{value.name}' if value.name else 'a window'}, which may leave its buffer",
+                    op.location,
+                    hint="copy it to a buffer, and use that; only copies read what {masked} windows have",
+                    notes=(Diagnostic("it is masked here", window.location, "note"),),
+                )
 
 
 @dataclass(frozen=True)
@@ -70,7 +85,7 @@ def reaches(op: Op) -> list[Reach]:
             return _reaches(op.operands[0], op.operands[1:])
         case "tile.scatter":
             return _reaches(op.operands[2], op.operands[3:])
-        case "tile.subview":
+        case "tile.subview" if not find_unit(op, "masked"):
             shape = shape_of(op.results[0].type)
             if 0 in shape:
                 return []
@@ -84,6 +99,12 @@ def reaches(op: Op) -> list[Reach]:
 def buffer_of(op: Op) -> Value:
     """The buffer of an access."""
     return op.operands[{"tile.store": 1, "tile.scatter": 2}.get(op.name, 0)]
+
+
+def leaves_its_buffer(buffer: Value) -> bool:
+    """Whether a buffer is a window of which a part may not be there."""
+    owner = buffer.owner
+    return isinstance(owner, Op) and owner.name == "tile.subview" and find_unit(owner, "masked") is True
 
 
 def whole_of(buffer: Value) -> Value:

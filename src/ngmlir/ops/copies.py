@@ -208,7 +208,8 @@ class _Walk:
         whole, shape = self.window(op.operands[0]), shape_of(op.results[0].type)
         starts = self.moved(whole, op.operands[1:])
         sizes = (1,) * (len(starts) - len(shape)) + shape
-        self.known[op.results[0]] = _Window(whole.buffer, starts, sizes)
+        sparse = whole.sparse or find_unit(op, "masked") is True
+        self.known[op.results[0]] = _Window(whole.buffer, starts, sizes, sparse)
 
     def moved(self, whole: _Window, indices: Sequence[Value]) -> tuple[Sum | None, ...]:
         """Where indices into a window lie; leading dimensions that it lacks are fixed."""

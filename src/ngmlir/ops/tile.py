@@ -209,7 +209,7 @@ class AllocOp(Op):
 
 
 class SubviewOp(Op):
-    """A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed."""
+    """A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed. With `masked` it may leave the buffer: then only copies may read it, and elements outside the buffer are copied as 0."""
 
     __slots__ = ()
     name = "tile.subview"
@@ -222,10 +222,13 @@ class SubviewOp(Op):
         results=(
             Operand("result", Constraint("memref(element)", "memref", "element")),
         ),
+        attributes=(
+            AttributeField("masked", "unit", None, True),
+        ),
         traits=frozenset(['pure', 'stated']),
         rule=tile_rules.subview,
         form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)', ',', 'type($result)'),
-        doc='A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed.',
+        doc='A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed. With `masked` it may leave the buffer: then only copies may read it, and elements outside the buffer are copied as 0.',
         given='%a: memref<8x64xf32>, %i: index, %j: index',
         example='%s = tile.subview %a[%i, %j] : memref<8x64xf32>, memref<64xf32, strided<[1], offset: ?>>',
     )
@@ -237,6 +240,10 @@ class SubviewOp(Op):
     @property
     def indices(self) -> tuple[Value, ...]:
         return self.operands[1:]
+
+    @property
+    def masked(self) -> bool | None:
+        return fields.find_unit(self, "masked")
 
 
 class LoadOp(Op):
@@ -693,9 +700,9 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         """Scratch of one program: memory space 3 is shared by the threads of a block, uninitialised."""
         return self.build(AllocOp, [], {}, types=[type])[0]
 
-    def subview(self, buffer: V, indices: Sequence[V], *, type: Type) -> V:
-        """A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed."""
-        return self.build(SubviewOp, [buffer, *indices], {}, types=[type])[0]
+    def subview(self, buffer: V, indices: Sequence[V], *, type: Type, masked: bool | None = None) -> V:
+        """A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed. With `masked` it may leave the buffer: then only copies may read it, and elements outside the buffer are copied as 0."""
+        return self.build(SubviewOp, [buffer, *indices], {"masked": masked}, types=[type])[0]
 
     def load(self, buffer: V, indices: Sequence[V], *, type: Type, dims: Sequence[int] | None = None, steps: Sequence[int] | None = None, masked: bool | None = None, pad: Attribute | None = None) -> V:
         """A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` names the buffer dimension of each tile dimension (default: the last ones), `steps` the distance between neighbours (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); without, there must be none."""

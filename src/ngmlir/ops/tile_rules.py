@@ -105,6 +105,9 @@ def subview(t: Typing) -> Types:
         target.rank <= buffer.rank and target.row_strides == kept,
         f"strides of {target} are not those of {buffer}",
     )
+    if "masked" in t.attributes:
+        require(target.static and buffer.static, f"a masked window {target} into {buffer} has no size")
+        return t.results
     require(
         all(
             map(

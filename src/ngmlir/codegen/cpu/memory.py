@@ -14,8 +14,9 @@ from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, Type, VectorType, element_type, i1, shape_of
 from ...llvm import types as llvm
 from ...llvm.text import FUNCTION_ATTRIBUTES, Argument, Module
-from ...llvm.types import Value, constant, from_bits, i64, ptr, vector
+from ...llvm.types import Value, constant, from_bits, i64, ptr, vector, zero
 from ...ops import tile
+from ...ops.accesses import leaves_its_buffer
 from ...support.diagnostics import Limit
 from . import lanes
 from .access import Access, Inside, address
@@ -214,6 +215,9 @@ def copy(e: Emitter, op: tile.CopyOp, run_of: Callable[[Value, Value, int], obje
     shape = source.type.shape
     if 0 in shape:
         return
+    if leaves_its_buffer(op.source):
+        _copy_what_is_there(e, op, target)
+        return
     run, inner = 1, len(shape)
     while inner and source.type.row_strides[inner - 1] == target.type.row_strides[inner - 1] == run:
         inner -= 1
@@ -243,6 +247,39 @@ def _copy_rows(
         b.store(b.load(kind, source, align=size), target, align=size)
     else:
         run_of(target, source, run * item_bytes(types.element))
+
+
+def _copy_what_is_there(e: Emitter, op: tile.CopyOp, target: Buffer) -> None:
+    """tile.copy of a masked window, element by element; 0 for those that its buffer lacks."""
+    b, window = e.b, op.source.owner
+    assert isinstance(window, tile.SubviewOp)
+    buffer = e.buffer(window.buffer)
+    starts = [e.scalar(index) for index in window.indices]
+    fixed = len(starts) - target.type.rank
+    kind, size = memory(target.type.element), item_bytes(target.type.element)
+    first = buffer.pointer if buffer.type.size else target.pointer
+
+    def along(dimension: int, to: Value, offset: Value, inside: Value) -> None:
+        if dimension == buffer.type.rank:
+            # Instead of what is not there, something that is there is read, and dropped.
+            place = b.getelementptr(kind, first, b.select(inside, offset, 0))
+            b.store(b.select(inside, b.load(kind, place, align=size), zero(kind)), to, align=size)
+            return
+        stride = buffer.type.row_strides[dimension]
+
+        def one(at: Value, there: Value) -> None:
+            here = b.and_(inside, b.icmp("ult", at, buffer.type.shape[dimension]))
+            along(dimension + 1, there, b.add(offset, b.mul(at, stride)), here)
+
+        if dimension < fixed:
+            one(starts[dimension], to)
+            return
+        number = dimension - fixed
+        with b.loop(0, target.type.shape[number]) as loop:
+            there = b.getelementptr(kind, to, b.mul(loop.index, target.type.row_strides[number]))
+            one(b.add(starts[dimension], loop.index), there)
+
+    along(0, target.pointer, constant(i64, 0), constant(llvm.i1, 1))
 
 
 def _memref(value: IRValue, op: Op) -> MemRefType:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import NamedTuple
@@ -104,16 +104,7 @@ def window(op: Op, type: Type, buffer: Value, indices: tuple[Value, ...], facts:
     dims = find_i64s(op, "dims") or tuple(range(memory.rank - rank, memory.rank))
     steps = find_i64s(op, "steps") or (1,) * rank
     strides = tuple(memory.row_strides[d] * step for d, step in zip(dims, steps, strict=True))
-    bounds: list[Bound] = []
-    if "masked" in op.attributes:
-        for dimension, (index, size) in enumerate(zip(indices, memory.shape, strict=True)):
-            along = dims.index(dimension) if dimension in dims else None
-            step = steps[along] if along is not None else 1
-            span = (shape[along] - 1) * step if along is not None else 0
-            known = facts.of(index)
-            positive = known.low + min(span, 0) >= 0
-            if not positive or known.high + max(span, 0) >= size:
-                bounds.append(Bound(dimension, size, along, step, positive))
+    bounds = bounds_of(indices, memory, dims, steps, shape, facts) if "masked" in op.attributes else ()
     long = [d for d in range(rank) if shape[d] > 1]
     closest = next((d for d in long if strides[d] == 1), None)
     item = item_bytes(memory.element)
@@ -131,7 +122,28 @@ def window(op: Op, type: Type, buffer: Value, indices: tuple[Value, ...], facts:
                 start = gcd(start, bound.size, facts.of(indices[bound.dimension]).divisor)
         limit = WIDEST // item
         width = min(limit, start & -start) if start else limit
-    return Access(shape, item, strides, tuple(bounds), closest, width)
+    return Access(shape, item, strides, bounds, closest, width)
+
+
+def bounds_of(
+    indices: Sequence[Value],
+    memory: MemRefType,
+    dims: Sequence[int],
+    steps: Sequence[int],
+    shape: Sequence[int],
+    facts: Facts,
+) -> tuple[Bound, ...]:
+    """Where a tile or window at `indices` of a buffer may leave it; its dimensions lie along `dims`."""
+    bounds: list[Bound] = []
+    for dimension, (index, size) in enumerate(zip(indices, memory.shape, strict=True)):
+        along = dims.index(dimension) if dimension in dims else None
+        step = steps[along] if along is not None else 1
+        span = (shape[along] - 1) * step if along is not None else 0
+        known = facts.of(index)
+        positive = known.low + min(span, 0) >= 0
+        if not positive or known.high + max(span, 0) >= size:
+            bounds.append(Bound(dimension, size, along, step, positive))
+    return tuple(bounds)
 
 
 def alignment(buffer: Value, facts: Facts) -> int:

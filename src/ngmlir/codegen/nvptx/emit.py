@@ -18,6 +18,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import IndexType, MemRefType, VectorType, i1, i64, index
 from ...llvm.text import Module as LlvmModule
 from ...ops import func, ng, tile
+from ...ops.accesses import leaves_its_buffer
 from ...ops.builder import Builder, function
 from ...ops.interpreter import evaluate
 from ...support.artifact import Branch, Entry, Launch, Measure, Place, Repeat, Step
@@ -215,6 +216,8 @@ class _Steps:
                 )
 
     def _window(self, op: Op) -> Place:
+        if leaves_its_buffer(op.results[0]):
+            raise Limit("a masked window between kernels has no code for the GPU", op.location)
         whole = op.operands[0]
         type, place = whole.type, self.places[whole]
         assert isinstance(type, MemRefType)

@@ -18,6 +18,7 @@ from ...ir.types import MemRefType, element_type, shape_of
 from ...llvm.text import Argument, Module
 from ...llvm.types import Value, constant
 from ...ops import ng, tile
+from ...ops.accesses import leaves_its_buffer
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
 from ...support.target import PARAMETER_BYTES, POINTER_BYTES, Target
@@ -25,7 +26,7 @@ from .. import elementwise
 from ..layouts import Layout, blocked
 from ..names import index_name, loop_name, stem_of
 from ..ranges import Range
-from .access import WIDEST, alignment, is_shared, is_tile
+from .access import WIDEST, Bound, alignment, bounds_of, is_shared, is_tile
 from .assign import assign
 from .block import GLOBAL, Block, Tile
 from .facts import Facts
@@ -191,10 +192,7 @@ class _Kernel:
                 assert isinstance(op.result.type, MemRefType)
                 self.values[op.result] = Buffer(self.block.shared(self.allocated[op]), op.result.type, False)
             case tile.SubviewOp():
-                whole = self.values.buffer(op.operands[0])
-                place = self.memory.offset(whole, self.values.scalars(op.operands[1:]))
-                assert isinstance(op.result.type, MemRefType)
-                self.values[op.result] = Buffer(place, op.result.type, whole.steady)
+                self._subview(op)
             case tile.PrefetchOp():
                 pass  # threads in turn hide what memory takes
             case tile.CopyOp() | tile.CopyAsyncOp():
@@ -231,6 +229,19 @@ class _Kernel:
         self.values[op.result] = Tile(layout, shape_of(op.result.type), element_type(op.result.type), values)
 
     # Memory
+
+    def _subview(self, op: tile.SubviewOp) -> None:
+        whole, starts, type = (
+            self.values.buffer(op.buffer),
+            self.values.scalars(op.indices),
+            _memref(op.result),
+        )
+        place = self.memory.offset(whole, starts)
+        bounds: tuple[Bound, ...] = ()
+        if op.masked:
+            dims = range(whole.type.rank - type.rank, whole.type.rank)
+            bounds = bounds_of(op.indices, whole.type, dims, (1,) * type.rank, type.shape, self.facts)
+        self.values[op.result] = Buffer(place, type, whole.steady, bounds, tuple(starts))
 
     def _load(self, op: tile.LoadOp) -> None:
         buffer, indices = self.values.buffer(op.operands[0]), self.values.scalars(op.operands[1:])
@@ -293,6 +304,11 @@ class _Kernel:
         """How many elements a thread copies at once."""
         source, target = (_memref(value) for value in op.operands)
         aligned = gcd(*(alignment(value, self.facts) for value in op.operands))
+        if leaves_its_buffer(op.operands[0]):
+            window = op.operands[0].owner
+            assert isinstance(window, tile.SubviewOp)
+            # A piece lies inside as a whole, or not at all.
+            aligned = gcd(aligned, *_memref(window.buffer).shape[-1:])
         return common_piece(source, target, aligned)
 
     def _in_background(self, op: tile.CopyAsyncOp) -> bool:

@@ -33,11 +33,14 @@ _NARROW = 1 << 31
 
 @dataclass(frozen=True)
 class Buffer:
-    """A buffer in a kernel. `steady`: nobody writes it while the kernel runs."""
+    """A buffer in a kernel. `steady`: nobody writes it while the kernel runs. Of a masked window, `bounds` are where it may
+    leave the buffer in which it begins at `starts`."""
 
     pointer: Value
     type: MemRefType
     steady: bool
+    bounds: tuple[Bound, ...] = ()
+    starts: tuple[Value, ...] = ()
 
     @property
     def space(self) -> str:
@@ -210,29 +213,40 @@ class Memory:
     # Whole buffers
 
     def copy(self, source: Buffer, target: Buffer, piece: int, *, background: bool = False) -> None:
-        """All elements, by all threads, `piece` at a time (`common_piece`). With `background`, started only: a
-        group of copies that `wait` waits for."""
+        """All elements, by all threads, `piece` at a time (`common_piece`); 0 for those that the source lacks. With
+        `background`, started only: a group of copies that `wait` waits for."""
         block, b = self.block, self.b
         shape = source.type.shape
         kind = memory_element(source.type.element)
         total = prod(shape) // piece
 
-        def move(read: Value, write: Value) -> None:
-            if background:
+        def move(read: Value, write: Value, inside: Value | bool) -> None:
+            assert inside is not False  # of a window, it is not known for all threads that it has nothing
+            if not background:
+                found = self.fetch(source, read, kind, piece, inside, constant(kind, 0))
+                self.put(target, write, found, True)
+            elif inside is True:
                 b.intrinsic("llvm.nvvm.cp.async.cg.shared.global.16", "void", write, read, overload=())
             else:
-                self.put(target, write, self.fetch(source, read, kind, piece, True, constant(kind, 0)), True)
+                # Instead of what is not read, there are zeros.
+                size = b.select(inside, constant(i32, WIDEST), 0)
+                name = "llvm.nvvm.cp.async.cg.shared.global.16.s"
+                b.intrinsic(name, "void", write, read, size, overload=())
 
         rounds = total // block.threads
         if total % block.threads == 0 and padded(shape) == shape and 0 < rounds <= _WRITTEN_OUT:
+            item, last = item_bytes(source.type.element), len(shape) - 1
             sides = [
-                Access(shape, item_bytes(each.type.element), each.type.row_strides, (), len(shape) - 1, piece)
+                Access(shape, item, each.type.row_strides, each.bounds, last, piece)
                 for each in (source, target)
             ]
             layout, start = sides[0].layout(block.threads), [constant(i64, 0)] * len(shape)
             for register in range(0, layout.registers, piece):
-                places = map(self._place, sides, (source, target), [start] * 2, [layout] * 2, [register] * 2)
-                move(*places)
+                read, write = (
+                    self._place(side, each, start, layout, register)
+                    for side, each in zip(sides, (source, target), strict=True)
+                )
+                move(read, write, self._inside(sides[0], source.starts, layout, register))
             if background:
                 b.intrinsic("llvm.nvvm.cp.async.commit.group", "void", overload=())
             return
@@ -244,7 +258,12 @@ class Memory:
             for size in reversed(shape):
                 coordinates.insert(0, b.urem(position, size))
                 position = b.udiv(position, size)
-            move(self.offset(source, coordinates), self.offset(target, coordinates))
+            inside: Value | bool = True
+            for bound in source.bounds:
+                at = source.starts[bound.dimension]
+                at = b.add(at, coordinates[bound.along]) if bound.along is not None else at
+                inside = block.both(inside, b.icmp("ult", at, bound.size))
+            move(self.offset(source, coordinates), self.offset(target, coordinates), inside)
         if background:
             b.intrinsic("llvm.nvvm.cp.async.commit.group", "void", overload=())
 

@@ -18,7 +18,7 @@ from ...ir.core import Op, callee
 from ...ir.literals import dtype_of
 from ...ir.types import DYNAMIC, MemRefType, Type, shape_of
 from ...support.diagnostics import UserError
-from ..fields import find_i64s, get_i64, get_i64s, get_str
+from ..fields import find_i64s, find_unit, get_i64, get_i64s, get_str
 from .control import Runner
 from .indexing import COMBINE
 from .numbers import Array, fma, is_float
@@ -102,6 +102,8 @@ def alloc(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 def subview(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     buffer, starts, shape = operands[0], [int(i) for i in operands[1:]], shape_of(op.result.type)
     sizes = [1] * (buffer.ndim - len(shape)) + list(shape)
+    if find_unit(op, "masked"):
+        return [_partly(buffer, starts, sizes).reshape(shape)]
     window: list[slice] = []
     for d, (start, size, whole) in enumerate(zip(starts, sizes, buffer.shape, strict=True)):
         stop = max(start, whole) if size == DYNAMIC else start + size
@@ -110,6 +112,16 @@ def subview(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     # Only dimensions of one element go away, so this is a view and no copy.
     found = buffer[tuple(window)]
     return [found.reshape(found.shape[buffer.ndim - len(shape) :])]
+
+
+def _partly(buffer: Array, starts: Sequence[int], sizes: Sequence[int]) -> Array:
+    """The elements of a window, 0 for those that the buffer lacks."""
+    found = np.zeros(sizes, buffer.dtype)
+    bounds = list(zip(starts, sizes, buffer.shape, strict=True))
+    inside = [slice(max(start, 0), max(start + size, 0)) for start, size, _ in bounds]
+    there = [slice(max(-start, 0), max(whole - start, 0)) for start, _, whole in bounds]
+    found[tuple(there)] = buffer[tuple(inside)]
+    return found
 
 
 def _require_inside(op: Op, first: int, last: int, dimension: int, size: int, *, empty: bool = False) -> None:

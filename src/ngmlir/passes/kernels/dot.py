@@ -94,13 +94,14 @@ def _for_threads(
     lhs = Matrix(b, kernel.extra[0], batch, product.lhs)
     rhs = Matrix(b, kernel.extra[1], batch, product.rhs)
 
+    # Whether a tile may reach beyond the left side, and beyond the right one.
+    beyond = [size % tile != 0 or product.depth % depth != 0
+              for size, tile in ((product.rows, rows), (product.columns, columns))]  # fmt: skip
+
     def side(matrix: Matrix, across: Value, size: int, k: Value, depth_first: bool, left: bool) -> Value:
         place = (k, across) if depth_first else (across, k)
         shape = (size, depth) if left else (depth, size)
-        extent, element = (
-            (product.rows, product.lhs_element) if left else (product.columns, product.rhs_element)
-        )
-        masked = extent % size != 0 or product.depth % depth != 0
+        element, masked = (product.lhs_element if left else product.rhs_element), beyond[not left]
         implicit = product.lhs if left else product.rhs
         if isinstance(implicit, Implicit):
             starts = (across, k) if left else (k, across)
@@ -111,13 +112,13 @@ def _for_threads(
             return b.transpose(tile, permutation=[1, 0]) if turned == left else tile
         return matrix.load(*place, VectorType(shape, element), depth_first == left, masked)
 
-    staged = schedule.stages > 1 and can_wait(product, schedule.tile, depth)
+    staged = schedule.stages > 1 and can_wait(product)
     waiting = Waiting(b, product, schedule.tile, depth) if staged else None
 
     def step(k: Value, values: Sequence[Value]) -> list[Value]:
         if waiting is not None:
-            sides = [(lhs, row, k, product.lhs_depth_first), (rhs, column, k, product.rhs_depth_first)]
-            left, right = waiting.read(sides)
+            across = (product.lhs_depth_first, product.rhs_depth_first)
+            left, right = waiting.read([*zip((lhs, rhs), (row, column), (k, k), across, beyond, strict=True)])
             total = b.dot_tile(left, right, values[0], tf32=product.tf32)
             b.barrier()
             return [total]

@@ -148,12 +148,12 @@ class Matrix:
         indices[dims[0]], indices[dims[1]] = row, column
         return indices, dims
 
-    def window(self, row: Value, column: Value, shape: tuple[int, int]) -> Value:
-        """A part of the matrix, where rows lie next to each other in the buffer."""
+    def window(self, row: Value, column: Value, shape: tuple[int, int], masked: bool) -> Value:
+        """A part of the matrix, where rows lie next to each other in the buffer. `masked`: of which some may not be there."""
         whole = self.buffer.type
         assert isinstance(whole, MemRefType)
         type = MemRefType(shape, whole.element, whole.row_strides[-2:], DYNAMIC, whole.space)
-        return self.b.subview(self.buffer, self.place(row, column)[0], type=type)
+        return self.b.subview(self.buffer, self.place(row, column)[0], type=type, masked=masked or None)
 
 
 def _index(b: Builder, place: Place, spans: Sequence[Span]) -> Value:

@@ -4,6 +4,8 @@ are multiplied, and matrix instructions read them as they lie."""
 
 from __future__ import annotations
 
+from math import gcd
+
 from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType
@@ -15,21 +17,17 @@ from .product import Product
 from .reading import Matrix
 
 
-def can_wait(product: Product, tile: tuple[int, int], step: int) -> bool:
-    """Whether both sides are copied tile by tile as they lie: whole tiles in rows of whole pieces, which matrix
-    instructions can read from there (`ldmatrix` transposes elements of 2 bytes alone)."""
-    if any(size % part for size, part in zip((product.rows, product.columns), tile, strict=True)):
-        return False
-    if product.depth % step:
-        return False
+def can_wait(product: Product) -> bool:
+    """Whether both sides are copied tile by tile as they lie: in rows of whole pieces, which matrix instructions can read from
+    there (`ldmatrix` transposes elements of 2 bytes alone). Of tiles that reach beyond a side, zeros are copied."""
     across = (product.lhs_depth_first, product.rhs_depth_first)
     lengths = [product.rows if across[0] else product.depth, product.columns if across[1] else product.depth]
     sides, elements = (product.lhs, product.rhs), (product.lhs_element, product.rhs_element)
     for side, element, turned, length in zip(sides, elements, across, lengths, strict=True):
         if isinstance(side, Implicit) or (isinstance(side, Side) and side.row != len(side.shape) - 2):
             return False
-        length = side.distance if isinstance(side, Side) else length
-        if length * item_bytes(element) % PIECE_BYTES or (turned and item_bytes(element) != 2):
+        distance = side.distance if isinstance(side, Side) else length
+        if gcd(distance, length) * item_bytes(element) % PIECE_BYTES or (turned and item_bytes(element) != 2):
             return False
     return True
 
@@ -71,18 +69,18 @@ class Waiting:
         self.b = b
         self.buffers = [b.alloc(type=type) for type in waiting(product, tile, step)]
 
-    def read(self, places: list[tuple[Matrix, Value, Value, bool]]) -> tuple[Value, ...]:
-        """The tiles of one round. Of each side the matrix, where its tile begins across and along the depth, and whether it is
-        stored depth first; the left one comes first."""
+    def read(self, places: list[tuple[Matrix, Value, Value, bool, bool]]) -> tuple[Value, ...]:
+        """The tiles of one round. Of each side the matrix, where its tile begins across and along the depth, whether it is
+        stored depth first, and whether a tile may reach beyond it; the left one comes first."""
         b = self.b
-        for (matrix, across, k, depth_first), buffer in zip(places, self.buffers, strict=True):
+        for (matrix, across, k, depth_first, masked), buffer in zip(places, self.buffers, strict=True):
             place = (k, across) if depth_first else (across, k)
             assert isinstance(buffer.type, MemRefType)
             rows, columns = buffer.type.shape
-            b.copy(matrix.window(*place, (rows, columns)), buffer)
+            b.copy(matrix.window(*place, (rows, columns), masked), buffer)
         b.barrier()
         tiles: list[Value] = []
-        for number, ((*_, depth_first), buffer) in enumerate(zip(places, self.buffers, strict=True)):
+        for number, ((_, _, _, depth_first, _), buffer) in enumerate(zip(places, self.buffers, strict=True)):
             turned = depth_first == (number == 0)
             assert isinstance(buffer.type, MemRefType)
             shape = buffer.type.shape[::-1] if turned else buffer.type.shape

@@ -68,7 +68,7 @@ def _by_matrix(
     steps = [step for step in _STEPS if atom.depth <= step <= most]
     for tile in pairs:
         for step in [fixed(given, "step", 0)] if "step" in given else steps:
-            rounds = _STAGES if can_wait(product, tile, step) else (1,)
+            rounds = _STAGES if can_wait(product) else (1,)
             for threads, stages in iterate(
                 [fixed(given, "threads", 0)] if "threads" in given else _THREADS,
                 [fixed(given, "stages", 1)] if "stages" in given else rounds,
@@ -98,7 +98,7 @@ def _step_bytes(product: Product, made: Blocks) -> int:
 
 def _waits(product: Product, made: Blocks) -> bool:
     """Whether tiles of later rounds wait in shared memory."""
-    return made.stages > 1 and can_wait(product, made.tile, made.step)
+    return made.stages > 1 and can_wait(product)
 
 
 def _shared_bytes(product: Product, made: Blocks) -> int:
