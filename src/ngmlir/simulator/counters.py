@@ -253,6 +253,9 @@ def flight_bytes(function: Function) -> int:
     awaited: set[str] = set()
     for place, instruction in enumerate(function.instructions):
         reads, writes = reads_and_writes(instruction)
+        if instruction.head == "mov" and place not in heads and not awaited.isdisjoint(reads):
+            awaited.update(writes)  # a word taken apart is read when its parts are
+            continue
         if place in heads or not awaited.isdisjoint(reads):
             under_way, awaited = 0, set()
         modifiers = instruction.modifiers
