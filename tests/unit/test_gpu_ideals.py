@@ -118,3 +118,22 @@ def test_products(shape: tuple[int, int, int], element: str) -> None:
     m, k, n = shape
     a, b, y = tensor((m, k), element), tensor((k, n), element), tensor((m, n))
     hold(kernels([a, b], y, f"%r = ng.dot %a, %b contract [1] x [0] : ({a}, {b}) -> {y}"))
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 64), (16, 256), (3, 200)])
+def test_columns_of_a_slice_are_read_in_tiles(first: int, last: int) -> None:
+    x, y, z = tensor((4096, 256)), tensor((4096, last - first)), tensor((last - first,))
+    body = f"""%s = ng.slice %a from [0, {first}] to [4096, {last}] step [1, 1] : ({x}) -> {y}
+ %r = ng.sum %s axes [0] : ({y}) -> {z}"""
+    (found, *_) = kernels([x], z, body)
+    hold([found], ONE_MORE)
+    assert found.counters.flight_bytes >= 64
+
+
+def test_a_slice_that_lies_in_one_piece_is_no_kernel() -> None:
+    """Where it begins at a piece of 16 bytes; elsewhere it is read on the way."""
+    for first, names in ((64, ["map_tanh"]), (63, ["map_slice_tanh"])):
+        body = f"""%s = ng.slice %a from [{first}] to [8192] step [1] : (tensor<9000xf32>) -> tensor<{8192 - first}xf32>
+ %r = ng.tanh %s : tensor<{8192 - first}xf32>"""
+        found = kernels(["tensor<9000xf32>"], f"tensor<{8192 - first}xf32>", body)
+        assert [each.counters.kernel for each in found] == names

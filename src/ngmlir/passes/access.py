@@ -16,6 +16,7 @@ from ..ir.literals import item_bytes
 from ..ir.types import element_type, shape_of
 from ..ops.fields import get_i64s
 from ..ops.parts import first_of_part
+from ..support.machines import PIECE_BYTES
 from ..support.target import Target
 
 #: Elements of a row for each lane of a register from which it pays to read it in parts, before, between and behind its
@@ -29,7 +30,10 @@ MOVES = frozenset({"ng.slice", "ng.pad", "ng.transpose", "ng.windows"})
 def is_part(op: Op, target: Target) -> bool:
     """Whether the result of a slice is read where it lies in the operand's memory, without any kernel. Blocks of threads
     read several elements at once, from aligned places only."""
-    return not target.shares_tiles and first_of_part(op) is not None
+    first = first_of_part(op)
+    if first is None or not target.shares_tiles:
+        return first is not None
+    return first * item_bytes(element_type(op.operands[0].type)) % PIECE_BYTES == 0
 
 
 def masks(item: int, target: Target) -> bool:

@@ -123,11 +123,12 @@ class Plan:
         return list(dict.fromkeys(self.source(v) for v in self.inputs if v in self.loops))
 
 
-def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False) -> Plan:
-    """Labels all values of a fusion with loops. Ops that `skip` names relate nothing (a product's operands)."""
+def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False, whole: bool = False) -> Plan:
+    """Labels all values of a fusion with loops. Ops that `skip` names relate nothing (a product's operands). `whole` as for
+    `access_of`."""
     space = Space()
     known: dict[Value, Atoms] = {}
-    without = unmoved(fusion, whole=kind(fusion) == "dot")
+    without = unmoved(fusion, whole=whole or kind(fusion) == "dot")
     fusion, accesses = without.fusion, without.accesses
     body = fusion.block
     for value in accesses:

@@ -21,6 +21,7 @@ from ...ops.schedules import (
 )
 from ...support.diagnostics import Diagnostic, UserError
 from ...support.target import Target
+from ..kernels.columns import columns_plan
 from ..kernels.links import Link, faults, left_handed, links_of, source
 from ..kernels.plan import Plan, kind, plan
 from ..kernels.product import Product, oriented, product_of
@@ -63,7 +64,8 @@ def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[C
             raise _refused(fusion, faulty)
         found = [_strips(fusion, target, given, kept)]
     else:
-        found = ranked(_LOOPS[sort](plan(fusion), target, given), _ALIKE)
+        planned = columns_plan(fusion, target) if sort == "columns" else plan(fusion)
+        found = ranked(_LOOPS[sort](planned, target, given), _ALIKE)
     # Whatever was made of what is given, it stands as it is given.
     found = [c._replace(schedule=replace(c.schedule, **stated(given))) for c in found]
     windows = _windows(fusion, target)

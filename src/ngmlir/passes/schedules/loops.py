@@ -10,6 +10,7 @@ from math import prod
 from ...ops.schedules import Columns, Given, Rows, Tiles
 from ...support.target import Target
 from ..fusion.group import FREE
+from ..kernels.columns import has_tiles
 from ..kernels.frame import PROGRAM_ELEMENTS, part_of, power_of_two
 from ..kernels.plan import Plan, widest_item
 from ..kernels.reduction import reductions
@@ -162,7 +163,7 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         # What is loaded for several rows at once is under way at once, as far as registers have room.
         each = min(BLOCK_TILE // target.threads, _BAND_REGISTERS // (work_of(plan).live + 1))
         wanted = 0
-        if reduced and not (plan.accesses or plan.written):
+        if reduced and has_tiles(plan, next(l for l in reversed(range(last)) if l not in kept)):
             room = max(1, each) * target.threads // width
             wanted = 1 << max(1, min(room, reduced[-1])).bit_length() - 1
         band = fixed(given, "band", wanted if wanted > 1 else 0)
