@@ -178,7 +178,7 @@ def test_what_is_read_again_is_split_where_blocks_are_many() -> None:
     of = from_text(text)
     x = RANDOM.integers(-9, 9, 64).astype(np.float32)
     assert sum(op.name == "ng.max" for op in assert_kept(of, [x], CPU).walk()) == 1
-    assert sum(op.name == "ng.max" for op in assert_kept(of, [x], GPU).walk()) == 2
+    assert sum(op.name == "ng.max" for op in assert_kept(of, [x], GPU).walk()) > 1
     assert sum(op.name == "ng.sum" for op in assert_kept(of, [x], CPU).walk()) == 2
 
 

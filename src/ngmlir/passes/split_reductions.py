@@ -84,7 +84,7 @@ class _Splitting:
     # -- sums and the like -------------------------------------------------------------------------------
 
     def reduced(self, b: Builder, name: str, source: Value, axes: Sequence[int]) -> Value | None:
-        """The reduction in two or three steps; None if it is best made in one."""
+        """The reduction in several steps; None if it is best made in one."""
         shape = shape_of(source.type)
         if not axes:
             return None
@@ -108,7 +108,9 @@ class _Splitting:
         value = reduce(value, axes=[d + len(cut) if d >= axis else d for d in axes])
         place = sum(d not in axes for d in range(axis))
         if cut:
-            value = reduce(value, axes=[place])
+            # On a machine of many, parts are many enough for a step between.
+            fewer = self.reduced(b, name, value, [place]) if room.squares else None
+            value = reduce(value, axes=[place]) if fewer is None else fewer
         if fold > 1:
             value = view(b, value, (*shape_of(value.type)[:-1], fold, shape[-1]))
             value = reduce(value, axes=[place])

@@ -12,6 +12,9 @@ from ...support.target import Target
 PROGRAMS = 64
 #: Elements that are worth a program of their own, on a CPU and on a GPU.
 ELEMENTS, BLOCK_ELEMENTS = 1 << 16, 1 << 12
+#: A thread of a GPU has as many elements under way whatever they are: of narrower ones than these, memory is kept as busy by
+#: more programs.
+WORD_BYTES = 4
 #: Multiplications of a product that are on a CPU. A GPU's blocks multiply whole tiles, and only their depth counts.
 MULTIPLICATIONS = 1 << 21
 #: So many parts' work may be left to one program: more kernels cost time too.
@@ -54,7 +57,7 @@ class Room:
         if target.multiprocessors:
             threads = target.threads
             return Room(
-                2 * target.multiprocessors, elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,
+                2 * target.multiprocessors * max(1, WORD_BYTES // item), elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,
                 threads, threads, threads, True,
             )  # fmt: skip
         lanes = target.lanes(item)
@@ -85,7 +88,8 @@ class Room:
             or not self.short_of_programs(work, programs)
         ):
             return Cut(parts, size // parts)
-        length = -(-size // wanted // ALIGNED) * ALIGNED
+        # Parts that are rather too short than too long leave the least behind them, which one program has to reduce.
+        length = max(ALIGNED, size // wanted // ALIGNED * ALIGNED)
         return Cut(size // length, length)
 
     def fold(self, size: int, columns: int) -> int:

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise programs and reductions of 16M elements and more take little longer on a GPU than memory takes to copy what
+they read and write: bounds that are counted from a sample of blocks, on two generations; nothing is timed."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+from test_gpu_ideals import tensor
+
+from ngmlir.compiler import assemble, lower
+from ngmlir.llvm.machine import nvptx_target
+from ngmlir.ops.words import from_text
+from ngmlir.runtime.counted import counted
+
+ITEM = {"f32": 4, "bf16": 2, "f64": 8}
+MANY = 1 << 24
+
+
+def share(arch: str, takes: str, gives: str, body: str, moved: int) -> float:
+    """Of the bandwidth of copying that all kernels together may reach at most."""
+    target = nvptx_target(arch)
+    text = f"func.func @main(%a: {takes}) -> {gives} {{\n %r = {body}\n func.return %r : {gives}\n}}"
+    kernels = counted(assemble(lower(from_text(text), target), target), arch, 8)
+    assert not any(kernel.spills for kernel in kernels)
+    return moved / (target.gpu.bandwidth * 1e9) / sum(kernel.seconds(target.gpu) for kernel in kernels)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("element", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize("shape", [(MANY,), (MANY + 3,), (4096, 4099)])
+def test_elementwise(arch: str, element: str, shape: tuple[int, ...]) -> None:
+    x, moved = tensor(shape, element), 2 * ITEM[element] * prod(shape)
+    assert share(arch, x, x, f"ng.tanh %a : {x}", moved) >= 0.85
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("shape", [(4096, 4096), (1 << 20, 16), (16, 1 << 20), (128, 1 << 17), (4099, 4099)])
+def test_rows(arch: str, element: str, shape: tuple[int, int]) -> None:
+    x, y = tensor(shape, element), tensor(shape[:1], element)
+    body = f"ng.sum %a axes [1] : ({x}) -> {y}"
+    assert share(arch, x, y, body, ITEM[element] * prod(shape)) >= 0.85
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("shape", "element"),
+    [
+        *[((n, m), "f32") for n, m in [(4096, 4096), (1 << 20, 16), (16, 1 << 20), (1 << 14, 1 << 10), (4099, 4099)]],
+        *[((n, m), "bf16") for n, m in [(4096, 4096), (1 << 10, 1 << 14), (16, 1 << 20)]],
+    ],
+)  # fmt: skip
+def test_columns(arch: str, shape: tuple[int, int], element: str) -> None:
+    x, y = tensor(shape, element), tensor(shape[1:], element)
+    body = f"ng.max %a axes [0] : ({x}) -> {y}"
+    assert share(arch, x, y, body, ITEM[element] * prod(shape)) >= 0.85
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_sum_of_all(arch: str) -> None:
+    x = tensor((MANY,))
+    assert share(arch, x, "tensor<f32>", f"ng.sum %a axes [0] : ({x}) -> tensor<f32>", 4 * MANY) >= 0.85
