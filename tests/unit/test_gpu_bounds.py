@@ -62,3 +62,29 @@ def test_columns(arch: str, shape: tuple[int, int], element: str) -> None:
 def test_a_sum_of_all(arch: str) -> None:
     x = tensor((MANY,))
     assert share(arch, x, "tensor<f32>", f"ng.sum %a axes [0] : ({x}) -> tensor<f32>", 4 * MANY) >= 0.85
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("element", "shape"), [("f32", (4096, 8192)), ("bf16", (1024, 65536)), ("f32", (2048, 50257))]
+)
+def test_positions_of_the_greatest(arch: str, element: str, shape: tuple[int, int]) -> None:
+    x, y = tensor(shape, element), f"tensor<{shape[0]}xi64>"
+    assert share(arch, x, y, f"ng.argmax %a axes [1] : ({x}) -> {y}", ITEM[element] * prod(shape)) >= 0.85
+
+
+def test_a_loop_that_few_blocks_run_has_more_rounds_under_way() -> None:
+    """As many as memory needs to be busy: of rows of bf16 that one block of a multiprocessor reads, two."""
+    target = nvptx_target("sm_90a")
+
+    def stages(rows: int, element: str) -> int:
+        x = tensor((rows, 30000), element)
+        text = f"""func.func @main(%a: {x}) -> tensor<{rows}x{element}> {{
+ %r = ng.max %a axes [1] : ({x}) -> tensor<{rows}x{element}>
+ func.return %r : tensor<{rows}x{element}>
+}}"""
+        names = [op.name for kernel in lower(from_text(text), target).ops for op in kernel.walk()]
+        return names.count("tile.load")
+
+    # A tile before the loop, and one in it, which is for the next round.
+    assert stages(140, "bf16") == 2 and stages(140, "f32") == 1 and stages(1400, "bf16") == 1

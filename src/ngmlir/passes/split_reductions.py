@@ -57,15 +57,16 @@ def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Mo
 class _Splitting:
     def __init__(self, function: Op, target: Target, elements: int):
         self.target, self.elements = target, elements
-        together: set[Op] = set() if target.multiprocessors else _read_again(function)
-        #: For each reduction, in the order in which the sweep meets them, whether it stays in one piece.
-        self.whole = iter([op in together for op in function.walk() if "reduction" in op.traits])
+        together = _read_again(function)
+        #: For each reduction, in the order in which the sweep meets them, whether what it reduces is read again.
+        self.again = iter([op in together for op in function.walk() if "reduction" in op.traits])
 
     def room(self, value: Value) -> Room:
         return Room.of(self.target, item_bytes(element_type(value.type)), self.elements)
 
     def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        if "reduction" in op.traits and next(self.whole):
+        again = "reduction" in op.traits and next(self.again)
+        if again and not self.target.multiprocessors:
             return None
         if SCHEDULE in op.attributes or not all(_plain(v) for v in (*op.operands, *op.results)):
             return None
@@ -78,17 +79,21 @@ class _Splitting:
         if "reduction" not in op.traits:
             return None
         name = op.name.removeprefix("ng.")
-        made = self.reduced(b, name, op.operands[0], get_i64s(op, "axes"))
+        made = self.reduced(b, name, op.operands[0], get_i64s(op, "axes"), again)
         return None if made is None else [made]
 
     # -- sums and the like -------------------------------------------------------------------------------
 
-    def reduced(self, b: Builder, name: str, source: Value, axes: Sequence[int]) -> Value | None:
-        """The reduction in several steps; None if it is best made in one."""
+    def reduced(
+        self, b: Builder, name: str, source: Value, axes: Sequence[int], again: bool = False
+    ) -> Value | None:
+        """The reduction in several steps; None if it is best made in one. What is read `again` is rather left together, so
+        that one kernel does all of it."""
         shape = shape_of(source.type)
         if not axes:
             return None
         room = self.room(source)
+        room = room if again else room.for_bytes(item_bytes(element_type(source.type)))
         axis = max(axes, key=lambda d: shape[d])
         last = len(shape) - 1
         fold = room.fold(shape[axis], shape[last]) if axis == last - 1 and last not in axes else 1
@@ -184,7 +189,7 @@ class _Splitting:
             return None
         source, result = op.operands[0], element_type(op.results[0].type)
         before, size, after = merged(shape_of(source.type), axes[0], len(axes))
-        room = self.room(source)
+        room = self.room(source).for_bytes(item_bytes(element_type(source.type)))
         parts, length = room.cut(size, before * size * after, before * -(-after // room.stripe))
         if parts == 1:
             return None

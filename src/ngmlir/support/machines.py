@@ -79,6 +79,11 @@ class Gpu(NamedTuple):
     matrix_flops: int  # of the matrix instructions of one multiprocessor in a cycle
     matrix: tuple[MatrixAtom, ...]
 
+    @property
+    def bytes_under_way(self) -> float:
+        """That the loads of one multiprocessor have under way when memory is as busy as it can be."""
+        return self.bandwidth * 1e9 * MEMORY_LATENCY / self.multiprocessors
+
     def atom(self, lhs: str, rhs: str, sum: str) -> MatrixAtom | None:
         """The matrix instruction for elements of these types."""
         return next((a for a in self.matrix if (a.lhs, a.rhs, a.sum) == (lhs, rhs, sum)), None)

@@ -12,9 +12,9 @@ from ...ir.literals import item_bytes
 from ...ir.types import FloatType, VectorType, element_type, i32, i64, index, shape_of, with_element
 from ...ops.fields import get_i64s
 from ...support.target import Target
-from .frame import Span, positions, power_of_two
+from .frame import Span, positions, power_of_two, stages_for
 from .reduction import Accumulation, extreme
-from .single import Single, SingleFrame, merged, vector
+from .single import Single, SingleFrame, merged, tile_width, vector
 
 #: Registers of a band, and how many bands a row has at least to be worth the larger one: it ends with searching one.
 BANDS = ((8, 8), (4, 3), (2, 2))
@@ -209,8 +209,11 @@ class _Search:
     def row(self, row: Span) -> None:
         """Lanes search on their own; then the first position of the best lane value wins."""
         b, frame = self.b, self.frame
+        stages = 1
         if frame.masks:
-            width = min(frame.width, power_of_two(self.size))
+            item = item_bytes(self.element)
+            width = min(tile_width(self.target, item), power_of_two(self.size))
+            stages = stages_for(self.target, width * item, self.before)
         else:
             # The best values and their positions stay in half of the registers; the others are for what is compared.
             item = max(item_bytes(self.element), item_bytes(self.count))
@@ -239,7 +242,8 @@ class _Search:
             start = b.broadcast(start, type=where.type, dimensions=())
             return [b.select(taken, new, value), b.select(taken, start, where), *carried[2:]]
 
-        value, where, *rest = frame.tiles(self.size, width, [*lane_starts, *scalars], body)
+        carried = [*lane_starts, *scalars]
+        value, where, *rest = frame.tiles(self.size, width, carried, body, stages=stages)
         where = b.add(where, b.iota(type=where.type, dimension=0))
         _, where = self.best(value, where, *rest)
         self.store(where, [row.start, b.index(0)], False)

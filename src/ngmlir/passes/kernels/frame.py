@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from math import prod
+from math import ceil, prod
 from typing import NamedTuple
 
 from ...ir.attributes import Attribute, IntegerAttr, integers
@@ -28,6 +28,17 @@ class Span(NamedTuple):
     size: int = 0
     masked: bool = False
     section: tuple[int, int] | None = None
+
+
+#: Blocks of one multiprocessor that loops over tiles count on, and rounds of such a loop that are under way at most.
+_RESIDENT, _MOST_STAGES = 4, 4
+
+
+def stages_for(target: Target, bytes: int, blocks: int) -> int:
+    """Rounds of a loop that are under way at once on a GPU, so that memory is kept busy: so many blocks load so many bytes in
+    each round, and then wait."""
+    together = min(_RESIDENT, max(1, blocks // target.multiprocessors))
+    return max(1, min(_MOST_STAGES, ceil(target.gpu.bytes_under_way / (max(1, bytes) * together))))
 
 
 def _numbered(name: str, count: int) -> list[str]:

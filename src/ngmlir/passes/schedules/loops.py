@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+from ...ir.literals import item_bytes
+from ...ir.types import element_type
 from ...ops.schedules import Columns, Given, Rows, Tiles
 from ...support.target import Target
 from ..fusion.group import FREE
 from ..kernels.columns import has_tiles
-from ..kernels.frame import PROGRAM_ELEMENTS, part_of, power_of_two
+from ..kernels.frame import PROGRAM_ELEMENTS, part_of, power_of_two, stages_for
 from ..kernels.plan import Plan, widest_item
 from ..kernels.reduction import reductions
 from .candidate import Candidate, fixed, tile_sizes
@@ -120,8 +122,11 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             rows=together,
             keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
             threads=fixed(given, "threads", max(32, min(target.threads, width * together))),
-            stages=fixed(given, "stages", 1),
         )
+        # Of each tile of a long row, its inputs come from memory.
+        item = sum(item_bytes(element_type(v.type)) for v in plan.inputs if len(plan.loops.get(v, ())) > kept)
+        stages = stages_for(target, made.tile * together * item, count // together)
+        made = replace(made, stages=fixed(given, "stages", stages if columns > made.tile else 1))
         yield Candidate(made, count * columns / target.threads, count * columns / target.threads)
         return
     item = widest_item(plan)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ...support.target import Target
@@ -57,7 +57,7 @@ class Room:
         if target.multiprocessors:
             threads = target.threads
             return Room(
-                2 * target.multiprocessors * max(1, WORD_BYTES // item), elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,
+                2 * target.multiprocessors, elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,
                 threads, threads, threads, True,
             )  # fmt: skip
         lanes = target.lanes(item)
@@ -65,6 +65,10 @@ class Room:
             PROGRAMS, elements or ELEMENTS, MULTIPLICATIONS, DEPTH,
             STRIPE_BYTES // item, 4 * lanes, lanes, False,
         )  # fmt: skip
+
+    def for_bytes(self, item: int) -> Room:
+        """The same for loops that do little but read elements of so many bytes."""
+        return replace(self, programs=self.programs * max(1, WORD_BYTES // item)) if self.squares else self
 
     def short_of_programs(self, work: int, programs: int) -> bool:
         """Whether so many programs have more than enough to do, and leave most of the machine idle."""
