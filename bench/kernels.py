@@ -92,7 +92,18 @@ def large() -> Iterator[tuple[str, str, float, bool, int]]:
     for axis, name in ((1, "rows"), (0, "columns")):
         body = f"ng.sum %a axes [{axis}] : ({square}) -> {row}"
         yield f"sum of {name}, 4096x4096", of(f"%a: {square}", row, body), 4.0 * n, False, 8
-    for size in (1024, 4096):
+    odd, line = "tensor<4099x4099xf32>", "tensor<4099xf32>"
+    body = f"ng.sum %a axes [0] : ({odd}) -> {line}"
+    yield "sum of columns, 4099x4099", of(f"%a: {odd}", line, body), 4.0 * 4099**2, False, 8
+    body = "ng.argmax %a axes [1] : (tensor<4096x8192xbf16>) -> tensor<4096xi64>"
+    yield (
+        "argmax of rows of bf16, 4096x8192",
+        of("%a: tensor<4096x8192xbf16>", "tensor<4096xi64>", body),
+        4.0 * n,
+        False,
+        8,
+    )
+    for size in (1000, 1024, 4096):
         a, c = f"tensor<{size}x{size}xbf16>", f"tensor<{size}x{size}xf32>"
         body = f"ng.dot %a, %b contract [1] x [0] : ({a}, {a}) -> {c}"
         yield (
