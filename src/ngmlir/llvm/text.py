@@ -287,6 +287,21 @@ class Function(Instructions):
         """Runs the body only if `condition` (one `i1`) holds; else `results` are the `carried` values."""
         return When(self, condition, carried)
 
+    def choose(
+        self, condition: Value, then: Callable[[], Sequence[Value]], otherwise: Callable[[], Sequence[Value]]
+    ) -> list[Value]:
+        """Runs one of two bodies, which give as many values of the same types: those of the one that ran."""
+        yes, no, after = self.label("then"), self.label("else"), self.label("endif")
+        self.branch_if(condition, yes, no)
+        ends: list[tuple[Sequence[Value], str]] = []
+        for label, body in ((yes, then), (no, otherwise)):
+            self.place(label)
+            ends.append((body(), self.block))
+            self.branch(after)
+        self.place(after)
+        (first, one), (second, other) = ends
+        return [self.phi(x.type, (x, one), (y, other)) for x, y in zip(first, second, strict=True)]
+
 
 class _Region:
     """What loops and conditions share: values that go round or through."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ...ir.core import Block
 from ...llvm.types import Value, constant, i64
@@ -66,20 +67,12 @@ def _has_masks(block: Block) -> bool:
 
 def if_(e: Emitter, op: ng.IfOp) -> None:
     """ng.if"""
-    b = e.b
-    condition = e.scalar(op.condition)
-    yes, no, after = b.label("then"), b.label("else"), b.label("endif")
-    b.branch_if(condition, yes, no)
-    ends: list[tuple[list[Value], str]] = []
-    for label, region in zip((yes, no), op.regions, strict=True):
-        b.place(label)
-        values = e.flatten(e.run(region.block))
-        ends.append((values, b.block))
-        b.branch(after)
-    b.place(after)
-    (first, from_first), (second, from_second) = ends
-    merged = [b.phi(x.type, (x, from_first), (y, from_second)) for x, y in zip(first, second, strict=True)]
-    e.unflatten(op.results, merged)
+    then, otherwise = (partial(_values_of, e, region.block) for region in op.regions)
+    e.unflatten(op.results, e.b.choose(e.scalar(op.condition), then, otherwise))
+
+
+def _values_of(e: Emitter, block: Block) -> list[Value]:
+    return e.flatten(e.run(block))
 
 
 def while_(e: Emitter, op: ng.WhileOp) -> None:

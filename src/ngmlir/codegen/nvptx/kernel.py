@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import gcd
 
 from ...ir.core import Block as IrBlock
-from ...ir.core import Op
+from ...ir.core import Op, Region
 from ...ir.core import Value as IrValue
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, element_type, shape_of
@@ -349,21 +350,14 @@ class _Kernel:
         return self.values.scalar(value)
 
     def _if(self, op: ng.IfOp) -> None:
-        b = self.b
-        labels = [b.label("then"), b.label("else")]
-        after = b.label("endif")
-        b.branch_if(self.values.scalar(op.operands[0]), *labels)
-        ends: list[tuple[list[Value], str]] = []
-        for label, region in zip(labels, op.regions, strict=True):
-            b.place(label)
+        def values(region: Region) -> list[Value]:
             with self.block.region():
                 self._run(region.block)
-                ends.append((self.values.registers(region.block.ops[-1].operands, op.results), b.block))
-            b.branch(after)
-        b.place(after)
-        (first, one), (second, other) = ends
-        merged = [b.phi(v.type, (v, one), (w, other)) for v, w in zip(first, second, strict=True)]
-        self.values.enter_registers(op.results, merged)
+                return self.values.registers(region.block.ops[-1].operands, op.results)
+
+        then, otherwise = (partial(values, region) for region in op.regions)
+        chosen = self.b.choose(self.values.scalar(op.operands[0]), then, otherwise)
+        self.values.enter_registers(op.results, chosen)
 
 
 def _memref(value: IrValue) -> MemRefType:
