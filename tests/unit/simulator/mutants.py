@@ -80,6 +80,7 @@ def _generated() -> dict[str, Generated]:
     exps = np.exp(rows - rows.max(1, keepdims=True))
     left, right = _random(70, 33), _random(33, 50, seed=1)
     wide = _random(64, 64).astype(ml_dtypes.bfloat16), _random(64, 64, seed=1).astype(ml_dtypes.bfloat16)
+    beyond = _random(40, 72).astype(ml_dtypes.bfloat16), _random(72, 24, seed=1).astype(ml_dtypes.bfloat16)
     tall = _random(200, 48)
     return {
         "chain": Generated(
@@ -106,6 +107,12 @@ def _generated() -> dict[str, Generated]:
   %0 = ng.dot %a, %b contract [1] x [0] {ng.schedule = {tile = [64, 64], step = 16, threads = 128}} : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xf32>
   func.return %0 : tensor<64x64xf32>"""),
             wide, wide[0].astype("f4") @ wide[1].astype("f4"), 1e-3,
+        ),
+        "staged product": Generated(
+            _function("%a: tensor<40x72xbf16>, %b: tensor<72x24xbf16>", "tensor<40x24xf32>", """
+  %0 = ng.dot %a, %b contract [1] x [0] {ng.schedule = {tile = [64, 32], step = 16, threads = 64, stages = 3}} : (tensor<40x72xbf16>, tensor<72x24xbf16>) -> tensor<40x24xf32>
+  func.return %0 : tensor<40x24xf32>"""),
+            beyond, beyond[0].astype("f4") @ beyond[1].astype("f4"), 1e-3,
         ),
         "columns": Generated(
             _function("%a: tensor<200x48xf32>", "tensor<48xf32>", """
@@ -248,6 +255,8 @@ LOAD = r"(ld\.global(?:\.nc)?(?:\.v\d)?\.b32\s+\S+(?: %r\d+,?)*\}?, \[%rd\d+)(?:
 STORE = r"(st\.global(?:\.v\d)?\.b32\s+\[%rd\d+)(?:\+\d+)?\]"
 SHARED_STORE = r"st\.shared(?:\.v\d)?\.b32[^;]*;"
 WAIT_ASYNC = r"cp\.async\.wait_group\s+1;"
+WAIT_FOR_TWO = r"cp\.async\.wait_group\s+2;"
+PARTLY = r"(cp\.async\.cg\.shared\.global[^;]*, 16), %r\d+;"
 
 IN_PTX = [
     # Addresses and guards
@@ -297,6 +306,14 @@ IN_PTX = [
     Mutant("matrix instructions", "fragments of B not transposed", r"\.trans\.", "."),
     Mutant("matrix instructions", "f16 for bf16", r"f32\.bf16\.bf16\.f32", "f32.f16.f16.f32"),
     Mutant("matrix instructions", "no barrier before fragments are read", BAR),
+    # Sides that wait in shared memory, with zeros for what they lack
+    Mutant("staged product", "rows that are not there are read", PARTLY, r"\1;", 1),
+    Mutant("staged product", "a depth that is not there is read", PARTLY, r"\1;", -1),
+    Mutant("staged product", "zeros for all", PARTLY, r"\1, 0;", 0),
+    Mutant("staged product", "zeros for half", PARTLY, r"\1, 8;", 0),
+    Mutant("staged product", "no group is waited for", WAIT_FOR_TWO),
+    Mutant("staged product", "no barrier after the wait", BAR),
+    Mutant("staged product", "fragments of B not transposed", r"\.trans\.", "."),
     # Copies in the background
     Mutant("pipeline", "one group too few is waited for", WAIT_ASYNC, "cp.async.wait_group 2;"),
     Mutant("pipeline", "no group is waited for", WAIT_ASYNC),
