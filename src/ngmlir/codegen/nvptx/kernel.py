@@ -36,7 +36,16 @@ from .indexed import Index, gather, scatter
 from .memory import Buffer, Memory, common_piece
 from .pending import unfinished
 from .products import dot
-from .rearrange import broadcast, make_constant, make_iota, number, rearrange, transpose
+from .rearrange import (
+    broadcast,
+    in_one_line,
+    load_rows,
+    make_constant,
+    make_iota,
+    number,
+    rearrange,
+    transpose,
+)
 from .reductions import cumulate, reduce
 from .shared import Stored, matrix_rows, read_words, stored_at, words_apart
 from .values import Values
@@ -256,6 +265,8 @@ class _Kernel:
         if place is not None and (pointed := matrix_rows(layout, place)) is not None:
             stored = Stored(place, self.memory.offset(buffer, indices))
             values = words_apart(self.block, read_words(self.block, stored, pointed, element), element)
+        elif (line := in_one_line(op, access, layout, self.facts)) is not None:
+            values = load_rows(self.values, self.memory, op, access, line, layout, pad)
         else:
             values = self.memory.load(access, buffer, indices, layout, pad)
         self.values.enter(op.result, Tile(layout, shape_of(op.result.type), element, values))
