@@ -155,7 +155,9 @@ class _Child:
         self._greeted = True
 
     def end(self) -> None:
-        """Ends the process."""
+        """Ends the process. What is compiled later, at the exit of this one, finds another."""
+        with _lock, contextlib.suppress(ValueError):
+            _free.remove(self)
         atexit.unregister(self.end)
         _Child.alive.discard(self)
         for stream in (self._process.stdin, self._process.stdout):
