@@ -184,9 +184,9 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
 
     def whole(wanted: int) -> int:
         """About so many rows, in whole tiles or runs."""
-        runs = isinstance(lhs, Implicit) and not lhs.along_depth
-        unit = _runs(lhs.run(lhs.across), wanted) if runs else tile_rows  # type: ignore[union-attr]
-        return _whole(wanted, unit, product.rows)
+        if isinstance(lhs, Implicit) and not lhs.along_depth:
+            return _whole(wanted, _runs(lhs.run(lhs.across), wanted), product.rows)
+        return _whole(wanted, tile_rows, product.rows)
 
     columns = product.columns
     if isinstance(rhs, Implicit) or product.rows <= rows:
@@ -204,8 +204,8 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
 
 
 def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int], int]) -> tuple[int, int]:
-    """The block by which all cores are done the soonest: no greater than that of `made`, and the smaller, the more windows are
-    packed by several programs."""
+    """The block by which all cores are done the soonest, no greater than that of `made`: smaller ones are more even, but what
+    several of them need is packed by each."""
     most_rows, most_columns = made.block
     batch, depth = -(-max(1, product.batch) // made.batch), product.depth
     rate, lanes = _rate(product, target), target.lanes(item_bytes(product.accumulator))
