@@ -59,6 +59,9 @@ def steps() -> dict[str, Callable[[], Any]]:
     step = ng.compile([loss, updates], [x, t], target="cuda")
     data = np.ones((5, 8), np.float32), np.ones(8, np.float32)
     found["a training step: 2 values fed, the loss read"] = lambda: step(*data)
+    given = [ng.placeholder([C, N]), ng.placeholder([N])]
+    there = ng.compile([-value for value in given], given, target="cuda").on_device(*data)
+    found["the same, fed from the GPU"] = lambda: step(*there)
     return found
 
 

@@ -45,6 +45,7 @@ class CudaSimDevice:
         # Positions that no block of a sample computes stay inside.
         self.memory = DeviceMemory() if sample is None else DeviceMemory(fresh=0)
         self.lost = ""
+        self.together_bytes = 4 << 20
         self._modules: dict[str, Module] = {}
         # One kernel or copy at a time. What the garbage collector frees in the midst of one waits for its end.
         self._lock = RLock()
@@ -152,7 +153,16 @@ class CudaSimDevice:
                 sample=self.sample,
             )
 
-    def piece(self, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    def host_memory(self, owner: object, size: int) -> np.ndarray:
+        return np.empty(size, np.uint8)
+
+    def bind_copy_in(self, to: int, source: np.ndarray) -> Callable[[], None]:
+        return lambda: self.copy_all_in([(to, source)])
+
+    def bind_copy_out(self, source: int, to: np.ndarray) -> Callable[[], None]:
+        return lambda: self.copy_all_out([(source, to)])
+
+    def piece(self, launches: Sequence[Callable[[], None]], waits: bool = False) -> Callable[[], None]:
         def go() -> None:
             for launch in launches:
                 launch()

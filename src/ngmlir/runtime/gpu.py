@@ -17,8 +17,9 @@ from . import timing
 from .buffers import DTYPES, in_memory
 from .executable import Prepare, as_array, check_count, raise_noted
 from .gpu_arrays import ALIGNMENT, DeviceArray, Pending, on_device
+from .gpu_call import GpuCall
 from .gpu_device import DeviceBuffer, GpuDevice, GpuFacts, to_device
-from .gpu_steps import Go, bound_steps, run
+from .gpu_steps import BINDINGS, Go, bound_steps, run
 
 __all__ = [
     "DeviceArray",
@@ -31,9 +32,6 @@ __all__ = [
     "load",
     "to_device",
 ]
-
-#: Bindings of buffers whose launches are kept ready; a training loop needs one.
-_BINDINGS = 16
 
 
 class GpuCode:
@@ -73,6 +71,7 @@ class GpuExecutable:
         self.signature = entry.signature
         self.device = code.device
         self._entry = entry
+        self._checks = code.artifact.checks
         signature = self.signature
         places = [p.location for p in (*signature.results, *signature.arguments) if p.location.known]
         self._arena = DeviceBuffer(
@@ -84,7 +83,8 @@ class GpuExecutable:
         self._ready: OrderedDict[tuple[int, ...], list[Go]] = OrderedDict()
         self._tied = dict(signature.tied)
         self._overwritten = set(self._tied.values())
-        self._free = [i for i in range(len(signature.results)) if i not in self._tied]
+        #: The results that overwrite no argument.
+        self.free = [i for i in range(len(signature.results)) if i not in self._tied]
         self.lock = Lock()  # the arena serves one call at a time
 
     def entry(self, name: str) -> GpuExecutable:
@@ -112,10 +112,11 @@ class GpuExecutable:
         with self.lock:
             if stream is None and (steps := self._ready.get(numbers)) is not None:
                 self._go(steps)
-                tied = self._tied
+                if not (tied := self._tied):
+                    return list(wanted)
                 return [arguments[tied[i]] if i in tied else buffer for i, buffer in enumerate(wanted)]
             inputs, outputs = self._run(arguments, wanted, stream)
-            if all(wanted[i] is not None for i in self._free):
+            if all(wanted[i] is not None for i in self.free):
                 self._note(numbers, inputs, outputs)
             return self._hand_over(arguments, wanted, inputs, outputs)
 
@@ -123,7 +124,7 @@ class GpuExecutable:
         """As `run`, but returns before the results are computed: `Pending.result()` waits for the new arrays.
 
         A program with a branch or a loop that the host decides over, and one with checks, runs before this returns."""
-        free = self._free
+        free = self.free
         with self.lock:
             _, outputs = self._run(arguments, [None] * len(self.signature.results), stream)
             later = self.device.read_later([(outputs[i].address, outputs[i].bytes) for i in free])
@@ -134,7 +135,7 @@ class GpuExecutable:
         """As `run`, with the results that are not tied as new arrays on the device; returns before they are computed."""
         signature = self.signature
         wanted: list[DeviceBuffer | None] = [None] * len(signature.results)
-        for i in self._free:
+        for i in self.free:
             p = signature.results[i]
             wanted[i] = DeviceBuffer(self.device, p.dtype, p.shape, p.name, p.location)
         with self.lock:
@@ -145,16 +146,34 @@ class GpuExecutable:
         """The executable with some arguments fixed. `prepare` makes arrays, of the right shape and type, of the others."""
         return GpuCall(self, state, prepare)
 
-    def staged(self, state: Mapping[int, DeviceBuffer]) -> tuple[list[DeviceBuffer], list[Go], list[int]]:
-        """What a call does whose other arguments come from the host, and whose results go there: the buffers that these are
-        written to, the steps, and where the results are that overwrite no argument. To be done under `lock`."""
-        taken = [
-            self._stage("argument", i, p) for i, p in enumerate(self.signature.arguments) if i not in state
-        ]
-        free = iter(taken)
-        inputs = [state[i] if i in state else next(free) for i in range(len(self.signature.arguments))]
-        outputs = [self._result(i, None, inputs) for i in range(len(self.signature.results))]
-        return taken, self._bind(inputs, outputs), [outputs[i].address for i in self._free]
+    def results(
+        self, inputs: Sequence[DeviceBuffer], wanted: Sequence[DeviceBuffer | None] | None = None
+    ) -> list[DeviceBuffer]:
+        """Where the results go that have these arguments: to those wanted, or else to the executable's own buffers."""
+        given = [None] * len(self.signature.results) if wanted is None else wanted
+        return [self._result(i, buffer, inputs) for i, buffer in enumerate(given)]
+
+    def steps(
+        self,
+        inputs: Sequence[DeviceBuffer],
+        outputs: Sequence[DeviceBuffer],
+        before: Sequence[Any] = (),
+        after: Sequence[Any] = (),
+    ) -> list[Go]:
+        """What a call does with these buffers, and copies that come before and after it; the latter are waited for. To be
+        done under `lock`."""
+        self._check_apart(inputs, outputs)
+        steps = bound_steps(
+            self.device,
+            self.code.module,
+            self._entry.steps,
+            lambda place: self._address(place, inputs, outputs),
+            before,
+            after,
+        )
+        if self.code.profile is None:
+            return steps
+        return self.code.profile.counted_steps(self.device, self.code.artifact, self._entry, steps)
 
     def _run(
         self, arguments: Sequence[Any], wanted: Sequence[DeviceBuffer | None], stream: Any
@@ -169,7 +188,7 @@ class GpuExecutable:
         if stream is not None:
             self.device.wait_for(stream)
         inputs = [self._argument(i, given) for i, given in enumerate(arguments)]
-        outputs = [self._result(i, buffer, inputs) for i, buffer in enumerate(wanted)]
+        outputs = self.results(inputs, wanted)
         self._go(self._bind(inputs, outputs))
         owners = [buffer.owner for buffer in inputs if buffer.owner is not None]
         if owners:
@@ -183,17 +202,20 @@ class GpuExecutable:
     ) -> None:
         """Remembers buffers that fit: the same ones are not looked at again. Those of other owners are to be kept at each
         call."""
-        if not numbers or any(buffer.owner is not None for buffer in (*inputs, *outputs)):
+        count, *each = numbers
+        if -1 in each or 0 in each[:count] or any(b.owner is not None for b in (*inputs, *outputs)):
             return
         self._ready[numbers] = self._bind(inputs, outputs)
-        if len(self._ready) > _BINDINGS:
+        if len(self._ready) > BINDINGS:
             self._ready.popitem(last=False)
 
     def _go(self, steps: Sequence[Go]) -> None:
-        checks, buffer = self.code.artifact.checks, self.code.checks
+        checks = self._checks
         if not checks:
-            run(steps)
+            for step in steps:
+                step()
             return
+        buffer = self.code.checks
         with self.code.checking:
             buffer.write(np.full(len(checks), Check.FINE, np.int64))
             run(steps)
@@ -210,12 +232,12 @@ class GpuExecutable:
             return given
         there = on_device(self.device, parameter, given, index in self._overwritten)
         if there is None:
-            buffer = self._stage("argument", index, parameter)
+            buffer = self.stage("argument", index)
             buffer.write(as_array(parameter, given))
             return buffer
         if there.address % ALIGNMENT == 0 or not there.bytes:
             return there
-        buffer = self._stage("argument", index, parameter)
+        buffer = self.stage("argument", index)
         self.device.copy(buffer.address, there.address, there.bytes)
         self.device.keep(there.owner)
         return buffer
@@ -232,7 +254,7 @@ class GpuExecutable:
                 )
             return inputs[tied]
         if given is None:
-            return self._stage("result", index, parameter)
+            return self.stage("result", index)
         self._check(parameter, given)
         return given
 
@@ -264,10 +286,11 @@ class GpuExecutable:
                 )
             names[buffer.address] = parameter.name
 
-    def _stage(self, role: str, index: int, parameter: Parameter) -> DeviceBuffer:
-        """The executable's own buffer, for callers whose arrays are on the host."""
+    def stage(self, role: str, index: int) -> DeviceBuffer:
+        """The executable's own buffer for an argument or a result, for callers whose arrays are on the host."""
         buffer = self._staging.get((role, index))
         if buffer is None:
+            parameter = (self.signature.arguments if role == "argument" else self.signature.results)[index]
             what = f"{role} {parameter.name} of @{self.signature.name}"
             buffer = DeviceBuffer(self.device, parameter.dtype, parameter.shape, what, parameter.location)
             self._staging[role, index] = buffer
@@ -277,14 +300,8 @@ class GpuExecutable:
         key = tuple([buffer.address for buffer in (*inputs, *outputs)])
         bound = self._bound.get(key)
         if bound is None:
-            self._check_apart(inputs, outputs)
-            bound = bound_steps(
-                self.device, self.code.module, self._entry.steps, lambda p: self._address(p, inputs, outputs)
-            )
-            if self.code.profile is not None:
-                bound = self.code.profile.counted_steps(self.device, self.code.artifact, self._entry, bound)
-            self._bound[key] = bound
-            if len(self._bound) > _BINDINGS:
+            bound = self._bound[key] = self.steps(inputs, outputs)
+            if len(self._bound) > BINDINGS:
                 self._bound.popitem(last=False)
         self._bound.move_to_end(key)
         return bound
@@ -328,75 +345,9 @@ class GpuExecutable:
 
 
 def _numbers(arguments: Sequence[Any], wanted: Sequence[DeviceBuffer | None]) -> tuple[int, ...]:
-    """Which buffers these are; nothing where an argument is none. A result that is tied needs none."""
-    numbers = [b.number if type(b) is DeviceBuffer else 0 for b in arguments]
-    if 0 in numbers:
-        return ()
-    return (*numbers, -1, *[b.number if type(b) is DeviceBuffer else 0 if b is None else -2 for b in wanted])
-
-
-#: Where values are written to, with their types and shapes; what is done then; where the results are.
-_Staged = tuple[list[tuple[int, np.dtype[Any], tuple[int, ...]]], list[Go], list[int]]
-
-
-class GpuCall:
-    """An executable with some arguments fixed, which are state: to be called with the values of the others, for the
-    results that overwrite no state."""
-
-    def __init__(self, executable: GpuExecutable, state: Mapping[int, DeviceBuffer], prepare: Prepare):
-        self._executable = executable
-        self._device = executable.device
-        self._state = state
-        self._prepare = prepare
-        signature = executable.signature
-        tied = dict(signature.tied)
-        self._count = len(signature.arguments)
-        self._free = [i for i in range(len(signature.results)) if i not in tied]
-        self._kinds = [(DTYPES[p.dtype], p.shape) for p in (signature.results[i] for i in self._free)]
-        # Where all values come from the host, what is launched is always the same.
-        self._settled = not executable.code.artifact.checks and not (set(tied.values()) - state.keys())
-        self._staged: _Staged | None = None
-
-    def _arguments(self, ready: Sequence[Any]) -> list[Any]:
-        given = iter(ready)
-        return [self._state[i] if i in self._state else next(given) for i in range(self._count)]
-
-    def __call__(self, *values: Any) -> Sequence[Any]:
-        ready = self._prepare(values)
-        if self._staged is None:
-            return self._slowly(ready)
-        taken, steps, given = self._staged
-        writes: list[tuple[int, np.ndarray]] = []
-        for (address, dtype, shape), value in zip(taken, ready, strict=True):
-            if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
-                return self._slowly(ready)
-            if value.nbytes:
-                writes.append((address, np.ascontiguousarray(value)))
-        with self._executable.lock, self._device:
-            if writes:
-                self._device.copy_all_in(writes)
-            run(steps)
-            results = [np.empty(shape, dtype) for dtype, shape in self._kinds]
-            if reads := [(a, array) for a, array in zip(given, results, strict=True) if array.nbytes]:
-                self._device.copy_all_out(reads)
-            return results
-
-    def _slowly(self, ready: Sequence[Any]) -> Sequence[Any]:
-        executable = self._executable
-        results = executable.run(self._arguments(ready))
-        if self._settled and self._staged is None and all(type(value) is np.ndarray for value in ready):
-            with executable.lock:
-                taken, steps, given = executable.staged(self._state)
-            self._staged = [(b.address, DTYPES[b.dtype], b.shape) for b in taken], steps, given
-        return [results[i] for i in self._free]
-
-    def start(self, values: Sequence[Any], stream: Any = None) -> Pending:
-        """As a call, but returns before the results are computed."""
-        return self._executable.start(self._arguments(self._prepare(values)), stream)
-
-    def run_on_device(self, values: Sequence[Any], stream: Any = None) -> list[DeviceArray]:
-        """As a call, with the results on the device."""
-        return self._executable.run_on_device(self._arguments(self._prepare(values)), stream)
+    """Which buffers these are: 0 where none is asked for, as for a result that is tied, -1 for what is no buffer."""
+    numbers = [b.number if type(b) is DeviceBuffer else 0 if b is None else -1 for b in (*arguments, *wanted)]
+    return (len(arguments), *numbers)
 
 
 def load(artifact: Artifact, device: GpuDevice, *, entry: str | None = None) -> GpuExecutable:

@@ -50,6 +50,8 @@ class GpuDevice(Protocol):
 
     #: Why nothing can be done with this device any more; empty while it works.
     lost: str
+    #: How long what is copied together, by bound copies of a piece, should be at most.
+    together_bytes: int
 
     def __enter__(self) -> None:
         """`with device:` several calls follow one another, and nobody else's come between."""
@@ -115,8 +117,22 @@ class GpuDevice(Protocol):
         """A launch with all that it needs ready, for `piece`; `arguments` are device addresses."""
         ...
 
-    def piece(self, launches: Sequence[Any]) -> Callable[[], None]:
-        """Bound launches, one after the other. Call it as often as wanted."""
+    def host_memory(self, owner: object, size: int) -> np.ndarray:
+        """Bytes on the host that bound copies come from and go to, for as long as there is `owner`. Whoever uses them sees
+        to it that no copy does so at the same time, and none any more when `owner` goes."""
+        ...
+
+    def bind_copy_in(self, to: int, source: np.ndarray) -> Any:
+        """A copy of an array in `host_memory` to the device, for `piece`."""
+        ...
+
+    def bind_copy_out(self, source: int, to: np.ndarray) -> Any:
+        """A copy from the device to an array in `host_memory`, for `piece`."""
+        ...
+
+    def piece(self, launches: Sequence[Any], waits: bool = False) -> Callable[[], None]:
+        """Bound launches and copies, one after the other; where it `waits`, it returns when they are done. Call it as often
+        as wanted."""
         ...
 
     def synchronize(self) -> None:

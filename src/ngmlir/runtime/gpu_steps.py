@@ -14,11 +14,20 @@ from .gpu_device import GpuDevice
 
 Go = Callable[[], None]
 
+#: Sets of buffers whose steps are kept ready; a training loop needs one.
+BINDINGS = 16
+
 
 def bound_steps(
-    device: GpuDevice, module: Any, steps: Sequence[Step], address: Callable[[Place], int]
+    device: GpuDevice,
+    module: Any,
+    steps: Sequence[Step],
+    address: Callable[[Place], int],
+    before: Sequence[Any] = (),
+    after: Sequence[Any] = (),
 ) -> list[Go]:
-    """The steps ready to run, in order: launches that follow one another are one piece of the device.
+    """The steps ready to run, in order: launches that follow one another are one piece of the device, and so are bound
+    copies `before` and `after` them. The last of these are waited for.
 
     The host decides over branches and loops: it waits for the device, and goes on from there.
     """
@@ -40,13 +49,13 @@ def bound_steps(
 
         return go
 
-    def every(steps: Iterable[Step]) -> list[Go]:
+    def every(steps: Iterable[Step], before: Sequence[Any] = (), after: Sequence[Any] = ()) -> list[Go]:
         made: list[Go] = []
-        launches: list[Any] = []
+        launches = list(before)
 
-        def finish() -> None:
+        def finish(waits: bool = False) -> None:
             if launches:
-                made.append(device.piece(list(launches)))
+                made.append(device.piece(list(launches), waits))
                 launches.clear()
 
         for step in steps:
@@ -65,10 +74,11 @@ def bound_steps(
                 case Repeat():
                     finish()
                     made.append(repeat(address(step.flag), every(step.asked), every(step.steps)))
-        finish()
+        launches += after
+        finish(waits=bool(after))
         return made
 
-    return every(steps)
+    return every(steps, before, after)
 
 
 def run(steps: Iterable[Go]) -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +15,16 @@ import numpy as np
 from ...support.diagnostics import UNKNOWN, Location
 from ..gpu_device import GpuFacts, Later
 from .context import Context
-from .launches import Bound, Piece
-from .memory import Pinned, Ring
+from .launches import Bound, Copy, Piece
+from .memory import PIECE_BYTES, Pinned, Ring
 from .modules import CudaModule, load
 from .streams import Event, LaterOnHost, handle_of
 
 
 class CudaDevice(Context):
     """GPU number `ordinal`. All work goes through one stream."""
+
+    together_bytes = PIECE_BYTES
 
     def __init__(self, ordinal: int = 0):
         super().__init__(ordinal)
@@ -111,8 +115,20 @@ class CudaDevice(Context):
             function = module.function(kernel, shared_bytes)
         return Bound(self.driver.api, kernel, function, grid, threads, shared_bytes, arguments)
 
-    def piece(self, launches: Sequence[Bound]) -> Piece:
-        return Piece(self, launches)
+    def host_memory(self, owner: object, size: int) -> np.ndarray:
+        with self:
+            address, room = self.pinned.take(size)
+        weakref.finalize(owner, self.pinned.give, address, room).atexit = False
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+    def bind_copy_in(self, to: int, source: np.ndarray) -> Copy:
+        return Copy(self.driver.api.cuMemcpyHtoDAsync, to, source.ctypes.data, source.nbytes)
+
+    def bind_copy_out(self, source: int, to: np.ndarray) -> Copy:
+        return Copy(self.driver.api.cuMemcpyDtoHAsync, to.ctypes.data, source, to.nbytes)
+
+    def piece(self, launches: Sequence[Bound | Copy], waits: bool = False) -> Piece:
+        return Piece(self, launches, waits)
 
     def launch(
         self,

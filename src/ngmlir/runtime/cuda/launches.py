@@ -43,13 +43,28 @@ class Bound:
         return partial(self._launch, *self._before, stream, *self._after)
 
 
-class Piece:
-    """Launches that follow one another with no question between them. Call it as often as wanted."""
+class Copy:
+    """A copy between pinned memory of the host and the device: what the driver is to be asked, and where from and to."""
 
-    def __init__(self, device: Context, launches: Sequence[Bound]):
+    kernel = ""
+
+    def __init__(self, ask: Callable[..., tuple[Any, ...]], to: int, source: int, size: int):
+        self._ask = partial(ask, to, source, size)
+
+    def on(self, stream: Any) -> Callable[[], tuple[Any, ...]]:
+        """The copy on a stream, as a call of the driver."""
+        return partial(self._ask, stream)
+
+
+class Piece:
+    """Launches and copies that follow one another with no question between them; where it `waits`, it returns when they are
+    done. Call it as often as wanted."""
+
+    def __init__(self, device: Context, launches: Sequence[Bound | Copy], waits: bool = False):
         self.device = device
         self.launches = launches
-        self.kernels = [launch.kernel for launch in launches]
+        self.kernels = [launch.kernel for launch in launches if launch.kernel]
+        self._wait = device.driver.api.cuStreamSynchronize if waits else None
         self._called = False
         #: What launches all of it in one call of the driver, once there is such a thing.
         self._start: Callable[[], tuple[Any, ...]] | None = None
@@ -63,10 +78,14 @@ class Piece:
         # As `with device` does, in half the time: these few calls need no lock.
         (entered,) = device.push(device.context)
         (status,) = start()
+        if (wait := self._wait) is not None and status is device.success:
+            (status,) = wait(device.stream)
         device.pop()
         if entered is not device.success or status is not device.success:
             with device:
                 raise device.driver.failure(status, self.kernels[0] if len(self.kernels) == 1 else "")
+        if wait is not None:
+            device.since.clear()
 
     def _slowly(self) -> None:
         device = self.device
@@ -83,6 +102,8 @@ class Piece:
             else:
                 self._called = True
                 self._launch(device.stream)
+            if self._wait is not None:
+                device.synchronize()
 
     def _launch(self, stream: Any, wait: Callable[[Any], tuple[Any, ...]] | None = None) -> None:
         """Launches one by one; with `wait`, waits for each."""

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program on a GPU with its state fixed, as something to call again and again: what values and results go through on the
+host is part of the step, so that the device is asked once for all of it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..support.diagnostics import UserError
+from .buffers import DTYPES
+from .executable import Prepare
+from .gpu_arrays import ALIGNMENT, DeviceArray, Pending
+from .gpu_device import DeviceBuffer
+from .gpu_steps import BINDINGS, Go, run
+
+if TYPE_CHECKING:
+    from .gpu import GpuExecutable
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A step for values of which some lie on the device, at certain addresses."""
+
+    taken: list[tuple[int, np.ndarray]]  # which value is written where
+    steps: list[Go]
+    given: list[np.ndarray]
+
+
+class GpuCall:
+    """An executable with some arguments fixed, which are state: to be called with the values of the others, for the
+    results that overwrite no state."""
+
+    def __init__(self, executable: GpuExecutable, state: Mapping[int, DeviceBuffer], prepare: Prepare):
+        self._executable = executable
+        self._device = executable.device
+        self._state = state
+        self._prepare = prepare
+        signature = executable.signature
+        overwritten = {argument for _, argument in signature.tied}
+        self._open = [i for i in range(len(signature.arguments)) if i not in state]
+        taken = [signature.arguments[i] for i in self._open]
+        given = [signature.results[i] for i in executable.free]
+        self._kinds = [(DTYPES[p.dtype], p.shape) for p in taken]
+        self._results = [(DTYPES[p.dtype], p.shape) for p in given]
+        # What is looked at in between, or overwrites an argument, is asked for one by one; so is what nobody waits for, and
+        # what is long: then a part is copied while the host writes the next.
+        moved = [sum(p.bytes for p in each) for each in (taken, given)]
+        self._together = (
+            not executable.code.artifact.checks
+            and overwritten <= state.keys()
+            and moved[1] > 0
+            and max(moved) <= self._device.together_bytes
+        )
+        #: Where values and results are on the host.
+        self._here: tuple[list[np.ndarray], list[np.ndarray]] | None = None
+        self._bound: OrderedDict[tuple[int, ...], _Bound] = OrderedDict()
+
+    def __call__(self, *values: Any) -> Sequence[Any]:
+        ready: Sequence[Any] = values
+        places = self._places(ready)
+        if places is None:
+            ready = self._prepare(values)
+            places = self._places(ready)
+        if places is None:
+            results = self._executable.run(self._arguments(ready))
+            return [results[i] for i in self._executable.free]
+        with self._executable.lock:
+            bound = self._bound.get(places) or self._bind(places, ready)
+            for at, array in bound.taken:
+                array[...] = ready[at]
+            try:
+                run(bound.steps)  # waits for the results
+            except BaseException:
+                # What is on its way uses the host's memory: it comes to its end first.
+                with suppress(UserError):
+                    self._device.synchronize()
+                raise
+            return [array.copy() for array in bound.given]
+
+    def _places(self, values: Sequence[Any]) -> tuple[int, ...] | None:
+        """Where each value lies on the device, 0 of those on the host; None where they are not all as the program takes
+        them, or are not asked for together."""
+        if not self._together or len(values) != len(self._kinds):
+            return None
+        places: list[int] = []
+        for value, (dtype, shape) in zip(values, self._kinds, strict=True):
+            if type(value) is np.ndarray:
+                places.append(0)
+            elif type(value) is DeviceArray and value.buffer.device is self._device:
+                places.append(value.buffer.address)
+            else:
+                return None
+            if value.dtype != dtype or value.shape != shape:
+                return None
+        return tuple(places)
+
+    def _bind(self, places: tuple[int, ...], values: Sequence[Any]) -> _Bound:
+        """The step for values that lie there."""
+        executable, device = self._executable, self._device
+        if self._here is None:
+            self._here = self._memory()
+        here, given = self._here
+        buffers = dict(self._state)
+        taken: list[tuple[int, np.ndarray]] = []
+        before: list[Any] = []
+        for at, (number, place, value) in enumerate(zip(self._open, places, values, strict=True)):
+            buffer = buffers[number] = value.buffer if place else executable.stage("argument", number)
+            if not place and buffer.bytes:
+                taken.append((at, here[at]))
+                before.append(device.bind_copy_in(buffer.address, here[at]))
+        inputs = [buffers[i] for i in range(len(buffers))]
+        outputs = executable.results(inputs)
+        after = [
+            device.bind_copy_out(outputs[i].address, array)
+            for i, array in zip(executable.free, given, strict=True)
+            if array.nbytes
+        ]
+        bound = self._bound[places] = _Bound(taken, executable.steps(inputs, outputs, before, after), given)
+        if len(self._bound) > BINDINGS:
+            self._bound.popitem(last=False)
+        return bound
+
+    def _memory(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Arrays of the host for the values and for the results, in one piece."""
+        kinds = [*self._kinds, *self._results]
+        sizes = [dtype.itemsize * prod(shape) for dtype, shape in kinds]
+        begins = [0, *accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)]
+        octets = self._device.host_memory(self, begins[-1])
+        arrays = [
+            octets[begin : begin + size].view(dtype).reshape(shape)
+            for begin, size, (dtype, shape) in zip(begins, sizes, kinds, strict=False)
+        ]
+        return arrays[: len(self._kinds)], arrays[len(self._kinds) :]
+
+    def _arguments(self, ready: Sequence[Any]) -> list[Any]:
+        given = iter(ready)
+        count = len(self._state) + len(self._open)
+        return [self._state[i] if i in self._state else next(given) for i in range(count)]
+
+    def start(self, values: Sequence[Any], stream: Any = None) -> Pending:
+        """As a call, but returns before the results are computed."""
+        return self._executable.start(self._arguments(self._prepare(values)), stream)
+
+    def run_on_device(self, values: Sequence[Any], stream: Any = None) -> list[DeviceArray]:
+        """As a call, with the results on the device."""
+        return self._executable.run_on_device(self._arguments(self._prepare(values)), stream)
