@@ -13,7 +13,8 @@ import pytest
 from fake_cuda import Machine
 
 from ngmlir.runtime import cuda
-from ngmlir.runtime.gpu import DeviceBuffer, to_device
+from ngmlir.runtime.cuda_sim import CudaSimDevice
+from ngmlir.runtime.gpu import DeviceBuffer, GpuDevice, to_device
 from ngmlir.support.diagnostics import Location, UserError
 
 PTX = """.version 8.0
@@ -51,7 +52,7 @@ def test_without_the_package(monkeypatch):
     assert "ngmlir[cuda]" in caught.value.diagnostics[0].hint
 
 
-def word(device: cuda.CudaDevice, value: int) -> DeviceBuffer:
+def word(device: GpuDevice, value: int) -> DeviceBuffer:
     return to_device(device, np.array([value], np.int32), "i32")
 
 
@@ -70,6 +71,19 @@ def test_launches_keep_their_arguments(machine: Machine) -> None:
     for go in pieces:
         go()
     assert [int(b.numpy()[0]) for _, b in buffers] == [n + 1 for n in range(50)]
+
+
+def test_what_is_passed_by_value(machine: Machine) -> None:
+    """To the limit of 4 KB, in any place among the addresses."""
+    head, body = PTX.split("p, .param", 1)
+    text = f"{head}p, .param .align 64 .b8 some[4080], .param{body}"
+    text = text.replace("ld.global.b32 %r1, [%rd1]", "ld.param.b32 %r1, [some+4076]")
+    devices: list[GpuDevice] = [cuda.CudaDevice(), CudaSimDevice()]
+    for device in devices:
+        a, b = word(device, 1), word(device, 2)
+        given = [a.address, bytes(4076) + b"\x28\0\0\0", b.address]
+        device.piece([device.bind(device.load(text), "add", (1, 1, 1), 1, 0, given)])()
+        assert int(b.numpy()[0]) == 42
 
 
 def test_much_shared_memory_is_asked_for(machine: Machine) -> None:

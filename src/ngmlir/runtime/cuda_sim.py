@@ -125,7 +125,7 @@ class CudaSimDevice:
         grid: tuple[int, int, int],
         threads: int,
         shared_bytes: int,
-        arguments: Sequence[int],
+        arguments: Sequence[int | bytes],
     ) -> Callable[[], None]:
         held = list(arguments)
         return lambda: self.launch(module, kernel, grid, threads, shared_bytes, held)
@@ -137,7 +137,7 @@ class CudaSimDevice:
         grid: tuple[int, int, int],
         threads: int,
         shared_bytes: int,
-        arguments: Sequence[int],
+        arguments: Sequence[int | bytes],
     ) -> None:
         with self._lock:
             self._release()

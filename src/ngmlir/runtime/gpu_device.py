@@ -112,9 +112,10 @@ class GpuDevice(Protocol):
         grid: tuple[int, int, int],
         threads: int,
         shared_bytes: int,
-        arguments: Sequence[int],
+        arguments: Sequence[int | bytes],
     ) -> Any:
-        """A launch with all that it needs ready, for `piece`; `arguments` are device addresses."""
+        """A launch with all that it needs ready, for `piece`; `arguments` are addresses on the device, and the bytes of what
+        a kernel takes by value."""
         ...
 
     def host_memory(self, owner: object, size: int) -> np.ndarray:

@@ -109,7 +109,7 @@ class CudaDevice(Context):
         grid: tuple[int, int, int],
         threads: int,
         shared_bytes: int,
-        arguments: Sequence[int],
+        arguments: Sequence[int | bytes],
     ) -> Bound:
         with self:
             function = module.function(kernel, shared_bytes)
@@ -137,7 +137,7 @@ class CudaDevice(Context):
         grid: tuple[int, int, int],
         threads: int,
         shared_bytes: int,
-        arguments: Sequence[int],
+        arguments: Sequence[int | bytes],
     ) -> None:
         self.piece([self.bind(module, kernel, grid, threads, shared_bytes, arguments)])()
 

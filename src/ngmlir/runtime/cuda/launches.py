@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ def one_by_one() -> bool:
 
 
 class Bound:
-    """One kernel with its arguments. The driver reads `void*[]`: addresses of the arguments, which lie in `_values`."""
+    """One kernel with its arguments, numbers of 8 bytes or what is passed by value. The driver reads `void*[]`: addresses of
+    the arguments, which lie in `_values`."""
 
     def __init__(
         self,
@@ -29,11 +31,13 @@ class Bound:
         grid: tuple[int, int, int],
         threads: int,
         shared_bytes: int,
-        arguments: Sequence[int],
+        arguments: Sequence[int | bytes],
     ):
         self.kernel = kernel
-        self._values = np.array(arguments, np.uint64)
-        self._places = self._values.ctypes.data + 8 * np.arange(len(arguments), dtype=np.uint64)
+        words = [a if isinstance(a, bytes) else a.to_bytes(8, "little") for a in arguments]
+        begins = list(accumulate((len(word) for word in words), initial=0))[:-1]
+        self._values = np.frombuffer(b"".join(words) or b"\0", np.uint8)
+        self._places = np.array(begins, np.uint64) + np.uint64(self._values.ctypes.data)
         self._launch: Callable[..., tuple[Any, ...]] = api.cuLaunchKernel
         self._before = (function, *grid, threads, 1, 1, shared_bytes)
         self._after = (self._places.ctypes.data, 0)
