@@ -187,7 +187,10 @@ class GpuExecutable:
             )
         if stream is not None:
             self.device.wait_for(stream)
-        inputs = [self._argument(i, given) for i, given in enumerate(arguments)]
+        written: list[tuple[int, np.ndarray]] = []
+        inputs = [self._argument(i, given, written) for i, given in enumerate(arguments)]
+        if written:
+            self.device.copy_all_in(written)
         outputs = self.results(inputs, wanted)
         self._go(self._bind(inputs, outputs))
         owners = [buffer.owner for buffer in inputs if buffer.owner is not None]
@@ -225,15 +228,17 @@ class GpuExecutable:
         """The results for these arguments, like `run`."""
         return tuple(self.run(arguments))
 
-    def _argument(self, index: int, given: Any) -> DeviceBuffer:
+    def _argument(self, index: int, given: Any, written: list[tuple[int, np.ndarray]]) -> DeviceBuffer:
+        """Where an argument lies; what is to be written there first is added to `written`."""
         parameter = self.signature.arguments[index]
         if isinstance(given, DeviceBuffer):
             self._check(parameter, given)
             return given
         there = on_device(self.device, parameter, given, index in self._overwritten)
         if there is None:
-            buffer = self.stage("argument", index)
-            buffer.write(as_array(parameter, given))
+            buffer, array = self.stage("argument", index), as_array(parameter, given)
+            if array.nbytes:
+                written.append((buffer.address, array))
             return buffer
         if there.address % ALIGNMENT == 0 or not there.bytes:
             return there

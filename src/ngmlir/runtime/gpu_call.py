@@ -45,7 +45,8 @@ class GpuCall:
         self._prepare = prepare
         signature = executable.signature
         overwritten = {argument for _, argument in signature.tied}
-        self._open = [i for i in range(len(signature.arguments)) if i not in state]
+        self._count = len(signature.arguments)
+        self._open = [i for i in range(self._count) if i not in state]
         taken = [signature.arguments[i] for i in self._open]
         given = [signature.results[i] for i in executable.free]
         self._kinds = [(DTYPES[p.dtype], p.shape) for p in taken]
@@ -69,7 +70,7 @@ class GpuCall:
         if places is None:
             ready = self._prepare(values)
             places = self._places(ready)
-        if places is None:
+        if places is None or not self._together:
             results = self._executable.run(self._arguments(ready))
             return [results[i] for i in self._executable.free]
         with self._executable.lock:
@@ -86,9 +87,8 @@ class GpuCall:
             return [array.copy() for array in bound.given]
 
     def _places(self, values: Sequence[Any]) -> tuple[int, ...] | None:
-        """Where each value lies on the device, 0 of those on the host; None where they are not all as the program takes
-        them, or are not asked for together."""
-        if not self._together or len(values) != len(self._kinds):
+        """Where each value lies on the device, 0 of those on the host; None where not all are as the program takes them."""
+        if len(values) != len(self._kinds):
             return None
         places: list[int] = []
         for value, (dtype, shape) in zip(values, self._kinds, strict=True):
@@ -116,7 +116,7 @@ class GpuCall:
             if not place and buffer.bytes:
                 taken.append((at, here[at]))
                 before.append(device.bind_copy_in(buffer.address, here[at]))
-        inputs = [buffers[i] for i in range(len(buffers))]
+        inputs = [buffers[i] for i in range(self._count)]
         outputs = executable.results(inputs)
         after = [
             device.bind_copy_out(outputs[i].address, array)
@@ -142,13 +142,16 @@ class GpuCall:
 
     def _arguments(self, ready: Sequence[Any]) -> list[Any]:
         given = iter(ready)
-        count = len(self._state) + len(self._open)
-        return [self._state[i] if i in self._state else next(given) for i in range(count)]
+        return [self._state[i] if i in self._state else next(given) for i in range(self._count)]
+
+    def _prepared(self, values: Sequence[Any]) -> list[Any]:
+        """All arguments; what is as the program takes it is not looked at again."""
+        return self._arguments(values if self._places(values) is not None else self._prepare(values))
 
     def start(self, values: Sequence[Any], stream: Any = None) -> Pending:
         """As a call, but returns before the results are computed."""
-        return self._executable.start(self._arguments(self._prepare(values)), stream)
+        return self._executable.start(self._prepared(values), stream)
 
     def run_on_device(self, values: Sequence[Any], stream: Any = None) -> list[DeviceArray]:
         """As a call, with the results on the device."""
-        return self._executable.run_on_device(self._arguments(self._prepare(values)), stream)
+        return self._executable.run_on_device(self._prepared(values), stream)
