@@ -25,6 +25,11 @@ def for_loop(t: Typing) -> Types:
 def kernel(t: Typing) -> Types:
     ((arguments, _),) = t.regions
     buffers = [a for a in arguments if isinstance(a, MemRefType)]
+    for other in arguments:
+        require(
+            isinstance(other, MemRefType) or other is index,
+            f"a kernel takes buffers, and {other} is none: a memref of that element holds it",
+        )
     fits("the body takes", arguments, [*buffers, *[index] * len(get_i64s(t, "grid"))])
     outputs, pairs = get_i64(t, "outputs"), get_i64s(t, "in_place")
     first = len(buffers) - outputs
