@@ -214,9 +214,9 @@ class Frame:
                 shape.proxies,
                 self.fault,
             )
-        # Barriers of the whole block that each block has passed; less than 0 where the blocks are not at one.
+        # Barriers of the whole block that each block has passed, and whether they are as many in each.
         self.passed = np.zeros(blocks, np.int64)
-        self.phase = 0
+        self.even = True
         self._special: dict[str, np.ndarray] = {}
         self.views = fill(slots, registers, count, self._special_register)
         # Block number * 16 + barrier number -> the barrier that some have reached; offset -> the mbarrier.
@@ -252,8 +252,7 @@ class Frame:
     def pass_barrier(self, blocks: np.ndarray) -> None:
         """All threads of each of `blocks` have met."""
         self.passed[blocks] += 1
-        even = bool((self.passed == self.passed[0]).all())
-        self.phase = int(self.passed[0]) if even else -1
+        self.even = bool((self.passed == self.passed[0]).all())
         if self.shadow is not None:
             self.shadow.join_blocks(blocks)
 
@@ -263,14 +262,21 @@ class Frame:
         """Threads access `size` bytes each of global memory, which lie within allocations."""
         if self.traffic is None or ((guesses := self.shape.guesses) and instruction.operands[-1] in guesses):
             return
-        numbers = self.in_launch(threads)
         region = self.memory.find(int(offsets[0]))
         assert region is not None
         inside = (offsets >= region.start) & (offsets < region.end)
         if not inside.all():
             self.note_global(threads[~inside], offsets[~inside], size, use, instruction)
-            numbers, offsets = numbers[inside], offsets[inside]
-        self.traffic.note(region, Access(instruction, use, offsets, numbers, size, self.phase))
+            threads, offsets = threads[inside], offsets[inside]
+        numbers = self.in_launch(threads)
+        if self.even:
+            phase = int(self.passed[0])
+            self.traffic.note(region, Access(instruction, use, offsets, numbers, size, phase))
+            return
+        phases = self.passed[self.block_of[threads]]
+        for phase in np.unique(phases):
+            at = phases == phase
+            self.traffic.note(region, Access(instruction, use, offsets[at], numbers[at], size, int(phase)))
 
     def is_unset(self, name: str, threads: Threads) -> np.ndarray:
         """Which threads have set nothing in a watched register; none of a register that is not watched."""

@@ -38,7 +38,7 @@ class Access:
     offsets: Array
     threads: Array
     size: int
-    phase: int  # barriers that all blocks of the batch have met at; less than 0: some have, and others not
+    phase: int  # barriers that the blocks of these threads have met at
 
 
 class Traffic:
@@ -86,7 +86,9 @@ class Traffic:
         return tables[region]
 
     def _compare(self, region: Region, accesses: list[Access]) -> None:
-        groups = [list(group) for _, group in groupby(accesses, lambda a: a.phase)]
+        # Of each block in the order in which they happened: no block goes back to a phase.
+        in_turn = sorted(accesses, key=lambda a: a.phase)
+        groups = [list(group) for _, group in groupby(in_turn, lambda a: a.phase)]
         for together in groups:
             for access in together:
                 if access.use != "read":
@@ -154,7 +156,7 @@ class Traffic:
         """Whether the threads `which` are of other blocks than those `before`, or of no later phase."""
         block = np.where(before > 0, (before - 1) // self.block_threads, -1 - before)
         foreign = block != access.threads // self.block_threads
-        if same_block and access.phase >= 0:
+        if same_block:
             foreign |= phases == access.phase
         wrong = which & foreign
         if wrong.any():

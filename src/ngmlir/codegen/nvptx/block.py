@@ -57,7 +57,8 @@ class Block:
         self.shared_name = f"@{b.name}$shared"
         self.scratch_at = -(-shared_bytes // 16) * 16  # behind what the kernel allocates itself
         self.scratch_bytes = 0
-        self._scratch_read = False
+        #: Whether threads may still read what the last exchange wrote, and whether there was any in the innermost region.
+        self._scratch_read = self._scratch_used = False
         self._scopes: list[dict[Any, Any]] = [{}]
         self.thread = b.intrinsic("llvm.nvvm.read.ptx.sreg.tid.x", i32, overload=())
 
@@ -69,13 +70,15 @@ class Block:
     # Values computed once per region
 
     @contextmanager
-    def region(self) -> Generator[None]:
-        """Code that may run any number of times: what it computes is not known behind it."""
+    def region(self, repeats: bool = False) -> Generator[None]:
+        """Code that may not run, or where it `repeats` more than once: what it computes is not known behind it."""
         self._scopes.append({})
+        before, earlier, self._scratch_used = self._scratch_read, self._scratch_used, False
         # Another round may still read what this one is about to write.
-        self._scratch_read = True
+        self._scratch_read = before or repeats
         yield
-        self._scratch_read = True
+        self._scratch_read = before or self._scratch_used
+        self._scratch_used |= earlier
         self._scopes.pop()
 
     @contextmanager
@@ -179,6 +182,7 @@ class Block:
         """Shared memory for one exchange: write, `barrier`, read, then `scratch_done`."""
         if self._scratch_read:
             self.barrier()
+        self._scratch_used = True
         self.scratch_bytes = max(self.scratch_bytes, size)
         return self.shared(self.scratch_at)
 

@@ -345,7 +345,8 @@ class _Kernel:
         carried = self.values.registers(op.inits, op.results)
         start, stop = self._bound(op.lower), self._bound(op.upper)
         rounds = self.b.loop(start, stop, distance.low, carried, name=index_name(op))
-        with rounds as loop, self.block.region():
+        once = isinstance(start, int) and isinstance(stop, int) and stop - start <= distance.low
+        with rounds as loop, self.block.region(repeats=not once):
             self.values[body.args[0]] = loop.index
             self.values.enter_registers(body.args[1:], loop.carried)
             self._run(body)
