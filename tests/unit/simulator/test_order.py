@@ -276,9 +276,20 @@ def test_threads_meet_in_global_memory(both, batch, seed):
         two(*both, "", 1, **options)  # the next thread's
 
 
+#: One block waits once more than the others, from there on.
+UNEVEN = f"""  %one = icmp eq i32 %b, 1
+  br i1 %one, label %more, label %go
+more:
+  {WAIT}
+  br label %go
+go:
+"""
+
+
+@pytest.mark.parametrize("before", ["", UNEVEN], ids=["even", "uneven"])
 @pytest.mark.parametrize("both", [(WRITE, READ), (READ, WRITE)])
-def test_a_barrier_orders_the_threads_of_one_block(both):
-    body = PLACES.replace("FIRST", both[0]).replace("SECOND", both[1]).replace("NEXT", "0")
+def test_a_barrier_orders_the_threads_of_one_block(both, before):
+    body = before + PLACES.replace("FIRST", both[0]).replace("SECOND", both[1]).replace("NEXT", "0")
     body = body.replace("%j = add i32 %i, 0", "%j = xor i32 %i, 3")
     for sync, fine in ((WAIT, True), ("", False)):
         machine = Machine(kernel(body.replace("SYNC", sync), pointers("a", "o"), 32))
