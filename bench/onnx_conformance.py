@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests that ship with the package onnx: how many pass on a target, and why the others do not.
 
-    python bench/onnx_conformance.py [--target numpy|cpu] [--filter REGEX] [--out results.json] [--list]
+    python bench/onnx_conformance.py [--target numpy|cpu|cuda-sim] [--filter REGEX] [--out results.json] [--list]
 
 Each test has its own tolerance (onnx.backend.test); a wrong result is told apart from a refusal.
 """

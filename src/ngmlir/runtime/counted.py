@@ -17,7 +17,7 @@ from ..support.signature import Parameter
 from . import ptxas
 from .buffers import DTYPES
 from .cuda_sim import CudaSimDevice
-from .gpu import load
+from .gpu import GpuCode, GpuExecutable
 
 #: Numbers that are drawn for an argument; they recur in a larger one.
 _RANDOM = 1 << 16 | 1
@@ -25,7 +25,7 @@ _RANDOM = 1 << 16 | 1
 
 @dataclass(frozen=True)
 class Counted:
-    """One kernel of a program that ran once. `registers` and `spills` are None where there is no ptxas."""
+    """One kernel of a program that ran once. `registers` and `spills` are None where no ptxas says them."""
 
     counters: Counters
     registers: int | None
@@ -97,23 +97,28 @@ class Counted:
 def counted(
     artifact: Artifact, arch: str, sample: int | None = None, arguments: Sequence[np.ndarray] | None = None
 ) -> list[Counted]:
-    """Runs an entry of PTX once, on some arguments or on small numbers, and gives what each of its kernels asked for, in
+    """Runs the entries of PTX once, on some arguments or on small numbers, and gives what each of their kernels asked for, in
     order of launching.
 
     With a `sample`, about so many blocks of each launch run, and are counted for all of them (`simulator.sampling`): programs
     of any size are counted so. What kernels compute is then wrong: a loop over what they compute may not end."""
     device = CudaSimDevice(count=True, check_races=False, sample=sample)
-    program = load(artifact, device)
-    program.run(arguments or [_made_up(p) for p in program.signature.arguments])
+    code = GpuCode(artifact, device)
+    for entry in artifact.entries:
+        GpuExecutable(code, entry).run(arguments or [_made_up(p) for p in entry.signature.arguments])
     known = registers_of(artifact, arch)
     return [Counted(c, *known.get(name, (None, None))) for name, c in (device.counted or {}).items()]
 
 
 def registers_of(artifact: Artifact, arch: str) -> dict[str, tuple[int, int]]:
-    """Of each kernel its registers, and the bytes of them that are kept in memory; nothing where there is no ptxas."""
+    """Of each kernel its registers, and the bytes of them that are kept in memory; nothing where there is no ptxas that knows
+    this architecture."""
     if not ptxas.available():
         return {}
-    kernels = ptxas.assemble(artifact.code.decode(), arch).kernels
+    try:
+        kernels = ptxas.assemble(artifact.code.decode(), arch).kernels
+    except ptxas.UnknownArchitecture:
+        return {}
     return {name: (found.registers, found.spill_stores) for name, found in kernels.items()}
 
 

@@ -93,6 +93,10 @@ def _in_packages() -> Path | None:
     return Path(found) if found else None
 
 
+class UnknownArchitecture(UserError):
+    """A GPU for which this ptxas makes no machine code: older than it knows, or newer."""
+
+
 def available() -> bool:
     return find() is not None
 
@@ -109,7 +113,8 @@ def version_of(path: Path) -> str:
 
 
 def assemble(ptx: str, arch: str) -> Report:
-    """Machine code of `ptx` for `arch` (`sm_90a`); a `UserError` carries the assembler's own words."""
+    """Machine code of `ptx` for `arch` (`sm_90a`); a `UserError` carries the assembler's own words, an
+    `UnknownArchitecture` where these are that it knows none such."""
     path = find()
     if path is None:
         raise UserError(
@@ -125,7 +130,8 @@ def assemble(ptx: str, arch: str) -> Report:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         log = (done.stdout + done.stderr).replace(str(source), "<ptx>").strip()
         if done.returncode:
-            raise UserError(f"ptxas rejects the PTX for {arch}:\n{_with_lines(log, ptx)}")
+            kind = UnknownArchitecture if "'gpu-name'" in log else UserError
+            raise kind(f"ptxas rejects the PTX for {arch}:\n{_with_lines(log, ptx)}")
         return Report(target.read_bytes(), _kernels(log), _warnings(log), log)
 
 

@@ -9,11 +9,14 @@ from ..compiler import assemble, lower
 from ..ir.core import Module
 from ..rewrite.remarks import listening, remark, wanted
 from ..runtime.counted import counted
+from ..support.artifact import Artifact, Launch
 from ..support.diagnostics import UNKNOWN
 from ..support.target import Target
 
 #: The topic.
 GPU = "gpu"
+#: Blocks of each launch that are counted for all of them.
+_BLOCKS = 32
 
 
 def tell(module: Module, target: Target) -> None:
@@ -23,7 +26,13 @@ def tell(module: Module, target: Target) -> None:
     with listening((), lambda _: None):  # passes have told already
         lowered = lower(module, target)
     places = {re.sub(r"\W", "_", op.symbol, flags=re.ASCII): op.location for op in lowered.ops if op.symbol}
-    for each in counted(assemble(lowered, target), target.cpu):
+    artifact = assemble(lowered, target)
+    for each in counted(artifact, target.cpu, None if _asks(artifact) else _BLOCKS):
         name = each.counters.kernel
         told = "; ".join(each.lines(target.gpu))
         remark(GPU, f"kernel @{name}: {told}", places.get(name, UNKNOWN))
+
+
+def _asks(artifact: Artifact) -> bool:
+    """Whether what kernels compute decides how often others run: then all of it has to be computed."""
+    return any(not isinstance(step, Launch) for entry in artifact.entries for step in entry.steps)
