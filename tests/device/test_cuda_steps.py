@@ -133,6 +133,17 @@ def test_values_that_lie_on_the_device_are_not_copied(machine: Machine) -> None:
         other(there, there)
 
 
+def test_a_kernel_that_fails_in_a_graph_is_named(machine: Machine) -> None:
+    step, data = training()
+    for _ in range(3):
+        step(*data)
+    machine.answers["cuStreamSynchronize"] = ["CUDA_ERROR_ILLEGAL_ADDRESS"]
+    with pytest.raises(cuda.DeviceLost, match="GPU 0 has stopped: a kernel used memory.* in one of dot"):
+        step(*data)
+    with pytest.raises(cuda.DeviceLost, match="GPU 0 has stopped: .*in one of dot"):
+        step(*data)
+
+
 def test_long_values_go_through_the_ring(machine: Machine) -> None:
     x = ng.placeholder([ng.make_axis(count := 3 << 20)])
     total = ng.compile(ng.sum(x, out_axes=()), [x], target="cuda")
