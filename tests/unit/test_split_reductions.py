@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ngmlir.compiler import compile_module
 from ngmlir.ir.core import Module
 from ngmlir.ir.verifier import check
 from ngmlir.llvm.machine import cpu_target, nvptx_target
@@ -212,3 +213,15 @@ def test_a_gpu_gets_enough_blocks(shape: tuple[int, ...], axes: tuple[int, ...])
     kept = first.results[0].type.shape  # type: ignore[attr-defined]
     blocks = prod(kept) if axes != (0,) or len(shape) == 1 else prod(kept[:-1]) * -(-kept[-1] // GPU.threads)
     assert blocks >= 0.9 * 2 * GPU.multiprocessors
+
+
+@pytest.mark.parametrize("shape", [(16, 65537), (2, 131073), (3, 65537)])
+@pytest.mark.parametrize("name", ["sum", "max", "argmax"])
+def test_a_rest_of_one_element_is_compiled(shape: tuple[int, int], name: str) -> None:
+    element = "i32" if name == "argmax" else "f32"
+    module = reduction(name, shape, (1,), "f32", element)
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    x[0, -1], x[1, 7] = 100.0, np.inf
+    (found,) = compile_module(module, target="cuda-sim")(x)
+    wanted = getattr(np, name)(x, axis=1)
+    np.testing.assert_allclose(np.asarray(found), wanted, 1e-5, 1e-4)

@@ -122,7 +122,10 @@ class _Splitting:
         if whole < shape[axis]:
             tail = widened(b, name, taken(b, source, axis, whole, shape[axis]))
             gathered = Accumulation(name, element_type(tail.type))
-            value = gathered.combine(b, value, reduce(tail, axes=axes))
+            # One element is its own reduction, which no kernel reduces beside the parts.
+            single = all(shape_of(tail.type)[d] == 1 for d in axes)
+            tail = view(b, tail, shape_of(value.type)) if single else reduce(tail, axes=axes)
+            value = gathered.combine(b, value, tail)
         return converted(b, value, element_type(source.type))
 
     # -- products ----------------------------------------------------------------------------------------
