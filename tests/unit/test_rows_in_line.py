@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short rows that begin off a sector, which threads read as one line of memory: right for all that rows may hold."""
+"""Rows that begin off a sector, which threads read and write as one line of memory: right for all that rows may hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "i32": np.int32}
-SHAPES = [(1, 37), (7, 37), (8, 37), (1771, 37), (64, 33), (65, 45), (129, 63), (30, 35)]
+SHAPES = [
+    (1, 37), (7, 37), (8, 37), (1771, 37), (64, 33), (65, 45), (129, 63), (30, 35), (5, 251), (3, 1001), (9, 127), (2, 2047),
+]  # fmt: skip
 
 
 def program(shape: tuple[int, int], element: str, body: str) -> str:
@@ -48,8 +50,64 @@ def test_softmax(shape: tuple[int, int], element: str) -> None:
     )
 
 
-def test_each_sector_is_asked_for_once() -> None:
-    for element in ("f32", "bf16"):
-        x, y = tensor((1771, 37), element), tensor((1771,), element)
-        (found,) = kernels([x], y, f"%r = ng.sum %a axes [1] : ({x}) -> {y}")
-        assert found.counters.reads.ratio <= 1.1 and found.counters.shared.ratio <= 1.1
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize("across", [0, 1])
+def test_what_is_computed_with_a_row_or_a_column(shape: tuple[int, int], element: str, across: int) -> None:
+    x, y = (
+        np.random.default_rng(0).integers(-9, 9, s).astype(DTYPES[element]) for s in (shape, shape[across])
+    )
+    if not element.startswith("i"):
+        x[shape[0] // 2, 5], x[0, -1], x[-1, 0] = np.nan, np.inf, -0.0
+    of, line = tensor(shape, element), tensor(shape[across : across + 1], element)
+    module = from_text(f"""func.func @main(%a: {of}, %b: {line}) -> {of} {{
+ %0 = ng.broadcast %b dims [{across}] : ({line}) -> {of}
+ %r = ng.maximum %a, %0 : {of}
+ func.return %r : {of}
+}}""")
+    (found,), (wanted,) = compile_module(module, target="cuda-sim")(x, y), run(module, x, y)
+    np.testing.assert_array_equal(np.asarray(found).astype(np.float64), np.asarray(wanted).astype(np.float64))
+
+
+@pytest.mark.parametrize("shape", [(1, 37), (5, 251), (3, 1001), (4, 4096), (2, 4099), (2, 513)])
+@pytest.mark.parametrize("element", ["f32", "i8", "i64"])
+@pytest.mark.parametrize("name", ["sum", "max"])
+def test_cumulative(shape: tuple[int, int], element: str, name: str) -> None:
+    x = np.random.default_rng(0).integers(-3, 3, shape).astype({**DTYPES, "i64": np.int64}[element])
+    of = tensor(shape, element)
+    text = f"func.func @main(%a: {of}) -> {of} {{\n %r = ng.cumulative_{name} %a axis 1 : {of}\n func.return %r : {of}\n}}"
+    module = from_text(text)
+    (found,), (wanted,) = compile_module(module, target="cuda-sim")(x), run(module, x)
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize("shape", [(1771, 37), (1000, 251), (500, 1001)])
+def test_each_sector_is_asked_for_once(shape: tuple[int, int], element: str) -> None:
+    x, y = tensor(shape, element), tensor(shape[:1], element)
+    for gives, body in (
+        (y, f"%r = ng.sum %a axes [1] : ({x}) -> {y}"),
+        (x, f"%r = ng.softmax %a axes [1] : {x}"),
+    ):
+        (found,) = kernels([x], gives, body)
+        c = found.counters
+        assert c.reads.ratio <= 1.1 and c.writes.ratio <= 1.1 and c.shared.ratio <= 1.1
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("columns", [37, 251, 1001])
+def test_a_line_that_is_overwritten_is_read_by_itself(columns: int, element: str) -> None:
+    """The softmax is written where what it is of lies: pieces that two rows have in common are not read as a whole."""
+    a, w = tensor((9, 8), element), tensor((8, columns), element)
+    x, y = tensor((9, columns), element), tensor((columns, 9), element)
+    module = from_text(f"""func.func @main(%a: {a}, %w: {w}) -> {y} {{
+ %0 = ng.dot %a, %w contract [1] x [0] : ({a}, {w}) -> {x}
+ %1 = ng.softmax %0 axes [1] : {x}
+ %2 = ng.transpose %1 perm [1, 0] : ({x}) -> {y}
+ func.return %2 : {y}
+}}""")
+    random = np.random.default_rng(0)
+    left, right = (random.standard_normal(s).astype(DTYPES[element]) for s in ((9, 8), (8, columns)))
+    (found,), (wanted,) = compile_module(module, target="cuda-sim")(left, right), run(module, left, right)
+    tolerance = 1e-5 if element == "f32" else 2e-2
+    np.testing.assert_allclose(np.asarray(found, float), np.asarray(wanted, float), tolerance, tolerance)

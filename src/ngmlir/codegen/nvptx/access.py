@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
@@ -62,18 +63,24 @@ class Access:
         """How many consecutive registers of `layout` one instruction can move."""
         return 1 if self.closest is None else min(self.width, layout.run(self.closest))
 
-    def waste(self, layout: Layout) -> float:
-        """Sectors that the instructions of one warp touch, for each sector full of the elements it holds."""
+    def waste(self, layout: Layout, starts: Iterable[int] = (0,)) -> float:
+        """Sectors that the instructions of all warps touch, for each sector full of the elements that they hold; in the mean
+        of tiles that begin so many bytes behind a sector as `starts` say."""
         piece = self.piece(layout)
         lanes = [self._offset(layout.of_thread(lane)) for lane in range(32)]
-        starts = [self._offset(layout.held[register]) for register in range(0, layout.registers, piece)]
-        # Registers and lanes own different bits, so offsets add; only the place within a sector matters.
-        counts: dict[int, int] = {}
-        for start in {start % SECTOR for start in starts}:
+        # Registers, lanes and warps own different bits, so offsets add; only the place within a sector matters.
+        places = Counter(
+            (start + self._offset(layout.of_thread(warp)) + self._offset(layout.held[register])) % SECTOR
+            for start in starts
+            for warp in range(0, layout.threads, 32)
+            for register in range(0, layout.registers, piece)
+        )
+        asked = 0
+        for start, count in places.items():
             ends = ((start + lane, start + lane + piece * self.item - 1) for lane in lanes)
-            counts[start] = len({place // SECTOR for pair in ends for place in pair})
-        elements = layout.registers << sum(any(basis) for basis in layout.lane)
-        return sum(counts[start % SECTOR] for start in starts) / max(1, elements * self.item / SECTOR)
+            asked += count * len({place // SECTOR for pair in ends for place in pair})
+        elements = (piece << sum(any(basis) for basis in layout.lane)) * places.total()
+        return asked / max(1, elements * self.item / SECTOR)
 
     def with_strides(self, strides: Iterable[int]) -> Access:
         return replace(self, strides=tuple(strides), closest=None, width=1)

@@ -23,6 +23,7 @@ from ...support.machines import Gpu
 from ..layouts import Layout, blocked, padded, product_blocks
 from .access import Access, access_of, is_shared, is_tile
 from .facts import Facts
+from .lines import Line, line_of
 from .products import fragments
 
 #: An access gets a layout of its own where that of its class costs this many times the memory traffic.
@@ -32,12 +33,14 @@ _TOO_SLOW = 1.5
 @dataclass
 class Assignment:
     """`of` every tile but constants, which fit any layout; `accesses` of the loads and stores that differ; `straight` are
-    loads from shared memory by which each thread gets what a matrix instruction wants of it."""
+    loads from shared memory by which each thread gets what a matrix instruction wants of it; `lines` of those that move one,
+    outside of loops, which have several rounds under way."""
 
     of: dict[Value, Layout]
     accesses: dict[Op, Layout]
     windows: dict[Op, Access]
     straight: set[Op]
+    lines: dict[Op, Line]
 
 
 @dataclass
@@ -55,7 +58,7 @@ class _Class:
     members: list[Value] = field(default_factory=list[Value])
     product: Layout | None = None
     accesses: list[Access] = field(default_factory=list[Access])
-    gathered: bool = False  # read by index, one element at a time: neighbours belong into one request
+    apart: bool = False  # elements are moved one at a time: neighbours belong into one request
     links: list[_Link] = field(default_factory=list[_Link])
 
 
@@ -79,6 +82,8 @@ class _Assigner:
         self.gpu = gpu
         self.parent: dict[Value, Value] = {}
         self.windows: dict[Op, Access] = {}
+        self.lines: dict[Op, Line] = {}
+        self.loops = 0  # around the op that is looked at
         self.products: list[tuple[Value, Layout]] = []
         self.straight: set[Op] = set()
         self.gathered: list[Value] = []
@@ -94,7 +99,7 @@ class _Assigner:
             pending.remove(chosen)
             layouts[self._root(chosen.members[0])] = layout
         of = {value: layouts[self._root(value)] for value in self.parent}
-        return Assignment(of, dict(self._own_accesses(of)), self.windows, self.straight)
+        return Assignment(of, dict(self._own_accesses(of)), self.windows, self.straight, self.lines)
 
     # Which values belong together
 
@@ -123,15 +128,19 @@ class _Assigner:
             for result in op.results:
                 self._join(result)
             self._relate(op)
+            self.loops += isinstance(op, tile.ForOp)
             for region in op.regions:
                 for inner in region.blocks:
                     self._visit(inner)
+            self.loops -= isinstance(op, tile.ForOp)
 
     def _relate(self, op: Op) -> None:
         traits = op.traits
         match op:
             case tile.LoadOp() | tile.StoreOp():
-                self.windows[op] = access_of(op, self.facts)
+                self.windows[op] = access = access_of(op, self.facts)
+                if not self.loops and (line := line_of(op, access, self.facts)) is not None:
+                    self.lines[op] = line
             case tile.GatherOp():
                 self._join(op.result, *op.operands[1:])
                 self.gathered.append(op.result)
@@ -191,11 +200,14 @@ class _Assigner:
             classes[self._root(value)].product = layout
         for value in self.gathered:
             if value in self.parent:
-                classes[self._root(value)].gathered = True
+                classes[self._root(value)].apart = True
         for op, access in self.windows.items():
             value = op.result if isinstance(op, tile.LoadOp) else op.operands[0]
             if value in self.parent:
-                classes[self._root(value)].accesses.append(access)
+                found = classes[self._root(value)]
+                found.accesses.append(access)
+                if op in self.lines and self.lines[op].pays(access.layout(self.threads)):
+                    found.apart = True
         for target, link in self.links:
             classes[self._root(target)].links.append(link)
         return classes
@@ -220,7 +232,7 @@ class _Assigner:
                 return link.follow(layout)
         if each.accesses:
             widest = max(each.accesses, key=lambda access: access.width)
-            return (replace(widest, width=1) if each.gathered else widest).layout(self.threads)
+            return (replace(widest, width=1) if each.apart else widest).layout(self.threads)
         for link, layout in known:
             if layout is not None:
                 return link.follow(layout)

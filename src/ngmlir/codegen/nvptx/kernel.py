@@ -33,19 +33,11 @@ from .block import GLOBAL, Block, Tile
 from .facts import Facts
 from .grid import positions
 from .indexed import Index, gather, scatter
+from .lines import Lines
 from .memory import Buffer, Memory, common_piece
 from .pending import unfinished
 from .products import dot
-from .rearrange import (
-    broadcast,
-    in_one_line,
-    load_rows,
-    make_constant,
-    make_iota,
-    number,
-    rearrange,
-    transpose,
-)
+from .rearrange import broadcast, make_constant, make_iota, number, rearrange, transpose
 from .reductions import cumulate, reduce
 from .shared import Stored, matrix_rows, read_words, stored_at, words_apart
 from .values import Values
@@ -265,8 +257,8 @@ class _Kernel:
         if place is not None and (pointed := matrix_rows(layout, place)) is not None:
             stored = Stored(place, self.memory.offset(buffer, indices))
             values = words_apart(self.block, read_words(self.block, stored, pointed, element), element)
-        elif (line := in_one_line(op, access, layout, self.facts)) is not None:
-            values = load_rows(self.values, self.memory, op, access, line, layout, pad)
+        elif (line := self.layouts.lines.get(op)) is not None and line.pays(layout):
+            values = Lines(self.memory).load(line, buffer, indices, layout, pad)
         else:
             values = self.memory.load(access, buffer, indices, layout, pad)
         self.values.enter(op.result, Tile(layout, shape_of(op.result.type), element, values))
@@ -277,8 +269,11 @@ class _Kernel:
         layout = self.layouts.accesses.get(op)
         if layout is None and is_tile(value):
             layout = self.layouts.of.get(value) or access.layout(self.threads)
-        stored = self.values.tile(value, layout)
-        self.memory.store(access, self.values.buffer(buffer), self.values.scalars(indices), stored)
+        stored, place = self.values.tile(value, layout), self.values.scalars(indices)
+        if (line := self.layouts.lines.get(op)) is not None and line.pays(stored.layout):
+            Lines(self.memory).store(line, self.values.buffer(buffer), place, stored)
+        else:
+            self.memory.store(access, self.values.buffer(buffer), place, stored)
 
     def _gather(self, op: tile.GatherOp) -> None:
         buffer, *indices = op.operands

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from math import gcd, prod
+from math import prod
 
 from ...ir.attributes import Attribute, FloatAttr, IntegerAttr
 from ...ir.elements import ElementsAttr
@@ -12,17 +12,13 @@ from ...ir.types import MemRefType, element_type, shape_of
 from ...ir.types import i32 as i32_type
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, constant, from_bits, i32, i64
-from ...ops import ng, tile
+from ...ops import ng
 from .. import elementwise
-from ..layouts import Layout, padded
-from .access import WIDEST, Access, Bound, alignment, is_shared, is_tile, memory_of, rows
+from ..layouts import padded
+from .access import is_tile, rows
 from .block import Tile
-from .facts import Facts
 from .memory import Buffer, Memory
 from .values import Values
-
-#: Sectors that a load along rows asks for, for each that it needs, from which on it is read as one line.
-_WASTED = 1.1
 
 
 def make_constant(values: Values, memory: Memory, op: ng.ConstantOp) -> None:
@@ -115,79 +111,6 @@ def rearrange(values: Values, memory: Memory, op: ng.ReshapeOp | ng.SliceOp) -> 
     loaded = memory.load(result, scratch, [constant(i64, start)], layout, pad)
     block.scratch_done()
     values[op.result] = Tile(layout, shape, found.element, loaded)
-
-
-def in_one_line(op: tile.LoadOp, access: Access, layout: Layout, facts: Facts) -> Access | None:
-    """The line of memory that a load of whole rows is, where threads that read along each row would ask for sectors twice:
-    rows that begin off a sector, of a matrix that lies in one piece."""
-    buffer, memory = op.buffer, memory_of(op.buffer, op)
-    if len(access.shape) != 2 or memory.rank != 2 or is_shared(buffer):
-        return None
-    rows_at, start = map(facts.of, op.indices)
-    columns = memory.shape[1]
-    inside = start.constant and start.low == 0 and access.shape[1] >= columns
-    whole = inside and access.strides == (columns, 1)
-    # Of rows that are shorter than a request, a warp reads several that lie together.
-    if not whole or columns < 32 or access.waste(layout) < _WASTED:
-        return None
-    if any(bound.dimension == 0 and not bound.positive for bound in access.bounds):
-        return None
-    size = access.shape[0] * columns
-    aligned = gcd(alignment(buffer, facts), rows_at.divisor * columns, size, WIDEST // access.item)
-    width = aligned & -aligned
-    return Access((size,), access.item, (1,), (), 0, width) if width > access.width else None
-
-
-def load_rows(
-    values: Values, memory: Memory, op: tile.LoadOp, access: Access, line: Access, layout: Layout, pad: Value
-) -> tuple[Value, ...]:
-    """A tile of whole rows: read as one line and taken apart in shared memory; the last rows, of which some are not there,
-    as they lie."""
-    b, indices = memory.b, values.scalars(op.indices)
-    buffer = values.buffer(op.buffer)
-
-    def at_once() -> tuple[Value, ...]:
-        return _load_line(values, memory, op, line, layout, pad)
-
-    def as_they_lie() -> tuple[Value, ...]:
-        return memory.load(access, buffer, indices, layout, pad)
-
-    if not any(bound.dimension == 0 for bound in access.bounds):
-        return at_once()
-    ways = [(b.label("whole"), at_once), (b.label("last"), as_they_lie)]
-    after = b.label("loaded")
-    most = buffer.type.shape[0] - access.shape[0]
-    b.branch_if(b.icmp("sle", indices[0], most), *(label for label, _ in ways))
-    ends: list[tuple[tuple[Value, ...], str]] = []
-    for label, load in ways:
-        b.place(label)
-        with values.block.region():
-            ends.append((load(), b.block))
-        b.branch(after)
-    b.place(after)
-    (first, one), (second, other) = ends
-    return tuple(b.phi(v.type, (v, one), (w, other)) for v, w in zip(first, second, strict=True))
-
-
-def _load_line(
-    values: Values, memory: Memory, op: tile.LoadOp, line: Access, layout: Layout, pad: Value
-) -> tuple[Value, ...]:
-    block, source, element = values.block, values.buffer(op.buffer), element_type(op.result.type)
-    columns, (rows, across) = source.type.shape[1], shape_of(op.result.type)
-    first = block.b.mul(values.scalar(op.indices[0]), columns)
-    flat = Buffer(source.pointer, MemRefType((source.type.size,), element), source.steady)
-    spread = line.layout(block.threads)
-    found = Tile(spread, line.shape, element, memory.load(line, flat, [first], spread, pad))
-    place = block.scratch(rows * columns * line.item)
-    zero = constant(i64, 0)
-    memory.store(line, Buffer(place, MemRefType(line.shape, element, None, 0, 3), False), [zero], found)
-    block.barrier()
-    ends = (Bound(1, columns, 1, 1, True),) if across > columns else ()
-    taken = Access((rows, across), line.item, (columns, 1), ends, None, 1)
-    kept = Buffer(place, MemRefType((rows, columns), element, None, 0, 3), False)
-    loaded = memory.load(taken, kept, [zero, zero], layout, pad)
-    block.scratch_done()
-    return loaded
 
 
 def number(kind: LlvmType, literal: Attribute) -> Value:
