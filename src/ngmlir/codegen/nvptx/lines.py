@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import gcd
+from typing import NamedTuple
 
 from ...ir.core import Op
 from ...ir.types import MemRefType
@@ -32,7 +34,9 @@ _LEAST = 4 * SECTOR
 @dataclass(frozen=True)
 class Line:
     """A tile of `rows` x `columns` elements that follow each other in memory. `whole`: its rows are those of memory, and
-    the tile may be wider; `begins`: bytes of which the place of its first element is a multiple; `access` that of the tile."""
+    the tile may be wider; `begins`: bytes of which the place of its first element is a multiple, `tile_begins` of that of
+    the tile; `access` that of the tile; `ends`: a part of a row may lack elements at the row's ends; `afloat`: nothing is
+    known of where the buffer begins."""
 
     access: Access
     memory: MemRefType
@@ -41,6 +45,9 @@ class Line:
     columns: int
     whole: bool
     begins: int
+    tile_begins: int
+    ends: Bound | None
+    afloat: bool
 
     @property
     def piece(self) -> int:
@@ -49,12 +56,13 @@ class Line:
 
     @property
     def count(self) -> int:
+        """Its elements, at most."""
         return self.rows * self.columns
 
     @property
     def shifted(self) -> bool:
         """Whether it may begin within a piece."""
-        return self.begins % WIDEST != 0
+        return self.afloat or self.begins % WIDEST != 0
 
     @property
     def moved(self) -> int:
@@ -68,22 +76,18 @@ class Line:
 
     def pays(self, layout: Layout) -> bool:
         """Whether threads that hold the tile so would ask for more sectors than the line has."""
-        starts = range(0, SECTOR, gcd(self.begins, SECTOR))
-        more = SECTOR / (self.count * self.access.item) if len(starts) > 1 else 0.0
+        starts = range(0, SECTOR, gcd(self.tile_begins, SECTOR))
+        more = SECTOR / (self.count * self.access.item) if self.begins % SECTOR else 0.0
         return self.access.waste(layout, starts) >= _WORTH * (1 + more)
 
     @property
     def apart(self) -> Access:
-        """The tile in shared memory, where the line begins."""
+        """The tile in shared memory, by its place in a row of the line."""
         access, closest = self.access, self.access.closest
         strides = tuple(
             (1 if d == closest else self.columns) if size > 1 else 0 for d, size in enumerate(access.shape)
         )
-        bounds = tuple(
-            Bound(0, self.columns, closest, 1, bound.positive)
-            for bound in access.bounds
-            if self.whole and bound.along == closest
-        )
+        bounds = tuple(bound._replace(dimension=0) for bound in access.bounds if bound.along == closest)
         return Access(access.shape, access.item, strides, bounds, None, 1)
 
 
@@ -106,13 +110,26 @@ def line_of(op: Op, access: Access, facts: Facts) -> Line | None:
     if others and not (len(others) == 1 and whole and access.strides[others[0]] == columns):
         return None
     rows = access.shape[others[0]] if others else 1
-    if rows * columns * item < _LEAST or alignment(buffer, facts) * item % WIDEST:
+    if rows * columns * item < _LEAST:
         return None
-    begins = SECTOR
+    afloat = alignment(buffer, facts) * item % WIDEST != 0
+    begins = tile_begins = item if afloat else SECTOR
     for d, (index, stride) in enumerate(zip(indices, memory.row_strides, strict=True)):
-        if not (whole and d == dimension):
-            begins = gcd(begins, facts.of(index).divisor * stride * item)
-    return Line(access, memory, dimension, rows, columns, whole, begins)
+        step = facts.of(index).divisor * stride * item
+        tile_begins = gcd(tile_begins, step)
+        begins = begins if whole and d == dimension else gcd(begins, step)
+    ends = next((bound for bound in access.bounds if bound.along == closest and not whole), None)
+    return Line(access, memory, dimension, rows, columns, whole, begins, tile_begins, ends, afloat)
+
+
+class _Place(NamedTuple):
+    """Where a line is: its first piece begins at element `first` of the buffer, it begins `start` elements behind that and
+    ends before `end`; the tile in shared memory has its row's first element `back` behind where the pieces begin."""
+
+    first: Value
+    start: Value | None  # None: 0
+    end: Value | int
+    back: Value | None
 
 
 class Lines:
@@ -124,94 +141,123 @@ class Lines:
     def load(
         self, line: Line, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value
     ) -> tuple[Value, ...]:
-        """As `Memory.load`; where some of the line is not there, by that."""
+        """As `Memory.load`; where some rows are not there, by that."""
 
         def as_it_lies() -> tuple[Value, ...]:
             return self.memory.load(line.access, buffer, indices, layout, pad)
 
         def by_the_line() -> tuple[Value, ...]:
-            first, shift = self._begin(line, indices)
-            source, kept = self._from(buffer, first), self._kept(line, buffer.type)
-            if alone:
-                self._move_own(line, source, kept, shift)
-            else:
-                pieces, zero = line.pieces, [constant(i64, 0)]
-                spread = pieces.layout(self.block.threads)
-                found = self.memory.load(pieces, source, zero, spread, pad)
-                self.memory.store(pieces, kept, zero, Tile(spread, pieces.shape, buffer.type.element, found))
+            place = self._place(line, buffer, indices)
+            source, kept = self._from(buffer, place.first), self._kept(line, buffer.type)
+            self._move(line, place, source, kept, alone)
             self.block.barrier()
-            waiting = self._from(kept, shift) if shift else kept
+            waiting = self._from(kept, place.back) if place.back else kept
             loaded = self.memory.load(line.apart, waiting, self._inside(line, indices), layout, pad)
             self.block.scratch_done()
             return loaded
 
-        # What others write meanwhile is not even to be looked at.
-        alone = not buffer.steady
-        return self._either(line, indices, line.count if alone else line.moved, by_the_line, as_it_lies)
+        # What others write meanwhile, or what is no buffer's, is not even to be looked at.
+        alone = not buffer.steady or line.afloat
+        return self._either(line, buffer, indices, not alone, by_the_line, as_it_lies)
 
     def store(self, line: Line, buffer: Buffer, indices: Sequence[Value], stored: Tile) -> None:
-        """As `Memory.store`; where some of the line is not there, by that."""
+        """As `Memory.store`; where some rows are not there, by that."""
 
         def as_it_lies() -> tuple[Value, ...]:
             self.memory.store(line.access, buffer, indices, stored)
             return ()
 
         def by_the_line() -> tuple[Value, ...]:
-            first, shift = self._begin(line, indices)
-            kept = self._kept(line, buffer.type)
-            waiting = self._from(kept, shift) if shift else kept
+            place, kept = self._place(line, buffer, indices), self._kept(line, buffer.type)
+            waiting = self._from(kept, place.back) if place.back else kept
             self.memory.store(line.apart, waiting, self._inside(line, indices), stored)
             self.block.barrier()
-            self._move_own(line, kept, self._from(buffer, first), shift)
+            self._move(line, place, kept, self._from(buffer, place.first), alone=True)
             self.block.scratch_done()
             return ()
 
-        self._either(line, indices, line.count, by_the_line, as_it_lies)
+        self._either(line, buffer, indices, False, by_the_line, as_it_lies)
 
-    def _move_own(self, line: Line, source: Buffer, target: Buffer, shift: Value | None) -> None:
-        """Whole pieces at once; of those at the ends, in which others have elements too, single elements. Both buffers begin
-        where the first piece does."""
+    def _move(self, line: Line, place: _Place, source: Buffer, target: Buffer, alone: bool) -> None:
+        """By whole pieces, also where the line has only a part of them; or `alone`, which leaves the elements of others in
+        its first and last piece as they are. Both buffers begin where the first piece does."""
         block, b, memory, pieces = self.block, self.b, self.memory, line.pieces
         kind, spread = memory_element(source.type.element), pieces.layout(block.threads)
         piece = pieces.piece(spread)
-        start = constant(i32, 0) if shift is None else b.trunc(shift, i32)
-        end = b.add(start, line.count)
 
-        def move(at: Value, count: int, inside: Inside) -> None:
-            read, write = (b.getelementptr(kind, each.pointer, b.zext(at, i64)) for each in (source, target))
-            found = memory.fetch(source, read, kind, count, inside, constant(kind, 0))
-            memory.put(target, write, found, inside)
+        def fetched(at: Value, count: int, inside: Inside) -> tuple[Value, Value, Inside]:
+            read = b.getelementptr(kind, source.pointer, b.zext(at, i64))
+            return at, memory.fetch(source, read, kind, count, inside, constant(kind, 0)), inside
 
+        def put(at: Value, found: Value, inside: Inside) -> None:
+            memory.put(target, b.getelementptr(kind, target.pointer, b.zext(at, i64)), found, inside)
+
+        under_way: list[tuple[Value, Value, Inside]] = []
         for register in range(0, spread.registers, piece):
             (at,) = block.coordinates(spread, register)
+            reach = sum(basis[0] for basis in spread.thread) + at.constant + (piece if alone else 1)
             if at.constant >= line.moved:
                 continue
             position = constant(i32, at.constant) if at.thread is None else b.add(at.thread, at.constant)
-            inside = block.both(block.speaks(spread), b.icmp("sle", b.add(position, piece), end))
-            inside = block.both(inside, b.icmp("sge", position, start)) if shift else inside
+            inside: Value | bool = block.speaks(spread)
+            if not isinstance(place.end, int) or reach > place.end:
+                last = b.add(position, piece) if alone else b.add(position, 1)
+                inside = block.both(inside, b.icmp("sle", last, place.end))
+            if alone and place.start is not None:
+                inside = block.both(inside, b.icmp("sge", position, place.start))
             assert inside is not False
-            move(position, piece, inside)
-        if piece == 1 or (shift is None and line.count % piece == 0):
+            under_way.append(fetched(position, piece, inside))
+        for each in under_way:
+            put(*each)
+        fits = place.start is None and isinstance(place.end, int) and place.end % piece == 0
+        if not alone or piece == 1 or fits:
             return
         # A thread for each place of the pieces in which the line begins and ends; none where one is whole.
         with b.when(b.icmp("ult", block.thread, 2 * piece)), block.branch():
+            start = constant(i32, 0) if place.start is None else place.start
+            end = constant(i32, place.end) if isinstance(place.end, int) else place.end
             front = b.icmp("ult", block.thread, piece)
-            before = b.add(b.and_(start, -piece), block.thread)
+            first = b.and_(b.add(start, piece - 1), -piece)  # whole piece
             behind = b.add(b.and_(end, -piece), b.sub(block.thread, piece))
-            begins = b.add(b.and_(b.sub(start, 1), piece - 1), 1)
-            inside = b.select(front, b.icmp("uge", block.thread, begins), b.icmp("slt", behind, end))
-            move(b.select(front, before, behind), 1, inside)
+            at = b.select(front, b.add(start, block.thread), behind)
+            low, high = b.select(front, start, first), b.select(front, b.smin(first, end), end)
+            put(*fetched(at, 1, b.and_(b.icmp("sge", at, low), b.icmp("slt", at, high))))
 
-    def _begin(self, line: Line, indices: Sequence[Value]) -> tuple[Value, Value | None]:
-        """Where the first piece begins in the buffer, and how far behind that the line does."""
-        places = [
-            None if i.name == "0" or (line.whole and d == line.dimension) else i
-            for d, i in enumerate(indices)
-        ]
-        first = self.block.linear(places, line.memory.row_strides) or constant(i64, 0)
+    def _place(self, line: Line, buffer: Buffer, indices: Sequence[Value]) -> _Place:
+        key = (line, buffer.pointer if line.afloat else None, tuple(indices))
+        return self.block.once(key, partial(self._compute, line, buffer, indices))
+
+    def _compute(self, line: Line, buffer: Buffer, indices: Sequence[Value]) -> _Place:
+        b, zero = self.b, constant(i64, 0)
+        low = zero if line.whole else indices[line.dimension]
+        end: Value | int = line.count
+        if line.ends is not None:
+            index = low
+            if not line.ends.positive:
+                low = b.smax(index, zero)
+            high = b.smin(b.add(index, line.count), constant(i64, line.ends.size))
+            end = b.trunc(b.sub(high, low), i32)
+        places = [low if d == line.dimension else i for d, i in enumerate(indices)]
+        first = (
+            self.block.linear([None if i.name == "0" else i for i in places], line.memory.row_strides) or zero
+        )
+        back = None if low.name == "0" else b.sub(zero, low)
         if not line.shifted:
-            return first, None
-        return self.b.and_(first, -line.piece), self.b.and_(first, line.piece - 1)
+            return _Place(first, None, end, back)
+        shift = b.and_(self._number(line, buffer, first), line.piece - 1)
+        back = shift if back is None else b.add(shift, back)
+        start = b.trunc(shift, i32)
+        end = b.add(start, end)
+        return _Place(b.sub(first, shift), start, end, back)
+
+    def _number(self, line: Line, buffer: Buffer, first: Value) -> Value:
+        """The number of an element, counted from the beginning of some piece."""
+        b = self.b
+        if not line.afloat:
+            return first
+        item = line.access.item
+        base = b.cast("ptrtoint", buffer.pointer, i64)
+        return b.add(b.lshr(base, item.bit_length() - 1), first)
 
     def _kept(self, line: Line, type: MemRefType) -> Buffer:
         """The line in shared memory."""
@@ -225,31 +271,34 @@ class Lines:
         return Buffer(pointer, MemRefType((1,), element, None, 0, buffer.type.space), buffer.steady)
 
     def _inside(self, line: Line, indices: Sequence[Value]) -> list[Value]:
-        """Where the tile begins in the line."""
-        return [indices[line.dimension] if line.whole else constant(i64, 0)]
+        """Where the tile begins in a row."""
+        return [indices[line.dimension]]
 
     def _either(
         self,
         line: Line,
+        buffer: Buffer,
         indices: Sequence[Value],
-        reach: int,
+        pieces: bool,
         by_the_line: Callable[[], tuple[Value, ...]],
         as_it_lies: Callable[[], tuple[Value, ...]],
     ) -> tuple[Value, ...]:
-        """The first where all of the line is there, and `reach` elements from where its first piece begins."""
+        """The first where all rows of the line are there, and all `pieces` in which it lies."""
         b, block, access = self.b, self.block, line.access
         known: Value | bool = True
         for bound in access.bounds:
-            if line.whole and bound.along == access.closest:
+            if bound.along == access.closest:
                 continue
             index = indices[bound.dimension]
             span = 0 if bound.along is None else (access.shape[bound.along] - 1) * bound.step
             if not bound.positive:
                 known = block.both(known, b.icmp("sge", index, 0))
             known = block.both(known, b.icmp("slt", index, bound.size - span))
-        if reach > line.count:
-            first, _ = self._begin(line, indices)
-            known = block.both(known, b.icmp("sle", first, line.memory.extent - reach))
+        if pieces and (line.moved > line.count or line.ends is not None):
+            place = self._place(line, buffer, indices)
+            end = constant(i32, place.end) if isinstance(place.end, int) else place.end
+            reach = b.zext(b.and_(b.add(end, line.piece - 1), -line.piece), i64)
+            known = block.both(known, b.icmp("sle", b.add(place.first, reach), line.memory.extent))
         if not isinstance(known, Value):
             return by_the_line()
         ways = [(b.label("line"), by_the_line), (b.label("apart"), as_it_lies)]
