@@ -2,8 +2,8 @@
 """Tiles that are a line of memory: whole rows of a matrix that lies in one piece, or a part of one row.
 
 Where rows begin off a sector, what a warp asks for along one of them lies in five sectors where four would do, and one
-thread cannot move several neighbours. So the line moves from the last piece of 16 bytes on that begins no later than it
-does, in whole pieces, and waits in shared memory, where any element is as near as any other.
+thread cannot move several neighbours. So the line moves from the last sector on that begins no later than it does, in
+whole pieces of 16 bytes, and waits in shared memory, where any element is as near as any other.
 """
 
 from __future__ import annotations
@@ -55,19 +55,24 @@ class Line:
         return WIDEST // self.access.item
 
     @property
+    def sector(self) -> int:
+        """Elements of a sector, with one of which the first piece begins."""
+        return SECTOR // self.access.item
+
+    @property
     def count(self) -> int:
         """Its elements, at most."""
         return self.rows * self.columns
 
     @property
     def shifted(self) -> bool:
-        """Whether it may begin within a piece."""
-        return self.afloat or self.begins % WIDEST != 0
+        """Whether it may begin within a sector."""
+        return self.begins % SECTOR != 0
 
     @property
     def moved(self) -> int:
         """Elements of all pieces in which it may lie."""
-        reach = self.count + (self.piece - 1 if self.shifted else 0)
+        reach = self.count + (self.sector - 1 if self.shifted else 0)
         return -(-reach // self.piece) * self.piece
 
     @property
@@ -77,7 +82,7 @@ class Line:
     def pays(self, layout: Layout) -> bool:
         """Whether threads that hold the tile so would ask for more sectors than the line has."""
         starts = range(0, SECTOR, gcd(self.tile_begins, SECTOR))
-        more = SECTOR / (self.count * self.access.item) if self.begins % SECTOR else 0.0
+        more = SECTOR / (self.count * self.access.item) if self.shifted else 0.0
         return self.access.waste(layout, starts) >= _WORTH * (1 + more)
 
     @property
@@ -244,14 +249,14 @@ class Lines:
         back = None if low.name == "0" else b.sub(zero, low)
         if not line.shifted:
             return _Place(first, None, end, back)
-        shift = b.and_(self._number(line, buffer, first), line.piece - 1)
+        shift = b.and_(self._number(line, buffer, first), line.sector - 1)
         back = shift if back is None else b.add(shift, back)
         start = b.trunc(shift, i32)
         end = b.add(start, end)
         return _Place(b.sub(first, shift), start, end, back)
 
     def _number(self, line: Line, buffer: Buffer, first: Value) -> Value:
-        """The number of an element, counted from the beginning of some piece."""
+        """The number of an element, counted from the beginning of some sector."""
         b = self.b
         if not line.afloat:
             return first
