@@ -14,7 +14,7 @@ from ngmlir.llvm.machine import nvptx_target
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.counted import counted
 
-ITEM = {"f32": 4, "bf16": 2, "f64": 8}
+ITEM = {"f32": 4, "i32": 4, "bf16": 2, "f16": 2, "f64": 8, "i64": 8, "i8": 1}
 MANY = 1 << 24
 
 
@@ -42,6 +42,13 @@ def test_rows(arch: str, element: str, shape: tuple[int, int]) -> None:
     x, y = tensor(shape, element), tensor(shape[:1], element)
     body = f"ng.sum %a axes [1] : ({x}) -> {y}"
     assert share(arch, x, y, body, ITEM[element] * prod(shape)) >= 0.85
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("element", ["f64", "i64"])
+def test_rows_of_words_of_64_bits_that_begin_anywhere(arch: str, element: str) -> None:
+    x, y = tensor((4096, 4099), element), tensor((4096,), element)
+    assert share(arch, x, y, f"ng.sum %a axes [1] : ({x}) -> {y}", ITEM[element] * 4096 * 4099) >= 0.85
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -287,11 +287,13 @@ def common_piece(a: MemRefType, c: MemRefType, aligned: int) -> int:
 def _words(count: int, kind: LlvmType) -> tuple[int, int]:
     """The words that predicated accesses move: how many, and their width in bits."""
     bits = count * bits_of(kind)
-    return (bits // 32, 32) if bits >= 32 else (1, bits)
+    # Elements of 64 bits in one register each: in halves, each load would be followed by what joins them.
+    width = max(32, bits_of(kind))
+    return (bits // width, width) if bits >= 32 else (1, bits)
 
 
 def _register(width: int) -> str:
-    return "r" if width == 32 else "h"
+    return {64: "l", 32: "r"}.get(width, "h")
 
 
 def _wide(b: Instructions, value: Value) -> Value:
