@@ -21,7 +21,8 @@ MANY = 1 << 24
 def share(arch: str, takes: str, gives: str, body: str, moved: int) -> float:
     """Of the bandwidth of copying that all kernels together may reach at most."""
     target = nvptx_target(arch)
-    text = f"func.func @main(%a: {takes}) -> {gives} {{\n %r = {body}\n func.return %r : {gives}\n}}"
+    body = body if "%r = " in body else f"%r = {body}"
+    text = f"func.func @main(%a: {takes}) -> {gives} {{\n {body}\n func.return %r : {gives}\n}}"
     kernels = counted(assemble(lower(from_text(text), target), target), arch, 8)
     assert not any(kernel.spills for kernel in kernels)
     return moved / (target.gpu.bandwidth * 1e9) / sum(kernel.seconds(target.gpu) for kernel in kernels)
@@ -45,10 +46,38 @@ def test_rows(arch: str, element: str, shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("element", ["f64", "i64"])
-def test_rows_of_words_of_64_bits_that_begin_anywhere(arch: str, element: str) -> None:
-    x, y = tensor((4096, 4099), element), tensor((4096,), element)
-    assert share(arch, x, y, f"ng.sum %a axes [1] : ({x}) -> {y}", ITEM[element] * 4096 * 4099) >= 0.85
+@pytest.mark.parametrize(
+    ("shape", "axes", "element"),
+    [
+        *[((4096, 4099), (1,), element) for element in ("f64", "i64", "i8")],
+        *[((MANY + 43,), (0,), element) for element in ("i32", "f16", "f64")],
+        *[((n, m), (0,), "f32") for n, m in [(1_000_003, 16), (1_000_003, 17), (2_396_749, 7), (254_209, 66), (65_537, 257)]],
+        ((3, 5_592_407), (1,), "bf16"), ((541_201, 31), (0,), "i32"), ((1_000_003, 17), (0,), "f64"),
+        *[(shape, (0, 2), "f32") for shape in [(256, 64, 1024), (64, 512, 521), (31, 37, 14639), (257, 257, 257)]],
+        ((32, 128, 56, 73), (0, 2, 3), "f32"), ((257, 257, 257), (0, 2), "bf16"),
+    ],
+)  # fmt: skip
+def test_sums_over_any_axes_of_any_length(
+    arch: str, element: str, shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    x, y = tensor(shape, element), tensor(tuple(s for d, s in enumerate(shape) if d not in axes), element)
+    body = f"ng.sum %a axes {list(axes)} : ({x}) -> {y}"
+    assert share(arch, x, y, body, ITEM[element] * prod(shape)) >= 0.85
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("shape", [(4096, 4096), (4099, 4099), (1 << 18, 64)])
+def test_softmax(arch: str, element: str, shape: tuple[int, int]) -> None:
+    x, y = tensor(shape, element), tensor(shape[:1], element)
+    body = f"""%m = ng.max %a axes [1] : ({x}) -> {y}
+ %mb = ng.broadcast %m dims [0] : ({y}) -> {x}
+ %d = ng.subtract %a, %mb : {x}
+ %e = ng.exp %d : {x}
+ %s = ng.sum %e axes [1] : ({x}) -> {y}
+ %sb = ng.broadcast %s dims [0] : ({y}) -> {x}
+ %r = ng.divide %e, %sb : {x}"""
+    assert share(arch, x, x, body, 2 * ITEM[element] * prod(shape)) >= 0.85
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -85,7 +114,7 @@ def test_a_loop_that_few_blocks_run_has_more_rounds_under_way() -> None:
     target = nvptx_target("sm_90a")
 
     def stages(rows: int, element: str) -> int:
-        x = tensor((rows, 30000), element)
+        x = tensor((rows, 28672), element)
         text = f"""func.func @main(%a: {x}) -> tensor<{rows}x{element}> {{
  %r = ng.max %a axes [1] : ({x}) -> tensor<{rows}x{element}>
  func.return %r : tensor<{rows}x{element}>

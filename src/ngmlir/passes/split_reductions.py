@@ -9,7 +9,7 @@ from math import prod
 from ..ir.attributes import numeric_literal
 from ..ir.core import Module, Op, Value
 from ..ir.literals import item_bytes
-from ..ir.types import FloatType, TensorType, Type, element_type, f32, shape_of, with_element
+from ..ir.types import FloatType, TensorType, Type, element_type, f32, i32, shape_of, with_element
 from ..ops.builder import Builder
 from ..ops.fields import get_bool, get_i64, get_i64s
 from ..ops.schedules import SCHEDULE
@@ -19,7 +19,7 @@ from ..support.target import Target
 from .kernels.product import Product, product_of
 from .kernels.reduction import Accumulation
 from .kernels.single import merged
-from .splitting.room import TILE, Room, divisor
+from .splitting.room import PATIENCE, TILE, Room, divisor
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -27,8 +27,9 @@ def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Mo
     """Makes two reductions of one with many operands and few results, so that there is work for the whole machine.
 
     The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. Narrow
-    columns lie side by side, as many as fill the registers (or threads). On a machine of many a length that no divisor
-    fits leaves a rest, which is reduced by itself and joins last. How many parts there are follows from the shape and from
+    columns lie side by side, as many as fill the registers (or threads). On a machine of many, parts begin where lines of
+    memory do; the rest that a length leaves joins what the parts gave, an element for each. There dimensions that do not lie
+    side by side are reduced one after the other. How many parts there are follows from the shape and from
     what the target is, never from how many threads there are, so a result has the same bits everywhere. `elements` are
     those that a part has at least; 0: as the target likes it. What states a schedule stays in one piece: how its kernel is
     cut is said.
@@ -92,41 +93,69 @@ class _Splitting:
         shape = shape_of(source.type)
         if not axes:
             return None
+        item = item_bytes(element_type(source.type))
         room = self.room(source)
-        room = room if again else room.for_bytes(item_bytes(element_type(source.type)))
+        if (made := self.in_turn(b, name, source, axes, room, again)) is not None:
+            return made
+        room = room if again else room.for_bytes(item)
         axis = max(axes, key=lambda d: shape[d])
         last = len(shape) - 1
-        fold = room.fold(shape[axis], shape[last]) if axis == last - 1 and last not in axes else 1
+        # A part of each row of what is reshaped would have to be made in memory first.
+        moved = isinstance(source.owner, Op) and source.owner.name == "ng.reshape" and prod(shape[:axis]) > 1
+        whole = len(axes) > 1 or moved
+        narrow = axis == last - 1 and last not in axes
+        fold = room.fold(shape[axis], shape[last], item, whole) if narrow else 1
         size = shape[axis] // fold
         side = 1 if last in axes else shape[last] * fold
         results = prod(s for d, s in enumerate(shape) if d not in axes) * fold
-        parts, length = room.cut(size, prod(shape), results // side * -(-side // room.stripe))
+        programs = results // side * -(-side // room.stripe)
+        parts, length = room.cut(size, prod(shape), programs, whole)
         if parts * fold == 1:
             return None
         cut = [parts] if parts > 1 else []
         behind = list(shape[axis + 1 :])
         behind[-1:] = [behind[-1] * fold] if behind else []
         reduce = getattr(b, name)
-        whole = parts * length * fold
-        value = widened(b, name, taken(b, source, axis, 0, whole))
+        value = widened(b, name, taken(b, source, axis, 0, parts * length * fold))
         value = view(b, value, (*shape[:axis], *cut, length, *behind))
         value = reduce(value, axes=[d + len(cut) if d >= axis else d for d in axes])
         place = sum(d not in axes for d in range(axis))
         if cut:
+            value = with_rest(b, name, value, source, axis, parts * length, size, fold)
             # On a machine of many, parts are many enough for a step between.
-            fewer = self.reduced(b, name, value, [place]) if room.squares else None
-            value = reduce(value, axes=[place]) if fewer is None else fewer
+            value = self.reduce(b, name, value, [place]) if room.squares else reduce(value, axes=[place])
         if fold > 1:
             value = view(b, value, (*shape_of(value.type)[:-1], fold, shape[-1]))
+            value = with_rest(b, name, value, source, axis, size * fold, shape[axis], 1)
             value = reduce(value, axes=[place])
-        if whole < shape[axis]:
-            tail = widened(b, name, taken(b, source, axis, whole, shape[axis]))
-            gathered = Accumulation(name, element_type(tail.type))
-            # One element is its own reduction, which no kernel reduces beside the parts.
-            single = all(shape_of(tail.type)[d] == 1 for d in axes)
-            tail = view(b, tail, shape_of(value.type)) if single else reduce(tail, axes=axes)
-            value = gathered.combine(b, value, tail)
         return converted(b, value, element_type(source.type))
+
+    def in_turn(
+        self, b: Builder, name: str, source: Value, axes: Sequence[int], room: Room, again: bool
+    ) -> Value | None:
+        """Axes that do not lie side by side, on a machine of many: the longest run of them first, which leaves the least. One
+        program would take in the outer ones step by step, and wait for memory in each."""
+        shape = shape_of(source.type)
+        runs: list[list[int]] = []
+        for d in sorted(axes):
+            if runs and runs[-1][-1] == d - 1:
+                runs[-1].append(d)
+            else:
+                runs.append([d])
+        steps = prod(shape[d] for run in runs[:-1] for d in run)
+        kept = prod(size for d, size in enumerate(shape) if d not in axes)
+        if not room.squares or steps < PATIENCE or (again and 2 * kept > room.programs):
+            return None
+        value, gone = widened(b, name, source), list[int]()
+        for run in sorted(runs, key=lambda run: -prod(shape[d] for d in run)):
+            value = self.reduce(b, name, value, [d - sum(other < d for other in gone) for d in run])
+            gone += run
+        return converted(b, value, element_type(source.type))
+
+    def reduce(self, b: Builder, name: str, value: Value, axes: Sequence[int]) -> Value:
+        """The reduction, in however many steps."""
+        made = self.reduced(b, name, value, axes)
+        return getattr(b, name)(value, axes=axes) if made is None else made
 
     # -- products ----------------------------------------------------------------------------------------
 
@@ -161,7 +190,7 @@ class _Splitting:
             converted(b, lhs, product.accumulator), converted(b, rhs, product.accumulator), lhs_contract=[2 - product.lhs_depth_first],
             rhs_contract=[2 - product.rhs_depth_first], lhs_batch=[0], rhs_batch=[0],
         )  # fmt: skip
-        return [converted(b, self.sum(b, sums, 0), element)]
+        return [converted(b, self.reduce(b, "sum", sums, [0]), element)]
 
     def lines(self, op: Op, b: Builder, product: Product) -> Value:
         """A product with one row or one column, as sums along the lines of the other side."""
@@ -176,12 +205,8 @@ class _Splitting:
             depth = len(batch) + (not first)
             spread = b.broadcast(view(b, one, line), type=other.type, dimensions=[*range(len(batch)), depth])
             products = b.multiply(other, spread)
-        total = converted(b, self.sum(b, products, depth), element_type(op.results[0].type))
+        total = converted(b, self.reduce(b, "sum", products, [depth]), element_type(op.results[0].type))
         return view(b, total, shape_of(op.results[0].type))
-
-    def sum(self, b: Builder, value: Value, axis: int) -> Value:
-        made = self.reduced(b, "sum", value, [axis])
-        return b.sum(value, axes=[axis]) if made is None else made
 
     # -- positions ---------------------------------------------------------------------------------------
 
@@ -312,6 +337,28 @@ def taken(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
     starts = [start if d == axis else 0 for d in range(len(shape))]
     limits = [stop if d == axis else size for d, size in enumerate(shape)]
     return b.slice(value, starts=starts, limits=limits, steps=[1] * len(shape))
+
+
+def with_rest(
+    b: Builder, name: str, value: Value, source: Value, axis: int, start: int, stop: int, unit: int
+) -> Value:
+    """What was reduced in steps along an axis of `value`, with the rest of `source` joined to some of them: its rows from
+    `start` to `stop`, each of so many `unit`s. Of the last ones, as many are read as there are steps; those that were taken in
+    before leave everything as it is."""
+    if start == stop:
+        return value
+    steps = shape_of(value.type)[axis]
+    gathered = Accumulation(name, element_type(source.type))
+    for first in range(start, stop, steps):
+        end = min(first + steps, stop)
+        rows = taken(b, source, axis, (end - steps) * unit, end * unit)
+        rest = view(b, widened(b, name, rows), shape_of(value.type))
+        if end - steps < first:
+            count = b.iota(type=with_element(rest.type, i32), dimension=axis)
+            before = b.less(count, b.number(steps - (end - first), count.type))
+            rest = b.select(before, b.number(gathered.start, rest.type), rest)
+        value = gathered.combine(b, value, rest)
+    return value
 
 
 def widened(b: Builder, name: str, value: Value) -> Value:

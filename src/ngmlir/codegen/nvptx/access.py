@@ -28,13 +28,21 @@ SECTOR = 32
 
 class Bound(NamedTuple):
     """Buffer dimension `dimension` has `size` elements; tile dimension `along` (None: none) walks it by `step`.
-    `positive`: the tile is known not to begin before the buffer."""
+    `positive`: the tile is known not to begin before the buffer; where it begins at least, and at most."""
 
     dimension: int
     size: int
     along: int | None
     step: int
     positive: bool
+    low: int
+    high: int
+
+    def known(self, place: int, reach: int) -> bool | None:
+        """Whether elements from so many behind the tile's first to `reach` after that lie inside, if it is the same of all."""
+        if self.low + place >= self.size:
+            return False
+        return True if self.positive and self.high + place + reach < self.size else None
 
 
 @dataclass(frozen=True)
@@ -149,7 +157,7 @@ def bounds_of(
         known = facts.of(index)
         positive = known.low + min(span, 0) >= 0
         if not positive or known.high + max(span, 0) >= size:
-            bounds.append(Bound(dimension, size, along, step, positive))
+            bounds.append(Bound(dimension, size, along, step, positive, known.low, known.high))
     return tuple(bounds)
 
 

@@ -61,17 +61,21 @@ class Memory:
     ) -> tuple[Value, ...]:
         """What each thread holds of a tile; outside the buffer, `pad`."""
         block, kind = self.block, memory_element(buffer.type.element)
-        piece = access.piece(layout)
-        values: list[Value] = []
+        piece, element = access.piece(layout), llvm_element(buffer.type.element)
+        # All pieces are asked for before the first is taken apart.
+        pieces: list[Value | None] = []
         for register in range(0, layout.registers, piece):
-            inside = self._inside(access, indices, layout, register)
-            if inside is False:
+            inside, whole = self._inside(access, indices, layout, register), None
+            if inside is not False:
+                place = self._place(access, buffer, indices, layout, register)
+                whole = self.fetch(buffer, place, kind, piece, inside, block.to_memory(pad))
+            pieces.append(whole)
+        values: list[Value] = []
+        for whole in pieces:
+            if whole is None:
                 values += [pad] * piece
-                continue
-            place = self._place(access, buffer, indices, layout, register)
-            whole = self.fetch(buffer, place, kind, piece, inside, block.to_memory(pad))
-            element = llvm_element(buffer.type.element)
-            values += [block.from_memory(value, element) for value in block.unpack(whole, piece)]
+            else:
+                values += [block.from_memory(value, element) for value in block.unpack(whole, piece)]
         return tuple(values)
 
     def store(self, access: Access, buffer: Buffer, indices: Sequence[Value], tile: Tile) -> None:
@@ -136,6 +140,10 @@ class Memory:
         if bound.along is None:
             return block.once((index, bound), partial(b.icmp, "ult", index, bound.size))
         coordinate = block.coordinates(layout, register)[bound.along]
+        reach = sum(basis[bound.along] for basis in layout.thread) * bound.step
+        answer = bound.known(coordinate.constant * bound.step, reach)
+        if answer is not None:
+            return answer
 
         def start() -> Value:
             if coordinate.thread is None:

@@ -97,9 +97,10 @@ def positions(b: Builder, start: Value, type: VectorType, dimension: int = 0) ->
 
 
 def within(b: Builder, tile: Value, start: Value, size: int, fill: Value) -> Value:
-    """A tile of one dimension from `start` on, with `fill` where it reaches beyond a loop of `size`."""
+    """A tile whose last dimension is a loop of `size` from `start` on, with `fill` where it reaches beyond that."""
     whole = VectorType(shape_of(tile.type), i64)
-    return b.select(b.less(positions(b, start, whole), b.number(size, whole)), tile, fill)
+    places = positions(b, start, whole, len(whole.shape) - 1)
+    return b.select(b.less(places, b.number(size, whole)), tile, fill)
 
 
 def sections(size: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
@@ -164,23 +165,19 @@ class Frame:
         name: str = "i",
         stages: int = 1,
     ) -> Sequence[Value]:
-        """Runs `body` on the tiles of a loop of `size`: exact ones with a shorter last one, or masked ones, of which
-        those of `stages` rounds are under way at once."""
+        """Runs `body` on the tiles of a loop of `size`: exact ones with a shorter last one, or one that is masked; the tiles of
+        `stages` rounds are under way at once."""
         b = self.b
         if self.masks:
             step = min(step, power_of_two(size))
-            masked = size % step != 0
-            if size <= step:
-                return body(Span(b.index(0), step, masked), carried)
-            return b.loop(
-                0,
-                size,
-                step,
-                carried,
-                lambda i, values: body(Span(i, step, masked), values),
-                name=name,
-                stages=stages,
-            )
+            full = size // step * step
+            if full > step:
+                carried = b.loop(
+                    0, full, step, carried, lambda i, v: body(Span(i, step), v), name=name, stages=stages
+                )
+            elif full:
+                carried = body(Span(b.index(0), step), carried)
+            return body(Span(b.index(full), step, True), carried) if size > full else carried
         return exact_tiles(b, size, step, carried, body, name)
 
     def tiles_between(

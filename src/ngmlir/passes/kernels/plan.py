@@ -21,6 +21,7 @@ from ..sides import Side
 from ..space import Atoms, Space, label
 from .frame import Frame, Span, positions, within
 from .reading import read, write
+from .reduction import Reduction
 from .unmoved import unmoved
 
 #: Choices by position for which kernels have code of their own on either side.
@@ -274,8 +275,12 @@ class Tile:
         spans: Sequence[Span],
         known: dict[Value, Value] | None = None,
         inside: bool = False,
+        beyond: Attribute | None = None,
     ):
         self.kernel = kernel
+        self.beyond = (
+            beyond  # what elements of its type that are read behind a loop's end are, where masks hide it
+        )
         self.inside = inside  # nothing that is read through an access lies beyond its border
         self.b = kernel.b
         self.spans = tuple(spans)
@@ -382,7 +387,18 @@ class Tile:
             access = replace(access, fill=None) if self.inside else access
             return read(self.kernel, self.spans, self.kernel.plan.sizes, access, self.type(value), buffer)
         indices, dims, masked = self.place(value)
-        return self.b.load(buffer, indices, type=self.type(value), dims=dims, masked=masked)
+        pad = self.beyond if masked and self.ends_with(value, self.beyond) else None
+        return self.b.load(buffer, indices, type=self.type(value), dims=dims, masked=masked, pad=pad)
+
+    def ends_with(self, value: Value, beyond: Attribute | None) -> bool:
+        """Whether behind its loops an input, which is read as it lies, has an element of its type for all others."""
+        known = beyond is not None and self.beyond == beyond and value not in self.kernel.plan.accesses
+        return (
+            known
+            and not isinstance(value.owner, Op)
+            and value not in self.kernel.strips
+            and (isinstance(beyond, FloatAttr | IntegerAttr) and beyond.type is element_type(value.type))
+        )
 
     def store(self, outputs: Sequence[tuple[Value, Value]]) -> None:
         """Writes the tiles of values to their buffers, all loads before the first store."""
@@ -396,10 +412,14 @@ class Tile:
             indices, dims, masked = self.place(value)
             self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
 
-    def neutral(self, tile: Value, fill: Value) -> Value:
-        """The tile, of one loop that is masked, with elements beyond its end replaced by `fill` (of the tile's type)."""
-        ((l, span),) = [(l, span) for l, span in enumerate(self.spans) if span.size]
-        return within(self.b, tile, span.start, self.kernel.plan.sizes[l], fill)
+    def neutral(self, reduction: Reduction) -> Value:
+        """What a reduction takes in of the tile, whose reduced loop is the last: behind that loop's end, what changes nothing."""
+        b, span = self.b, self.spans[-1]
+        tile = reduction.enter(b, self.at(reduction.source))
+        if not span.masked or self.ends_with(reduction.source, reduction.beyond):
+            return tile
+        fill = b.number(reduction.start, tile.type)
+        return within(b, tile, span.start, self.kernel.plan.sizes[-1], fill)
 
 
 def _splat(attribute: Attribute) -> Attribute:

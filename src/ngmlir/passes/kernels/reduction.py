@@ -50,6 +50,15 @@ class Accumulation:
             case kind:
                 return extreme(element, lowest=kind == "max")
 
+    @property
+    def beyond(self) -> Attribute:
+        """An element that is the start once it has entered."""
+        start = self.start
+        if self.accumulator is self.element:
+            return start
+        assert isinstance(start, FloatAttr)
+        return numeric_literal(start.value, self.element)
+
     def combine(self, b: Builder, x: Value, y: Value) -> Value:
         return getattr(b, _COMBINE[self.kind])(x, y)
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import NamedTuple
 
+from ...ir.attributes import Attribute
 from ...ir.core import Op, Value
-from ...ir.types import FloatType, MemRefType, VectorType, element_type, i64
+from ...ir.types import FloatType, MemRefType, VectorType, element_type
 from ...ops.schedules import Rows
 from ...support.target import Target
 from .frame import Span, power_of_two, share
@@ -84,14 +85,11 @@ def _several(
     places = kernel.apart(kernel.programs[0], far) if far else []
     size = power_of_two(width)
     spans = [*places, Span(start, schedule.rows, near % schedule.rows != 0)]
-    tile = Tile(kernel, [*spans, Span(b.index(0), size, size != width)])
-    for reduction in reductions(planned.ops, target):
-        source = reduction.enter(b, tile.at(reduction.source))
-        if size != width:
-            whole = VectorType((schedule.rows, size), i64)
-            inside = b.less(b.iota(type=whole, dimension=1), b.number(width, whole))
-            source = b.select(inside, source, b.number(reduction.start, source.type))
-        tile.known[reduction.result] = reduction.leave(b, reduction.across(b, source, [1]))
+    found = reductions(planned.ops, target)
+    tile = Tile(kernel, [*spans, Span(b.index(0), size, size != width)], beyond=found[0].beyond)
+    for reduction in found:
+        total = reduction.across(b, tile.neutral(reduction), [1])
+        tile.known[reduction.result] = reduction.leave(b, total)
     tile.store(list(zip(planned.outputs, kernel.results, strict=True)))
     return kernel.finish(name, schedule.threads)
 
@@ -135,12 +133,11 @@ class _Row:
 
     def in_one_tile(self, width: int) -> None:
         size = power_of_two(width) if self.kernel.masks else width
-        tile = Tile(self.kernel, [*self.outer, Span(self.b.index(0), size, size != width)])
-        for reduction in reductions(self.plan.ops, self.kernel.target):
-            source = reduction.enter(self.b, tile.at(reduction.source))
-            if size != width:
-                source = tile.neutral(source, self.b.number(reduction.start, source.type))
-            total = reduction.across(self.b, source, [0])
+        found = reductions(self.plan.ops, self.kernel.target)
+        span = Span(self.b.index(0), size, size != width)
+        tile = Tile(self.kernel, [*self.outer, span], beyond=found[0].beyond)
+        for reduction in found:
+            total = reduction.across(self.b, tile.neutral(reduction), [0])
             tile.known[reduction.result] = reduction.leave(self.b, total)
         tile.store(list(zip(self.plan.outputs, self.kernel.results, strict=True)))
 
@@ -225,8 +222,9 @@ class _Row:
         carried: Sequence[Value],
         body: Callable[[Tile, Sequence[Value]], Sequence[Value]],
         join: Join | None = None,
+        beyond: Attribute | None = None,
     ) -> Sequence[Value]:
-        """Runs over the tiles of the row; outer reduced loops one by one.
+        """Runs over the tiles of the row, with elements `beyond` its end; outer reduced loops one by one.
 
         With `join`, long rows are walked in blocks that start from `carried` anew and are joined: sums of few
         parts each, whose errors grow far slower than those of one long sum.
@@ -240,7 +238,7 @@ class _Row:
                 return b.loop(0, self.inner[len(spans)], 1, values, lambda i, v: level([*spans, Span(i)], v))
 
             def tile(span: Span, v: Sequence[Value]) -> Sequence[Value]:
-                return body(self.tile([*spans, span]), v)
+                return body(self.tile([*spans, span], beyond), v)
 
             if blocks < 2 or join is None:
                 return self.kernel.tiles(size, step, values, tile, stages=self.schedule.stages)
@@ -262,8 +260,8 @@ class _Row:
 
         return level([], carried)
 
-    def tile(self, spans: Sequence[Span]) -> Tile:
-        tile = _RowTile(self.kernel, [*self.outer, *spans], self.row_values)
+    def tile(self, spans: Sequence[Span], beyond: Attribute | None) -> Tile:
+        tile = _RowTile(self.kernel, [*self.outer, *spans], self.row_values, beyond=beyond)
         tile.row = self
         return tile
 
@@ -279,9 +277,7 @@ class _Row:
             lanes, rest = list(values[: len(phase)]), list(values[len(phase) :])
             size = tile.spans[-1].size
             for i, r in enumerate(phase):
-                source = r.enter(b, tile.at(r.source))
-                if tile.spans[-1].masked:
-                    source = tile.neutral(source, b.number(r.start, source.type))
+                source = tile.neutral(r)
                 if size == width:
                     lanes[i] = r.combine(b, lanes[i], source)
                 else:
@@ -294,7 +290,7 @@ class _Row:
             ]
 
         rounds = any(r.op.name == "ng.sum" and isinstance(r.accumulator, FloatType) for r in phase)
-        done = self.walk(starts, body, join if rounds else None)
+        done = self.walk(starts, body, join if rounds else None, phase[0].beyond)
         self.filled |= set(self.kept) & self.needed([r.source for r in phase], ())
         for i, r in enumerate(phase):
             total = r.combine(b, r.across(b, done[i], [0]), done[len(phase) + i])

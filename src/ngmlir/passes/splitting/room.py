@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 
 #: Programs that keep a CPU busy, however many cores it has: results must not depend on that.
@@ -28,8 +29,10 @@ TILE = 64
 #: The depth that is worth adding up the results of a part, on a CPU and on a GPU.
 DEPTH, BLOCK_DEPTH = 512, 128
 
-#: Parts of a length that no divisor fits are whole multiples of so many elements: each begins where a line does.
-ALIGNED = 64
+#: Parts are whole multiples of so many elements where a rest may be left: 16 bytes or more of any type.
+LINE = 16
+#: The least length of such a part.
+ALIGNED = 32
 
 
 class Cut(NamedTuple):
@@ -81,24 +84,21 @@ class Room:
         wanted = min(-(-self.programs // programs), work // programs // self.elements)
         return divisor(size, wanted, min(4 * wanted, size // 2))
 
-    def cut(self, size: int, work: int, programs: int) -> Cut:
-        """The same with a rest, where a machine of many would otherwise be left idle by a length that few parts divide."""
-        parts = self.parts(size, work, programs)
-        wanted = min(-(-self.programs // programs), work // programs // self.elements)
-        if (
-            not self.squares
-            or 2 * parts >= wanted
-            or size < 2 * ALIGNED
-            or not self.short_of_programs(work, programs)
-        ):
+    def cut(self, size: int, work: int, programs: int, whole: bool = False) -> Cut:
+        """The same for a machine that reads what begins at a line the fastest, and has threads for a rest: of lengths that are
+        whole lines, one that leaves next to nothing; nothing, if the loop has to be parted as a `whole`."""
+        if not self.squares or whole or size < 2 * ALIGNED or not self.short_of_programs(work, programs):
+            parts = self.parts(size, work, programs)
             return Cut(parts, size // parts)
-        # Parts that are rather too short than too long leave the least behind them, which one program has to reduce.
-        length = max(ALIGNED, size // wanted // ALIGNED * ALIGNED)
-        return Cut(size // length, length)
+        wanted = min(-(-self.programs // programs), work // programs // self.elements, size // ALIGNED)
+        cuts = [Cut(p, size // p // LINE * LINE) for p in range(wanted, 2 * wanted)]
+        return min(
+            cuts, key=lambda cut: -(-(size - cut.parts * cut.length) // cut.parts), default=Cut(1, size)
+        )
 
-    def fold(self, size: int, columns: int) -> int:
-        """How many rows of narrow columns lie side by side, so that they leave the least empty: a divisor of `size`, or
-        on a machine of many, where there is none, a number that leaves a rest."""
+    def fold(self, size: int, columns: int, item: int, whole: bool = False) -> int:
+        """How many rows of narrow columns lie side by side, so that they leave the least empty: a divisor of `size`, or on a
+        machine that has threads for a rest, any number, best of whole pieces of memory."""
         if columns >= self.width or size * columns < min(FOLD_ELEMENTS, self.elements):
             return 1
 
@@ -108,8 +108,8 @@ class Room:
 
         rows = range(-(-self.width // columns), 8 * self.width // columns + 1)
         fitting = [r for r in rows if size % r == 0 and r < size]
-        if not fitting and self.squares:
-            fitting = [r for r in rows if 2 * r <= size]
+        if self.squares and not whole and not any(r * columns * item % PIECE_BYTES == 0 for r in fitting):
+            fitting = [r for r in rows if r * columns * item % PIECE_BYTES == 0 and 2 * r <= size] or fitting
         return max(fitting, key=filled, default=1)
 
 

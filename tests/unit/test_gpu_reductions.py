@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions as GPUs compute them, on the simulated one, beside NumPy: rows that end anywhere in a tile, columns of which
+several rows lie side by side, parts that leave a rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_split_reductions import reduction, tensor
+
+from ngmlir.compiler import compile_module
+from ngmlir.ir.core import Module
+from ngmlir.ops.words import from_text
+from ngmlir.runtime.buffers import DTYPES
+
+ROWS = [1, 2, 31, 129, 2049, 4095, 4096, 4097, 8193, 9000]
+
+
+def on_gpu(module: Module, *arrays: np.ndarray) -> np.ndarray:
+    (got,) = compile_module(module, "cuda-sim")(*arrays)
+    return np.asarray(got)
+
+
+def values(shape: tuple[int, ...], kind: str) -> np.ndarray:
+    """All negative or all below one where that matters: what stands behind a row would show."""
+    random = np.random.default_rng(sum(shape))
+    if kind == "i1":
+        return random.random(shape) < 0.5
+    if DTYPES[kind].kind in "iu":
+        return random.integers(-100 if DTYPES[kind].kind == "i" else 3, 100, shape).astype(DTYPES[kind])
+    return random.uniform(-4, -1, shape).astype(DTYPES[kind])
+
+
+@pytest.mark.parametrize("length", ROWS)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_rows_end_anywhere(rows: int, length: int) -> None:
+    for name, kind in (
+        ("max", "f32"), ("max", "bf16"), ("min", "f16"), ("max", "i8"), ("min", "ui8"), ("min", "i64"), ("max", "f64"),
+        ("all", "i1"), ("any", "i1"),
+    ):  # fmt: skip
+        x = values((rows, length), kind)
+        if name == "all":
+            x[...] = True
+        elif name == "any":
+            x[...] = False
+        got = on_gpu(reduction(name, (rows, length), (1,), kind, kind), x)
+        np.testing.assert_array_equal(got, getattr(x, name)(axis=1))
+    for kind in ("i32", "i8", "f32", "f64", "bf16"):
+        x = values((rows, length), kind)
+        got = on_gpu(reduction("sum", (rows, length), (1,), kind, kind), x)
+        want = x.sum(axis=1, dtype=np.float64 if kind[0] in "fb" else x.dtype)
+        np.testing.assert_allclose(
+            got.astype(np.float64),
+            want,
+            rtol={"bf16": 1e-2, "f32": 1e-6}.get(kind, 0 if kind[0] == "i" else 1e-14),
+        )
+    ones = np.where(np.arange(length) % 2, -1, 1).astype(np.float32)[None].repeat(rows, 0)
+    assert (on_gpu(reduction("product", (rows, length), (1,), "f32", "f32"), ones) == ones.prod(axis=1)).all()
+
+
+@pytest.mark.parametrize("length", [1, 31, 4097, 4100])
+def test_zeros_infinities_and_nans_at_the_end_of_a_row(length: int) -> None:
+    for kind in ("f32", "bf16", "f64"):
+        x = np.full((6, length), -np.inf).astype(DTYPES[kind])
+        x[1], x[2], x[3] = -0.0, np.inf, np.nan
+        x[4, -1], x[5, 0] = np.nan, 1
+        for name in ("max", "min", "sum"):
+            got = on_gpu(reduction(name, x.shape, (1,), kind, kind), x).astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                want = getattr(x.astype(np.float64), name)(axis=1)
+            np.testing.assert_array_equal(got, want)
+            assert np.signbit(got[1])
+
+
+@pytest.mark.parametrize("length", [31, 4096, 4099, 9001])
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_softmax_of_rows_that_end_anywhere(length: int, kind: str) -> None:
+    x, y = tensor((3, length), kind), tensor((3,), kind)
+    text = f"""func.func @main(%a: {x}) -> {x} {{
+ %m = ng.max %a axes [1] : ({x}) -> {y}
+ %mb = ng.broadcast %m dims [0] : ({y}) -> {x}
+ %d = ng.subtract %a, %mb : {x}
+ %e = ng.exp %d : {x}
+ %s = ng.sum %e axes [1] : ({x}) -> {y}
+ %sb = ng.broadcast %s dims [0] : ({y}) -> {x}
+ %r = ng.divide %e, %sb : {x}
+ func.return %r : {x}
+}}"""
+    a = values((3, length), kind)
+    a[1, :-1] = -np.inf
+    a[2, 0] = -np.inf
+    got = on_gpu(from_text(text), a).astype(np.float64)
+    wide = a.astype(np.float64)
+    want = np.exp(wide - wide.max(axis=1, keepdims=True))
+    want /= want.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(got, want, rtol=2e-2 if kind == "bf16" else 2e-6, atol=1e-30)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((140_003,), (0,)), ((70_001, 2), (0,)), ((33_013, 5), (0,)), ((9_001, 17), (0,)), ((8_193, 16), (0,)), ((8_193, 31), (0,)),
+        ((2_003, 129), (0,)), ((3, 50_021), (1,)), ((9, 5, 4_099), (0, 2)), ((4_099, 5, 9), (0, 2)), ((257, 33, 3), (0, 2)),
+    ],
+)  # fmt: skip
+def test_parts_that_leave_a_rest(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    for name, kind in (("max", "f32"), ("sum", "i32"), ("max", "i8"), ("sum", "bf16"), ("min", "f64")):
+        x = values(shape, kind)
+        got = on_gpu(reduction(name, shape, axes, kind, kind), x)
+        if kind == "bf16":
+            np.testing.assert_allclose(got.astype(float), x.astype(float).sum(axis=axes), rtol=1e-2)
+        else:
+            np.testing.assert_array_equal(
+                got, getattr(x, name)(axis=axes) if name != "sum" else x.sum(axis=axes, dtype=x.dtype)
+            )
