@@ -31,14 +31,15 @@ class Span(NamedTuple):
 
 
 #: Blocks of one multiprocessor that loops over tiles count on, and rounds of such a loop that are under way at most.
-_RESIDENT, _MOST_STAGES = 4, 4
+_RESIDENT, _MOST_UNDER_WAY = 4, 4
 
 
 def stages_for(target: Target, bytes: int, blocks: int) -> int:
     """Rounds of a loop that are under way at once on a GPU, so that memory is kept busy: so many blocks load so many bytes in
-    each round, and then wait."""
+    each round, and then wait. If several are, one of them is what they wait for."""
     together = min(_RESIDENT, max(1, blocks // target.multiprocessors))
-    return max(1, min(_MOST_STAGES, ceil(target.gpu.bytes_under_way / (max(1, bytes) * together))))
+    rounds = min(_MOST_UNDER_WAY, ceil(target.gpu.bytes_under_way / (max(1, bytes) * together)))
+    return rounds + 1 if rounds > 1 else 1
 
 
 def _numbered(name: str, count: int) -> list[str]:
