@@ -113,3 +113,36 @@ def test_parts_that_leave_a_rest(shape: tuple[int, ...], axes: tuple[int, ...]) 
             np.testing.assert_array_equal(
                 got, getattr(x, name)(axis=axes) if name != "sum" else x.sum(axis=axes, dtype=x.dtype)
             )
+
+
+@pytest.mark.parametrize("columns", [2, 3, 7, 17, 31, 50, 66, 127])
+def test_many_short_rows_each_of_which_a_thread_has(columns: int) -> None:
+    rows = 17_001  # the last block has some of its rows
+    for name, kind in (("max", "i8"), ("sum", "f32"), ("min", "bf16"), ("sum", "i64"), ("all", "i1")):
+        x = values((rows, columns), kind)
+        got = on_gpu(reduction(name, (rows, columns), (1,), kind, kind), x)
+        want = x.sum(axis=1, dtype=x.dtype) if name == "sum" else getattr(x, name)(axis=1)
+        np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=1e-5 if kind == "f32" else 0)
+
+
+def test_many_short_rows_of_several_inputs() -> None:
+    x, z, v = tensor((17_001, 17), "f32"), tensor((17_001, 17), "bf16"), tensor((17_001,), "f32")
+    text = f"""func.func @main(%a: {x}, %c: {z}, %d: {v}, %e: tensor<17xf32>) -> {v} {{
+ %1 = ng.cast %c : ({z}) -> {x}
+ %2 = ng.broadcast %d dims [0] : ({v}) -> {x}
+ %3 = ng.broadcast %e dims [1] : (tensor<17xf32>) -> {x}
+ %4 = ng.multiply %a, %1 : {x}
+ %5 = ng.multiply %2, %3 : {x}
+ %6 = ng.add %4, %5 : {x}
+ %7 = ng.sum %6 axes [1] : ({x}) -> {v}
+ %8 = ng.add %7, %d : {v}
+ func.return %8 : {v}
+}}"""
+    a, c, d, e = (
+        values((17_001, 17), "f32"),
+        values((17_001, 17), "bf16"),
+        values((17_001,), "f32"),
+        values((17,), "f32"),
+    )
+    want = (a * c.astype(np.float32) + d[:, None] * e).astype(np.float64).sum(axis=1) + d
+    np.testing.assert_allclose(on_gpu(from_text(text), a, c, d, e), want, rtol=1e-5)

@@ -15,14 +15,13 @@ from math import ceil, prod
 
 import numpy as np
 
-from ..support.machines import MEMORY_LATENCY, Gpu
+from ..support.machines import MEMORY_LATENCY, SECTOR_BYTES, Gpu
 from .program import Function, Instruction, Integer
 from .uses import reads_and_writes
 
 Array = np.ndarray
 
 WARP = 32
-SECTOR = 32
 _BANKS = 32
 #: Warp instructions that one multiprocessor can begin in a cycle, by kind; the rest are four in all.
 _RATES = {"special": 0.5, "shuffle": 1.0, "memory": 1.0}
@@ -127,12 +126,12 @@ class Counters:
     def globally(self, warp: Array, offsets: Array, size: int, writes: bool) -> None:
         """A request of each of the warps: byte offsets of `size` bytes, by thread."""
         asked = self.writes if writes else self.reads
-        keys = np.unique((warp.astype(np.int64) << 40) | (offsets // SECTOR))
+        keys = np.unique((warp.astype(np.int64) << 40) | (offsets // SECTOR_BYTES))
         places = np.unique((warp.astype(np.int64) << 40) | offsets)
         each = np.bincount(places >> 40, minlength=1)
         asked.count += int((each > 0).sum())
         asked.parts += len(keys)
-        asked.ideal += int((-(-each * size // SECTOR)).sum())
+        asked.ideal += int((-(-each * size // SECTOR_BYTES)).sum())
         asked.touch(np.unique(keys & ((1 << 40) - 1)))
 
     def in_shared(self, warp: Array, lane: Array, offsets: Array, size: int) -> None:
@@ -155,7 +154,7 @@ class Counters:
 
         Where blocks stand for others, as many more sectors are touched, but none more than the regions have.
         """
-        starts = np.array([start // SECTOR for start, _ in regions], np.int64)
+        starts = np.array([start // SECTOR_BYTES for start, _ in regions], np.int64)
         for part, weight in parts:
             for name in ("warp_instructions", "thread_instructions", "flops"):
                 setattr(self, name, getattr(self, name) + round(weight * getattr(part, name)))
@@ -167,7 +166,7 @@ class Counters:
                 (self.shared, part.shared),
             ):
                 mine.add(its, weight)
-        most = [-(-end // SECTOR) - start // SECTOR for start, end in regions]
+        most = [-(-end // SECTOR_BYTES) - start // SECTOR_BYTES for start, end in regions]
         for name in ("reads", "writes"):
             touched = np.zeros(len(regions))
             for part, weight in parts:
@@ -199,7 +198,7 @@ class Counters:
     @property
     def memory_bytes(self) -> int:
         """Of all sectors that a launch touches, once each: what has to come from memory or go there."""
-        return SECTOR * (self.reads.touched + self.writes.touched)
+        return SECTOR_BYTES * (self.reads.touched + self.writes.touched)
 
     def blocks_at_once(self, gpu: Gpu, registers: int = 0) -> int:
         """Blocks that one multiprocessor holds; `registers` of a thread, where they are known."""
@@ -226,14 +225,14 @@ class Counters:
         memory = self.memory_bytes / launches / (gpu.bandwidth * 1e9)
         found = {
             "memory": memory,
-            "sectors": SECTOR * (self.reads.parts + self.writes.parts) / (64 * cycles),
+            "sectors": SECTOR_BYTES * (self.reads.parts + self.writes.parts) / (64 * cycles),
             "shared": self.shared.parts / cycles,
             "issue": self.warp_instructions / (_ISSUE * cycles),
             "matrix": self.flops / (gpu.matrix_flops * cycles) if self.flops else 0.0,
         }
         for kind, rate in _RATES.items():
             found[kind if kind != "memory" else "requests"] = self.mix[kind] / (rate * cycles)
-        loads = self.reads.parts * SECTOR / launches
+        loads = self.reads.parts * SECTOR_BYTES / launches
         if self.flight_bytes and loads:
             resident = min(self.blocks_at_once(gpu, registers), -(-blocks // gpu.multiprocessors))
             found["latency"] = loads / busy / (self.flight_bytes * self.threads * resident) * MEMORY_LATENCY

@@ -16,6 +16,8 @@ from .home import folder
 MEMORY_LATENCY = 600e-9
 #: Bytes that one thread of a GPU moves at once at most, a copy in the background always, and `ldmatrix` reads of each row.
 PIECE_BYTES = 16
+#: Bytes in which a GPU's memory answers.
+SECTOR_BYTES = 32
 #: Bytes that shared memory moves at once.
 WAVEFRONT_BYTES = 128
 

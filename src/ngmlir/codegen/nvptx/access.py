@@ -16,14 +16,12 @@ from ...ops import tile
 from ...ops.accesses import whole_of
 from ...ops.fields import find_i64s
 from ...support.diagnostics import Limit
-from ...support.machines import PIECE_BYTES
+from ...support.machines import PIECE_BYTES, SECTOR_BYTES
 from ..layouts import Layout, blocked, padded
 from .facts import Facts
 
 #: The widest access of one thread, and what every buffer is aligned to.
 WIDEST = PIECE_BYTES
-#: Memory is fetched in sectors of this many bytes.
-SECTOR = 32
 
 
 class Bound(NamedTuple):
@@ -67,6 +65,16 @@ class Access:
         """The layout that moves the fewest bytes."""
         return blocked(self.shape, threads, self.width, self.order)
 
+    def in_line(self, threads: int) -> bool:
+        """Whether the tile is whole rows of a matrix that begin off a sector, one or more for each thread."""
+        rows, across = (*self.shape, 0, 0)[:2]
+        near = len(self.shape) == 2 and self.strides[1] == 1 and 1 < self.strides[0] <= across
+        return near and rows >= threads and self.strides[0] * self.item % SECTOR_BYTES != 0
+
+    def by_rows(self, threads: int) -> Layout:
+        """The layout by which each thread has whole rows."""
+        return replace(self, width=self.shape[1]).layout(threads)
+
     def piece(self, layout: Layout) -> int:
         """How many consecutive registers of `layout` one instruction can move."""
         return 1 if self.closest is None else min(self.width, layout.run(self.closest))
@@ -78,7 +86,8 @@ class Access:
         lanes = [self._offset(layout.of_thread(lane)) for lane in range(32)]
         # Registers, lanes and warps own different bits, so offsets add; only the place within a sector matters.
         places = Counter(
-            (start + self._offset(layout.of_thread(warp)) + self._offset(layout.held[register])) % SECTOR
+            (start + self._offset(layout.of_thread(warp)) + self._offset(layout.held[register]))
+            % SECTOR_BYTES
             for start in starts
             for warp in range(0, layout.threads, 32)
             for register in range(0, layout.registers, piece)
@@ -86,9 +95,9 @@ class Access:
         asked = 0
         for start, count in places.items():
             ends = ((start + lane, start + lane + piece * self.item - 1) for lane in lanes)
-            asked += count * len({place // SECTOR for pair in ends for place in pair})
+            asked += count * len({place // SECTOR_BYTES for pair in ends for place in pair})
         elements = (piece << sum(any(basis) for basis in layout.lane)) * places.total()
-        return asked / max(1, elements * self.item / SECTOR)
+        return asked / max(1, elements * self.item / SECTOR_BYTES)
 
     def with_strides(self, strides: Iterable[int]) -> Access:
         return replace(self, strides=tuple(strides), closest=None, width=1)

@@ -59,6 +59,7 @@ class _Class:
     product: Layout | None = None
     accesses: list[Access] = field(default_factory=list[Access])
     apart: bool = False  # elements are moved one at a time: neighbours belong into one request
+    summed: bool = False  # along the rows of a matrix: what each thread has of a row is joined for nothing
     links: list[_Link] = field(default_factory=list[_Link])
 
 
@@ -87,6 +88,7 @@ class _Assigner:
         self.products: list[tuple[Value, Layout]] = []
         self.straight: set[Op] = set()
         self.gathered: list[Value] = []
+        self.summed: list[Value] = []
         self.links: list[tuple[Value, _Link]] = []
 
     def run(self, body: Block) -> Assignment:
@@ -185,6 +187,8 @@ class _Assigner:
             case _ if "reduction" in traits:
                 axes = get_i64s(op, "axes")
                 self._link(op.result, op.operands[0], lambda layout: layout.drop(axes))
+                if tuple(axes) == (1,):
+                    self.summed.append(op.operands[0])
             case _ if "elementwise" in traits or "cumulative" in traits:
                 self._join(*op.operands, *op.results)
             case _:
@@ -201,6 +205,9 @@ class _Assigner:
         for value in self.gathered:
             if value in self.parent:
                 classes[self._root(value)].apart = True
+        for value in self.summed:
+            if value in self.parent:
+                classes[self._root(value)].summed = True
         for op, access in self.windows.items():
             value = op.result if isinstance(op, tile.LoadOp) else op.operands[0]
             if value in self.parent:
@@ -231,6 +238,8 @@ class _Assigner:
             if layout is not None and prod(layout.shape) > size:
                 return link.follow(layout)
         if each.accesses:
+            if each.summed and each.accesses[0].in_line(self.threads):
+                return each.accesses[0].by_rows(self.threads)
             widest = max(each.accesses, key=lambda access: access.width)
             return (replace(widest, width=1) if each.apart else widest).layout(self.threads)
         for link, layout in known:
@@ -242,6 +251,8 @@ class _Assigner:
         for op, access in self.windows.items():
             value = op.result if isinstance(op, tile.LoadOp) else op.operands[0]
             if value in of and op not in self.straight:
+                if access.in_line(self.threads) and of[value] == access.by_rows(self.threads):
+                    continue  # they are read as lines, through shared memory
                 best = access.layout(self.threads)
                 if access.waste(of[value]) >= _TOO_SLOW * access.waste(best):
                     yield op, best

@@ -20,7 +20,7 @@ from ...llvm.types import Value, constant, i32, i64
 from ...ops import tile
 from ...ops.fields import find_i64s
 from ..layouts import Layout
-from .access import SECTOR, WIDEST, Access, Bound, alignment, is_shared, memory_of
+from .access import SECTOR_BYTES, WIDEST, Access, Bound, alignment, is_shared, memory_of
 from .block import Tile, memory_element
 from .facts import Facts
 from .memory import Buffer, Inside, Memory
@@ -28,7 +28,7 @@ from .memory import Buffer, Inside, Memory
 #: So many times the sectors of the line an access asks for at least where the line is worth the way through shared memory.
 _WORTH = 1.05
 #: Bytes of the shortest line: what a warp asks for at once.
-_LEAST = 4 * SECTOR
+_LEAST = 4 * SECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Line:
     @property
     def sector(self) -> int:
         """Elements of a sector, with one of which the first piece begins."""
-        return SECTOR // self.access.item
+        return SECTOR_BYTES // self.access.item
 
     @property
     def count(self) -> int:
@@ -67,7 +67,7 @@ class Line:
     @property
     def shifted(self) -> bool:
         """Whether it may begin within a sector."""
-        return self.begins % SECTOR != 0
+        return self.begins % SECTOR_BYTES != 0
 
     @property
     def moved(self) -> int:
@@ -81,8 +81,8 @@ class Line:
 
     def pays(self, layout: Layout) -> bool:
         """Whether threads that hold the tile so would ask for more sectors than the line has."""
-        starts = range(0, SECTOR, gcd(self.tile_begins, SECTOR))
-        more = SECTOR / (self.count * self.access.item) if self.shifted else 0.0
+        starts = range(0, SECTOR_BYTES, gcd(self.tile_begins, SECTOR_BYTES))
+        more = SECTOR_BYTES / (self.count * self.access.item) if self.shifted else 0.0
         return self.access.waste(layout, starts) >= _WORTH * (1 + more)
 
     @property
@@ -93,7 +93,9 @@ class Line:
             (1 if d == closest else self.columns) if size > 1 else 0 for d, size in enumerate(access.shape)
         )
         bounds = tuple(bound._replace(dimension=0) for bound in access.bounds if bound.along == closest)
-        return Access(access.shape, access.item, strides, bounds, None, 1)
+        # Where the line begins anywhere in its first sector, so does every row.
+        width = 1 if self.shifted or not self.whole else gcd(self.columns, self.piece)
+        return Access(access.shape, access.item, strides, bounds, closest if width > 1 else None, width)
 
 
 def line_of(op: Op, access: Access, facts: Facts) -> Line | None:
@@ -118,7 +120,7 @@ def line_of(op: Op, access: Access, facts: Facts) -> Line | None:
     if rows * columns * item < _LEAST:
         return None
     afloat = alignment(buffer, facts) * item % WIDEST != 0
-    begins = tile_begins = item if afloat else SECTOR
+    begins = tile_begins = item if afloat else SECTOR_BYTES
     for d, (index, stride) in enumerate(zip(indices, memory.row_strides, strict=True)):
         step = facts.of(index).divisor * stride * item
         tile_begins = gcd(tile_begins, step)

@@ -10,6 +10,7 @@ from math import prod
 from ...ir.literals import item_bytes
 from ...ir.types import element_type
 from ...ops.schedules import Columns, Given, Rows, Tiles
+from ...support.machines import SECTOR_BYTES
 from ...support.target import Target
 from ..fusion.group import FREE
 from ..kernels.columns import has_tiles
@@ -32,8 +33,9 @@ BLOCK_TILE = 4096
 PARTIAL_TILES = 64
 #: Rows of a column kernel that are added up before the sums go back to scratch.
 BAND = 8
-#: Registers of a thread that hold such rows on a GPU.
+#: Registers of a thread that hold such rows on a GPU, and the elements of a row that one has for itself.
 _BAND_REGISTERS = 128
+_ROW_REGISTERS = 128
 #: Bytes of each row that one program of a column kernel reads at least: whole pages, in order.
 STRIPE_BYTES = 4096
 #: Programs of a column kernel from which on they need not be made smaller for the sake of more.
@@ -112,8 +114,9 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     if target.shares_tiles:
         width, around = power_of_two(columns), 1
         if len(inner) == 1 and kept and not (plan.accesses or plan.written):
-            # Narrow rows side by side, until each thread has 16 bytes.
+            # Narrow rows side by side, until each thread has 16 bytes; or a row for each, where rows begin anywhere.
             room = target.threads * max(1, 16 // widest_item(plan)) // width
+            room = target.threads if _apart(plan, target, kept) else room
             around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
         together = fixed(given, "rows", around)
         made = Rows(
@@ -153,6 +156,21 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             turns = phases * columns // inner[-1] * -(-inner[-1] // width)
             cycles = count * turns * (max(cycles, target.fma_cycles) + TURN)
             yield Candidate(made, cycles, roof, registers)
+
+
+def _apart(plan: Plan, target: Target, kept: int) -> bool:
+    """Whether each thread of a block reduces a short row of its own: there are many, and few begin where a sector does."""
+    columns = plan.sizes[kept]
+    full = [v for v in plan.inputs if len(plan.loops.get(v, ())) > kept]
+    lines = [columns * item_bytes(element_type(v.type)) for v in full]
+    return (
+        1 < columns <= _ROW_REGISTERS
+        and all(len(plan.loops[v]) <= kept for v in plan.outputs)
+        and any(line % SECTOR_BYTES for line in lines)
+        and target.threads * sum(lines) <= target.shared_bytes // 2
+        and plan.sizes[kept - 1] >= target.threads
+        and prod(plan.sizes[:kept]) >= target.threads * target.multiprocessors
+    )
 
 
 def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
