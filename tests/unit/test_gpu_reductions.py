@@ -58,6 +58,21 @@ def test_rows_end_anywhere(rows: int, length: int) -> None:
     assert (on_gpu(reduction("product", (rows, length), (1,), "f32", "f32"), ones) == ones.prod(axis=1)).all()
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("name", ["exp", "exp2", "log", "log2", "log10", "tanh", "sigmoid"])
+def test_functions_of_what_is_no_number(name: str, kind: str) -> None:
+    """GPUs set all bits of its payload, which no function may take for those of a number."""
+    x = np.array([np.nan, -np.nan, np.inf, -np.inf, 0, -0.0, -1]).astype(DTYPES[kind])
+    type = tensor(x.shape, kind)
+    text = (
+        f"func.func @main(%a: {type}) -> {type} {{\n %r = ng.{name} %a : {type}\n func.return %r : {type}\n}}"
+    )
+    (cpu,) = compile_module(from_text(text), "cpu")(x)
+    got = on_gpu(from_text(text), x)
+    assert np.isnan(got[:2].astype(float)).all()
+    np.testing.assert_array_equal(got.astype(float), np.asarray(cpu).astype(float))
+
+
 @pytest.mark.parametrize("length", [1, 31, 4097, 4100])
 def test_zeros_infinities_and_nans_at_the_end_of_a_row(length: int) -> None:
     for kind in ("f32", "bf16", "f64"):

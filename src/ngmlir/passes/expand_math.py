@@ -36,7 +36,8 @@ NONPOSITIVE = "ng.nonpositive"
 def expand_math(module: Module, target: Target) -> Module:
     """Replaces transcendental ops by arithmetic: f32 and f64 by the math library, f16 and bf16 by way of f32.
 
-    Where the library has a function for f16, shorter because f16 keeps less, it takes and gives f32 too.
+    Where the library has a function for f16 or bf16, shorter because these keep less, it takes and gives f32 too; what it
+    gives is at most 0.54 of their last place from the exact result.
 
     Before:
         func.func @main(%x: f16) -> f16 {

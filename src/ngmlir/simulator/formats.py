@@ -124,8 +124,12 @@ def odd_sum(a: Array, b: Array) -> Array:
     return total
 
 
+_NAN = np.uint32(0x7FFFFFFF).view(np.float32)
+
+
 def fma(a: Array, b: Array, c: Array, target: Format) -> Array:
-    """a * b + c, rounded once; the operands are values of `target` in its compute type, the result its storage."""
+    """a * b + c, rounded once; the operands are values of `target` in its compute type, the result its storage. As on the
+    hardware, an f32 that is no number has all bits of its payload, whatever the operands had."""
     if target.name == "f64":
         return _fma64(a, b, c)
     product = a.astype(np.float64) * b  # exact: at most 48 bits
@@ -149,7 +153,10 @@ def fma(a: Array, b: Array, c: Array, target: Format) -> Array:
         if lost.any():
             return to_bf16(round_to(total, target, "rn").astype(np.float32))
         return to_bf16(narrow)
-    return target.encode_exactly(total)
+    result = target.encode_exactly(total)
+    if target.name == "f32" and (nan := np.isnan(total)).any():
+        result = np.where(nan, _NAN, result)
+    return result
 
 
 def _split(value: Array) -> tuple[Array, Array]:

@@ -283,6 +283,12 @@ def test_double_rounding_of_single_fma():
     assert below.tolist() == [float(big[0] * (1 + 2.0**-23))]
 
 
+def test_what_is_no_number_loses_its_payload_in_a_single_fma():
+    x = np.array([0x7FC00000, 0xFFC00001, 0x3F800000], np.uint32).view(np.float32)
+    found = fma(x, np.float32([1, 1, 2]), np.float32([1, 1, 0]), FORMATS["f32"])
+    np.testing.assert_array_equal(found.view(np.uint32), [0x7FFFFFFF, 0x7FFFFFFF, 0x40000000])
+
+
 def test_double_fma_beyond_the_range_of_its_transforms():
     a = np.array([2.0**1000, 2.0**-600, 5e-324, 2.0**1023, 3.0])
     b = np.array([2.0**20, 2.0**-500, 0.5, 2.0, 2.0**-1074])

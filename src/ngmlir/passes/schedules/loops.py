@@ -119,8 +119,11 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             room = target.threads if _apart(plan, target, kept) else room
             around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
         together = fixed(given, "rows", around)
+        # Held in one tile, a row is read once for all that is made of it.
+        several = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs) > 1
+        widest = BLOCK_TILE * (1 + (several and BLOCK_TILE < columns <= 2 * BLOCK_TILE))
         made = Rows(
-            tile=fixed(given, "tile", min(BLOCK_TILE, power_of_two(inner[-1]))),
+            tile=fixed(given, "tile", min(widest, power_of_two(inner[-1]))),
             partial=fixed(given, "partial", 0),
             rows=together,
             keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
