@@ -53,15 +53,21 @@ def exact_tiles(
     carried: Sequence[Value],
     body: Callable[[Span, Sequence[Value]], Sequence[Value]],
     name: str = "i",
+    stages: int = 1,
+    masked: bool = False,
 ) -> Sequence[Value]:
-    """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter; the loop's index is `name`."""
+    """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter (`masked`: the next power of two); the
+    loop's index is `name`."""
     full = size // step * step
     if full == step:
         carried = body(Span(b.index(0), step), carried)
     elif full:
-        carried = b.loop(0, full, step, carried, lambda i, values: body(Span(i, step), values), name=name)
-    if size > full:
-        carried = body(Span(b.index(full), size - full), carried)
+        carried = b.loop(
+            0, full, step, carried, lambda i, values: body(Span(i, step), values), name=name, stages=stages
+        )
+    if rest := size - full:
+        last = power_of_two(rest) if masked else rest
+        carried = body(Span(b.index(full), last, last != rest), carried)
     return carried
 
 
@@ -166,20 +172,11 @@ class Frame:
         name: str = "i",
         stages: int = 1,
     ) -> Sequence[Value]:
-        """Runs `body` on the tiles of a loop of `size`: exact ones with a shorter last one, or one that is masked; the tiles of
-        `stages` rounds are under way at once."""
-        b = self.b
+        """Runs `body` on the tiles of a loop of `size`: whole ones, of which those of `stages` rounds are under way at once,
+        and a shorter last one, which may be masked."""
         if self.masks:
             step = min(step, power_of_two(size))
-            full = size // step * step
-            if full > step:
-                carried = b.loop(
-                    0, full, step, carried, lambda i, v: body(Span(i, step), v), name=name, stages=stages
-                )
-            elif full:
-                carried = body(Span(b.index(0), step), carried)
-            return body(Span(b.index(full), step, True), carried) if size > full else carried
-        return exact_tiles(b, size, step, carried, body, name)
+        return exact_tiles(self.b, size, step, carried, body, name, stages, self.masks)
 
     def tiles_between(
         self,
