@@ -79,9 +79,9 @@ class Access:
         """How many consecutive registers of `layout` one instruction can move."""
         return 1 if self.closest is None else min(self.width, layout.run(self.closest))
 
-    def waste(self, layout: Layout, starts: Iterable[int] = (0,)) -> float:
-        """Sectors that the instructions of all warps touch, for each sector full of the elements that they hold; in the mean
-        of tiles that begin so many bytes behind a sector as `starts` say."""
+    def waste(self, layout: Layout, starts: Iterable[int] = (0,), warps: int = 1) -> float:
+        """Sectors that the instructions of so many warps touch, for each sector full of the elements that they hold; in the
+        mean of tiles that begin so many bytes behind a sector as `starts` say."""
         piece = self.piece(layout)
         lanes = [self._offset(layout.of_thread(lane)) for lane in range(32)]
         # Registers, lanes and warps own different bits, so offsets add; only the place within a sector matters.
@@ -89,7 +89,7 @@ class Access:
             (start + self._offset(layout.of_thread(warp)) + self._offset(layout.held[register]))
             % SECTOR_BYTES
             for start in starts
-            for warp in range(0, layout.threads, 32)
+            for warp in range(0, min(32 * warps, layout.threads), 32)
             for register in range(0, layout.registers, piece)
         )
         asked = 0

@@ -23,7 +23,7 @@ from ...support.machines import Gpu
 from ..layouts import Layout, blocked, padded, product_blocks
 from .access import Access, access_of, is_shared, is_tile
 from .facts import Facts
-from .lines import Line, line_of
+from .lines import Lines, lines_of
 from .products import fragments
 
 #: An access gets a layout of its own where that of its class costs this many times the memory traffic.
@@ -33,14 +33,14 @@ _TOO_SLOW = 1.5
 @dataclass
 class Assignment:
     """`of` every tile but constants, which fit any layout; `accesses` of the loads and stores that differ; `straight` are
-    loads from shared memory by which each thread gets what a matrix instruction wants of it; `lines` of those that move one,
-    outside of loops, which have several rounds under way."""
+    loads from shared memory by which each thread gets what a matrix instruction wants of it; `lines` of those that move some,
+    but for loads whose round does not wait for them."""
 
     of: dict[Value, Layout]
     accesses: dict[Op, Layout]
     windows: dict[Op, Access]
     straight: set[Op]
-    lines: dict[Op, Line]
+    lines: dict[Op, Lines]
 
 
 @dataclass
@@ -83,8 +83,8 @@ class _Assigner:
         self.gpu = gpu
         self.parent: dict[Value, Value] = {}
         self.windows: dict[Op, Access] = {}
-        self.lines: dict[Op, Line] = {}
-        self.loops = 0  # around the op that is looked at
+        self.lines: dict[Op, Lines] = {}
+        self.ahead: set[Value] = set()  # what a round makes for the next one
         self.products: list[tuple[Value, Layout]] = []
         self.straight: set[Op] = set()
         self.gathered: list[Value] = []
@@ -130,19 +130,22 @@ class _Assigner:
             for result in op.results:
                 self._join(result)
             self._relate(op)
-            self.loops += isinstance(op, tile.ForOp)
+            if isinstance(op, tile.ForOp):
+                self.ahead.update(op.body.block.ops[-1].operands)
             for region in op.regions:
                 for inner in region.blocks:
                     self._visit(inner)
-            self.loops -= isinstance(op, tile.ForOp)
 
     def _relate(self, op: Op) -> None:
         traits = op.traits
         match op:
             case tile.LoadOp() | tile.StoreOp():
                 self.windows[op] = access = access_of(op, self.facts)
-                if not self.loops and (line := line_of(op, access, self.facts)) is not None:
-                    self.lines[op] = line
+                if (
+                    self.ahead.isdisjoint(op.results)
+                    and (lines := lines_of(op, access, self.facts)) is not None
+                ):
+                    self.lines[op] = lines
             case tile.GatherOp():
                 self._join(op.result, *op.operands[1:])
                 self.gathered.append(op.result)

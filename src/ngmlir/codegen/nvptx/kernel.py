@@ -33,7 +33,7 @@ from .block import GLOBAL, Block, Tile
 from .facts import Facts
 from .grid import positions
 from .indexed import Index, gather, scatter
-from .lines import Lines
+from .lines import LineMemory
 from .memory import Buffer, Memory, common_piece
 from .pending import unfinished
 from .products import dot
@@ -257,8 +257,8 @@ class _Kernel:
         if place is not None and (pointed := matrix_rows(layout, place)) is not None:
             stored = Stored(place, self.memory.offset(buffer, indices))
             values = words_apart(self.block, read_words(self.block, stored, pointed, element), element)
-        elif (line := self.layouts.lines.get(op)) is not None and line.pays(layout):
-            values = Lines(self.memory).load(line, buffer, indices, layout, pad)
+        elif (lines := self.layouts.lines.get(op)) is not None and lines.pays(layout):
+            values = LineMemory(self.memory).load(lines, buffer, indices, layout, pad)
         else:
             values = self.memory.load(access, buffer, indices, layout, pad)
         self.values.enter(op.result, Tile(layout, shape_of(op.result.type), element, values))
@@ -270,8 +270,8 @@ class _Kernel:
         if layout is None and is_tile(value):
             layout = self.layouts.of.get(value) or access.layout(self.threads)
         stored, place = self.values.tile(value, layout), self.values.scalars(indices)
-        if (line := self.layouts.lines.get(op)) is not None and line.pays(stored.layout):
-            Lines(self.memory).store(line, self.values.buffer(buffer), place, stored)
+        if (lines := self.layouts.lines.get(op)) is not None and lines.pays(stored.layout):
+            LineMemory(self.memory).store(lines, self.values.buffer(buffer), place, stored)
         else:
             self.memory.store(access, self.values.buffer(buffer), place, stored)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles that are a line of memory: whole rows of a matrix that lies in one piece, or a part of one row.
+"""Tiles that are lines of memory: whole rows of a matrix that lies in one piece are one, parts of rows one each.
 
 Where rows begin off a sector, what a warp asks for along one of them lies in five sectors where four would do, and one
-thread cannot move several neighbours. So the line moves from the last sector on that begins no later than it does, in
+thread cannot move several neighbours. So a line moves from the last sector on that begins no later than it does, in
 whole pieces of 16 bytes, and waits in shared memory, where any element is as near as any other.
 """
 
@@ -16,32 +16,35 @@ from typing import NamedTuple
 
 from ...ir.core import Op
 from ...ir.types import MemRefType
+from ...llvm.instructions import Instructions
 from ...llvm.types import Value, constant, i32, i64
 from ...ops import tile
 from ...ops.fields import find_i64s
 from ..layouts import Layout
 from .access import SECTOR_BYTES, WIDEST, Access, Bound, alignment, is_shared, memory_of
-from .block import Tile, memory_element
+from .block import Coordinate, Tile, memory_element
 from .facts import Facts
 from .memory import Buffer, Inside, Memory
 
-#: So many times the sectors of the line an access asks for at least where the line is worth the way through shared memory.
+#: So many times the sectors of the lines an access asks for at least where they are worth the way through shared memory.
 _WORTH = 1.05
-#: Bytes of the shortest line: what a warp asks for at once.
-_LEAST = 4 * SECTOR_BYTES
+#: Bytes of the shortest tile, what a warp asks for at once; and of shared memory for the largest.
+_LEAST, _MOST = 4 * SECTOR_BYTES, 5 << 13
 
 
 @dataclass(frozen=True)
-class Line:
-    """A tile of `rows` x `columns` elements that follow each other in memory. `whole`: its rows are those of memory, and
-    the tile may be wider; `begins`: bytes of which the place of its first element is a multiple, `tile_begins` of that of
-    the tile; `access` that of the tile; `ends`: a part of a row may lack elements at the row's ends; `afloat`: nothing is
-    known of where the buffer begins."""
+class Lines:
+    """A tile of `count` neighbours of `number` lines, which begin `stride` elements apart in memory. Of one line of whole
+    rows each row has `columns`. `begins`: bytes of which the place of a line's first element is a multiple, `tile_begins`
+    of that of the tile; `access` that of the tile; `ends`: parts of rows may lack elements at the ends of these; `afloat`:
+    nothing is known of where the buffer begins."""
 
     access: Access
     memory: MemRefType
     dimension: int  # of the memory, along which columns lie
-    rows: int
+    number: int
+    count: int
+    stride: int
     columns: int
     whole: bool
     begins: int
@@ -60,216 +63,185 @@ class Line:
         return SECTOR_BYTES // self.access.item
 
     @property
-    def count(self) -> int:
-        """Its elements, at most."""
-        return self.rows * self.columns
-
-    @property
     def shifted(self) -> bool:
-        """Whether it may begin within a sector."""
+        """Whether a line may begin within a sector."""
         return self.begins % SECTOR_BYTES != 0
 
     @property
     def moved(self) -> int:
-        """Elements of all pieces in which it may lie."""
+        """Elements of all pieces in which a line may lie."""
         reach = self.count + (self.sector - 1 if self.shifted else 0)
         return -(-reach // self.piece) * self.piece
 
     @property
+    def pitch(self) -> int:
+        """Elements from one line to the next in shared memory: as far behind a sector as they are in memory."""
+        behind = self.stride % self.sector
+        return behind + -(-(self.moved + self.sector - behind) // self.sector) * self.sector
+
+    @property
+    def kept(self) -> int:
+        """Elements of shared memory."""
+        return (self.number - 1) * self.pitch + self.moved + self.sector
+
+    @property
     def pieces(self) -> Access:
-        return Access((self.moved,), self.access.item, (1,), (), 0, self.piece)
+        return Access((self.number, self.moved), self.access.item, (self.pitch, 1), (), 1, self.piece)
 
     def pays(self, layout: Layout) -> bool:
-        """Whether threads that hold the tile so would ask for more sectors than the line has."""
+        """Whether threads that hold the tile so would ask for more sectors than the lines have."""
         starts = range(0, SECTOR_BYTES, gcd(self.tile_begins, SECTOR_BYTES))
         more = SECTOR_BYTES / (self.count * self.access.item) if self.shifted else 0.0
-        return self.access.waste(layout, starts) >= _WORTH * (1 + more)
+        return self.access.waste(layout, starts, layout.threads // 32) >= _WORTH * (1 + more)
 
     @property
     def apart(self) -> Access:
-        """The tile in shared memory, by its place in a row of the line."""
+        """The tile in shared memory, by its place in a row."""
         access, closest = self.access, self.access.closest
+        far = self.pitch if self.number > 1 else self.columns
         strides = tuple(
-            (1 if d == closest else self.columns) if size > 1 else 0 for d, size in enumerate(access.shape)
+            (1 if d == closest else far) if size > 1 else 0 for d, size in enumerate(access.shape)
         )
         bounds = tuple(bound._replace(dimension=0) for bound in access.bounds if bound.along == closest)
         # Where the line begins anywhere in its first sector, so does every row.
-        width = 1 if self.shifted or not self.whole else gcd(self.columns, self.piece)
+        together = self.number == 1 and self.whole and not self.shifted
+        width = gcd(self.columns, self.piece) if together else 1
         return Access(access.shape, access.item, strides, bounds, closest if width > 1 else None, width)
 
 
-def line_of(op: Op, access: Access, facts: Facts) -> Line | None:
-    """The line that a tile.load or tile.store moves, if it does and begins off a sector."""
+def lines_of(op: Op, access: Access, facts: Facts) -> Lines | None:
+    """The lines that a tile.load or tile.store moves, if it does."""
     buffer, indices = (
         (op.buffer, op.indices) if isinstance(op, tile.LoadOp) else (op.operands[1], op.operands[2:])
     )
-    closest = access.closest
-    if closest is None or is_shared(buffer):
+    closest, item = access.closest, access.item
+    others = [d for d, size in enumerate(access.shape) if size > 1 and d != closest]
+    if closest is None or len(others) > 1 or is_shared(buffer):
         return None
-    memory = memory_of(buffer, op)
-    rank, item = len(access.shape), access.item
+    memory, rank = memory_of(buffer, op), len(access.shape)
     dims = find_i64s(op, "dims") or tuple(range(memory.rank - rank, memory.rank))
     dimension, width = dims[closest], access.shape[closest]
     at = facts.of(indices[dimension])
     whole = at.high <= 0 and at.low + width >= memory.shape[dimension]
     columns = memory.shape[dimension] if whole else width
-    others = [d for d, size in enumerate(access.shape) if size > 1 and d != closest]
-    if others and not (len(others) == 1 and whole and access.strides[others[0]] == columns):
-        return None
-    rows = access.shape[others[0]] if others else 1
-    if rows * columns * item < _LEAST:
-        return None
+    rows, stride = (access.shape[others[0]], access.strides[others[0]]) if others else (1, 0)
+    if whole and stride == columns:
+        number, count, stride = 1, rows * columns, 0
+    else:
+        number, count = rows, columns
     afloat = alignment(buffer, facts) * item % WIDEST != 0
-    begins = tile_begins = item if afloat else SECTOR_BYTES
-    for d, (index, stride) in enumerate(zip(indices, memory.row_strides, strict=True)):
-        step = facts.of(index).divisor * stride * item
-        tile_begins = gcd(tile_begins, step)
-        begins = begins if whole and d == dimension else gcd(begins, step)
+    begins = gcd(item if afloat else SECTOR_BYTES, stride * item)
+    tile_begins = begins
+    for d, (index, step) in enumerate(zip(indices, memory.row_strides, strict=True)):
+        places = facts.of(index).divisor * step * item
+        tile_begins = gcd(tile_begins, places)
+        begins = begins if whole and d == dimension else gcd(begins, places)
     ends = next((bound for bound in access.bounds if bound.along == closest and not whole), None)
-    return Line(access, memory, dimension, rows, columns, whole, begins, tile_begins, ends, afloat)
+    found = Lines(
+        access, memory, dimension, number, count, stride, columns, whole, begins, tile_begins, ends, afloat
+    )
+    return found if _LEAST <= number * count * item and found.kept * item <= _MOST else None
 
 
 class _Place(NamedTuple):
-    """Where a line is: its first piece begins at element `first` of the buffer, it begins `start` elements behind that and
-    ends before `end`; the tile in shared memory has its row's first element `back` behind where the pieces begin."""
+    """Where lines are: the first piece begins at element `first` of the buffer, the first line `start` elements behind that;
+    each line has `length`; the tile in shared memory has its row's first element `back` behind where the pieces begin."""
 
     first: Value
     start: Value | None  # None: 0
-    end: Value | int
+    length: Value | int
     back: Value | None
 
 
-class Lines:
+class _Row(NamedTuple):
+    """One line: where its first piece begins, behind that of all, in memory and in shared memory; how far behind the line
+    begins, and where it ends."""
+
+    far: Value | None  # None: 0
+    near: Value | None
+    start: Value | None
+    end: Value | int
+
+
+class LineMemory:
     """Writes the moving of lines into a block."""
 
     def __init__(self, memory: Memory):
         self.memory, self.block, self.b = memory, memory.block, memory.b
 
     def load(
-        self, line: Line, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value
+        self, lines: Lines, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value
     ) -> tuple[Value, ...]:
-        """As `Memory.load`; where some rows are not there, by that."""
+        """As `Memory.load`; where some lines are not there, by that."""
 
         def as_it_lies() -> tuple[Value, ...]:
-            return self.memory.load(line.access, buffer, indices, layout, pad)
+            return self.memory.load(lines.access, buffer, indices, layout, pad)
 
-        def by_the_line() -> tuple[Value, ...]:
-            place = self._place(line, buffer, indices)
-            source, kept = self._from(buffer, place.first), self._kept(line, buffer.type)
-            self._move(line, place, source, kept, alone)
+        def by_lines() -> tuple[Value, ...]:
+            place = self._place(lines, buffer, indices)
+            source, kept = self._from(buffer, place.first), self._kept(lines, buffer.type)
+            mover = _Mover(self.memory, lines, place, source, kept, alone)
+            mover.move()
             self.block.barrier()
             waiting = self._from(kept, place.back) if place.back else kept
-            loaded = self.memory.load(line.apart, waiting, self._inside(line, indices), layout, pad)
+            loaded = self.memory.load(lines.apart, waiting, [indices[lines.dimension]], layout, pad)
             self.block.scratch_done()
             return loaded
 
         # What others write meanwhile, or what is no buffer's, is not even to be looked at.
-        alone = not buffer.steady or line.afloat
-        return self._either(line, buffer, indices, not alone, by_the_line, as_it_lies)
+        alone = not buffer.steady or lines.afloat
+        return self._either(lines, buffer, indices, not alone, by_lines, as_it_lies)
 
-    def store(self, line: Line, buffer: Buffer, indices: Sequence[Value], stored: Tile) -> None:
-        """As `Memory.store`; where some rows are not there, by that."""
+    def store(self, lines: Lines, buffer: Buffer, indices: Sequence[Value], stored: Tile) -> None:
+        """As `Memory.store`; where some lines are not there, by that."""
 
         def as_it_lies() -> tuple[Value, ...]:
-            self.memory.store(line.access, buffer, indices, stored)
+            self.memory.store(lines.access, buffer, indices, stored)
             return ()
 
-        def by_the_line() -> tuple[Value, ...]:
-            place, kept = self._place(line, buffer, indices), self._kept(line, buffer.type)
+        def by_lines() -> tuple[Value, ...]:
+            place, kept = self._place(lines, buffer, indices), self._kept(lines, buffer.type)
             waiting = self._from(kept, place.back) if place.back else kept
-            self.memory.store(line.apart, waiting, self._inside(line, indices), stored)
+            self.memory.store(lines.apart, waiting, [indices[lines.dimension]], stored)
             self.block.barrier()
-            self._move(line, place, kept, self._from(buffer, place.first), alone=True)
+            _Mover(self.memory, lines, place, kept, self._from(buffer, place.first), True).move()
             self.block.scratch_done()
             return ()
 
-        self._either(line, buffer, indices, False, by_the_line, as_it_lies)
+        self._either(lines, buffer, indices, False, by_lines, as_it_lies)
 
-    def _move(self, line: Line, place: _Place, source: Buffer, target: Buffer, alone: bool) -> None:
-        """By whole pieces, also where the line has only a part of them; or `alone`, which leaves the elements of others in
-        its first and last piece as they are. Both buffers begin where the first piece does."""
-        block, b, memory, pieces = self.block, self.b, self.memory, line.pieces
-        kind, spread = memory_element(source.type.element), pieces.layout(block.threads)
-        piece = pieces.piece(spread)
+    def _place(self, lines: Lines, buffer: Buffer, indices: Sequence[Value]) -> _Place:
+        key = (lines, buffer.pointer if lines.afloat else None, tuple(indices))
+        return self.block.once(key, partial(self._compute, lines, buffer, indices))
 
-        def fetched(at: Value, count: int, inside: Inside) -> tuple[Value, Value, Inside]:
-            read = b.getelementptr(kind, source.pointer, b.zext(at, i64))
-            return at, memory.fetch(source, read, kind, count, inside, constant(kind, 0)), inside
-
-        def put(at: Value, found: Value, inside: Inside) -> None:
-            memory.put(target, b.getelementptr(kind, target.pointer, b.zext(at, i64)), found, inside)
-
-        under_way: list[tuple[Value, Value, Inside]] = []
-        for register in range(0, spread.registers, piece):
-            (at,) = block.coordinates(spread, register)
-            reach = sum(basis[0] for basis in spread.thread) + at.constant + (piece if alone else 1)
-            if at.constant >= line.moved:
-                continue
-            position = constant(i32, at.constant) if at.thread is None else b.add(at.thread, at.constant)
-            inside: Value | bool = block.speaks(spread)
-            if not isinstance(place.end, int) or reach > place.end:
-                last = b.add(position, piece) if alone else b.add(position, 1)
-                inside = block.both(inside, b.icmp("sle", last, place.end))
-            if alone and place.start is not None:
-                inside = block.both(inside, b.icmp("sge", position, place.start))
-            assert inside is not False
-            under_way.append(fetched(position, piece, inside))
-        for each in under_way:
-            put(*each)
-        fits = place.start is None and isinstance(place.end, int) and place.end % piece == 0
-        if not alone or piece == 1 or fits:
-            return
-        # A thread for each place of the pieces in which the line begins and ends; none where one is whole.
-        with b.when(b.icmp("ult", block.thread, 2 * piece)), block.branch():
-            start = constant(i32, 0) if place.start is None else place.start
-            end = constant(i32, place.end) if isinstance(place.end, int) else place.end
-            front = b.icmp("ult", block.thread, piece)
-            first = b.and_(b.add(start, piece - 1), -piece)  # whole piece
-            behind = b.add(b.and_(end, -piece), b.sub(block.thread, piece))
-            at = b.select(front, b.add(start, block.thread), behind)
-            low, high = b.select(front, start, first), b.select(front, b.smin(first, end), end)
-            put(*fetched(at, 1, b.and_(b.icmp("sge", at, low), b.icmp("slt", at, high))))
-
-    def _place(self, line: Line, buffer: Buffer, indices: Sequence[Value]) -> _Place:
-        key = (line, buffer.pointer if line.afloat else None, tuple(indices))
-        return self.block.once(key, partial(self._compute, line, buffer, indices))
-
-    def _compute(self, line: Line, buffer: Buffer, indices: Sequence[Value]) -> _Place:
+    def _compute(self, lines: Lines, buffer: Buffer, indices: Sequence[Value]) -> _Place:
         b, zero = self.b, constant(i64, 0)
-        low = zero if line.whole else indices[line.dimension]
-        end: Value | int = line.count
-        if line.ends is not None:
+        low = zero if lines.whole else indices[lines.dimension]
+        count: Value | int = lines.count
+        if lines.ends is not None:
             index = low
-            if not line.ends.positive:
+            if not lines.ends.positive:
                 low = b.smax(index, zero)
-            high = b.smin(b.add(index, line.count), constant(i64, line.ends.size))
-            end = b.trunc(b.sub(high, low), i32)
-        places = [low if d == line.dimension else i for d, i in enumerate(indices)]
-        first = (
-            self.block.linear([None if i.name == "0" else i for i in places], line.memory.row_strides) or zero
-        )
+            high = b.smin(b.add(index, lines.count), constant(i64, lines.ends.size))
+            count = b.trunc(b.sub(high, low), i32)
+        places = [low if d == lines.dimension else i for d, i in enumerate(indices)]
+        first = self.block.linear([None if i.name == "0" else i for i in places], lines.memory.row_strides)
+        first = first or zero
         back = None if low.name == "0" else b.sub(zero, low)
-        if not line.shifted:
-            return _Place(first, None, end, back)
-        shift = b.and_(self._number(line, buffer, first), line.sector - 1)
+        if not lines.shifted:
+            return _Place(first, None, count, back)
+        number = first
+        if lines.afloat:
+            base = b.cast("ptrtoint", buffer.pointer, i64)
+            number = b.add(b.lshr(base, lines.access.item.bit_length() - 1), first)
+        shift = b.and_(number, lines.sector - 1)
         back = shift if back is None else b.add(shift, back)
-        start = b.trunc(shift, i32)
-        end = b.add(start, end)
-        return _Place(b.sub(first, shift), start, end, back)
+        return _Place(b.sub(first, shift), b.trunc(shift, i32), count, back)
 
-    def _number(self, line: Line, buffer: Buffer, first: Value) -> Value:
-        """The number of an element, counted from the beginning of some sector."""
-        b = self.b
-        if not line.afloat:
-            return first
-        item = line.access.item
-        base = b.cast("ptrtoint", buffer.pointer, i64)
-        return b.add(b.lshr(base, item.bit_length() - 1), first)
-
-    def _kept(self, line: Line, type: MemRefType) -> Buffer:
-        """The line in shared memory."""
-        place = self.block.scratch(line.moved * line.access.item)
-        return Buffer(place, MemRefType((line.moved,), type.element, None, 0, 3), False)
+    def _kept(self, lines: Lines, type: MemRefType) -> Buffer:
+        """The lines in shared memory."""
+        place = self.block.scratch(lines.kept * lines.access.item)
+        return Buffer(place, MemRefType((lines.kept,), type.element, None, 0, 3), False)
 
     def _from(self, buffer: Buffer, first: Value) -> Buffer:
         """What lies in a buffer from an element on, as one line."""
@@ -277,21 +249,17 @@ class Lines:
         pointer = self.b.getelementptr(memory_element(element), buffer.pointer, first)
         return Buffer(pointer, MemRefType((1,), element, None, 0, buffer.type.space), buffer.steady)
 
-    def _inside(self, line: Line, indices: Sequence[Value]) -> list[Value]:
-        """Where the tile begins in a row."""
-        return [indices[line.dimension]]
-
     def _either(
         self,
-        line: Line,
+        lines: Lines,
         buffer: Buffer,
         indices: Sequence[Value],
         pieces: bool,
-        by_the_line: Callable[[], tuple[Value, ...]],
+        by_lines: Callable[[], tuple[Value, ...]],
         as_it_lies: Callable[[], tuple[Value, ...]],
     ) -> tuple[Value, ...]:
-        """The first where all rows of the line are there, and all `pieces` in which it lies."""
-        b, block, access = self.b, self.block, line.access
+        """The first where all lines are there, and all `pieces` in which they lie."""
+        b, block, access = self.b, self.block, lines.access
         known: Value | bool = True
         for bound in access.bounds:
             if bound.along == access.closest:
@@ -301,14 +269,16 @@ class Lines:
             if not bound.positive:
                 known = block.both(known, b.icmp("sge", index, 0))
             known = block.both(known, b.icmp("slt", index, bound.size - span))
-        if pieces and (line.moved > line.count or line.ends is not None):
-            place = self._place(line, buffer, indices)
-            end = constant(i32, place.end) if isinstance(place.end, int) else place.end
-            reach = b.zext(b.and_(b.add(end, line.piece - 1), -line.piece), i64)
-            known = block.both(known, b.icmp("sle", b.add(place.first, reach), line.memory.extent))
+        if pieces and (lines.moved > lines.count or lines.ends is not None):
+            place = self._place(lines, buffer, indices)
+            last = b.add(place.first, (lines.number - 1) * lines.stride + lines.sector - 1 + lines.piece - 1)
+            count = (
+                constant(i64, place.length) if isinstance(place.length, int) else b.sext(place.length, i64)
+            )
+            known = block.both(known, b.icmp("sle", b.add(last, count), lines.memory.extent))
         if not isinstance(known, Value):
-            return by_the_line()
-        ways = [(b.label("line"), by_the_line), (b.label("apart"), as_it_lies)]
+            return by_lines()
+        ways = [(b.label("lines"), by_lines), (b.label("apart"), as_it_lies)]
         after = b.label("moved")
         b.branch_if(known, *(label for label, _ in ways))
         ends: list[tuple[tuple[Value, ...], str]] = []
@@ -320,3 +290,103 @@ class Lines:
         b.place(after)
         (first, one), (second, other) = ends
         return tuple(b.phi(v.type, (v, one), (w, other)) for v, w in zip(first, second, strict=True))
+
+
+class _Mover:
+    """Moves lines between memory and shared memory, each buffer from where the first piece begins: by whole pieces, also
+    where a line has only a part of them; or `alone`, which leaves the elements of others in its first and last piece as
+    they are."""
+
+    def __init__(
+        self, memory: Memory, lines: Lines, place: _Place, source: Buffer, target: Buffer, alone: bool
+    ):
+        self.memory, self.block, self.b = memory, memory.block, memory.b
+        self.lines, self.place, self.alone = lines, place, alone
+        self.source, self.target = source, target
+        self.kind = memory_element(source.type.element)
+
+    def move(self) -> None:
+        block, b, lines = self.block, self.b, self.lines
+        spread = lines.pieces.layout(block.threads)
+        piece = lines.pieces.piece(spread)
+        under_way: list[Callable[[], None]] = []
+        for register in range(0, spread.registers, piece):
+            row_at, at = block.coordinates(spread, register)
+            alive = block.both(block.speaks(spread), block.alive(spread, register, lines.pieces.shape))
+            if alive is False:
+                continue
+            row, position = self._row(row_at), _position(b, at)
+            if self.alone or lines.shifted or not isinstance(row.end, int) or row.end < lines.moved:
+                alive = block.both(alive, b.icmp("sle", b.add(position, piece if self.alone else 1), row.end))
+            if self.alone and row.start is not None:
+                alive = block.both(alive, b.icmp("sge", position, row.start))
+            assert alive is not False
+            under_way.append(self._begun(row, position, piece, alive))
+        place = self.place
+        fits = place.start is None and isinstance(place.length, int) and place.length % piece == 0
+        if self.alone and piece > 1 and not fits:
+            under_way += self._at_the_ends(piece)
+        for finish in under_way:
+            finish()
+
+    def _at_the_ends(self, piece: int) -> list[Callable[[], None]]:
+        """A thread for each place of the pieces in which a line begins and ends; none where one is whole."""
+        block, b = self.block, self.b
+        shape = (self.lines.number, 2 * piece)
+        spread = Access(shape, self.lines.access.item, (shape[1], 1), (), 1, 1).layout(block.threads)
+        under_way: list[Callable[[], None]] = []
+        for register in range(spread.registers):
+            row_at, at = block.coordinates(spread, register)
+            alive = block.both(block.speaks(spread), block.alive(spread, register, shape))
+            if alive is False:
+                continue
+            row, thread = self._row(row_at), _position(b, at)
+            start = constant(i32, 0) if row.start is None else row.start
+            end = constant(i32, row.end) if isinstance(row.end, int) else row.end
+            front = b.icmp("ult", thread, piece)
+            first = b.and_(b.add(start, piece - 1), -piece)  # whole piece
+            behind = b.add(b.and_(end, -piece), b.sub(thread, piece))
+            position = b.select(front, b.add(start, thread), behind)
+            low, high = b.select(front, start, first), b.select(front, b.smin(first, end), end)
+            found = b.and_(b.icmp("sge", position, low), b.icmp("slt", position, high))
+            alive = block.both(alive, found)
+            assert alive is not False
+            under_way.append(self._begun(row, position, 1, alive))
+        return under_way
+
+    def _begun(self, row: _Row, at: Value, count: int, inside: Inside) -> Callable[[], None]:
+        """Reads some neighbours; what writes them."""
+        source, target = (
+            self._address(each, row.near if each.type.space else row.far, at)
+            for each in (self.source, self.target)
+        )
+        found = self.memory.fetch(self.source, source, self.kind, count, inside, constant(self.kind, 0))
+        return lambda: self.memory.put(self.target, target, found, inside)
+
+    def _address(self, buffer: Buffer, line: Value | None, at: Value) -> Value:
+        b = self.b
+        at = b.zext(at, i64)
+        return b.getelementptr(self.kind, buffer.pointer, at if line is None else b.add(line, at))
+
+    def _row(self, at: Coordinate) -> _Row:
+        return self.block.once((self, at), partial(self._compute, at))
+
+    def _compute(self, at: Coordinate) -> _Row:
+        b, lines, place = self.b, self.lines, self.place
+        start, count = place.start, place.length
+        if at.thread is None and at.constant == 0:
+            return _Row(None, None, start, count if start is None else b.add(start, count))
+        row = b.zext(_position(b, at), i64)
+        far, near = b.mul(row, lines.stride), b.mul(row, lines.pitch)
+        if start is None:
+            return _Row(far, near, None, count)
+        far, near = (b.add(each, b.zext(start, i64)) for each in (far, near))
+        start = b.and_(b.trunc(near, i32), lines.sector - 1)
+        far, near = (b.and_(each, -lines.sector) for each in (far, near))
+        return _Row(far, near, start, b.add(start, count))
+
+
+def _position(b: Instructions, at: Coordinate) -> Value:
+    if at.thread is None:
+        return constant(i32, at.constant)
+    return b.add(at.thread, at.constant) if at.constant else at.thread
