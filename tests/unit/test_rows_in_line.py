@@ -111,3 +111,27 @@ def test_a_line_that_is_overwritten_is_read_by_itself(columns: int, element: str
     (found,), (wanted,) = compile_module(module, target="cuda-sim")(left, right), run(module, left, right)
     tolerance = 1e-5 if element == "f32" else 2e-2
     np.testing.assert_allclose(np.asarray(found, float), np.asarray(wanted, float), tolerance, tolerance)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 1), (300, 1), (1, 300), (65, 3), (3, 65), (129, 33), (513, 5), (7, 1001), (1001, 7), (40, 2000)],
+)
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_positions(shape: tuple[int, int], element: str, axis: int) -> None:
+    """Of ties the first, of NaN too; where there is nothing but the least value, the beginning."""
+    of, to = tensor(shape, element), tensor((shape[1 - axis],), "i32")
+    for seed, name in ((0, "argmax"), (1, "argmin")):
+        x = np.random.default_rng(seed).integers(-3, 4, shape).astype(DTYPES[element])
+        lowest = -128 if element == "i8" else -(1 << 31) if element == "i32" else -np.inf
+        x[-1, :] = x[:, -1] = lowest
+        if not element.startswith("i"):
+            x[shape[0] // 2, shape[1] // 3 :] = np.nan
+            x[0, 0] = np.inf
+        module = from_text(
+            f"func.func @main(%a: {of}) -> {to} {{\n %r = ng.{name} %a axes [{axis}] : ({of}) -> {to}\n func.return %r : {to}\n}}"
+        )
+        (found,), (wanted,) = compile_module(module, target="cuda-sim")(x), run(module, x)
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+        np.testing.assert_array_equal(np.asarray(wanted), getattr(np, name)(x.astype(np.float64), axis=axis))

@@ -20,6 +20,8 @@ from .single import Single, SingleFrame, merged, tile_width, vector
 BANDS = ((8, 8), (4, 3), (2, 2))
 #: The same for elements narrower than positions, of which a register would need several.
 NARROW_BANDS = ((32, 8), *BANDS)
+#: Elements of each thread in a tile of several rows of columns; of each, where it is has a register too.
+BAND_ELEMENTS = 16
 #: Registers that are searched at once.
 SEARCHED = 8
 
@@ -51,15 +53,20 @@ class _Search:
             space = (self.before, self.size * self.after)  # what one step of the outermost loop costs
         beside = 0 if self.target.shares_tiles or self.after == 1 else self.beside()
         flat = [(self.before, self.size * self.after)] if beside else [shape]
+        together = self.rows_together() if self.target.shares_tiles and self.after == 1 else 1
+        if together > 1:
+            space = (-(-self.before // together), 1)
         frame = SingleFrame(self.op, self.target, space, flat, [(self.before, self.after)])
         self.frame, self.b = frame, frame.b
-        if beside:
+        if together > 1:
+            self.rows(frame.programs[0], together)
+        elif beside:
             frame.each_row(lambda row: self.narrow(row, beside))
         elif self.after == 1:
             band = 0 if frame.masks else self.band()
             frame.each_row(lambda row: self.row_of_bands(row, band) if band else self.row(row))
         elif frame.masks:
-            frame.visit(space, frame.width, lambda spans: self.column(*spans))
+            frame.visit(space, frame.width, lambda spans: self.band_of_columns(*spans))
         else:
             frame.each_row(self.columns)
         return frame.done()
@@ -125,17 +132,16 @@ class _Search:
             carried = join(b.index(self.size - beside), carried)
         values = b.reshape(carried[0], type=with_element(counts, self.element))
         where = b.add(b.reshape(carried[1], type=counts), b.iota(type=counts, dimension=0))
-        top = (b.max if self.greatest else b.min)(values, axes=[0])
-        best = b.broadcast(top, type=values.type, dimensions=[1])
-        where = b.min(b.select(self.same(values, best), where, b.number(self.nowhere, counts)), axes=[0])
-        self.store(where, [row.start, b.index(0)], False)
+        self.store(self.first(values, where, 0), [row.start, b.index(0)], False)
 
-    def store(self, where: Value, at: Sequence[Value], masked: bool) -> None:
+    def store(
+        self, where: Value, at: Sequence[Value], masked: bool, dims: Sequence[int] | None = None
+    ) -> None:
         b = self.b
         found = (
             where if self.result is self.count else b.cast(where, type=with_element(where.type, self.result))
         )
-        b.store(found, self.frame.results[0], at, masked=masked)
+        b.store(found, self.frame.results[0], at, dims=dims, masked=masked)
 
     # -- along long rows on a CPU --------------------------------------------------------------------------
 
@@ -203,6 +209,66 @@ class _Search:
 
         found = places(start) if step == size else b.loop(0, size, step, [nowhere], earlier)[0]
         self.store(b.min(found, axes=[0]), [row.start, b.index(0)], False)
+
+    # -- several rows, or rows of columns, in one tile of a block of threads ---------------------------------
+
+    def rows_together(self) -> int:
+        """How many short rows fill the tile of a block."""
+        width = tile_width(self.target, item_bytes(self.element))
+        return min(max(1, width // power_of_two(self.size)), power_of_two(self.before))
+
+    def rows(self, number: Value, together: int) -> None:
+        """Neighbouring rows, whole ones."""
+        b = self.b
+        columns = power_of_two(self.size)
+        type = VectorType((together, columns), self.element)
+        counts = with_element(type, self.count)
+        masked = columns != self.size or self.before % together != 0
+        at = [b.multiply(number, b.index(together)), b.index(0), b.index(0)]
+        values = b.load(self.frame.sources[0], at, type=type, dims=[0, 1], masked=masked)
+        places = b.iota(type=counts, dimension=1)
+        if columns != self.size:
+            inside = b.less(places, b.number(self.size, counts))
+            values = b.select(inside, values, b.number(extreme(self.element, self.greatest), type))
+        found = self.first(values, places, 1)
+        self.store(found, [at[0], b.index(0)], masked, [0])
+
+    def band_of_columns(self, row: Span, span: Span) -> None:
+        """Neighbouring results side by side, several steps of the axis at once, each with what it has found."""
+        b = self.b
+        rows = min(BAND_ELEMENTS * self.target.threads // span.size, power_of_two(self.size))
+        type = VectorType((rows, span.size), self.element)
+        counts = with_element(type, self.count)
+        worst = b.number(extreme(self.element, self.greatest), type)
+
+        def step(part: Span, carried: Sequence[Value]) -> Sequence[Value]:
+            at = [row.start, part.start, span.start]
+            new = b.load(self.frame.sources[0], at, type=type, masked=part.masked or span.masked)
+            start = b.cast(part.start, type=self.count)
+            if part.masked:
+                inside = b.less(positions(b, start, counts), b.number(self.size, counts))
+                new = b.select(inside, new, worst)
+            taken = self.better(new, carried[0], self.greatest)
+            here = b.broadcast(start, type=counts, dimensions=())
+            return [b.select(taken, new, carried[0]), b.select(taken, here, carried[1])]
+
+        carried: Sequence[Value] = [worst, b.number(0, counts)]
+        full = self.size // rows * rows
+        if full:
+            carried = b.loop(0, full, rows, carried, lambda i, values: step(Span(i, rows), values))
+        if full < self.size:
+            carried = step(Span(b.index(full), rows, True), carried)
+        values, where = carried
+        found = self.first(values, b.add(where, b.iota(type=counts, dimension=0)), 0)
+        self.store(found, [row.start, span.start], span.masked)
+
+    def first(self, values: Value, places: Value, axis: int) -> Value:
+        """Along a dimension of a tile, the first of the places where the best value is."""
+        b = self.b
+        top = (b.max if self.greatest else b.min)(values, axes=[axis])
+        best = b.broadcast(top, type=values.type, dimensions=[1 - axis])
+        nowhere = b.number(self.nowhere, places.type)
+        return b.min(b.select(self.same(values, best), places, nowhere), axes=[axis])
 
     # -- along rows, lane by lane --------------------------------------------------------------------------
 
