@@ -238,7 +238,7 @@ class _Search:
         b = self.b
         rows = min(BAND_ELEMENTS * self.target.threads // span.size, power_of_two(self.size))
         type = VectorType((rows, span.size), self.element)
-        counts = with_element(type, self.count)
+        counts = VectorType(type.shape, self.count)
         worst = b.number(extreme(self.element, self.greatest), type)
 
         def step(part: Span, carried: Sequence[Value]) -> Sequence[Value]:

@@ -122,9 +122,15 @@ def slice_kernel(op: Op, target: Target) -> Single:
     steps = get_i64s(op, "steps")
     element = element_type(op.results[0].type)
     shape = shape_of(op.results[0].type)
-    if target.shares_tiles and len(shape) > 1 and _leaves_lanes_idle(shape[-1], item_bytes(element)):
-        return _slice_in_line(op, target)
-    frame = SingleFrame(op, target, shape)
+    item, rows = item_bytes(element), 1
+    if target.shares_tiles and len(shape) > 1:
+        if (steps[-1] != 1 or shape[-1] * item < REQUEST) and _leaves_lanes_idle(shape[-1], item):
+            return _slice_in_line(op, target)
+        # Of little, there are blocks for all multiprocessors rather than many rows in each.
+        rows = max(1, tile_width(target, item) // power_of_two(shape[-1]))
+        rows = min(rows, power_of_two(max(1, prod(shape[:-1]) // (2 * target.multiprocessors))))
+        rows = min(rows, power_of_two(shape[-2]))
+    frame = SingleFrame(op, target, shape, rows=rows)
     b = frame.b
 
     def move(spans: list[Span]) -> None:
@@ -132,13 +138,14 @@ def slice_kernel(op: Op, target: Target) -> Single:
             b.add(b.index(start), b.multiply(s.start, b.index(step)))
             for s, start, step in zip(spans, starts, steps, strict=True)
         ]
-        span = spans[-1] if spans else Span(b.index(0))
-        type = VectorType((span.size,), element) if span.size else element
-        distance = [steps[-1]] if spans and steps[-1] != 1 else None
-        tile = b.load(frame.sources[0], source, type=type, steps=distance, masked=span.masked)
-        b.store(tile, frame.results[0], [s.start for s in spans], masked=span.masked)
+        tiled = [d for d, span in enumerate(spans) if span.size]
+        type = VectorType(tuple(spans[d].size for d in tiled), element) if tiled else element
+        distance = [steps[d] for d in tiled] if any(steps[d] != 1 for d in tiled) else None
+        masked = any(span.masked for span in spans)
+        tile = b.load(frame.sources[0], source, type=type, steps=distance, masked=masked)
+        b.store(tile, frame.results[0], [s.start for s in spans], masked=masked)
 
-    frame.visit(frame.sizes, frame.width, move)
+    frame.visit(frame.sizes, frame.width, move, rows)
     return frame.done()
 
 

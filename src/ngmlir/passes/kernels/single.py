@@ -27,7 +27,7 @@ class Single:
 
 class SingleFrame(Frame):
     """A frame for one op. `sizes` is the space that is visited, `operand_shapes` and `result_shapes` the
-    shapes of the buffers (dimensions that the op treats alike may be merged), `width` that of a tile."""
+    shapes of the buffers (dimensions that the op treats alike may be merged), `width` and `rows` those of a tile."""
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class SingleFrame(Frame):
         result_shapes: Sequence[Sequence[int]] | None = None,
         parallel: bool = True,
         width: int | None = None,
+        rows: int = 1,
     ):
         self.op = op
         self.operand_shapes = tuple(
@@ -46,9 +47,9 @@ class SingleFrame(Frame):
         self.result_shapes = tuple(tuple(s) for s in result_shapes or [shape_of(r.type) for r in op.results])
         self.sizes = tuple(sizes)
         item = max(item_bytes(element_type(v.type)) for v in (*op.operands, *op.results))
-        self.width = width or tile_width(target, item)
+        self.width, self.rows = width or tile_width(target, item), rows
         part = 0 if target.shares_tiles else part_of(self.sizes, self.width)
-        grid = grid_for(target, self.sizes if parallel else (), self.width, part)
+        grid = grid_for(target, self.sizes if parallel else (), self.width, part, rows)
         inputs = [
             MemRefType(s, element_type(o.type)) for s, o in zip(self.operand_shapes, op.operands, strict=True)
         ]

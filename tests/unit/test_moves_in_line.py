@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of GPUs that only move elements, by lines of memory: each element comes to its place, and none is touched twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+import pytest
+from test_gpu_ideals import hold, kernels, tensor
+
+from ngmlir.compiler import compile_module
+from ngmlir.ops.words import from_text
+
+DTYPES = {
+    "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "i1": np.bool_, "i64": np.int64,
+}  # fmt: skip
+
+
+def numbers(shape: Sequence[int], element: str) -> np.ndarray:
+    return np.arange(int(np.prod(shape))).reshape(shape).astype(DTYPES[element])
+
+
+def moved(body: str, gives: str, *arrays: np.ndarray, element: str) -> np.ndarray:
+    given = ", ".join(f"%{n}: {tensor(a.shape, element)}" for n, a in zip("abcdef", arrays, strict=False))
+    text = f"func.func @main({given}) -> {gives} {{\n {body}\n func.return %r : {gives}\n}}"
+    (found,) = compile_module(from_text(text), target="cuda-sim")(*arrays)
+    return np.asarray(found)
+
+
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "first", "last", "step"),
+    [
+        ((256, 256), (1, 1), (255, 255), (1, 1)),
+        ((50, 1001), (1, 3), (50, 998), (3, 1)),
+        ((9, 7, 130), (1, 0, 1), (8, 7, 130), (2, 3, 1)),
+        ((1, 2000), (0, 5), (1, 1999), (1, 1)),
+        ((33, 513), (0, 0), (33, 512), (1, 1)),
+        ((70, 65), (2, 1), (69, 65), (1, 1)),
+        ((40, 200), (0, 3), (40, 13), (1, 1)),
+        ((5, 600), (0, 1), (5, 600), (1, 2)),
+    ],
+)
+def test_slices(
+    shape: Sequence[int], first: Sequence[int], last: Sequence[int], step: Sequence[int], element: str
+) -> None:
+    x = numbers(shape, element)
+    wanted = x[tuple(map(slice, first, last, step))]
+    of, to = tensor(shape, element), tensor(wanted.shape, element)
+    body = f"%r = ng.slice %a from {[*first]} to {[*last]} step {[*step]} : ({of}) -> {to}"
+    np.testing.assert_array_equal(moved(body, to, x, element=element), wanted)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8", "f64"])
+@pytest.mark.parametrize("shape", [(256, 256), (500, 1001), (2000, 133)])
+def test_slices_ask_for_each_sector_once(shape: tuple[int, int], element: str) -> None:
+    of, to = tensor(shape, element), tensor((shape[0] - 2, shape[1] - 2), element)
+    last = [size - 1 for size in shape]
+    hold(kernels([of], to, f"%r = ng.slice %a from [1, 1] to {last} step [1, 1] : ({of}) -> {to}"))
