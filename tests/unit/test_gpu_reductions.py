@@ -161,3 +161,27 @@ def test_many_short_rows_of_several_inputs() -> None:
     )
     want = (a * c.astype(np.float32) + d[:, None] * e).astype(np.float64).sum(axis=1) + d
     np.testing.assert_allclose(on_gpu(from_text(text), a, c, d, e), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((5, 1), 1), ((17_001, 17), 1), ((17_001, 2), 1), ((301, 64), 1), ((17, 33), 1), ((40, 1000), 1), ((3, 513), 1), ((2, 5000), 1),
+        ((1000, 5), 0), ((1, 40), 0), ((31, 3), 0), ((4099, 40), 0), ((3, 77, 130), 1), ((2, 16, 129), 1), ((70_001, 3), 0),
+    ],
+)  # fmt: skip
+def test_first_positions(shape: tuple[int, ...], axis: int, name: str) -> None:
+    """Many elements are equal, and some are infinite or NaN; nothing but the worst in some lines."""
+    random = np.random.default_rng(len(shape))
+    for kind in ("f32", "bf16", "f64", "i8", "i64"):
+        x = random.integers(-3, 3, shape).astype(DTYPES[kind])
+        if kind[0] in "fb":
+            x[random.random(shape) < 0.02] = np.inf
+            x[random.random(shape) < 0.02] = -np.inf
+            x[random.random(shape) < 0.1] = -0.0
+            x[random.random(shape) < 0.001] = np.nan
+            worst = np.moveaxis(x, axis, -1)
+            worst[..., 0, :] = -np.inf if name == "argmax" else np.inf
+        got = on_gpu(reduction(name, shape, (axis,), kind, "i64"), x)
+        np.testing.assert_array_equal(got, getattr(np, name)(x.astype(np.float64), axis=axis))

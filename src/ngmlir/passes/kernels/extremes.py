@@ -5,14 +5,14 @@ block first, and then where in it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
+from math import gcd, prod
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType, VectorType, element_type, i32, i64, index, shape_of, with_element
 from ...ops.fields import get_i64s
 from ...support.target import Target
-from .frame import Span, positions, power_of_two, stages_for
+from .frame import Span, a_row_each, positions, power_of_two, stages_for
 from .reduction import Accumulation, extreme
 from .single import Single, SingleFrame, merged, tile_width, vector
 
@@ -20,10 +20,10 @@ from .single import Single, SingleFrame, merged, tile_width, vector
 BANDS = ((8, 8), (4, 3), (2, 2))
 #: The same for elements narrower than positions, of which a register would need several.
 NARROW_BANDS = ((32, 8), *BANDS)
-#: Elements of each thread in a tile of several rows of columns; of each, where it is has a register too.
-BAND_ELEMENTS = 16
 #: Registers that are searched at once.
 SEARCHED = 8
+#: Elements that a block of threads searches at once.
+BAND_ELEMENTS = 2048
 
 
 def arg_kernel(op: Op, target: Target) -> Single:
@@ -47,29 +47,46 @@ class _Search:
         self.nowhere = (1 << (self.count.width - 1)) - 1
 
     def build(self) -> Single:
-        shape = (self.before, self.size, self.after)
-        space = (self.before, self.after)
-        if not self.target.shares_tiles:
-            space = (self.before, self.size * self.after)  # what one step of the outermost loop costs
-        beside = 0 if self.target.shares_tiles or self.after == 1 else self.beside()
-        flat = [(self.before, self.size * self.after)] if beside else [shape]
-        together = self.rows_together() if self.target.shares_tiles and self.after == 1 else 1
-        if together > 1:
-            space = (-(-self.before // together), 1)
-        frame = SingleFrame(self.op, self.target, space, flat, [(self.before, self.after)])
-        self.frame, self.b = frame, frame.b
-        if together > 1:
-            self.rows(frame.programs[0], together)
-        elif beside:
+        return self.for_threads() if self.target.shares_tiles else self.for_vectors()
+
+    def for_threads(self) -> Single:
+        """Blocks of threads search some short rows, a long one, or neighbouring columns."""
+        before, size, after = self.before, self.size, self.after
+        together = self.together() if after == 1 else 0
+        if together:
+            frame = self.framed((-(-before // together), 1), (before, size), (before,))
+            frame.each_row(lambda number: self.short_rows(number, together))
+        elif after == 1:
+            self.framed((before, 1), (before, size, 1), (before, 1)).each_row(self.row)
+        else:
+            width = min(self.target.threads, power_of_two(after))
+            frame = self.framed((before, after), (before, size, after), (before, after), width)
+            frame.visit((before, after), width, lambda spans: self.bands(*spans))
+        return self.frame.done()
+
+    def for_vectors(self) -> Single:
+        """A thread of a CPU searches lane by lane."""
+        before, size, after = self.before, self.size, self.after
+        beside = 0 if after == 1 else self.beside()
+        operand = (before, size * after) if beside else (before, size, after)
+        # The space is what one step of the outermost loop costs.
+        frame = self.framed((before, size * after), operand, (before, after))
+        if beside:
             frame.each_row(lambda row: self.narrow(row, beside))
-        elif self.after == 1:
-            band = 0 if frame.masks else self.band()
+        elif after == 1:
+            band = self.band()
             frame.each_row(lambda row: self.row_of_bands(row, band) if band else self.row(row))
-        elif frame.masks:
-            frame.visit(space, frame.width, lambda spans: self.band_of_columns(*spans))
         else:
             frame.each_row(self.columns)
         return frame.done()
+
+    def framed(
+        self, space: Sequence[int], operand: Sequence[int], result: Sequence[int], width: int | None = None
+    ) -> SingleFrame:
+        """A kernel for a space, which takes the operand and gives the result in these shapes."""
+        self.frame = SingleFrame(self.op, self.target, space, [operand], [result], width=width)
+        self.b = self.frame.b
+        return self.frame
 
     def better(self, new: Value, old: Value, greatest: bool) -> Value:
         """Whether `new` takes the place of an earlier `old`: it is beyond it, or the first NaN."""
@@ -134,14 +151,63 @@ class _Search:
         where = b.add(b.reshape(carried[1], type=counts), b.iota(type=counts, dimension=0))
         self.store(self.first(values, where, 0), [row.start, b.index(0)], False)
 
-    def store(
-        self, where: Value, at: Sequence[Value], masked: bool, dims: Sequence[int] | None = None
-    ) -> None:
+    def first(self, values: Value, places: Value, axis: int) -> Value:
+        """Of each line along an axis of a matrix, the first place of the best."""
+        b = self.b
+        top = (b.max if self.greatest else b.min)(values, axes=[axis])
+        best = b.broadcast(top, type=values.type, dimensions=[1 - axis])
+        return b.min(
+            b.select(self.same(values, best), places, b.number(self.nowhere, places.type)), axes=[axis]
+        )
+
+    # -- by a block of threads -----------------------------------------------------------------------------
+
+    def bands(self, row: Span, span: Span) -> None:
+        """Neighbouring results side by side, for as many steps of the axis at once as threads have registers for."""
+        b = self.b
+        steps = min(BAND_ELEMENTS // span.size, power_of_two(self.size))
+        type, worst = VectorType((steps, span.size), self.element), extreme(self.element, self.greatest)
+        counts = with_element(type, self.count)
+
+        def body(here: Span, carried: Sequence[Value]) -> list[Value]:
+            at, masked = [row.start, here.start, span.start], here.masked or span.masked
+            new = b.load(self.frame.sources[0], at, type=type, masked=masked, pad=worst if masked else None)
+            taken = self.better(new, carried[0], self.greatest)
+            start = b.broadcast(b.cast(here.start, type=self.count), type=counts, dimensions=())
+            return [b.select(taken, new, carried[0]), b.select(taken, start, carried[1])]
+
+        stages = stages_for(self.target, type.size * item_bytes(self.element), prod(self.frame.grid))
+        starts = [b.number(worst, type), b.number(0, counts)]
+        values, where = self.frame.tiles(self.size, steps, starts, body, stages=stages)
+        where = b.add(where, b.iota(type=counts, dimension=0))
+        self.store(self.first(values, where, 0), [row.start, span.start], span.masked)
+
+    def together(self) -> int:
+        """How many short rows a block searches; 0: they are long."""
+        item = item_bytes(self.element)
+        if self.size > tile_width(self.target, item):
+            return 0
+        if a_row_each(self.target, self.size, [self.size * item], self.before, self.before):
+            return self.target.threads
+        return max(1, min(BAND_ELEMENTS // power_of_two(self.size), power_of_two(self.before)))
+
+    def short_rows(self, number: Span, together: int) -> None:
+        """Some rows in one tile."""
+        b = self.b
+        start, width = b.multiply(number.start, b.index(together)), power_of_two(self.size)
+        masked = (self.before % together != 0, width != self.size)
+        type = VectorType((together, width), self.element)
+        pad = extreme(self.element, self.greatest) if any(masked) else None
+        values = b.load(self.frame.sources[0], [start, b.index(0)], type=type, masked=any(masked), pad=pad)
+        places = b.iota(type=with_element(type, self.count), dimension=1)
+        self.store(self.first(values, places, 1), [start], masked[0])
+
+    def store(self, where: Value, at: Sequence[Value], masked: bool) -> None:
         b = self.b
         found = (
             where if self.result is self.count else b.cast(where, type=with_element(where.type, self.result))
         )
-        b.store(found, self.frame.results[0], at, dims=dims, masked=masked)
+        b.store(found, self.frame.results[0], at, masked=masked)
 
     # -- along long rows on a CPU --------------------------------------------------------------------------
 
@@ -209,66 +275,6 @@ class _Search:
 
         found = places(start) if step == size else b.loop(0, size, step, [nowhere], earlier)[0]
         self.store(b.min(found, axes=[0]), [row.start, b.index(0)], False)
-
-    # -- several rows, or rows of columns, in one tile of a block of threads ---------------------------------
-
-    def rows_together(self) -> int:
-        """How many short rows fill the tile of a block."""
-        width = tile_width(self.target, item_bytes(self.element))
-        return min(max(1, width // power_of_two(self.size)), power_of_two(self.before))
-
-    def rows(self, number: Value, together: int) -> None:
-        """Neighbouring rows, whole ones."""
-        b = self.b
-        columns = power_of_two(self.size)
-        type = VectorType((together, columns), self.element)
-        counts = with_element(type, self.count)
-        masked = columns != self.size or self.before % together != 0
-        at = [b.multiply(number, b.index(together)), b.index(0), b.index(0)]
-        values = b.load(self.frame.sources[0], at, type=type, dims=[0, 1], masked=masked)
-        places = b.iota(type=counts, dimension=1)
-        if columns != self.size:
-            inside = b.less(places, b.number(self.size, counts))
-            values = b.select(inside, values, b.number(extreme(self.element, self.greatest), type))
-        found = self.first(values, places, 1)
-        self.store(found, [at[0], b.index(0)], masked, [0])
-
-    def band_of_columns(self, row: Span, span: Span) -> None:
-        """Neighbouring results side by side, several steps of the axis at once, each with what it has found."""
-        b = self.b
-        rows = min(BAND_ELEMENTS * self.target.threads // span.size, power_of_two(self.size))
-        type = VectorType((rows, span.size), self.element)
-        counts = VectorType(type.shape, self.count)
-        worst = b.number(extreme(self.element, self.greatest), type)
-
-        def step(part: Span, carried: Sequence[Value]) -> Sequence[Value]:
-            at = [row.start, part.start, span.start]
-            new = b.load(self.frame.sources[0], at, type=type, masked=part.masked or span.masked)
-            start = b.cast(part.start, type=self.count)
-            if part.masked:
-                inside = b.less(positions(b, start, counts), b.number(self.size, counts))
-                new = b.select(inside, new, worst)
-            taken = self.better(new, carried[0], self.greatest)
-            here = b.broadcast(start, type=counts, dimensions=())
-            return [b.select(taken, new, carried[0]), b.select(taken, here, carried[1])]
-
-        carried: Sequence[Value] = [worst, b.number(0, counts)]
-        full = self.size // rows * rows
-        if full:
-            carried = b.loop(0, full, rows, carried, lambda i, values: step(Span(i, rows), values))
-        if full < self.size:
-            carried = step(Span(b.index(full), rows, True), carried)
-        values, where = carried
-        found = self.first(values, b.add(where, b.iota(type=counts, dimension=0)), 0)
-        self.store(found, [row.start, span.start], span.masked)
-
-    def first(self, values: Value, places: Value, axis: int) -> Value:
-        """Along a dimension of a tile, the first of the places where the best value is."""
-        b = self.b
-        top = (b.max if self.greatest else b.min)(values, axes=[axis])
-        best = b.broadcast(top, type=values.type, dimensions=[1 - axis])
-        nowhere = b.number(self.nowhere, places.type)
-        return b.min(b.select(self.same(values, best), places, nowhere), axes=[axis])
 
     # -- along rows, lane by lane --------------------------------------------------------------------------
 

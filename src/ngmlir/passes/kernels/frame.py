@@ -14,6 +14,7 @@ from ...ir.types import MemRefType, Type, VectorType, i64, index, shape_of
 from ...ops import tile
 from ...ops.builder import Branch, Builder, function
 from ...support.diagnostics import Location
+from ...support.machines import SECTOR_BYTES
 from ...support.target import Target
 
 
@@ -40,6 +41,22 @@ def stages_for(target: Target, bytes: int, blocks: int) -> int:
     together = min(_RESIDENT, max(1, blocks // target.multiprocessors))
     rounds = min(_MOST_UNDER_WAY, ceil(target.gpu.bytes_under_way / (max(1, bytes) * together)))
     return rounds + 1 if rounds > 1 else 1
+
+
+#: Elements of a row that one thread of a block has for itself, at most.
+_ROW_ELEMENTS = 128
+
+
+def a_row_each(target: Target, columns: int, lines: Sequence[int], rows: int, near: int) -> bool:
+    """Whether each thread of a block has a short row of its own: there are many, `near` of them in a line, and few of those
+    that lie in memory (`lines`, in bytes) begin where a sector does."""
+    return (
+        1 < columns <= _ROW_ELEMENTS
+        and any(line % SECTOR_BYTES for line in lines)
+        and target.threads * sum(lines) <= target.shared_bytes // 2
+        and near >= target.threads
+        and rows >= target.threads * target.multiprocessors
+    )
 
 
 def _numbered(name: str, count: int) -> list[str]:

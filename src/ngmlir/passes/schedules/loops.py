@@ -10,11 +10,10 @@ from math import prod
 from ...ir.literals import item_bytes
 from ...ir.types import element_type
 from ...ops.schedules import Columns, Given, Rows, Tiles
-from ...support.machines import SECTOR_BYTES
 from ...support.target import Target
 from ..fusion.group import FREE
 from ..kernels.columns import has_tiles
-from ..kernels.frame import PROGRAM_ELEMENTS, part_of, power_of_two, stages_for
+from ..kernels.frame import PROGRAM_ELEMENTS, a_row_each, part_of, power_of_two, stages_for
 from ..kernels.plan import Plan, widest_item
 from ..kernels.reduction import reductions
 from .candidate import Candidate, fixed, tile_sizes
@@ -33,9 +32,8 @@ BLOCK_TILE = 4096
 PARTIAL_TILES = 64
 #: Rows of a column kernel that are added up before the sums go back to scratch.
 BAND = 8
-#: Registers of a thread that hold such rows on a GPU, and the elements of a row that one has for itself.
+#: Registers of a thread that hold such rows on a GPU.
 _BAND_REGISTERS = 128
-_ROW_REGISTERS = 128
 #: Bytes of each row that one program of a column kernel reads at least: whole pages, in order.
 STRIPE_BYTES = 4096
 #: Programs of a column kernel from which on they need not be made smaller for the sake of more.
@@ -162,18 +160,12 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
 
 
 def _apart(plan: Plan, target: Target, kept: int) -> bool:
-    """Whether each thread of a block reduces a short row of its own: there are many, and few begin where a sector does."""
+    """Whether each thread of a block reduces a short row of its own, of which nothing but results is stored."""
     columns = plan.sizes[kept]
     full = [v for v in plan.inputs if len(plan.loops.get(v, ())) > kept]
     lines = [columns * item_bytes(element_type(v.type)) for v in full]
-    return (
-        1 < columns <= _ROW_REGISTERS
-        and all(len(plan.loops[v]) <= kept for v in plan.outputs)
-        and any(line % SECTOR_BYTES for line in lines)
-        and target.threads * sum(lines) <= target.shared_bytes // 2
-        and plan.sizes[kept - 1] >= target.threads
-        and prod(plan.sizes[:kept]) >= target.threads * target.multiprocessors
-    )
+    short = all(len(plan.loops[v]) <= kept for v in plan.outputs)
+    return short and a_row_each(target, columns, lines, prod(plan.sizes[:kept]), plan.sizes[kept - 1])
 
 
 def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
