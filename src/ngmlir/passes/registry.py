@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ..rewrite.pipeline import Pass, name_of
+from .align_sides import align_sides
 from .barriers import barriers
 from .chain import chain
 from .check_bounds import check_bounds
@@ -59,6 +60,7 @@ PASSES: dict[str, Pass] = {
         split_reductions,
         select_parts,
         short_floats,
+        align_sides,
         fuse,
         chain,
         schedule,

@@ -229,15 +229,20 @@ class Memory:
         total = prod(shape) // piece
 
         def move(read: Value, write: Value, inside: Value | bool) -> None:
-            assert inside is not False  # of a window, it is not known for all threads that it has nothing
+            zero = constant(kind, 0)
             if not background:
-                found = self.fetch(source, read, kind, piece, inside, constant(kind, 0))
+                there = inside is not False
+                found = (
+                    self.fetch(source, read, kind, piece, inside, zero)
+                    if there
+                    else block.pack([zero] * piece)
+                )
                 self.put(target, write, found, True)
             elif inside is True:
                 b.intrinsic("llvm.nvvm.cp.async.cg.shared.global.16", "void", write, read, overload=())
             else:
                 # Instead of what is not read, there are zeros.
-                size = b.select(inside, constant(i32, WIDEST), 0)
+                size = b.select(inside, constant(i32, WIDEST), 0) if inside else constant(i32, 0)
                 name = "llvm.nvvm.cp.async.cg.shared.global.16.s"
                 b.intrinsic(name, "void", write, read, size, overload=())
 

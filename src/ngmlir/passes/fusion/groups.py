@@ -10,6 +10,7 @@ from ...ir.types import shape_of
 from ...support.diagnostics import Bug
 from ...support.target import Target
 from ..access import MOVES, Access, access_of, is_part
+from ..align_sides import is_aligned
 from ..implicit import depths, implicit_side
 from ..sides import side_of
 from ..space import Atoms, Space, relate
@@ -190,7 +191,9 @@ class Groups:
         group.ops[op] = None
         for side, depth in zip(op.operands, depths(op), strict=True):
             found = side_of(side, self.through) or implicit_side(side, depth, self.through)
-            if found is not None and not self.unplaced(found.source):
+            if found is None or (self.target.shares_tiles and is_aligned(side, depth, found)):
+                continue
+            if not self.unplaced(found.source):
                 self.sides.add(side)
                 self.bring(side, group, [])
         if self.refusals.asked:

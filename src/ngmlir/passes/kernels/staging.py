@@ -11,6 +11,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType
 from ...ops.builder import Builder
 from ...support.machines import PIECE_BYTES, WAVEFRONT_BYTES
+from ..align_sides import takes_as_it_lies
 from ..implicit import Implicit
 from ..sides import Side
 from .product import Product
@@ -27,7 +28,7 @@ def can_wait(product: Product) -> bool:
         if isinstance(side, Implicit) or (isinstance(side, Side) and side.row != len(side.shape) - 2):
             return False
         distance = side.distance if isinstance(side, Side) else length
-        if gcd(distance, length) * item_bytes(element) % PIECE_BYTES or (turned and item_bytes(element) != 2):
+        if not takes_as_it_lies(item_bytes(element), gcd(distance, length), not turned):
             return False
     return True
 
