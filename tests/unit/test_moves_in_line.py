@@ -59,3 +59,37 @@ def test_slices_ask_for_each_sector_once(shape: tuple[int, int], element: str) -
     of, to = tensor(shape, element), tensor((shape[0] - 2, shape[1] - 2), element)
     last = [size - 1 for size in shape]
     hold(kernels([of], to, f"%r = ng.slice %a from [1, 1] to {last} step [1, 1] : ({of}) -> {to}"))
+
+
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize("rows", [1, 2, 5, 64, 333])
+@pytest.mark.parametrize(
+    "widths", [(3, 1), (1, 1), (10, 20, 7), (129, 200), (64, 64), (127, 1), (0, 5, 3), (300, 301)]
+)
+def test_concatenations_of_short_rows(rows: int, widths: tuple[int, ...], element: str) -> None:
+    parts = [numbers((rows, width), element) for width in widths]
+    types, to = [tensor(p.shape, element) for p in parts], tensor((rows, sum(widths)), element)
+    names = ", ".join(f"%{n}" for n, _ in zip("abcdef", parts, strict=False))
+    body = f"%r = ng.concatenate {names} axis 1 : ({', '.join(types)}) -> {to}"
+    np.testing.assert_array_equal(moved(body, to, *parts, element=element), np.concatenate(parts, axis=1))
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8", "f64"])
+@pytest.mark.parametrize("widths", [(10, 20, 7), (129, 200), (127, 1)])
+def test_concatenations_ask_for_each_sector_once(widths: tuple[int, ...], element: str) -> None:
+    types, to = [tensor((4000, w), element) for w in widths], tensor((4000, sum(widths)), element)
+    names = ", ".join(f"%{n}" for n, _ in zip("abc", widths, strict=False))
+    hold(kernels(types, to, f"%r = ng.concatenate {names} axis 1 : ({', '.join(types)}) -> {to}"))
+
+
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "low", "high"),
+    [((256, 256), (1, 1), (1, 1)), ((30, 1001), (0, 3), (1, 0)), ((700,), (3,), (5,)), ((4, 5, 6, 16), (0, 1, 1, 0), (0, 1, 1, 0)), ((3, 600), (0, 1), (0, 0))],
+)  # fmt: skip
+def test_pads(shape: Sequence[int], low: Sequence[int], high: Sequence[int], element: str) -> None:
+    x = numbers(shape, element)
+    wanted = np.pad(x, [*zip(low, high, strict=True)])
+    of, to = tensor(shape, element), tensor(wanted.shape, element)
+    body = f"%r = ng.pad %a low {[*low]} high {[*high]} : ({of}) -> {to}"
+    np.testing.assert_array_equal(moved(body, to, x, element=element), wanted)

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from itertools import accumulate
-from math import prod
+from math import gcd, prod
 
 from ...ir.attributes import numeric_literal
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, shape_of, ui32
 from ...ops.fields import get_i64, get_i64s
+from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 from .frame import Span, last_apart, positions, power_of_two
 from .single import Single, SingleFrame, tile_width
@@ -291,6 +292,8 @@ def _pad_rows(op: Op, target: Target) -> Single:
 
 #: Bytes from which a row is copied as a whole.
 COPY_BYTES = 512
+#: Operands whose rows are put together in shared memory: each has code of its own.
+MOST_JOINED = 16
 
 
 def concatenate_kernel(op: Op, target: Target) -> Single:
@@ -300,12 +303,18 @@ def concatenate_kernel(op: Op, target: Target) -> Single:
     before, after = prod(shape[:axis]), prod(shape[axis + 1 :])
     widths = [shape_of(o.type)[axis] * after for o in op.operands]
     whole = (before, sum(widths))
-    space = whole
+    space, together = whole, 0
     if target.shares_tiles:
         most = tile_width(target, item_bytes(element_type(op.results[0].type)))
         space = (sum(_blocks(before, width, most) for width in widths), 1)
+        if before > 1 and whole[1] <= most and sum(map(bool, widths)) <= MOST_JOINED:
+            busy = power_of_two(max(1, before // (2 * target.multiprocessors)))
+            together = min(most // power_of_two(whole[1]), busy)
+            space = (-(-before // together), 1)
     frame = SingleFrame(op, target, space, [(before, w) for w in widths], [whole])
-    if frame.masks:
+    if together:
+        _joined(frame, before, widths, together)
+    elif frame.masks:
         _one_after_the_other(frame, before, widths)
     else:
         frame.each_row(lambda row: _side_by_side(frame, row, widths))
@@ -334,6 +343,40 @@ def _side_by_side(frame: SingleFrame, row: Span, widths: Sequence[int]) -> None:
         else:
             frame.tiles(width, frame.width, (), move)
         at += width
+
+
+def _joined(frame: SingleFrame, before: int, widths: Sequence[int], rows: int) -> None:
+    """Some short rows of the result, which a block of threads puts together in shared memory: what it writes lies together."""
+    b = frame.b
+    (result,) = frame.results
+    element, total = element_type(result.type), sum(widths)
+    # Rows an odd number of what is moved at once apart bring what lies in a column to different banks.
+    piece = PIECE_BYTES // item_bytes(element)
+    unit = piece if total == piece else gcd(piece, *widths)
+    pitch = (total // unit | 1) * unit
+    whole = b.alloc(type=MemRefType((rows, total), element, (pitch, 1), 0, 3))
+    first, start = b.multiply(frame.programs[0], b.index(rows)), b.index(0)
+
+    def tile_of(width: int) -> tuple[VectorType, bool]:
+        return VectorType((rows, power_of_two(width)), element), power_of_two(width) != width
+
+    given = [
+        (source, width, at)
+        for source, width, at in zip(frame.sources, widths, accumulate([0, *widths]), strict=False)
+        if width
+    ]
+    tiles: list[Value] = []
+    for source, width, _ in given:
+        type, wider = tile_of(width)
+        tiles.append(b.load(source, [first, start], type=type, masked=wider or before % rows != 0))
+    for tile, (_, width, at) in zip(tiles, given, strict=True):
+        window = MemRefType((rows, width), element, (pitch, 1), DYNAMIC, 3)
+        part = b.subview(whole, [start, b.index(at)], type=window)
+        b.store(tile, part, [start, start], masked=tile_of(width)[1])
+    b.barrier()
+    type, wider = tile_of(total)
+    tile = b.load(whole, [start, start], type=type, masked=wider)
+    b.store(tile, result, [first, start], masked=wider or before % rows != 0)
 
 
 def _one_after_the_other(frame: SingleFrame, before: int, widths: Sequence[int]) -> None:
