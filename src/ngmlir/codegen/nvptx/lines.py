@@ -30,6 +30,8 @@ from .memory import Buffer, Inside, Memory
 _WORTH = 1.05
 #: Bytes of the shortest tile, what a warp asks for at once; and of shared memory for the largest.
 _LEAST, _MOST = 4 * SECTOR_BYTES, 5 << 13
+#: Bytes of a line that is short.
+_SHORT = 16 * SECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,12 @@ class Lines:
         """Elements of shared memory."""
         return (self.number - 1) * self.pitch + self.moved + self.sector
 
-    @property
-    def pieces(self) -> Access:
-        return Access((self.number, self.moved), self.access.item, (self.pitch, 1), (), 1, self.piece)
+    def pieces(self, alone: bool) -> Access:
+        """All that is moved: by single elements where those at the ends of short lines would be moved apart, and ask for
+        the sectors in which they lie once more."""
+        short = alone and self.count * self.access.item < _SHORT
+        width = 1 if short else self.piece
+        return Access((self.number, self.moved), self.access.item, (self.pitch, 1), (), 1, width)
 
     def pays(self, layout: Layout) -> bool:
         """Whether threads that hold the tile so would ask for more sectors than the lines have."""
@@ -307,12 +312,13 @@ class _Mover:
 
     def move(self) -> None:
         block, b, lines = self.block, self.b, self.lines
-        spread = lines.pieces.layout(block.threads)
-        piece = lines.pieces.piece(spread)
+        pieces = lines.pieces(self.alone)
+        spread = pieces.layout(block.threads)
+        piece = pieces.piece(spread)
         under_way: list[Callable[[], None]] = []
         for register in range(0, spread.registers, piece):
             row_at, at = block.coordinates(spread, register)
-            alive = block.both(block.speaks(spread), block.alive(spread, register, lines.pieces.shape))
+            alive = block.both(block.speaks(spread), block.alive(spread, register, pieces.shape))
             if alive is False:
                 continue
             row, position = self._row(row_at), _position(b, at)

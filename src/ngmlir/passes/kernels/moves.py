@@ -49,11 +49,13 @@ def transpose_kernel(op: Op, target: Target) -> Single:
         return frame.done()
     # The result's loop over the operand's innermost dimension, and the result's own innermost loop.
     inner = order.index(last)
-    side = 32 if target.shares_tiles else max(4, target.lanes(4))
+    side = max(4, target.lanes(4))
     outer = [d for d in range(len(result)) if d not in (inner, last)]
     # Stripes of rows go inside the other loops: what one block leaves of a page, the next one takes. On a CPU a stripe
     # takes all of the lines that it meets: where rows lie a power of two apart, they are gone before the next one comes.
-    whole = [side if target.shares_tiles else max(side, n // item_bytes(element)) for n in (_LINES, _LINE)]
+    whole = [max(side, n // item_bytes(element)) for n in (_LINES, _LINE)]
+    if target.shares_tiles:
+        whole = _block_sides(target, prod(result), (result[inner], result[last]), item_bytes(element))
     counts = [*(result[d] for d in outer), -(-result[inner] // whole[0])]
     frame = SingleFrame(op, target, (prod(counts), result[last]), [shape], [result], width=whole[1])
     b = frame.b
@@ -99,6 +101,22 @@ def transpose_kernel(op: Op, target: Target) -> Single:
 
     frame.visit(frame.sizes, whole[1], stripe)
     return frame.done()
+
+
+#: Rows and columns of the block of a transpose that threads share, and of rows that begin off a sector.
+_SIDE, _LONG_SIDE = 32, 64
+
+
+def _block_sides(target: Target, elements: int, sizes: Sequence[int], item: int) -> list[int]:
+    """How much of each innermost loop a block takes. Of rows that begin off a sector it asks for one sector more: it takes
+    whole ones if they are short, and longer parts where there are blocks for all multiprocessors nevertheless."""
+    many = 16 * elements >= _LONG_SIDE**2 * target.multiprocessors
+
+    def side(size: int) -> int:
+        off = size * item % SECTOR != 0 and size > _SIDE
+        return _LONG_SIDE if off and (many or size <= _LONG_SIDE) else _SIDE
+
+    return [side(size) for size in sizes]
 
 
 def _merged_transpose(shape: Sequence[int], order: Sequence[int]) -> tuple[list[int], list[int]]:
