@@ -38,8 +38,8 @@ _SHORT = 16 * SECTOR_BYTES
 class Lines:
     """A tile of `count` neighbours of `number` lines, which begin `stride` elements apart in memory. Of one line of whole
     rows each row has `columns`. `begins`: bytes of which the place of a line's first element is a multiple, `tile_begins`
-    of that of the tile; `access` that of the tile; `ends`: parts of rows may lack elements at the ends of these; `afloat`:
-    nothing is known of where the buffer begins."""
+    of that of the tile; `access` that of the tile; `ends`: parts of rows may lack elements at the ends of these; `last`: the
+    last rows may not be there; `afloat`: nothing is known of where the buffer begins."""
 
     access: Access
     memory: MemRefType
@@ -52,6 +52,7 @@ class Lines:
     begins: int
     tile_begins: int
     ends: Bound | None
+    last: Bound | None
     afloat: bool
 
     @property
@@ -107,7 +108,11 @@ class Lines:
         strides = tuple(
             (1 if d == closest else far) if size > 1 else 0 for d, size in enumerate(access.shape)
         )
-        bounds = tuple(bound._replace(dimension=0) for bound in access.bounds if bound.along == closest)
+        bounds = tuple(
+            bound._replace(dimension=int(bound.along != closest))
+            for bound in access.bounds
+            if bound.along is not None and access.shape[bound.along] > 1
+        )
         # Where the line begins anywhere in its first sector, so does every row.
         together = self.number == 1 and self.whole and not self.shifted
         width = gcd(self.columns, self.piece) if together else 1
@@ -141,19 +146,34 @@ def lines_of(op: Op, access: Access, facts: Facts) -> Lines | None:
         places = facts.of(index).divisor * step * item
         tile_begins = gcd(tile_begins, places)
         begins = begins if whole and d == dimension else gcd(begins, places)
-    ends = next((bound for bound in access.bounds if bound.along == closest and not whole), None)
+    along = {bound.along: bound for bound in access.bounds}
+    ends, last = None if whole else along.get(closest), along.get(others[0]) if others else None
     found = Lines(
-        access, memory, dimension, number, count, stride, columns, whole, begins, tile_begins, ends, afloat
+        access,
+        memory,
+        dimension,
+        number,
+        count,
+        stride,
+        columns,
+        whole,
+        begins,
+        tile_begins,
+        ends,
+        last,
+        afloat,
     )
     return found if _LEAST <= number * count * item and found.kept * item <= _MOST else None
 
 
 class _Place(NamedTuple):
     """Where lines are: the first piece begins at element `first` of the buffer, the first line `start` elements behind that;
-    each line has `length`; the tile in shared memory has its row's first element `back` behind where the pieces begin."""
+    there are `number` lines, and each has `length` elements; the tile in shared memory has its row's first element `back`
+    behind where the pieces begin."""
 
     first: Value
     start: Value | None  # None: 0
+    number: Value | int
     length: Value | int
     back: Value | None
 
@@ -189,7 +209,7 @@ class LineMemory:
             mover.move()
             self.block.barrier()
             waiting = self._from(kept, place.back) if place.back else kept
-            loaded = self.memory.load(lines.apart, waiting, [indices[lines.dimension]], layout, pad)
+            loaded = self.memory.load(lines.apart, waiting, self._inside(lines, indices), layout, pad)
             self.block.scratch_done()
             return loaded
 
@@ -207,7 +227,7 @@ class LineMemory:
         def by_lines() -> tuple[Value, ...]:
             place, kept = self._place(lines, buffer, indices), self._kept(lines, buffer.type)
             waiting = self._from(kept, place.back) if place.back else kept
-            self.memory.store(lines.apart, waiting, [indices[lines.dimension]], stored)
+            self.memory.store(lines.apart, waiting, self._inside(lines, indices), stored)
             self.block.barrier()
             _Mover(self.memory, lines, place, kept, self._from(buffer, place.first), True).move()
             self.block.scratch_done()
@@ -229,30 +249,49 @@ class LineMemory:
                 low = b.smax(index, zero)
             high = b.smin(b.add(index, lines.count), constant(i64, lines.ends.size))
             count = b.trunc(b.sub(high, low), i32)
+        number: Value | int = lines.number
+        if lines.last is not None:
+            there = b.sub(constant(i64, lines.last.size + lines.last.step - 1), indices[lines.last.dimension])
+            there = b.sdiv(there, lines.last.step) if lines.last.step > 1 else there
+            rows = constant(i64, self._rows(lines))
+            there = b.trunc(b.smax(b.smin(there, rows), constant(i64, 0)), i32)
+            if lines.number > 1:
+                number = there
+            else:
+                count = b.mul(there, lines.columns)
         places = [low if d == lines.dimension else i for d, i in enumerate(indices)]
         first = self.block.linear([None if i.name == "0" else i for i in places], lines.memory.row_strides)
         first = first or zero
         back = None if low.name == "0" else b.sub(zero, low)
         if not lines.shifted:
-            return _Place(first, None, count, back)
-        number = first
+            return _Place(first, None, number, count, back)
+        at = first
         if lines.afloat:
             base = b.cast("ptrtoint", buffer.pointer, i64)
-            number = b.add(b.lshr(base, lines.access.item.bit_length() - 1), first)
-        shift = b.and_(number, lines.sector - 1)
+            at = b.add(b.lshr(base, lines.access.item.bit_length() - 1), first)
+        shift = b.and_(at, lines.sector - 1)
         back = shift if back is None else b.add(shift, back)
-        return _Place(b.sub(first, shift), b.trunc(shift, i32), count, back)
+        return _Place(b.sub(first, shift), b.trunc(shift, i32), number, count, back)
 
     def _kept(self, lines: Lines, type: MemRefType) -> Buffer:
         """The lines in shared memory."""
         place = self.block.scratch(lines.kept * lines.access.item)
-        return Buffer(place, MemRefType((lines.kept,), type.element, None, 0, 3), False)
+        return Buffer(place, MemRefType((lines.kept, 1), type.element, (1, 0), 0, 3), False)
 
     def _from(self, buffer: Buffer, first: Value) -> Buffer:
         """What lies in a buffer from an element on, as one line."""
         element = buffer.type.element
         pointer = self.b.getelementptr(memory_element(element), buffer.pointer, first)
-        return Buffer(pointer, MemRefType((1,), element, None, 0, buffer.type.space), buffer.steady)
+        return Buffer(pointer, MemRefType((1, 1), element, (1, 0), 0, buffer.type.space), buffer.steady)
+
+    def _rows(self, lines: Lines) -> int:
+        """Of the tile."""
+        return lines.number if lines.number > 1 else lines.count // lines.columns
+
+    def _inside(self, lines: Lines, indices: Sequence[Value]) -> list[Value]:
+        """Where the tile begins: in a row, and its first row."""
+        row = lines.last.dimension if lines.last is not None else lines.dimension
+        return [indices[lines.dimension], indices[row]]
 
     def _either(
         self,
@@ -270,17 +309,19 @@ class LineMemory:
             if bound.along == access.closest:
                 continue
             index = indices[bound.dimension]
-            span = 0 if bound.along is None else (access.shape[bound.along] - 1) * bound.step
             if not bound.positive:
                 known = block.both(known, b.icmp("sge", index, 0))
-            known = block.both(known, b.icmp("slt", index, bound.size - span))
-        if pieces and (lines.moved > lines.count or lines.ends is not None):
+            if bound is not lines.last:
+                known = block.both(known, b.icmp("slt", index, bound.size))
+        if pieces and (lines.moved > lines.count or lines.ends is not None or lines.last is not None):
             place = self._place(lines, buffer, indices)
-            last = b.add(place.first, (lines.number - 1) * lines.stride + lines.sector - 1 + lines.piece - 1)
-            count = (
-                constant(i64, place.length) if isinstance(place.length, int) else b.sext(place.length, i64)
+            number, length = (
+                constant(i64, each) if isinstance(each, int) else b.sext(each, i64)
+                for each in (place.number, place.length)
             )
-            known = block.both(known, b.icmp("sle", b.add(last, count), lines.memory.extent))
+            last = b.add(b.mul(b.sub(number, 1), lines.stride), b.add(place.first, length))
+            reach = b.add(last, lines.sector + lines.piece - 2)
+            known = block.both(known, b.icmp("sle", reach, lines.memory.extent))
         if not isinstance(known, Value):
             return by_lines()
         ways = [(b.label("lines"), by_lines), (b.label("apart"), as_it_lies)]
@@ -321,6 +362,7 @@ class _Mover:
             alive = block.both(block.speaks(spread), block.alive(spread, register, pieces.shape))
             if alive is False:
                 continue
+            alive = self._there(alive, row_at)
             row, position = self._row(row_at), _position(b, at)
             if self.alone or lines.shifted or not isinstance(row.end, int) or row.end < lines.moved:
                 alive = block.both(alive, b.icmp("sle", b.add(position, piece if self.alone else 1), row.end))
@@ -346,6 +388,7 @@ class _Mover:
             alive = block.both(block.speaks(spread), block.alive(spread, register, shape))
             if alive is False:
                 continue
+            alive = self._there(alive, row_at)
             row, thread = self._row(row_at), _position(b, at)
             start = constant(i32, 0) if row.start is None else row.start
             end = constant(i32, row.end) if isinstance(row.end, int) else row.end
@@ -359,6 +402,15 @@ class _Mover:
             assert alive is not False
             under_way.append(self._begun(row, position, 1, alive))
         return under_way
+
+    def _there(self, alive: Value | bool, row: Coordinate) -> Value | bool:
+        """Whether also the line is there."""
+        number = self.place.number
+        return (
+            alive
+            if isinstance(number, int)
+            else self.block.both(alive, self.b.icmp("slt", _position(self.b, row), number))
+        )
 
     def _begun(self, row: _Row, at: Value, count: int, inside: Inside) -> Callable[[], None]:
         """Reads some neighbours; what writes them."""
