@@ -8,10 +8,10 @@ from functools import reduce
 from math import prod
 
 from ...ir.core import Op, Value
-from ...ir.types import MemRefType, VectorType
+from ...ir.types import MemRefType, VectorType, i64, shape_of
 from ...ops.schedules import Columns
 from ...support.target import Target
-from .frame import Span, sections, share
+from .frame import Span, positions, sections, share
 from .plan import Kernel, Plan, Tile, plan
 from .reading import all_inside
 from .reduction import Reduction, reductions
@@ -173,6 +173,8 @@ class _Columns:
 
         size, cuts = self.sizes[self.reduced[-1]], self.kernel.plan.cuts(self.kernel.target)
         full = size // self.together * self.together if self.together else 0
+        # What is left of the rows is one more tile; what is read through an access is met row by row.
+        masked = bool(full) and full < size and not self.kernel.plan.accesses
 
         def level(inner: dict[int, Span], values: Sequence[Value], together: int = 0) -> Sequence[Value]:
             if len(inner) == len(self.reduced):
@@ -191,6 +193,9 @@ class _Columns:
                         return level({**inner, l: Span(i, rows, section=section)}, v, together)
 
                     values = self.b.loop(*section, step, values, row)
+                if masked and together and l == self.reduced[-1]:
+                    last = Span(self.b.index(full), together, True)
+                    values = level({**inner, l: last}, values, together)
                 return values
             for i in range(self.sizes[l]):
                 values = level({**inner, l: Span(self.b.index(i))}, values)
@@ -201,7 +206,7 @@ class _Columns:
             # Tiles of several rows, which become one row at the end; what is left are single rows.
             wide = level({}, self.starts(span, self.together), self.together)
             rows = [r.across(self.b, v, [0]) for r, v in zip(self.found, wide, strict=True)]
-            if size == full:
+            if size == full or masked:
                 return rows
             values = rows
         return level({}, values)
@@ -257,11 +262,19 @@ class _Columns:
         """The accumulators after one more element of each column; `inside`: no border is near."""
         b, here = self.b, self.at(inner, span, inside=inside)
         # Everything is loaded before the stores: they may overwrite an input.
-        made = [
-            r.combine(b, v, r.enter(b, here.at(r.source))) for r, v in zip(self.found, values, strict=True)
-        ]
+        made = [r.combine(b, v, self.entered(r, here)) for r, v in zip(self.found, values, strict=True)]
         here.store([(v, buffer) for v, buffer in self.buffers.items() if self.every(v)])
         return made
+
+    def entered(self, reduction: Reduction, here: Tile) -> Value:
+        """What a reduction takes in of a tile; where rows of it are not there, what leaves the others as they are."""
+        b, rows = self.b, here.spans[self.reduced[-1]]
+        source = reduction.enter(b, here.at(reduction.source))
+        if not rows.masked:
+            return source
+        places = VectorType(shape_of(source.type), i64)
+        there = b.less(positions(b, rows.start, places), b.number(self.sizes[self.reduced[-1]], places))
+        return b.select(there, source, b.number(reduction.start, source.type))
 
     def finish(self, span: Span, totals: Sequence[Value]) -> None:
         """What follows from the results, and their place in memory."""
