@@ -21,6 +21,7 @@ from ..ir.attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringA
 from ..ir.core import Op, op_name
 from ..ir.types import i1, i64
 from ..support.diagnostics import Diagnostic, UserError
+from ..support.machines import WARP
 from ..support.spelling import did_you_mean
 
 #: The attribute that holds a schedule.
@@ -30,9 +31,8 @@ SCHEDULE = "ng.schedule"
 Setting: TypeAlias = int | bool | str | tuple[int, ...] | tuple[str, ...]
 Given: TypeAlias = Mapping[str, Setting]
 
-#: Vector instructions and bits of masks come in powers of two, and warps of this many threads.
-_WARP = 32
-_MOST_THREADS = 1024
+#: Threads of a block, which come in whole warps.
+MOST_THREADS = 1024
 
 
 class Knob(NamedTuple):
@@ -105,8 +105,8 @@ class Schedule:
     def conflicts(self) -> Iterator[str]:
         """Why no kernel can be cut so, though each knob could be set so by itself."""
         threads = getattr(self, "threads", 1)
-        if threads > 1 and (threads % _WARP or threads > _MOST_THREADS):
-            yield f"a block has {_WARP} to {_MOST_THREADS} threads, in whole warps of {_WARP}, not {threads}"
+        if threads > 1 and (threads % WARP or threads > MOST_THREADS):
+            yield f"a block has {WARP} to {MOST_THREADS} threads, in whole warps of {WARP}, not {threads}"
         if threads == 1 < getattr(self, "stages", 1):
             yield "tiles of several rounds are under way at once only where threads share them"
         sizes = self.tile_shape()

@@ -121,12 +121,13 @@ class _Splitting:
         value = reduce(value, axes=[d + len(cut) if d >= axis else d for d in axes])
         place = sum(d not in axes for d in range(axis))
         if cut:
-            value = with_rest(b, name, value, source, axis, parts * length, size, fold)
-            # On a machine of many, parts are many enough for a step between.
-            value = self.reduce(b, name, value, [place]) if room.squares else reduce(value, axes=[place])
+            value = with_rest(b, name, value, source, axis, parts * length * fold, size * fold, parts * fold)
+            # On a machine of many, parts may be enough for a step between.
+            many = room.squares and _size(value) >= room.programs * room.elements
+            value = self.reduce(b, name, value, [place]) if many else reduce(value, axes=[place])
         if fold > 1:
+            value = with_rest(b, name, value, source, axis, size * fold, shape[axis], fold)
             value = view(b, value, (*shape_of(value.type)[:-1], fold, shape[-1]))
-            value = with_rest(b, name, value, source, axis, size * fold, shape[axis], 1)
             value = reduce(value, axes=[place])
         return converted(b, value, element_type(source.type))
 
@@ -340,23 +341,19 @@ def taken(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
 
 
 def with_rest(
-    b: Builder, name: str, value: Value, source: Value, axis: int, start: int, stop: int, unit: int
+    b: Builder, name: str, value: Value, source: Value, axis: int, start: int, stop: int, rows: int
 ) -> Value:
-    """What was reduced in steps along an axis of `value`, with the rest of `source` joined to some of them: its rows from
-    `start` to `stop`, each of so many `unit`s. Of the last ones, as many are read as there are steps; those that were taken in
-    before leave everything as it is."""
-    if start == stop:
-        return value
-    steps = shape_of(value.type)[axis]
+    """What was reduced along an axis, with the rest of `source` joined to it: rows from `start` to `stop`, of which `value` has
+    room for so many. Of the last ones, as many are read; those that were taken in before leave everything as it is."""
     gathered = Accumulation(name, element_type(source.type))
-    for first in range(start, stop, steps):
-        end = min(first + steps, stop)
-        rows = taken(b, source, axis, (end - steps) * unit, end * unit)
-        rest = view(b, widened(b, name, rows), shape_of(value.type))
-        if end - steps < first:
+    for first in range(start, stop, rows):
+        end = min(first + rows, stop)
+        rest = widened(b, name, taken(b, source, axis, end - rows, end))
+        rest = view(b, rest, shape_of(value.type))
+        if before := rows - (end - first):
             count = b.iota(type=with_element(rest.type, i32), dimension=axis)
-            before = b.less(count, b.number(steps - (end - first), count.type))
-            rest = b.select(before, b.number(gathered.start, rest.type), rest)
+            taken_in = b.less(count, b.number(shape_of(rest.type)[axis] * before // rows, count.type))
+            rest = b.select(taken_in, b.number(gathered.start, rest.type), rest)
         value = gathered.combine(b, value, rest)
     return value
 

@@ -15,13 +15,12 @@ from math import ceil, prod
 
 import numpy as np
 
-from ..support.machines import MEMORY_LATENCY, SECTOR_BYTES, Gpu
+from ..support.machines import MEMORY_LATENCY, SECTOR_BYTES, WARP, Gpu
 from .program import Function, Instruction, Integer
 from .uses import reads_and_writes
 
 Array = np.ndarray
 
-WARP = 32
 _BANKS = 32
 #: Warp instructions that one multiprocessor can begin in a cycle, by kind; the rest are four in all.
 _RATES = {"special": 0.5, "shuffle": 1.0, "memory": 1.0}

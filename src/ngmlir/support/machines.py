@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 from .diagnostics import UserError
 from .home import folder
 
+#: Threads of a GPU that carry out the same instructions.
+WARP = 32
 #: Seconds until a load from a GPU's memory is answered, about: so long must its bytes be under way.
 MEMORY_LATENCY = 600e-9
 #: Bytes that one thread of a GPU moves at once at most, a copy in the background always, and `ldmatrix` reads of each row.

@@ -8,10 +8,10 @@ from functools import reduce
 from math import prod
 
 from ...ir.core import Op, Value
-from ...ir.types import MemRefType, VectorType, i64, shape_of
+from ...ir.types import MemRefType, VectorType
 from ...ops.schedules import Columns
 from ...support.target import Target
-from .frame import Span, positions, sections, share
+from .frame import Span, power_of_two, sections, share
 from .plan import Kernel, Plan, Tile, plan
 from .reading import all_inside
 from .reduction import Reduction, reductions
@@ -67,7 +67,8 @@ def _for_threads(
     kernel = Kernel(planned, target, (prod(rows), -(-columns // width)))
     positions = dict(zip(outer, kernel.apart(kernel.programs[0], rows), strict=True))
     span = Span(kernel.b.multiply(kernel.programs[1], kernel.b.index(width)), width, columns % width != 0)
-    together = schedule.band if schedule.band > 1 and has_tiles(planned, reduced[-1]) else 0
+    together = min(schedule.band, power_of_two(planned.sizes[reduced[-1]])) if schedule.band > 1 else 0
+    together = together if has_tiles(planned, reduced[-1]) else 0
     _Columns(kernel, positions, reduced, found, together=together).tile(span)
     return kernel.finish(name, schedule.threads)
 
@@ -171,45 +172,36 @@ class _Columns:
         # The taps of small windows are written out: each is at a fixed place beside the others.
         apart = self.kernel.plan.accesses and prod(self.sizes[l] for l in self.reduced) <= TAPS
 
-        size, cuts = self.sizes[self.reduced[-1]], self.kernel.plan.cuts(self.kernel.target)
-        full = size // self.together * self.together if self.together else 0
-        # What is left of the rows is one more tile; what is read through an access is met row by row.
-        masked = bool(full) and full < size and not self.kernel.plan.accesses
+        cuts = self.kernel.plan.cuts(self.kernel.target)
 
-        def level(inner: dict[int, Span], values: Sequence[Value], together: int = 0) -> Sequence[Value]:
+        def level(inner: dict[int, Span], values: Sequence[Value]) -> Sequence[Value]:
             if len(inner) == len(self.reduced):
                 return self.joined(inner, span, values, inside)
             l = self.reduced[len(inner)]
-            first, stop, step = 0, self.sizes[l], 1
-            if l == self.reduced[-1] and full:
-                first, stop, step = (0, full, together) if together else (full, size, 1)
+            size = self.sizes[l]
+            if l == self.reduced[-1] and self.together:
+                return self.kernel.tiles(
+                    size, self.together, values, lambda rows, v: level({**inner, l: rows}, v)
+                )
             if not apart or not inside:
-                rows = together if step > 1 else 0
-                for section in [(first, stop)] if full else sections(stop, cuts[l]):
+                for section in sections(size, cuts[l]):
 
                     def row(
                         i: Value, v: Sequence[Value], section: tuple[int, int] = section
                     ) -> Sequence[Value]:
-                        return level({**inner, l: Span(i, rows, section=section)}, v, together)
+                        return level({**inner, l: Span(i, section=section)}, v)
 
-                    values = self.b.loop(*section, step, values, row)
-                if masked and together and l == self.reduced[-1]:
-                    last = Span(self.b.index(full), together, True)
-                    values = level({**inner, l: last}, values, together)
+                    values = self.b.loop(*section, 1, values, row)
                 return values
-            for i in range(self.sizes[l]):
+            for i in range(size):
                 values = level({**inner, l: Span(self.b.index(i))}, values)
             return values
 
-        values = self.starts(span)
-        if full:
-            # Tiles of several rows, which become one row at the end; what is left are single rows.
-            wide = level({}, self.starts(span, self.together), self.together)
-            rows = [r.across(self.b, v, [0]) for r, v in zip(self.found, wide, strict=True)]
-            if size == full or masked:
-                return rows
-            values = rows
-        return level({}, values)
+        values = level({}, self.starts(span, self.together))
+        if not self.together:
+            return values
+        # Tiles of several rows become one row at the end.
+        return [r.across(self.b, v, [0]) for r, v in zip(self.found, values, strict=True)]
 
     def bands(self, tiles: Callable[[Callable[[Span], None]], None], start: Value, stripe: int) -> None:
         """All tiles of a stripe, a band of rows after the other; `tiles` runs a body over them."""
@@ -262,19 +254,10 @@ class _Columns:
         """The accumulators after one more element of each column; `inside`: no border is near."""
         b, here = self.b, self.at(inner, span, inside=inside)
         # Everything is loaded before the stores: they may overwrite an input.
-        made = [r.combine(b, v, self.entered(r, here)) for r, v in zip(self.found, values, strict=True)]
+        rows = self.reduced[-1]
+        made = [r.combine(b, v, here.neutral(r, rows)) for r, v in zip(self.found, values, strict=True)]
         here.store([(v, buffer) for v, buffer in self.buffers.items() if self.every(v)])
         return made
-
-    def entered(self, reduction: Reduction, here: Tile) -> Value:
-        """What a reduction takes in of a tile; where rows of it are not there, what leaves the others as they are."""
-        b, rows = self.b, here.spans[self.reduced[-1]]
-        source = reduction.enter(b, here.at(reduction.source))
-        if not rows.masked:
-            return source
-        places = VectorType(shape_of(source.type), i64)
-        there = b.less(positions(b, rows.start, places), b.number(self.sizes[self.reduced[-1]], places))
-        return b.select(there, source, b.number(reduction.start, source.type))
 
     def finish(self, span: Span, totals: Sequence[Value]) -> None:
         """What follows from the results, and their place in memory."""
@@ -292,4 +275,4 @@ class _Columns:
     ) -> Tile:
         spans = {**self.outer, **inner, self.last: span}
         whole = [spans.get(l, Span(self.b.index(0))) for l in range(self.last + 1)]
-        return Tile(self.kernel, whole, known, inside)
+        return Tile(self.kernel, whole, known, inside, self.found[0].beyond)

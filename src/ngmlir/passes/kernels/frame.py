@@ -32,13 +32,13 @@ class Span(NamedTuple):
 
 
 #: Blocks of one multiprocessor that loops over tiles count on, and rounds of such a loop that are under way at most.
-_RESIDENT, _MOST_UNDER_WAY = 4, 4
+RESIDENT, _MOST_UNDER_WAY = 4, 4
 
 
 def stages_for(target: Target, bytes: int, blocks: int) -> int:
     """Rounds of a loop that are under way at once on a GPU, so that memory is kept busy: so many blocks load so many bytes in
     each round, and then wait. If several are, one of them is what they wait for."""
-    together = min(_RESIDENT, max(1, blocks // target.multiprocessors))
+    together = min(RESIDENT, max(1, blocks // target.multiprocessors))
     rounds = min(_MOST_UNDER_WAY, ceil(target.gpu.bytes_under_way / (max(1, bytes) * together)))
     return rounds + 1 if rounds > 1 else 1
 
@@ -120,10 +120,10 @@ def positions(b: Builder, start: Value, type: VectorType, dimension: int = 0) ->
     return b.add(b.iota(type=type, dimension=dimension), b.broadcast(start, type=type, dimensions=()))
 
 
-def within(b: Builder, tile: Value, start: Value, size: int, fill: Value) -> Value:
-    """A tile whose last dimension is a loop of `size` from `start` on, with `fill` where it reaches beyond that."""
+def within(b: Builder, tile: Value, start: Value, size: int, fill: Value, dimension: int = 0) -> Value:
+    """A tile, a dimension of which is a loop of `size` from `start` on, with `fill` where it reaches beyond that."""
     whole = VectorType(shape_of(tile.type), i64)
-    places = positions(b, start, whole, len(whole.shape) - 1)
+    places = positions(b, start, whole, dimension)
     return b.select(b.less(places, b.number(size, whole)), tile, fill)
 
 

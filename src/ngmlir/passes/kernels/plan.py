@@ -412,14 +412,15 @@ class Tile:
             indices, dims, masked = self.place(value)
             self.b.store(self.at(value), buffer, indices, dims=dims, masked=masked)
 
-    def neutral(self, reduction: Reduction) -> Value:
-        """What a reduction takes in of the tile, whose reduced loop is the last: behind that loop's end, what changes nothing."""
-        b, span = self.b, self.spans[-1]
+    def neutral(self, reduction: Reduction, loop: int) -> Value:
+        """What a reduction takes in of the tile: behind the end of the loop that is reduced, what changes nothing."""
+        b, span = self.b, self.spans[loop]
         tile = reduction.enter(b, self.at(reduction.source))
         if not span.masked or self.ends_with(reduction.source, reduction.beyond):
             return tile
         fill = b.number(reduction.start, tile.type)
-        return within(b, tile, span.start, self.kernel.plan.sizes[-1], fill)
+        dimension = sum(bool(before.size) for before in self.spans[:loop])
+        return within(b, tile, span.start, self.kernel.plan.sizes[loop], fill, dimension)
 
 
 def _splat(attribute: Attribute) -> Attribute:

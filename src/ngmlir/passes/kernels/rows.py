@@ -88,7 +88,7 @@ def _several(
     found = reductions(planned.ops, target)
     tile = Tile(kernel, [*spans, Span(b.index(0), size, size != width)], beyond=found[0].beyond)
     for reduction in found:
-        total = reduction.across(b, tile.neutral(reduction), [1])
+        total = reduction.across(b, tile.neutral(reduction, len(outer)), [1])
         tile.known[reduction.result] = reduction.leave(b, total)
     tile.store(list(zip(planned.outputs, kernel.results, strict=True)))
     return kernel.finish(name, schedule.threads)
@@ -137,7 +137,7 @@ class _Row:
         span = Span(self.b.index(0), size, size != width)
         tile = Tile(self.kernel, [*self.outer, span], beyond=found[0].beyond)
         for reduction in found:
-            total = reduction.across(self.b, tile.neutral(reduction), [0])
+            total = reduction.across(self.b, tile.neutral(reduction, len(self.outer)), [0])
             tile.known[reduction.result] = reduction.leave(self.b, total)
         tile.store(list(zip(self.plan.outputs, self.kernel.results, strict=True)))
 
@@ -277,7 +277,7 @@ class _Row:
             lanes, rest = list(values[: len(phase)]), list(values[len(phase) :])
             size = tile.spans[-1].size
             for i, r in enumerate(phase):
-                source = tile.neutral(r)
+                source = tile.neutral(r, len(tile.spans) - 1)
                 if size == width:
                     lanes[i] = r.combine(b, lanes[i], source)
                 else:

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from ...ir.literals import item_bytes
 from ...ir.types import element_type
-from ...ops.schedules import Columns, Given, Rows, Tiles
+from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Tiles
+from ...support.machines import PIECE_BYTES, WARP
 from ...support.target import Target
 from ..fusion.group import FREE
 from ..kernels.columns import has_tiles
-from ..kernels.frame import PROGRAM_ELEMENTS, a_row_each, part_of, power_of_two, stages_for
+from ..kernels.frame import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, power_of_two, stages_for
 from ..kernels.plan import Plan, widest_item
 from ..kernels.reduction import reductions
 from .candidate import Candidate, fixed, tile_sizes
@@ -34,6 +35,8 @@ PARTIAL_TILES = 64
 BAND = 8
 #: Registers of a thread that hold such rows on a GPU.
 _BAND_REGISTERS = 128
+#: How many places the tiles of columns have for each column, at most.
+_ROOMY = 1.25
 #: Bytes of each row that one program of a column kernel reads at least: whole pages, in order.
 STRIPE_BYTES = 4096
 #: Programs of a column kernel from which on they need not be made smaller for the sake of more.
@@ -174,25 +177,15 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
     kept = set(plan.loops[reductions(plan.ops, target)[0].result])
     last = len(plan.sizes) - 1
     outer = [plan.sizes[l] for l in range(last) if l in kept]
-    reduced = [plan.sizes[l] for l in range(last) if l not in kept]
+    inner = [l for l in range(last) if l not in kept]
+    reduced = [plan.sizes[l] for l in inner]
     count, steps, size = prod(outer), prod(reduced), plan.sizes[-1]
     if target.shares_tiles:
-        width = fixed(given, "tile", min(power_of_two(size), target.threads))
-        # What is loaded for several rows at once is under way at once, as far as registers have room.
-        each = min(BLOCK_TILE // target.threads, _BAND_REGISTERS // (work_of(plan).live + 1))
-        wanted = 0
-        if reduced and has_tiles(plan, next(l for l in reversed(range(last)) if l not in kept)):
-            room = max(1, each) * target.threads // width
-            wanted = 1 << max(1, min(room, reduced[-1])).bit_length() - 1
-        band = fixed(given, "band", wanted if wanted > 1 else 0)
-        made = Columns(
-            tile=width,
-            band=band,
-            stripe=fixed(given, "stripe", width),
-            rows=fixed(given, "rows", 1),
-            threads=fixed(given, "threads", max(32, min(width * max(1, band), target.threads))),
+        yield Candidate(
+            _bands(plan, target, given, count, inner),
+            count * steps * size / target.threads,
+            count * steps * size / target.threads,
         )
-        yield Candidate(made, count * steps * size / target.threads, count * steps * size / target.threads)
         return
     item = widest_item(plan)
     work, lanes = work_of(plan), target.lanes(item)
@@ -219,3 +212,41 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         turns = count * steps * -(-size // width)
         cycles = turns * (max(work.cycles(target, registers), wait) + TURN)
         yield Candidate(made, cycles, count * steps * size / lanes * work.roof(target), registers)
+
+
+def _bands(plan: Plan, target: Target, given: Given, count: int, reduced: Sequence[int]) -> Columns:
+    """Of `count` rows of results, how blocks of threads reduce the columns: what is loaded for several rows at once is under
+    way at once, as far as registers have room."""
+    size, last = plan.sizes[-1], len(plan.sizes) - 1
+    items = [item_bytes(element_type(v.type)) for v in plan.inputs if last in plan.loops.get(v, ())]
+    # A request of a warp is as wide as it can be: then no lanes have to be joined. But tiles are no emptier than they must,
+    # and where there is little to do, more blocks are quicker.
+    width = min(
+        power_of_two(size), max(target.threads, WARP * PIECE_BYTES // min(items, default=PIECE_BYTES))
+    )
+    each = max(1, min(BLOCK_TILE // target.threads, _BAND_REGISTERS // (work_of(plan).live + 1)))
+    rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and has_tiles(plan, reduced[-1]) else 1
+    busy = target.multiprocessors
+
+    def blocks() -> int:
+        return count * -(-size // width)
+
+    while width > 2 * WARP and -(-size // width) * width > _ROOMY * size:
+        width //= 2
+    while 1 < rows < each * target.threads // width and 2 * width <= size and blocks() >= 2 * RESIDENT * busy:
+        width *= 2
+    while rows > 1 and (
+        (width > target.threads and blocks() < RESIDENT * busy) or (width > WARP and 2 * blocks() <= busy)
+    ):
+        width //= 2
+    width, threads = fixed(given, "tile", width), target.threads
+    while threads < MOST_THREADS and rows > each * threads // width and blocks() < busy:
+        threads *= 2
+    band = fixed(given, "band", min(rows, each * threads // width) if rows > 1 else 0)
+    return Columns(
+        tile=width,
+        band=band,
+        stripe=fixed(given, "stripe", width),
+        rows=fixed(given, "rows", 1),
+        threads=fixed(given, "threads", max(WARP, min(width * max(1, band), threads))),
+    )

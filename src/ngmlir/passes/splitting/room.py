@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ...support.machines import PIECE_BYTES
+from ...support.machines import PIECE_BYTES, WARP
 from ...support.target import Target
 
 #: Programs that keep a CPU busy, however many cores it has: results must not depend on that.
@@ -58,10 +58,10 @@ class Room:
     @staticmethod
     def of(target: Target, item: int, elements: int) -> Room:
         if target.multiprocessors:
-            threads = target.threads
+            columns = max(target.threads, WARP * PIECE_BYTES // item)
             return Room(
                 2 * target.multiprocessors, elements or BLOCK_ELEMENTS, 1, BLOCK_DEPTH,
-                threads, threads, threads, True,
+                columns, columns, columns, True,
             )  # fmt: skip
         lanes = target.lanes(item)
         return Room(
