@@ -77,7 +77,7 @@ def test_functions_of_halves(arch: str, element: str, name: str) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("element", ["f32", "bf16"])
-@pytest.mark.parametrize("shape", [(4096, 4096), (4099, 4099), (1 << 18, 64)])
+@pytest.mark.parametrize("shape", [(4096, 4096), (4099, 4099), (1 << 18, 64), (1_000_003, 17)])
 def test_softmax(arch: str, element: str, shape: tuple[int, int]) -> None:
     x, y = tensor(shape, element), tensor(shape[:1], element)
     body = f"""%m = ng.max %a axes [1] : ({x}) -> {y}

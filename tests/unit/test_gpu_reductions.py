@@ -87,10 +87,13 @@ def test_zeros_infinities_and_nans_at_the_end_of_a_row(length: int) -> None:
             assert np.signbit(got[1])
 
 
-@pytest.mark.parametrize("length", [31, 4096, 4099, 9001])
+@pytest.mark.parametrize(
+    ("rows", "length"),
+    [(3, 31), (3, 4096), (3, 4099), (3, 8191), (3, 9001), (17_001, 17), (16_896, 50), (17_000, 3)],
+)
 @pytest.mark.parametrize("kind", ["f32", "bf16"])
-def test_softmax_of_rows_that_end_anywhere(length: int, kind: str) -> None:
-    x, y = tensor((3, length), kind), tensor((3,), kind)
+def test_softmax_of_rows_that_end_anywhere(rows: int, length: int, kind: str) -> None:
+    x, y = tensor((rows, length), kind), tensor((rows,), kind)
     text = f"""func.func @main(%a: {x}) -> {x} {{
  %m = ng.max %a axes [1] : ({x}) -> {y}
  %mb = ng.broadcast %m dims [0] : ({y}) -> {x}
@@ -101,7 +104,7 @@ def test_softmax_of_rows_that_end_anywhere(length: int, kind: str) -> None:
  %r = ng.divide %e, %sb : {x}
  func.return %r : {x}
 }}"""
-    a = values((3, length), kind)
+    a = values((rows, length), kind)
     a[1, :-1] = -np.inf
     a[2, 0] = -np.inf
     got = on_gpu(from_text(text), a).astype(np.float64)
@@ -161,6 +164,23 @@ def test_many_short_rows_of_several_inputs() -> None:
     )
     want = (a * c.astype(np.float32) + d[:, None] * e).astype(np.float64).sum(axis=1) + d
     np.testing.assert_allclose(on_gpu(from_text(text), a, c, d, e), want, rtol=1e-5)
+
+
+def test_what_is_made_of_many_short_rows_is_written_as_they_lie() -> None:
+    x, y, c = tensor((17_001, 31), "i32"), tensor((17_001,), "i32"), tensor((17_001, 31), "i1")
+    text = f"""func.func @main(%a: {x}) -> ({c}, {tensor((17_001, 31), "i8")}, {y}) {{
+ %m = ng.max %a axes [1] : ({x}) -> {y}
+ %b = ng.broadcast %m dims [0] : ({y}) -> {x}
+ %c = ng.equal %a, %b : ({x}, {x}) -> {c}
+ %d = ng.subtract %b, %a : {x}
+ %e = ng.cast %d : ({x}) -> {tensor((17_001, 31), "i8")}
+ func.return %c, %e, %m : {c}, {tensor((17_001, 31), "i8")}, {y}
+}}"""
+    a = values((17_001, 31), "i32") // 2
+    equal, apart, greatest = compile_module(from_text(text), "cuda-sim")(a)
+    np.testing.assert_array_equal(greatest, a.max(axis=1))
+    np.testing.assert_array_equal(equal, a == a.max(axis=1, keepdims=True))
+    np.testing.assert_array_equal(apart, (a.max(axis=1, keepdims=True) - a).astype(np.int8))
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])

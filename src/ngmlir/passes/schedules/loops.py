@@ -163,12 +163,11 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
 
 
 def _apart(plan: Plan, target: Target, kept: int) -> bool:
-    """Whether each thread of a block reduces a short row of its own, of which nothing but results is stored."""
+    """Whether each thread of a block reduces a short row of its own."""
     columns = plan.sizes[kept]
-    full = [v for v in plan.inputs if len(plan.loops.get(v, ())) > kept]
+    full = [v for v in (*plan.inputs, *plan.outputs) if len(plan.loops.get(v, ())) > kept]
     lines = [columns * item_bytes(element_type(v.type)) for v in full]
-    short = all(len(plan.loops[v]) <= kept for v in plan.outputs)
-    return short and a_row_each(target, columns, lines, prod(plan.sizes[:kept]), plan.sizes[kept - 1])
+    return a_row_each(target, columns, lines, prod(plan.sizes[:kept]), plan.sizes[kept - 1])
 
 
 def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Columns]]:
