@@ -68,8 +68,17 @@ def test_sums_over_any_axes_of_any_length(
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("name", ["exp", "exp2", "log", "tanh", "sigmoid"])
-@pytest.mark.parametrize("element", ["bf16", "f16"])
+@pytest.mark.parametrize(
+    ("name", "element"),
+    [
+        *[
+            (name, element)
+            for name in ("exp", "exp2", "log", "tanh", "sigmoid")
+            for element in ("bf16", "f16")
+        ],
+        *[(name, "f16") for name in ("sin", "cos", "log2", "log10")],
+    ],
+)
 def test_functions_of_halves(arch: str, element: str, name: str) -> None:
     x = tensor((MANY,), element)
     assert share(arch, x, x, f"ng.{name} %a : {x}", 2 * ITEM[element] * MANY) >= 0.85

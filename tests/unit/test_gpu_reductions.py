@@ -59,7 +59,7 @@ def test_rows_end_anywhere(rows: int, length: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f32"])
-@pytest.mark.parametrize("name", ["exp", "exp2", "log", "log2", "log10", "tanh", "sigmoid"])
+@pytest.mark.parametrize("name", ["exp", "exp2", "log", "log2", "log10", "tanh", "sigmoid", "sin", "cos"])
 def test_functions_of_what_is_no_number(name: str, kind: str) -> None:
     """GPUs set all bits of its payload, which no function may take for those of a number."""
     x = np.array([np.nan, -np.nan, np.inf, -np.inf, 0, -0.0, -1]).astype(DTYPES[kind])
