@@ -16,20 +16,23 @@ from op_cases import cases
 
 from ngmlir.compiler import lower
 from ngmlir.ir.attributes import IntegerAttr
-from ngmlir.ir.core import Module, Op
+from ngmlir.ir.core import Block, Module, Op
 from ngmlir.ir.types import MemRefType, shape_of
 from ngmlir.llvm.machine import nvptx_target
+from ngmlir.ops import tile
 from ngmlir.ops.fields import get_i64s
 from ngmlir.ops.words import from_text
 from ngmlir.support.target import Target
 
 #: Elements of one block that take less than some 5 us.
 LITTLE = 1 << 15
+#: More rounds than a loop of unknown ends has.
+MANY = 1 << 62
 
 
 class Grid(NamedTuple):
     """What one kernel is given: blocks, threads of each, those that have an element of the largest tile, and the elements
-    of its largest buffer."""
+    that it loads or stores of the buffer of which these are the most."""
 
     kernel: str
     blocks: int
@@ -47,15 +50,27 @@ def grids(lowered: Module) -> Iterator[Grid]:
         if kernel.name == "tile.kernel":
             threads = kernel.attributes["threads"]
             assert isinstance(threads, IntegerAttr)
-            buffers = [shape_of(a.type) for a in kernel.block.args if isinstance(a.type, MemRefType)]
             useful = max((_elements(op) for op in kernel.walk()), default=1)
-            yield Grid(
-                kernel.symbol,
-                prod(get_i64s(kernel, "grid")),
-                threads.value,
-                min(threads.value, useful),
-                max(map(prod, buffers), default=0),
-            )
+            blocks = prod(get_i64s(kernel, "grid"))
+            elements = max(_moved(kernel.block, blocks), default=0)
+            yield Grid(kernel.symbol, blocks, threads.value, min(threads.value, useful), elements)
+
+
+def _moved(block: Block, rounds: int) -> Iterator[int]:
+    """The elements of a buffer that each op of a block moves, where so many rounds of all loops around it run: no more than
+    there are, and all that there are, unless it says which."""
+    for op in block.ops:
+        buffers = [v.type for v in op.operands if isinstance(v.type, MemRefType)]
+        known = op.name in ("tile.load", "tile.store")
+        yield from (min(prod(b.shape), rounds * _elements(op)) if known else prod(b.shape) for b in buffers)
+        inner = rounds
+        if isinstance(op, tile.ForOp):
+            low, high, step = op.lower, op.upper, op.step
+            inner = MANY
+            if isinstance(low, int) and isinstance(high, int) and isinstance(step, int):
+                inner = rounds * -(-(high - low) // step)
+        for region in op.regions:
+            yield from _moved(region.block, inner)
 
 
 def _elements(op: Op) -> int:
@@ -63,9 +78,9 @@ def _elements(op: Op) -> int:
     if op.name not in ("tile.load", "tile.store"):
         return 1
     value, buffer = (op.results[0], op.operands[0]) if op.name == "tile.load" else op.operands[:2]
-    tile, whole = shape_of(value.type), shape_of(buffer.type)
-    dims = get_i64s(op, "dims") if "dims" in op.attributes else range(len(whole) - len(tile), len(whole))
-    return prod(min(size, whole[d]) for size, d in zip(tile, dims, strict=True))
+    part, whole = shape_of(value.type), shape_of(buffer.type)
+    dims = get_i64s(op, "dims") if "dims" in op.attributes else range(len(whole) - len(part), len(whole))
+    return prod(min(size, whole[d]) for size, d in zip(part, dims, strict=True))
 
 
 def programs(elements: int, files: Sequence[Path]) -> Iterator[tuple[str, Module]]:

@@ -307,10 +307,10 @@ IN_PTX = [
     Mutant("matrix instructions", "f16 for bf16", r"f32\.bf16\.bf16\.f32", "f32.f16.f16.f32"),
     Mutant("matrix instructions", "no barrier before fragments are read", BAR),
     # Sides that wait in shared memory, with zeros for what they lack
-    Mutant("staged product", "rows that are not there are read", PARTLY, r"\1;", 1),
+    Mutant("staged product", "rows that are not there are read", PARTLY, r"\1;", 0),
     Mutant("staged product", "a depth that is not there is read", PARTLY, r"\1;", -1),
-    Mutant("staged product", "zeros for all", PARTLY, r"\1, 0;", 0),
-    Mutant("staged product", "zeros for half", PARTLY, r"\1, 8;", 0),
+    Mutant("staged product", "zeros for all", PARTLY, r"\1, 0;", 1),
+    Mutant("staged product", "zeros for half", PARTLY, r"\1, 8;", 1),
     Mutant("staged product", "no group is waited for", WAIT_FOR_TWO),
     Mutant("staged product", "no barrier after the wait", BAR),
     Mutant("staged product", "fragments of B not transposed", r"\.trans\.", "."),
