@@ -79,25 +79,34 @@ class Access:
         """How many consecutive registers of `layout` one instruction can move."""
         return 1 if self.closest is None else min(self.width, layout.run(self.closest))
 
-    def waste(self, layout: Layout, starts: Iterable[int] = (0,), warps: int = 1) -> float:
-        """Sectors that the instructions of so many warps touch, for each sector full of the elements that they hold; in the
-        mean of tiles that begin so many bytes behind a sector as `starts` say."""
-        piece = self.piece(layout)
-        lanes = [self._offset(layout.of_thread(lane)) for lane in range(32)]
-        # Registers, lanes and warps own different bits, so offsets add; only the place within a sector matters.
-        places = Counter(
-            (start + self._offset(layout.of_thread(warp)) + self._offset(layout.held[register]))
-            % SECTOR_BYTES
-            for start in starts
-            for warp in range(0, min(32 * warps, layout.threads), 32)
-            for register in range(0, layout.registers, piece)
-        )
-        asked = 0
-        for start, count in places.items():
-            ends = ((start + lane, start + lane + piece * self.item - 1) for lane in lanes)
-            asked += count * len({place // SECTOR_BYTES for pair in ends for place in pair})
-        elements = (piece << sum(any(basis) for basis in layout.lane)) * places.total()
-        return asked / max(1, elements * self.item / SECTOR_BYTES)
+    def waste(
+        self, layout: Layout, starts: Iterable[int] = (0,), warps: int = 1, columns: int | None = None
+    ) -> float:
+        """Sectors that the instructions of so many warps touch, for each sector full of the elements that they move; in the
+        mean of tiles that begin so many bytes behind a sector as `starts` say, of whose rows only so many `columns` are there."""
+        piece, closest = self.piece(layout), self.closest or 0
+
+        def at(coordinates: tuple[int, ...]) -> tuple[int, int]:
+            return self._offset(coordinates), coordinates[closest] if coordinates else 0
+
+        lanes = {at(layout.of_thread(lane)) for lane in range(32)}
+        # Registers, lanes and warps own different bits, so offsets add; of these only the place within a sector matters.
+        places: Counter[tuple[int, int]] = Counter()
+        for warp in range(0, min(32 * warps, layout.threads), 32):
+            offset, column = at(layout.of_thread(warp))
+            for register in range(0, layout.registers, piece):
+                further, beside = at(layout.held[register])
+                places.update(
+                    ((start + offset + further) % SECTOR_BYTES, column + beside) for start in starts
+                )
+        asked = moved = 0
+        for (start, column), count in places.items():
+            there = [start + lane for lane, beside in lanes if columns is None or column + beside < columns]
+            asked += count * len(
+                {(each + k) // SECTOR_BYTES for each in there for k in (0, piece * self.item - 1)}
+            )
+            moved += count * len(there) * piece
+        return asked / max(1, moved * self.item / SECTOR_BYTES)
 
     def with_strides(self, strides: Iterable[int]) -> Access:
         return replace(self, strides=tuple(strides), closest=None, width=1)

@@ -98,7 +98,8 @@ class Lines:
         """Whether threads that hold the tile so would ask for more sectors than the lines have."""
         starts = range(0, SECTOR_BYTES, gcd(self.tile_begins, SECTOR_BYTES))
         more = SECTOR_BYTES / (self.count * self.access.item) if self.shifted else 0.0
-        return self.access.waste(layout, starts, layout.threads // 32) >= _WORTH * (1 + more)
+        asked = self.access.waste(layout, starts, layout.threads // 32, self.columns if self.whole else None)
+        return asked >= _WORTH * (1 + more)
 
     @property
     def apart(self) -> Access:
