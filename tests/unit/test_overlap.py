@@ -117,7 +117,7 @@ def test_copies_go_into_a_ring(stages: int, columns: int) -> None:
     ]
     ahead = min(stages, 5) - 1
     # In the loop the newest copies stay under way, all but the one that is read, and the next begins then; later fewer and fewer.
-    assert waits == ([ahead - 1, *reversed(range(ahead))] if columns == 64 else [0] * (ahead + 1))
+    assert waits == [ahead - 1, *reversed(range(ahead))]
 
 
 NESTED = """

@@ -13,6 +13,8 @@ import pytest
 from ngmlir.compiler import assemble, compile_module, lower
 from ngmlir.llvm.machine import nvptx_target
 from ngmlir.ops.words import from_text
+from ngmlir.runtime import ptxas
+from ngmlir.runtime.counted import counted
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8}
 
@@ -49,7 +51,19 @@ def test_sides_wait_in_shared_memory(
 
 @pytest.mark.parametrize("turned", list(product((False, True), repeat=2)))
 @pytest.mark.parametrize(("element", "result"), [("bf16", "f32"), ("f16", "f16"), ("i8", "i32")])
-@pytest.mark.parametrize("size", [(40, 72, 24), (136, 1000, 8), (8, 8, 200), (127, 129, 131), (16, 208, 112)])
+@pytest.mark.parametrize(
+    "size",
+    [
+        (40, 72, 24),
+        (136, 1000, 8),
+        (8, 8, 200),
+        (127, 129, 131),
+        (16, 208, 112),
+        (70, 134, 66),
+        (60, 196, 68),
+        (64, 4, 12),
+    ],
+)
 def test_tiles_reach_beyond_the_sides(
     turned: tuple[bool, bool], element: str, result: str, size: tuple[int, int, int]
 ) -> None:
@@ -75,7 +89,9 @@ def test_a_product_of_any_size_is_copied_in_the_background(arch: str) -> None:
         " {ng.schedule = {stages = 1 : i64}}", ""
     )
     assert "cp.async" in assemble(lower(from_text(text), target), target).code.decode()
-    # Where rows begin anywhere, no piece of 16 bytes is aligned: sides are copied so that they are, or the product is small.
+    narrow = text.replace("1000", "1002")  # whose rows begin at a piece of 4 bytes
+    assert "cp.async.ca.shared.global" in assemble(lower(from_text(narrow), target), target).code.decode()
+    # Where rows begin anywhere, no piece that is copied is aligned: sides are copied so that they are, or the product is small.
     for size, staged in (("1001", True), ("401", False)):
         other = text.replace("1000", size)
         assert ("cp.async" in assemble(lower(from_text(other), target), target).code.decode()) == staged
@@ -96,3 +112,26 @@ def test_rounds_are_copied_in_the_background_and_read_by_ldmatrix() -> None:
     assert "ldmatrix" in code and re.search(
         r"wait_group\s+2", code
     )  # one round of two copies stays under way
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(("size", "sectors"), [(402, 1.5), (1002, 1.25)])
+def test_rows_of_whole_pieces_of_4_bytes_ask_for_little_more(arch: str, size: int, sectors: float) -> None:
+    """What a tile has of a row that begins off a sector lies in one sector more: of 128 bytes in five, of 64 in three."""
+    target = nvptx_target(arch)
+    text = program(size, size, size, "bf16", "bf16", (False, True), 1).replace(
+        " {ng.schedule = {stages = 1 : i64}}", ""
+    )
+    (found,) = counted(assemble(lower(from_text(text), target), target), arch, 6)
+    counters = found.counters
+    assert counters.globally_asked.ratio <= sectors and counters.shared.ratio <= 1.1
+    assert counters.useful_threads >= 0.9 and not found.spills
+
+
+@pytest.mark.skipif(not ptxas.available(), reason="needs ptxas")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("size", [128, 130, 131])
+def test_ptxas_gives_up_no_optimisation(arch: str, size: int) -> None:
+    target = nvptx_target(arch)
+    text = program(size, size, size, "bf16", "bf16", (False, False), 3)
+    assert not ptxas.assemble(assemble(lower(from_text(text), target), target).code.decode(), arch).warnings

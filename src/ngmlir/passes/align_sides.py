@@ -13,7 +13,7 @@ from ..ops.builder import Builder
 from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
-from ..support.machines import PIECE_BYTES
+from ..support.machines import COPIED_BYTES, PIECE_BYTES
 from ..support.target import Target
 from .access import MOVES
 from .implicit import Implicit, depths
@@ -28,9 +28,9 @@ _READ, _BYTES_WORTH, _ROWS_WORTH = 64, 1 << 25, 1 << 28
 
 @contract(needs=("named", "plain"), anchor="function")
 def align_sides(module: Module, target: Target) -> Module:
-    """Copies sides of large products on GPUs so that their rows lie along the depth, in whole pieces of 16 bytes, where matrix
-    instructions could not take them from shared memory as they lie: rows that begin anywhere, and elements of one byte across
-    rows. Zeros fill up the depth of both sides.
+    """Copies sides of large products on GPUs so that their rows lie along the depth, in whole pieces of 16 bytes, where they
+    are not copied in the background as they lie, and read from there by matrix instructions: rows that begin within a word,
+    and elements of one byte across the depth. Zeros fill up the depth of both sides.
 
     Before:
         func.func @main(%x: tensor<1001x1001xbf16>, %w: tensor<1001x512xbf16>) -> tensor<1001x512xf32> {
@@ -54,10 +54,10 @@ def align_sides(module: Module, target: Target) -> Module:
     return sweep(module, rule, frozenset({"ng.dot"}))
 
 
-def takes_as_it_lies(item: int, row: int, along: bool) -> bool:
-    """Whether matrix instructions can read a side from where its rows, of so many elements of `item` bytes, were copied to:
+def _as_it_lies(item: int, row: int, along: bool) -> bool:
+    """Whether rows of so many elements of `item` bytes are copied in the background, and matrix instructions then read them:
     `along` the depth, or across it, which `ldmatrix` turns for elements of 2 bytes alone."""
-    return row * item % PIECE_BYTES == 0 and (along or item == 2)
+    return row * item % min(COPIED_BYTES) == 0 and (along or item == 2)
 
 
 def is_aligned(side: Value, depth: int, found: Side | Implicit) -> bool:
@@ -65,7 +65,7 @@ def is_aligned(side: Value, depth: int, found: Side | Implicit) -> bool:
     if not isinstance(found, Side) or not found.turned or depth != len(shape_of(side.type)) - 1:
         return False
     item = item_bytes(element_type(side.type))
-    return item <= 2 and not takes_as_it_lies(item, found.shape[-1], along=False)
+    return item <= 2 and not _as_it_lies(item, found.shape[-1], along=False)
 
 
 def _aligned(op: Op, b: Builder, target: Target) -> Sequence[Value] | None:
@@ -83,7 +83,7 @@ def _aligned(op: Op, b: Builder, target: Target) -> Sequence[Value] | None:
     along = [d == len(shape) - 1 for d, shape in zip(at, shapes, strict=True)]
     items = [item_bytes(kind) for kind in kinds]
     depth, batch = shapes[0][at[0]], len(shapes[0]) - 2
-    ready = [takes_as_it_lies(*side) for side in zip(items, (s[-1] for s in shapes), along, strict=True)]
+    ready = [_as_it_lies(*side) for side in zip(items, (s[-1] for s in shapes), along, strict=True)]
     turned = [not (is_ready or is_along) for is_ready, is_along in zip(ready, along, strict=True)]
     piece = PIECE_BYTES // min(items)
     lies_along = any(a or t for a, t in zip(along, turned, strict=True))

@@ -16,10 +16,14 @@ from .home import folder
 WARP = 32
 #: Seconds until a load from a GPU's memory is answered, about: so long must its bytes be under way.
 MEMORY_LATENCY = 600e-9
-#: Bytes that one thread of a GPU moves at once at most, a copy in the background always, and `ldmatrix` reads of each row.
+#: Bytes that one thread of a GPU moves at once at most, and `ldmatrix` reads of each row.
 PIECE_BYTES = 16
 #: Bytes in which a GPU's memory answers.
 SECTOR_BYTES = 32
+#: Bytes of the pieces in which a GPU copies to shared memory in the background.
+COPIED_BYTES = (4, 8, PIECE_BYTES)
+#: A copy has so many instructions of each thread at most, and is a loop where more are needed.
+COPIES_WRITTEN_OUT = 32
 #: Bytes that shared memory moves at once.
 WAVEFRONT_BYTES = 128
 

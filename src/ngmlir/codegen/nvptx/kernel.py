@@ -22,12 +22,13 @@ from ...ops import ng, tile
 from ...ops.accesses import leaves_its_buffer
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
+from ...support.machines import COPIED_BYTES
 from ...support.target import PARAMETER_BYTES, POINTER_BYTES, Target
 from .. import elementwise
 from ..layouts import Layout, blocked
 from ..names import index_name, loop_name, stem_of
 from ..ranges import Range
-from .access import WIDEST, Bound, alignment, bounds_of, is_shared, is_tile
+from .access import Bound, alignment, bounds_of, is_shared, is_tile
 from .assign import assign
 from .block import GLOBAL, Block, Tile
 from .facts import Facts
@@ -319,11 +320,11 @@ class _Kernel:
         return common_piece(source, target, aligned)
 
     def _in_background(self, op: tile.CopyAsyncOp) -> bool:
-        """Whether the hardware copies by itself: 16 bytes at a time, from global to shared memory."""
+        """Whether the hardware copies by itself: pieces that it has copies of, from global to shared memory."""
         source, target = map(is_shared, op.operands)
         type = _memref(op.operands[0])
-        whole = self._piece(op) * item_bytes(type.element) == WIDEST
-        return whole and bool(type.size) and target and not source
+        known = self._piece(op) * item_bytes(type.element) in COPIED_BYTES
+        return known and bool(type.size) and target and not source
 
     def _dot(self, op: tile.DotOp) -> None:
         lhs, rhs = (self.values.tile(value) for value in op.operands[:2])

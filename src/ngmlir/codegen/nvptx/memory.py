@@ -17,6 +17,7 @@ from ...ir.types import MemRefType
 from ...llvm.instructions import Instructions
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, bits_of, constant, element_of, i32, i64, lanes_of, vector
+from ...support.machines import COPIES_WRITTEN_OUT
 from ..elementwise import llvm_element
 from ..layouts import Layout, padded
 from .access import WIDEST, Access, Bound
@@ -25,8 +26,6 @@ from .block import SHARED, Block, Tile, memory_element
 #: Where an access happens: in all threads, or in those where a value is true.
 Inside: TypeAlias = Value | Literal[True]
 
-#: A copy has so many instructions of each thread at most, and is a loop where more are needed.
-_WRITTEN_OUT = 32
 #: Offsets below this fit 32 bit arithmetic.
 _NARROW = 1 << 31
 
@@ -227,6 +226,9 @@ class Memory:
         shape = source.type.shape
         kind = memory_element(source.type.element)
         total = prod(shape) // piece
+        bytes = piece * item_bytes(source.type.element)
+        # Only whole pieces of 16 bytes can pass by the first level of the cache.
+        name = f"llvm.nvvm.cp.async.{'cg' if bytes == WIDEST else 'ca'}.shared.global.{bytes}"
 
         def move(read: Value, write: Value, inside: Value | bool) -> None:
             zero = constant(kind, 0)
@@ -239,15 +241,14 @@ class Memory:
                 )
                 self.put(target, write, found, True)
             elif inside is True:
-                b.intrinsic("llvm.nvvm.cp.async.cg.shared.global.16", "void", write, read, overload=())
+                b.intrinsic(name, "void", write, read, overload=())
             else:
                 # Instead of what is not read, there are zeros.
-                size = b.select(inside, constant(i32, WIDEST), 0) if inside else constant(i32, 0)
-                name = "llvm.nvvm.cp.async.cg.shared.global.16.s"
-                b.intrinsic(name, "void", write, read, size, overload=())
+                size = b.select(inside, constant(i32, bytes), 0) if inside else constant(i32, 0)
+                b.intrinsic(f"{name}.s", "void", write, read, size, overload=())
 
         rounds = total // block.threads
-        if total % block.threads == 0 and padded(shape) == shape and 0 < rounds <= _WRITTEN_OUT:
+        if total % block.threads == 0 and padded(shape) == shape and 0 < rounds <= COPIES_WRITTEN_OUT:
             item, last = item_bytes(source.type.element), len(shape) - 1
             sides = [
                 Access(shape, item, each.type.row_strides, each.bounds, last, piece)

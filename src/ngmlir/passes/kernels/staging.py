@@ -10,8 +10,7 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType
 from ...ops.builder import Builder
-from ...support.machines import PIECE_BYTES, WAVEFRONT_BYTES
-from ..align_sides import takes_as_it_lies
+from ...support.machines import COPIED_BYTES, PIECE_BYTES, WAVEFRONT_BYTES
 from ..implicit import Implicit
 from ..sides import Side
 from .product import Product
@@ -19,18 +18,34 @@ from .reading import Matrix
 
 
 def can_wait(product: Product) -> bool:
-    """Whether both sides are copied tile by tile as they lie: in rows of whole pieces, which matrix instructions can read from
-    there (`ldmatrix` transposes elements of 2 bytes alone). Of tiles that reach beyond a side, zeros are copied."""
-    across = (product.lhs_depth_first, product.rhs_depth_first)
-    lengths = [product.rows if across[0] else product.depth, product.columns if across[1] else product.depth]
+    """Whether both sides are copied tile by tile as they lie: in rows of whole pieces of what is copied in the background, which
+    matrix instructions can read from there (`ldmatrix` transposes elements of 2 bytes alone). Of tiles that reach beyond a
+    side, zeros are copied."""
+    turned = (product.lhs_depth_first, product.rhs_depth_first)
+    items = (item_bytes(product.lhs_element), item_bytes(product.rhs_element))
+    plain = all(item == 2 or not turn for item, turn in zip(items, turned, strict=True))
+    return plain and all(_copied_bytes(product))
+
+
+def _copied_bytes(product: Product) -> list[int]:
+    """The pieces in which each side is copied in the background, in bytes; 0 for one that is not."""
+    lengths = (product.rows if product.lhs_depth_first else product.depth,
+               product.columns if product.rhs_depth_first else product.depth)  # fmt: skip
     sides, elements = (product.lhs, product.rhs), (product.lhs_element, product.rhs_element)
-    for side, element, turned, length in zip(sides, elements, across, lengths, strict=True):
+    found: list[int] = []
+    for side, element, length in zip(sides, elements, lengths, strict=True):
         if isinstance(side, Implicit) or (isinstance(side, Side) and side.row != len(side.shape) - 2):
-            return False
-        distance = side.distance if isinstance(side, Side) else length
-        if not takes_as_it_lies(item_bytes(element), gcd(distance, length), not turned):
-            return False
-    return True
+            found.append(0)
+            continue
+        row = gcd(length, side.distance if isinstance(side, Side) else 0) * item_bytes(element)
+        found.append(max((bytes for bytes in COPIED_BYTES if row % bytes == 0), default=0))
+    return found
+
+
+def copies(product: Product, tile: tuple[int, int], step: int) -> int:
+    """By which the side that needs more of them is copied in one round."""
+    buffers = zip(waiting(product, tile, step), _copied_bytes(product), strict=True)
+    return max(type.size * item_bytes(type.element) // bytes for type, bytes in buffers)
 
 
 def waiting(product: Product, tile: tuple[int, int], step: int) -> tuple[MemRefType, MemRefType]:

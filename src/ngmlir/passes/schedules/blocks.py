@@ -8,11 +8,11 @@ from itertools import product as iterate
 
 from ...ir.literals import item_bytes
 from ...ops.schedules import Blocks, Given
-from ...support.machines import MEMORY_LATENCY, WAVEFRONT_BYTES, MatrixAtom
+from ...support.machines import COPIES_WRITTEN_OUT, MEMORY_LATENCY, WAVEFRONT_BYTES, MatrixAtom
 from ...support.target import Target
 from ..kernels.frame import power_of_two
 from ..kernels.product import Product
-from ..kernels.staging import bytes_waiting, can_wait, wavefronts
+from ..kernels.staging import bytes_waiting, can_wait, copies, wavefronts
 from .candidate import Candidate, fixed, fixed_pair
 
 #: A tile whose products are single multiply-adds has so many rows and columns at most, and is read in steps of `STEP`.
@@ -80,6 +80,8 @@ def _by_matrix(
                     registers > _MOST_REGISTERS or _shared_bytes(product, made) > target.shared_bytes
                 ):
                     continue
+                if free and _waits(product, made) and _copies_in_loops(product, made):
+                    continue
                 if free and tile[0] * tile[1] < threads * atom.rows * atom.columns // 32:
                     continue  # warps without a product of their own
                 yield _timed(product, target, made, registers)
@@ -99,6 +101,11 @@ def _step_bytes(product: Product, made: Blocks) -> int:
 def _waits(product: Product, made: Blocks) -> bool:
     """Whether tiles of later rounds wait in shared memory."""
     return made.stages > 1 and can_wait(product)
+
+
+def _copies_in_loops(product: Product, made: Blocks) -> bool:
+    """Whether copies of a round are too many to be written out: loops take several times as long to issue them."""
+    return copies(product, made.tile, made.step) > COPIES_WRITTEN_OUT * made.threads
 
 
 def _shared_bytes(product: Product, made: Blocks) -> int:
