@@ -4,6 +4,7 @@ they read and write: bounds that are counted from a sample of blocks, on two gen
 
 from __future__ import annotations
 
+from itertools import product
 from math import prod
 
 import pytest
@@ -155,3 +156,22 @@ def test_a_loop_that_few_blocks_run_has_more_rounds_under_way() -> None:
 
     # Two tiles before the loop, and one in it, which is for the next round but one.
     assert stages(140, "bf16") == 3 and stages(140, "f32") == 1 and stages(1400, "bf16") == 1
+
+
+#: What `mma.sync` reaches of the peak of a GPU's matrix instructions: that of sm_90 is of `wgmma`.
+BY_MMA = {"sm_80": 1.0, "sm_90a": 0.65}
+
+
+@pytest.mark.parametrize("arch", sorted(BY_MMA))
+@pytest.mark.parametrize(
+    ("size", "turned"), [*((1024, each) for each in product((False, True), repeat=2)), (4096, (False, False))]
+)
+def test_products_of_bf16(arch: str, size: int, turned: tuple[bool, bool]) -> None:
+    target, x = nvptx_target(arch), tensor((size, size), "bf16")
+    body = f"ng.dot %a, %b contract [{int(not turned[0])}] x [{int(turned[1])}] : {x}"
+    text = f"func.func @main(%a: {x}, %b: {x}) -> {x} {{\n %r = {body}\n func.return %r : {x}\n}}"
+    kernels = counted(assemble(lower(from_text(text), target), target), arch, 4)
+    assert not any(kernel.spills for kernel in kernels)
+    gpu = target.gpu
+    peak = gpu.matrix_flops * target.multiprocessors * gpu.clock * 1e6 * BY_MMA[arch]
+    assert 2 * size**3 / peak / sum(kernel.seconds(gpu) for kernel in kernels) >= 0.6

@@ -87,7 +87,7 @@ def _aligned(op: Op, b: Builder, target: Target) -> Sequence[Value] | None:
     turned = [not (is_ready or is_along) for is_ready, is_along in zip(ready, along, strict=True)]
     piece = PIECE_BYTES // min(items)
     lies_along = any(a or t for a, t in zip(along, turned, strict=True))
-    missing = -depth % piece if lies_along else 0
+    missing = -depth % piece if lies_along and depth * min(items) % min(COPIED_BYTES) else 0
     others = [prod(shape[batch:]) // depth for shape in shapes] if depth else [0]
     bytes_apart = not missing and all(item == 1 for item, t in zip(items, turned, strict=True) if t)
     least = _BYTES_WORTH if bytes_apart else _ROWS_WORTH
