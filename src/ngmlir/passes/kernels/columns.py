@@ -181,7 +181,7 @@ class _Columns:
             size = self.sizes[l]
             if l == self.reduced[-1] and self.together:
                 return self.kernel.tiles(
-                    size, self.together, values, lambda rows, v: level({**inner, l: rows}, v)
+                    size, self.together, values, lambda rows, v: level({**inner, l: rows}, v), alike=True
                 )
             if not apart or not inside:
                 for section in sections(size, cuts[l]):

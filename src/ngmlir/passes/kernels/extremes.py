@@ -178,7 +178,7 @@ class _Search:
 
         stages = stages_for(self.target, type.size * item_bytes(self.element), prod(self.frame.grid))
         starts = [b.number(worst, type), b.number(0, counts)]
-        values, where = self.frame.tiles(self.size, steps, starts, body, stages=stages)
+        values, where = self.frame.tiles(self.size, steps, starts, body, stages=stages, alike=True)
         where = b.add(where, b.iota(type=counts, dimension=0))
         self.store(self.first(values, where, 0), [row.start, span.start], span.masked)
 

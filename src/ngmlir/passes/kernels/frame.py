@@ -72,9 +72,10 @@ def exact_tiles(
     name: str = "i",
     stages: int = 1,
     masked: bool = False,
+    alike: bool = False,
 ) -> Sequence[Value]:
-    """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter (`masked`: the next power of two); the
-    loop's index is `name`."""
+    """Runs `body` on the tiles of a loop of `size`, the last of which may be shorter (`masked`: the next power of two, or as
+    long as the others where all are to be `alike`); the loop's index is `name`."""
     full = size // step * step
     if full == step:
         carried = body(Span(b.index(0), step), carried)
@@ -83,7 +84,7 @@ def exact_tiles(
             0, full, step, carried, lambda i, values: body(Span(i, step), values), name=name, stages=stages
         )
     if rest := size - full:
-        last = power_of_two(rest) if masked else rest
+        last = rest if not masked else step if alike else power_of_two(rest)
         carried = body(Span(b.index(full), last, last != rest), carried)
     return carried
 
@@ -188,12 +189,13 @@ class Frame:
         body: Callable[[Span, Sequence[Value]], Sequence[Value]],
         name: str = "i",
         stages: int = 1,
+        alike: bool = False,
     ) -> Sequence[Value]:
         """Runs `body` on the tiles of a loop of `size`: whole ones, of which those of `stages` rounds are under way at once,
-        and a shorter last one, which may be masked."""
+        and a shorter last one, which may be masked; where threads carry tiles of the same shape, all are `alike`."""
         if self.masks:
             step = min(step, power_of_two(size))
-        return exact_tiles(self.b, size, step, carried, body, name, stages, self.masks)
+        return exact_tiles(self.b, size, step, carried, body, name, stages, self.masks, alike)
 
     def tiles_between(
         self,

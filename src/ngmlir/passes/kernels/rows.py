@@ -255,7 +255,7 @@ class _Row:
                 size - done,
                 step,
                 values,
-                lambda span, v: tile(Span(b.add(span.start, b.index(done)), span.size), v),
+                lambda span, v: tile(span._replace(start=b.add(span.start, b.index(done))), v),
             )
 
         return level([], carried)
