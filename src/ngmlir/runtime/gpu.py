@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
@@ -15,9 +15,8 @@ from ..support.diagnostics import UserError
 from ..support.signature import Parameter
 from . import timing
 from .buffers import DTYPES, in_memory
-from .executable import Prepare, as_array, check_count, raise_noted
+from .executable import as_array, check_count, raise_noted
 from .gpu_arrays import ALIGNMENT, DeviceArray, Pending, on_device
-from .gpu_call import GpuCall
 from .gpu_device import DeviceBuffer, GpuDevice, GpuFacts, to_device
 from .gpu_steps import BINDINGS, Go, bound_steps, run
 
@@ -141,10 +140,6 @@ class GpuExecutable:
         with self.lock:
             self._run(arguments, wanted, stream)
         return [DeviceArray(buffer) for buffer in wanted if buffer is not None]
-
-    def bound(self, state: Mapping[int, DeviceBuffer], prepare: Prepare) -> GpuCall:
-        """The executable with some arguments fixed. `prepare` makes arrays, of the right shape and type, of the others."""
-        return GpuCall(self, state, prepare)
 
     def results(
         self, inputs: Sequence[DeviceBuffer], wanted: Sequence[DeviceBuffer | None] | None = None

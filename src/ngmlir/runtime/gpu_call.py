@@ -10,19 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..support.diagnostics import UserError
 from .buffers import DTYPES
 from .executable import Prepare
+from .gpu import GpuExecutable
 from .gpu_arrays import ALIGNMENT, DeviceArray, Pending
 from .gpu_device import DeviceBuffer
 from .gpu_steps import BINDINGS, Go, run
-
-if TYPE_CHECKING:
-    from .gpu import GpuExecutable
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class _Bound:
 
 class GpuCall:
     """An executable with some arguments fixed, which are state: to be called with the values of the others, for the
-    results that overwrite no state."""
+    results that overwrite no state. `prepare` makes arrays, of the right shape and type, of values that are none."""
 
     def __init__(self, executable: GpuExecutable, state: Mapping[int, DeviceBuffer], prepare: Prepare):
         self._executable = executable

@@ -68,6 +68,7 @@ def _compiled_for_gpu(target: str, module: Module) -> Bind:
     """Kernels on a GPU, or on the simulator of one; state stays there."""
     from ..compiler import compile_module
     from ..runtime.gpu import GpuExecutable
+    from ..runtime.gpu_call import GpuCall
 
     first = compile_module(module, target, entry=module.ops[0].symbol)
     assert isinstance(first, GpuExecutable)
@@ -80,7 +81,7 @@ def _compiled_for_gpu(target: str, module: Module) -> Bind:
     ) -> Run:
         executable = first if first.signature.name == entry else first.entry(entry)
         held = {i: storage.on(executable.device) for i, storage in state.items()}
-        return executable.bound(held, prepare)
+        return GpuCall(executable, held, prepare)
 
     return bind
 
