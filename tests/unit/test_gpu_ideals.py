@@ -18,7 +18,7 @@ from ngmlir.ops.words import from_text
 from ngmlir.runtime.counted import Counted, counted
 
 TARGET = nvptx_target("sm_90a")
-NEAR = 1.1
+NEAR, ONE_MORE = 1.1, 1.3
 
 
 def kernels(
@@ -82,12 +82,18 @@ def test_rows_that_are_written(shape: tuple[int, int], element: str) -> None:
 
 @pytest.mark.parametrize("element", ["f32", "bf16", "f64"])
 @pytest.mark.parametrize(
-    "shape", [(65536, 10), (512, 512), (96, 4, 64), (127, 1001), (1000, 251), (500, 1001), (100, 5003)]
+    ("shape", "sectors"),
+    [
+        *(((65536, 10), NEAR), ((512, 512), NEAR), ((96, 4, 64), NEAR)),
+        # Where there is little to do, tiles are narrow so that more blocks are: 128 bytes that begin off a sector lie in five, 64 in three.
+        *(((127, 1001), ONE_MORE), ((1000, 251), ONE_MORE), ((500, 1001), ONE_MORE), ((100, 5003), ONE_MORE)),
+    ],
 )
-def test_columns(shape: tuple[int, ...], element: str) -> None:
+def test_columns(shape: tuple[int, ...], sectors: float, element: str) -> None:
     x, y = tensor(shape, element), tensor(shape[-1:], element)
     axes = list(range(len(shape) - 1))
-    hold(kernels([x], y, f"%r = ng.max %a axes {axes} : ({x}) -> {y}"))
+    found = kernels([x], y, f"%r = ng.max %a axes {axes} : ({x}) -> {y}")
+    hold(found, 1.5 if sectors > NEAR and element == "bf16" else sectors)
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
@@ -101,7 +107,7 @@ def test_positions_in_rows(shape: tuple[int, int], element: str) -> None:
 def test_positions_in_columns(shape: tuple[int, int]) -> None:
     x, y = tensor(shape), tensor(shape[1:], "i64")
     (first, *_) = kernels([x], y, f"%r = ng.argmax %a axes [0] : ({x}) -> {y}")
-    hold([first])
+    hold([first], 1.12)
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16"])

@@ -24,6 +24,9 @@ SECTOR_BYTES = 32
 COPIED_BYTES = (4, 8, PIECE_BYTES)
 #: A copy has so many instructions of each thread at most, and is a loop where more are needed.
 COPIES_WRITTEN_OUT = 32
+#: Blocks of each multiprocessor from which on threads of a GPU read a row each of elements shorter than a word, which meet in
+#: banks of shared memory: then memory binds all the same.
+MEETING_BLOCKS = 8
 #: Bytes that shared memory moves at once.
 WAVEFRONT_BYTES = 128
 

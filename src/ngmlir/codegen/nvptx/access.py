@@ -65,11 +65,17 @@ class Access:
         """The layout that moves the fewest bytes."""
         return blocked(self.shape, threads, self.width, self.order)
 
-    def in_line(self, threads: int) -> bool:
-        """Whether the tile is whole rows of a matrix that begin off a sector, one or more for each thread."""
+    def in_line(self, threads: int, many: bool) -> bool:
+        """Whether the tile is whole rows of a matrix that begin off a sector, one or more for each thread: of words, or of
+        `many` blocks."""
         rows, across = (*self.shape, 0, 0)[:2]
         near = len(self.shape) == 2 and self.strides[1] == 1 and 1 < self.strides[0] <= across
-        return near and rows >= threads and self.strides[0] * self.item % SECTOR_BYTES != 0
+        return (
+            near
+            and (many or self.item >= 4)
+            and rows >= threads
+            and self.strides[0] * self.item % SECTOR_BYTES != 0
+        )
 
     def by_rows(self, threads: int) -> Layout:
         """The layout by which each thread has whole rows."""

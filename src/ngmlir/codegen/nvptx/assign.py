@@ -19,7 +19,7 @@ from ...ir.elements import ElementsAttr
 from ...ir.types import shape_of
 from ...ops import ng, tile
 from ...ops.fields import get_i64s
-from ...support.machines import Gpu
+from ...support.machines import MEETING_BLOCKS, Gpu
 from ..layouts import Layout, blocked, padded, product_blocks
 from .access import Access, access_of, is_shared, is_tile
 from .facts import Facts
@@ -63,9 +63,9 @@ class _Class:
     links: list[_Link] = field(default_factory=list[_Link])
 
 
-def assign(body: Block, facts: Facts, threads: int, gpu: Gpu) -> Assignment:
+def assign(body: Block, facts: Facts, threads: int, blocks: int, gpu: Gpu) -> Assignment:
     """Layouts for a kernel whose blocks have `threads` threads; those of products follow from the matrix instructions."""
-    return _Assigner(facts, threads, gpu).run(body)
+    return _Assigner(facts, threads, blocks, gpu).run(body)
 
 
 def fits_any(value: Value) -> bool:
@@ -77,9 +77,10 @@ def fits_any(value: Value) -> bool:
 
 
 class _Assigner:
-    def __init__(self, facts: Facts, threads: int, gpu: Gpu):
+    def __init__(self, facts: Facts, threads: int, blocks: int, gpu: Gpu):
         self.facts = facts
         self.threads = threads
+        self.many = blocks >= MEETING_BLOCKS * gpu.multiprocessors
         self.gpu = gpu
         self.parent: dict[Value, Value] = {}
         self.windows: dict[Op, Access] = {}
@@ -241,7 +242,7 @@ class _Assigner:
             if layout is not None and prod(layout.shape) > size:
                 return link.follow(layout)
         if each.accesses:
-            if each.summed and each.accesses[0].in_line(self.threads):
+            if each.summed and each.accesses[0].in_line(self.threads, self.many):
                 return each.accesses[0].by_rows(self.threads)
             widest = max(each.accesses, key=lambda access: access.width)
             return (replace(widest, width=1) if each.apart else widest).layout(self.threads)
@@ -254,7 +255,7 @@ class _Assigner:
         for op, access in self.windows.items():
             value = op.result if isinstance(op, tile.LoadOp) else op.operands[0]
             if value in of and op not in self.straight:
-                if access.in_line(self.threads) and of[value] == access.by_rows(self.threads):
+                if access.in_line(self.threads, self.many) and of[value] == access.by_rows(self.threads):
                     continue  # they are read as lines, through shared memory
                 best = access.layout(self.threads)
                 if access.waste(of[value]) >= _TOO_SLOW * access.waste(best):

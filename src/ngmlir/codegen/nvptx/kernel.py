@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import gcd
+from math import gcd, prod
 
 from ...ir.core import Block as IrBlock
 from ...ir.core import Op, Region
@@ -104,7 +104,7 @@ class _Kernel:
             {place: Range(0, max(size - 1, 0)) for place, size in zip(places, grid, strict=True)},
             dict(zip(buffers, parameters.alignments, strict=True)),
         )
-        self.layouts = assign(self.body, self.facts, threads, target.gpu)
+        self.layouts = assign(self.body, self.facts, threads, prod(grid), target.gpu)
         self.allocated, reserved = _reserve(kernel)
         self.b = module.function(
             name,

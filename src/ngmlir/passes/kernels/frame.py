@@ -14,7 +14,7 @@ from ...ir.types import MemRefType, Type, VectorType, i64, index, shape_of
 from ...ops import tile
 from ...ops.builder import Branch, Builder, function
 from ...support.diagnostics import Location
-from ...support.machines import SECTOR_BYTES
+from ...support.machines import MEETING_BLOCKS, SECTOR_BYTES
 from ...support.target import Target
 
 
@@ -55,7 +55,8 @@ def a_row_each(target: Target, columns: int, lines: Sequence[int], rows: int, ne
         and any(line % SECTOR_BYTES for line in lines)
         and target.threads * sum(lines) <= target.shared_bytes // 2
         and near >= target.threads
-        and rows >= target.threads * target.multiprocessors
+        and rows
+        >= target.threads * target.multiprocessors * (1 if min(lines) >= 4 * columns else MEETING_BLOCKS)
     )
 
 
