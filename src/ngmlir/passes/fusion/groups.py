@@ -191,9 +191,8 @@ class Groups:
         group.ops[op] = None
         for side, depth in zip(op.operands, depths(op), strict=True):
             found = side_of(side, self.through) or implicit_side(side, depth, self.through)
-            if found is None or (self.target.shares_tiles and is_aligned(side, depth, found)):
-                continue
-            if not self.unplaced(found.source):
+            made = self.target.shares_tiles and found is not None and is_aligned(side, depth, found)
+            if found is not None and not made and not self.unplaced(found.source):
                 self.sides.add(side)
                 self.bring(side, group, [])
         if self.refusals.asked:
