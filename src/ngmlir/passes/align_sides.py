@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from ..ir.core import Module, Op, Value
@@ -13,11 +14,11 @@ from ..ops.builder import Builder
 from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
-from ..support.machines import COPIED_BYTES, PIECE_BYTES
+from ..support.machines import PIECE_BYTES
 from ..support.target import Target
 from .access import MOVES
 from .implicit import Implicit, depths
-from .sides import Side
+from .sides import Side, copied_piece
 
 #: What gives elements some place, and nothing else.
 _PLACING = MOVES | {"ng.broadcast"}
@@ -54,58 +55,92 @@ def align_sides(module: Module, target: Target) -> Module:
     return sweep(module, rule, frozenset({"ng.dot"}))
 
 
-def _as_it_lies(item: int, row: int, along: bool) -> bool:
-    """Whether rows of so many elements of `item` bytes are copied in the background, and matrix instructions then read them:
-    `along` the depth, or across it, which `ldmatrix` turns for elements of 2 bytes alone."""
-    return row * item % min(COPIED_BYTES) == 0 and (along or item == 2)
+@dataclass(frozen=True)
+class _Matrix:
+    """A side of a product, [batch,] rows x columns, whose dimension `depth` is summed over."""
+
+    value: Value
+    depth: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return shape_of(self.value.type)
+
+    @property
+    def item(self) -> int:
+        return item_bytes(element_type(self.value.type))
+
+    @property
+    def along(self) -> bool:
+        """Whether its rows lie along the depth."""
+        return self.depth == len(self.shape) - 1
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is read as it lies."""
+        return copied_piece(self.shape[-1], self.item, self.along) > 0
+
+    @property
+    def across(self) -> int:
+        """How many of its elements have the same place in the depth."""
+        first, second = self.shape[-2:]
+        return first if self.along else second
+
+    def aligned(self, b: Builder, missing: int) -> _Matrix:
+        """The same along the depth, if it was not and has to be, and with so many zeros behind it."""
+        value, depth, rank = self.value, self.depth, len(self.shape)
+        if not (self.ready or self.along):
+            value = b.transpose(value, permutation=[*range(rank - 2), rank - 1, rank - 2])
+            depth = rank - 1
+        if missing:
+            value = b.pad(value, low=[0] * rank, high=[missing * (d == depth) for d in range(rank)])
+        return _Matrix(value, depth)
 
 
 def is_aligned(side: Value, depth: int, found: Side | Implicit) -> bool:
     """Whether a side, which could be `found` by a product itself, is there so that none has to: it was put along `depth`."""
-    if not isinstance(found, Side) or not found.turned or depth != len(shape_of(side.type)) - 1:
+    if not isinstance(found, Side) or not found.turned or not _Matrix(side, depth).along:
         return False
     item = item_bytes(element_type(side.type))
-    return item <= 2 and not _as_it_lies(item, found.shape[-1], along=False)
+    return item <= 2 and not copied_piece(found.shape[-1], item, along=False)
 
 
 def _aligned(op: Op, b: Builder, target: Target) -> Sequence[Value] | None:
-    at = depths(op)
-    kinds = [element_type(side.type) for side in op.operands]
-    result = op.results[0].type
-    total = "f32" if isinstance(kinds[0], FloatType) else element_type(result).text
-    if (
-        min(at) < 0
-        or SCHEDULE in op.attributes
-        or target.gpu.atom(kinds[0].text, kinds[1].text, total) is None
-    ):
+    sides = [_Matrix(value, depth) for value, depth in zip(op.operands, depths(op), strict=True)]
+    if SCHEDULE in op.attributes or not _multiplies(op, target) or all(side.ready for side in sides):
         return None
-    shapes = [shape_of(side.type) for side in op.operands]
-    along = [d == len(shape) - 1 for d, shape in zip(at, shapes, strict=True)]
-    items = [item_bytes(kind) for kind in kinds]
-    depth, batch = shapes[0][at[0]], len(shapes[0]) - 2
-    ready = [_as_it_lies(*side) for side in zip(items, (s[-1] for s in shapes), along, strict=True)]
-    turned = [not (is_ready or is_along) for is_ready, is_along in zip(ready, along, strict=True)]
-    piece = PIECE_BYTES // min(items)
-    lies_along = any(a or t for a, t in zip(along, turned, strict=True))
-    missing = -depth % piece if lies_along and depth * min(items) % min(COPIED_BYTES) else 0
-    others = [prod(shape[batch:]) // depth for shape in shapes] if depth else [0]
-    bytes_apart = not missing and all(item == 1 for item, t in zip(items, turned, strict=True) if t)
+    turned = [side for side in sides if not (side.ready or side.along)]
+    depth, item = sides[0].shape[sides[0].depth], min(side.item for side in sides)
+    missing = 0
+    if turned or any(side.along for side in sides):
+        missing = 0 if copied_piece(depth, item, along=True) else -depth % (PIECE_BYTES // item)
+    bytes_apart = not missing and all(side.item == 1 for side in turned)
     least = _BYTES_WORTH if bytes_apart else _ROWS_WORTH
-    worth = min(others) >= _READ and prod(shape_of(result)) * depth >= least
-    if all(ready) or not worth or not all(map(_computed, op.operands)):
+    worth = (
+        min(side.across for side in sides) >= _READ and prod(shape_of(op.results[0].type)) * depth >= least
+    )
+    if not worth or not all(_computed(side.value) for side in sides):
         return None
-    sides = list(op.operands)
-    contract_at = list(at)
-    for i, turn in enumerate(turned):
-        if turn:
-            sides[i] = b.transpose(sides[i], permutation=[*range(batch), batch + 1, batch])
-            contract_at[i] = batch + 1
-        if missing:
-            high = [missing if d == contract_at[i] else 0 for d in range(batch + 2)]
-            sides[i] = b.pad(sides[i], low=[0] * len(high), high=high)
-    over = {"lhs_contract": [contract_at[0]], "rhs_contract": [contract_at[1]]}
-    batches = {name: list(range(batch)) for name in ("lhs_batch", "rhs_batch")} if batch else {}
-    return [b.dot(*sides, **over, **batches, type=result)]
+    lhs, rhs = (side.aligned(b, missing) for side in sides)
+    batch = list(range(len(lhs.shape) - 2))
+    batches = {"lhs_batch": batch, "rhs_batch": batch} if batch else {}
+    return [
+        b.dot(
+            lhs.value,
+            rhs.value,
+            lhs_contract=[lhs.depth],
+            rhs_contract=[rhs.depth],
+            **batches,
+            type=op.results[0].type,
+        )
+    ]
+
+
+def _multiplies(op: Op, target: Target) -> bool:
+    """Whether matrix instructions compute a product of two matrices, or two stacks of them."""
+    lhs, rhs = (element_type(side.type) for side in op.operands)
+    total = "f32" if isinstance(lhs, FloatType) else element_type(op.results[0].type).text
+    return min(depths(op)) >= 0 and target.gpu.atom(lhs.text, rhs.text, total) is not None
 
 
 def _computed(side: Value) -> bool:

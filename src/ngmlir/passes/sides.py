@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..ir.core import Op, Value
 from ..ir.types import shape_of
+from ..support.machines import COPIED_BYTES
 from .access import MOVES, Access, Place, access_of
 
 
@@ -36,6 +37,15 @@ class Side:
     def of(self, source: Value) -> Side:
         """The same of another value."""
         return replace(self, source=source)
+
+
+def copied_piece(length: int, item: int, along: bool) -> int:
+    """Bytes of the pieces in which a GPU copies rows of so many elements of `item` bytes to shared memory in the background,
+    from where matrix instructions read them: `along` the depth, or across it, which `ldmatrix` turns for elements of 2 bytes
+    alone; 0 where it cannot."""
+    if not along and item != 2:
+        return 0
+    return max((bytes for bytes in COPIED_BYTES if length * item % bytes == 0), default=0)
 
 
 def side_of(value: Value, through: Callable[[Value], Op | None]) -> Side | None:

@@ -10,41 +10,37 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType
 from ...ops.builder import Builder
-from ...support.machines import COPIED_BYTES, PIECE_BYTES, WAVEFRONT_BYTES
+from ...support.machines import PIECE_BYTES, WAVEFRONT_BYTES
 from ..implicit import Implicit
-from ..sides import Side
+from ..sides import Side, copied_piece
 from .product import Product
 from .reading import Matrix
 
 
 def can_wait(product: Product) -> bool:
-    """Whether both sides are copied tile by tile as they lie: in rows of whole pieces of what is copied in the background, which
-    matrix instructions can read from there (`ldmatrix` transposes elements of 2 bytes alone). Of tiles that reach beyond a
-    side, zeros are copied."""
-    turned = (product.lhs_depth_first, product.rhs_depth_first)
-    items = (item_bytes(product.lhs_element), item_bytes(product.rhs_element))
-    plain = all(item == 2 or not turn for item, turn in zip(items, turned, strict=True))
-    return plain and all(_copied_bytes(product))
+    """Whether both sides are copied tile by tile as they lie. Of tiles that reach beyond a side, zeros are copied."""
+    return all(_pieces(product))
 
 
-def _copied_bytes(product: Product) -> list[int]:
+def _pieces(product: Product) -> list[int]:
     """The pieces in which each side is copied in the background, in bytes; 0 for one that is not."""
-    lengths = (product.rows if product.lhs_depth_first else product.depth,
-               product.columns if product.rhs_depth_first else product.depth)  # fmt: skip
-    sides, elements = (product.lhs, product.rhs), (product.lhs_element, product.rhs_element)
+    sides = (
+        (product.lhs, product.lhs_element, product.lhs_depth_first, product.rows),
+        (product.rhs, product.rhs_element, product.rhs_depth_first, product.columns),
+    )
     found: list[int] = []
-    for side, element, length in zip(sides, elements, lengths, strict=True):
-        if isinstance(side, Implicit) or (isinstance(side, Side) and side.row != len(side.shape) - 2):
-            found.append(0)
-            continue
-        row = gcd(length, side.distance if isinstance(side, Side) else 0) * item_bytes(element)
-        found.append(max((bytes for bytes in COPIED_BYTES if row % bytes == 0), default=0))
+    for side, element, depth_first, across in sides:
+        length = across if depth_first else product.depth
+        if isinstance(side, Side):
+            length = gcd(length, side.distance)
+        apart = isinstance(side, Implicit) or (isinstance(side, Side) and side.row != len(side.shape) - 2)
+        found.append(0 if apart else copied_piece(length, item_bytes(element), not depth_first))
     return found
 
 
 def copies(product: Product, tile: tuple[int, int], step: int) -> int:
     """By which the side that needs more of them is copied in one round."""
-    buffers = zip(waiting(product, tile, step), _copied_bytes(product), strict=True)
+    buffers = zip(waiting(product, tile, step), _pieces(product), strict=True)
     return max(type.size * item_bytes(type.element) // bytes for type, bytes in buffers)
 
 
