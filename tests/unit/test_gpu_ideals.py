@@ -110,8 +110,8 @@ def test_positions_in_columns(shape: tuple[int, int]) -> None:
     hold([first], 1.12)
 
 
-@pytest.mark.parametrize("element", ["f32", "bf16"])
-@pytest.mark.parametrize("shape", [(65536, 10), (512, 512), (96, 640)])
+@pytest.mark.parametrize("element", ["f32", "bf16", "f64", "i8"])
+@pytest.mark.parametrize("shape", [(65536, 10), (512, 512), (96, 640), (1024, 96), (64, 64)])
 def test_transposes(shape: tuple[int, int], element: str) -> None:
     x, y = tensor(shape, element), tensor(shape[::-1], element)
     hold(kernels([x], y, f"%r = ng.transpose %a perm [1, 0] : ({x}) -> {y}"))

@@ -34,7 +34,8 @@ _PADDINGS = (0, 1, 2, 4)
 class Storage:
     """A place for a tile: the distance in elements of neighbours along each dimension, of which those along `closest` are
     adjacent. Where `permuted` is more than 0, strides are powers of two and so many bits of the number of a piece of `grain`
-    bytes are xored with those that stand `above` higher."""
+    bytes are xored with those that stand `above` higher, those that stand twice as much higher, and so on: what takes part
+    in the banks is then also the far end of a long row, or of many rows."""
 
     strides: tuple[int, ...]
     closest: int
@@ -54,7 +55,10 @@ class Storage:
         if not self.permuted:
             return place
         low = (self.grain // self.item).bit_length() - 1
-        return place ^ (place >> low + self.above & (1 << self.permuted) - 1) << low
+        mixed, rest = 0, place >> low
+        while rest := rest >> self.above:
+            mixed ^= rest
+        return place ^ (mixed & (1 << self.permuted) - 1) << low
 
     def piece(self, layout: Layout) -> int:
         """How many consecutive registers one instruction can move."""
@@ -138,7 +142,7 @@ def _candidates(layouts: Sequence[Layout], item: int, order: Sequence[int]) -> I
             continue
         pieces = (elements * item // grain).bit_length() - 1
         for permuted in range(1, (_BANKS * _BANK // grain).bit_length()):
-            for above in range(permuted, pieces - permuted + 1):
+            for above in reversed(range(permuted, pieces - permuted + 1)):
                 yield Storage(strides, closest, elements, item, permuted, above, grain)
 
 
