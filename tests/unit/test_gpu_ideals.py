@@ -173,12 +173,22 @@ def test_every_so_many_th_element_touches_each_sector_once(step: int) -> None:
     hold(kernels([x], y, f"%r = ng.slice %a from [0] to [{n * step}] step [{step}] : ({x}) -> {y}"))
 
 
-@pytest.mark.parametrize("element", ["f32", "bf16"])
-@pytest.mark.parametrize("shape", [(128, 128, 128), (192, 64, 96)])
+@pytest.mark.parametrize("element", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("shape", [(128, 128, 128), (192, 64, 96), (128, 784, 512)])
 def test_products(shape: tuple[int, int, int], element: str) -> None:
     m, k, n = shape
     a, b, y = tensor((m, k), element), tensor((k, n), element), tensor((m, n))
     hold(kernels([a, b], y, f"%r = ng.dot %a, %b contract [1] x [0] : ({a}, {b}) -> {y}"))
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_what_products_copy_in_the_background_is_asked_for_too(turned: tuple[bool, bool]) -> None:
+    """Rows of tiles that are shorter than 128 bytes are copied without meeting in a bank."""
+    x = tensor((512, 512), "bf16")
+    body = f"%r = ng.dot %a, %b contract [{int(not turned[0])}] x [{int(turned[1])}] : {x}"
+    (found,) = kernels([x, x], x, body)
+    hold([found])
+    assert found.counters.reads.touched == 2 * 512 * 512 * 2 // 32
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 64), (16, 256), (3, 200)])

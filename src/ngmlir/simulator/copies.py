@@ -103,6 +103,10 @@ def _check_source(
         if outside.any():
             message = f"global address {int(where[chosen][outside][0]):#x}"
             frame.fault("out of bounds", message, instruction, int(running[chosen][outside][0]))
+        if frame.counters is not None:
+            frame.counters.globally(
+                frame.warp_of[running[chosen]], where[chosen] - BASE, int(length), writes=False
+            )
         frame.note_global(running[chosen], where[chosen] - BASE, int(length), "read", instruction)
 
 

@@ -22,6 +22,7 @@ from ..elementwise import llvm_element
 from ..layouts import Layout, padded
 from .access import WIDEST, Access, Bound
 from .block import SHARED, Block, Tile, memory_element
+from .shared import Storage, with_banks_apart
 
 #: Where an access happens: in all threads, or in those where a value is true.
 Inside: TypeAlias = Value | Literal[True]
@@ -255,6 +256,9 @@ class Memory:
                 for each in (source, target)
             ]
             layout, start = sides[0].layout(block.threads), [constant(i64, 0)] * len(shape)
+            if target.space == "shared":
+                place = Storage(target.type.row_strides, last, target.type.extent, item)
+                layout = with_banks_apart(layout, place, piece)
             for register in range(0, layout.registers, piece):
                 read, write = (
                     self._place(side, each, start, layout, register)

@@ -195,6 +195,30 @@ def stored_at(access: Access, buffer: MemRefType) -> Storage | None:
     return Storage(access.strides, access.closest, buffer.extent, access.item)
 
 
+@cache
+def with_banks_apart(layout: Layout, place: Storage, piece: int) -> Layout:
+    """The layout with lanes, and the rows that a warp moves together, numbered so that what is answered together lies in the
+    most banks: of as many rows, other ones."""
+    rows = [d for d in range(layout.rank) if d != place.closest and layout.shape[d] > 1][-1:]
+    bits = layout.shape[rows[0]].bit_length() - 1 if rows else 0
+
+    def turned(bases: Sequence[Basis], by: int) -> list[Basis]:
+        """With the lowest bits of the row's number as its highest ones."""
+        return [
+            tuple((c << by | c >> bits - by) & (1 << bits) - 1 if d in rows else c for d, c in enumerate(b))
+            for b in bases
+        ]
+
+    def candidates() -> Iterator[Layout]:
+        for by in range(max(1, bits)):
+            register, (*thread,) = turned(layout.register, by), turned(layout.thread, by)
+            lane, warp = thread[: len(layout.lane)], thread[len(layout.lane) :]
+            for first in range(len(lane)):
+                yield Layout(layout.shape, tuple(register), (*lane[first:], *lane[:first], *warp))
+
+    return min(candidates(), key=lambda each: place.wavefronts(each, piece))
+
+
 # ---- writing and reading
 
 

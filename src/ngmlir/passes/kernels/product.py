@@ -63,6 +63,12 @@ class Product:
         return not self.lhs_element is self.rhs_element is self.accumulator
 
     @property
+    def row_lengths(self) -> tuple[int, int]:
+        """Elements of a row of each side, as it lies."""
+        left = self.rows if self.lhs_depth_first else self.depth
+        return left, self.columns if self.rhs_depth_first else self.depth
+
+    @property
     def implicit(self) -> tuple[bool, bool]:
         """Which sides are windows, of which a kernel packs on the way what it multiplies next."""
         return isinstance(self.lhs, Implicit), isinstance(self.rhs, Implicit)

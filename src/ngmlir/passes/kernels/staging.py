@@ -10,7 +10,7 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType
 from ...ops.builder import Builder
-from ...support.machines import PIECE_BYTES, WAVEFRONT_BYTES
+from ...support.machines import PIECE_BYTES, SECTOR_BYTES
 from ..implicit import Implicit
 from ..sides import Side, copied_piece
 from .product import Product
@@ -25,12 +25,11 @@ def can_wait(product: Product) -> bool:
 def _pieces(product: Product) -> list[int]:
     """The pieces in which each side is copied in the background, in bytes; 0 for one that is not."""
     sides = (
-        (product.lhs, product.lhs_element, product.lhs_depth_first, product.rows),
-        (product.rhs, product.rhs_element, product.rhs_depth_first, product.columns),
+        (product.lhs, product.lhs_element, product.lhs_depth_first),
+        (product.rhs, product.rhs_element, product.rhs_depth_first),
     )
     found: list[int] = []
-    for side, element, depth_first, across in sides:
-        length = across if depth_first else product.depth
+    for (side, element, depth_first), length in zip(sides, product.row_lengths, strict=True):
         if isinstance(side, Side):
             length = gcd(length, side.distance)
         apart = isinstance(side, Implicit) or (isinstance(side, Side) and side.row != len(side.shape) - 2)
@@ -63,14 +62,12 @@ def bytes_waiting(product: Product, tile: tuple[int, int], step: int) -> int:
     return sum(type.extent * item_bytes(type.element) for type in waiting(product, tile, step))
 
 
-def wavefronts(product: Product, tile: tuple[int, int], step: int) -> int:
-    """Of shared memory, by which both sides of one round are copied there: 8 pieces each, or half as many where rows are
-    shorter, since two of them meet in a bank."""
+def asked_bytes(product: Product, tile: tuple[int, int], step: int) -> int:
+    """Of the sectors that both sides of one round lie in: each row that begins off one lies in one more."""
     total = 0
-    for type in waiting(product, tile, step):
-        rows, columns = type.shape
-        row = columns * item_bytes(type.element)
-        total += rows * row // WAVEFRONT_BYTES * (1 if row >= WAVEFRONT_BYTES else 2)
+    for type, length in zip(waiting(product, tile, step), product.row_lengths, strict=True):
+        (rows, columns), item = type.shape, item_bytes(type.element)
+        total += rows * (columns * item + SECTOR_BYTES - gcd(columns * item, length * item, SECTOR_BYTES))
     return total
 
 

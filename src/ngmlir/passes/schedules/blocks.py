@@ -12,7 +12,7 @@ from ...support.machines import COPIES_WRITTEN_OUT, MEMORY_LATENCY, WAVEFRONT_BY
 from ...support.target import Target
 from ..kernels.frame import power_of_two
 from ..kernels.product import Product
-from ..kernels.staging import bytes_waiting, can_wait, copies, wavefronts
+from ..kernels.staging import asked_bytes, bytes_waiting, can_wait, copies
 from .candidate import Candidate, fixed, fixed_pair
 
 #: A tile whose products are single multiply-adds has so many rows and columns at most, and is read in steps of `STEP`.
@@ -130,10 +130,8 @@ def _warp_tile(made: Blocks) -> tuple[int, int]:
 def _registers(product: Product, made: Blocks) -> int:
     """Of one thread: sums, what it brings for the next step, and what one step of a matrix instruction reads."""
     rows, columns = _warp_tile(made)
-    lengths = (product.rows if product.lhs_depth_first else product.depth,)
-    lengths += (product.columns if product.rhs_depth_first else product.depth,)
     item = item_bytes(product.lhs_element)
-    wide = all(length * item % 16 == 0 for length in lengths)
+    wide = all(length * item % 16 == 0 for length in product.row_lengths)
     brought = _step_bytes(product, made) // (4 if wide else item) // made.threads
     brought *= 0 if _waits(product, made) else made.stages
     return rows * columns // 32 + brought + rows // 4 + columns // 4 + _OTHER_REGISTERS
@@ -149,8 +147,7 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int) -> Ca
     matrix = 2 * rows * columns * depth / max(1, gpu.matrix_flops)
     # Each warp reads its part of both sides, and what comes from memory is written once.
     reads = made.threads // 32 * (warp_rows + warp_columns) * depth * item / WAVEFRONT_BYTES
-    writes = wavefronts(product, made.tile, depth) if _waits(product, made) else bytes / WAVEFRONT_BYTES
-    step = max(matrix, reads + writes, bytes / _SECTORS)
+    step = max(matrix, reads + bytes / WAVEFRONT_BYTES, asked_bytes(product, made.tile, depth) / _SECTORS)
     wait = MEMORY_LATENCY * gpu.clock * 1e6
     each = -(-_tiles(product, made.tile) // target.multiprocessors)  # blocks of the busiest multiprocessor
     room = min(
