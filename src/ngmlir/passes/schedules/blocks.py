@@ -164,4 +164,5 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int) -> Ca
     begin = wait if made.stages > 1 else 0
     cycles = sum(steps * max(blocks * step, alone) + begin for blocks in turns) + ends
     roof = 2 * _multiplications(product) / max(1, gpu.matrix_flops) / target.multiprocessors
-    return Candidate(made, cycles, roof, bytes)
+    # As few rounds as may be: in each of them all threads of a block meet.
+    return Candidate(made, cycles, roof, steps)
