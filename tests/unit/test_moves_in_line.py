@@ -93,3 +93,46 @@ def test_pads(shape: Sequence[int], low: Sequence[int], high: Sequence[int], ele
     of, to = tensor(shape, element), tensor(wanted.shape, element)
     body = f"%r = ng.pad %a low {[*low]} high {[*high]} : ({of}) -> {to}"
     np.testing.assert_array_equal(moved(body, to, x, element=element), wanted)
+
+
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "axis", "count"),
+    [
+        ((50, 33), 0, 70), ((50, 1), 0, 7), ((9, 7, 5), 1, 130), ((3, 50, 2, 3), 1, 33), ((1, 200), 0, 3),
+        ((40, 511), 0, 41), ((1, 1, 1), 1, 1), ((7, 513), 0, 2), ((5, 4), 0, 0),
+    ],
+)  # fmt: skip
+def test_gathers_of_rows(shape: Sequence[int], axis: int, count: int, element: str) -> None:
+    """Positions that count from the end, and those beyond it, which are moved inside."""
+    x, size = numbers(shape, element), shape[axis]
+    at = np.random.default_rng(0).integers(-size - 2, size + 2, count).astype(np.int32)
+    wanted = np.take(x, np.clip(np.where(at < 0, at + size, at), 0, size - 1), axis)
+    of, to = tensor(shape, element), tensor(wanted.shape, element)
+    text = f"""func.func @main(%a: {of}, %b: tensor<{count}xi32>) -> {to} {{
+ %r = ng.gather %a[%b] axis {axis} : ({of}, tensor<{count}xi32>) -> {to}
+ func.return %r : {to}
+}}"""
+    (found,) = compile_module(from_text(text), target="cuda-sim")(x, at)
+    np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+@pytest.mark.parametrize(
+    ("width", "more"), [(7, 1.2), (16, 1.1), (33, 1.25), (96, 1.15), (101, 1.25), (1001, 1.1)]
+)
+def test_gathers_of_rows_ask_for_little_more_than_the_sectors_in_which_they_lie(
+    width: int, more: float
+) -> None:
+    """Rows that begin anywhere; each request that reads some also reads where they are."""
+    size, count = 3000, 4000
+    x, at, y = tensor((size, width)), tensor((count,), "i32"), tensor((count, width))
+    given = np.random.default_rng(0).integers(0, size, count).astype(np.int32)
+    (found,) = kernels(
+        [x, at],
+        y,
+        f"%r = ng.gather %a[%b] axis 0 : ({x}, {at}) -> {y}",
+        [np.zeros((size, width), np.float32), given],
+    )
+    first = given.astype(np.int64) * width * 4
+    needed = int(((first + 4 * width - 1) // 32 - first // 32 + 1).sum()) + (count + count * width) * 4 // 32
+    assert found.counters.globally_asked.parts <= more * needed and found.counters.useful_threads >= 0.9

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, IntegerType, MemRefType, VectorType, element_type, i64, index, shape_of
 from ...ops.fields import get_i64, get_str
 from ...support.target import Target
 from .frame import Span, positions, power_of_two, share
-from .single import Single, SingleFrame, merged, tile_width, vector
+from .single import Single, SingleFrame, line_frame, merged, places_in, tile_width, vector
 
 
 def _axis(op: Op) -> int:
@@ -66,6 +68,8 @@ def gather_kernel(op: Op, target: Target) -> Single:
 
         frame.visit(frame.sizes, frame.width, pick)
         return frame.done()
+    if target.shares_tiles and after < tile_width(target, item_bytes(element)):
+        return _short_rows(op, target, operands)
     frame = SingleFrame(op, target, (before, count, after), operands, [(before, count, after)])
     b = frame.b
 
@@ -81,6 +85,25 @@ def gather_kernel(op: Op, target: Target) -> Single:
         b.store(tile, frame.results[0], [row.start, number.start, span.start], masked=span.masked)
 
     frame.visit(frame.sizes, frame.width, copy)
+    return frame.done()
+
+
+def _short_rows(op: Op, target: Target, operands: Sequence[tuple[int, ...]]) -> Single:
+    """Rows by index, many in one tile of a block of threads: the result is one line."""
+    (before, size, after), (count,) = operands
+    element, number = (element_type(o.type) for o in op.operands)
+    frame = line_frame(op, target, before * count * after, operands)
+    b = frame.b
+
+    def pick(spans: list[Span]) -> None:
+        (span,) = spans
+        row, at, column = places_in(b, span, (before, count, after))
+        found = b.gather_tile(frame.sources[1], [at], type=VectorType((span.size,), number))
+        place = _clamped(frame, found, size)
+        tile = b.gather_tile(frame.sources[0], [row, place, column], type=VectorType((span.size,), element))
+        b.store(tile, frame.results[0], [span.start], masked=span.masked)
+
+    frame.visit(frame.sizes, frame.width, pick)
     return frame.done()
 
 

@@ -11,12 +11,12 @@ from math import gcd, prod
 from ...ir.attributes import numeric_literal
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, shape_of, ui32
+from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
 from ...ops.fields import get_i64, get_i64s
 from ...support.machines import PIECE_BYTES
 from ...support.target import Target
-from .frame import Span, last_apart, positions, power_of_two
-from .single import Single, SingleFrame, tile_width
+from .frame import Span, last_apart, power_of_two
+from .single import Single, SingleFrame, line_frame, places_in, tile_width
 
 #: Bytes of a cache line, which whole lines are written of, and of two neighbours, which come from memory together.
 _LINE, _LINES = 64, 128
@@ -179,29 +179,18 @@ def _leaves_lanes_idle(columns: int, item: int) -> bool:
 
 
 def _slice_in_line(op: Op, target: Target) -> Single:
-    """The result as one line, across its rows: what a warp writes lies together, and what it reads as far as it can."""
+    """The result as one line: what a warp reads lies together as far as it can."""
     shape, element = shape_of(op.results[0].type), element_type(op.results[0].type)
-    size = prod(shape)
-    # Of little, each thread takes one element, so that there are blocks for all multiprocessors.
-    several = power_of_two(size // max(1, 2 * target.multiprocessors))
-    width = max(target.threads, min(several, tile_width(target, item_bytes(element))))
-    frame = SingleFrame(op, target, (size,), None, [(size,)], width=width)
+    frame = line_frame(op, target, prod(shape))
     b = frame.b
 
     def move(spans: list[Span]) -> None:
         (span,) = spans
-        number = VectorType((span.size,), ui32 if size < 1 << 31 else i64)
-        # A masked tile reaches beyond the end; what is read there is not stored.
-        left = b.minimum(positions(b, span.start, number), b.number(size - 1, number))
-        places: list[Value] = []
-        for extent in reversed(shape):
-            whole = b.number(extent, number)
-            places.insert(0, b.remainder(left, whole))
-            left = b.floor_divide(left, whole)
         source = [
-            b.add(b.multiply(b.cast(place, type=wide), b.number(step, wide)), b.number(start, wide))
-            for place, start, step in zip(places, get_i64s(op, "starts"), get_i64s(op, "steps"), strict=True)
-            for wide in [VectorType((span.size,), i64)]
+            b.add(b.multiply(place, b.number(step, place.type)), b.number(start, place.type))
+            for place, start, step in zip(
+                places_in(b, span, shape), get_i64s(op, "starts"), get_i64s(op, "steps"), strict=True
+            )
         ]
         tile = b.gather_tile(frame.sources[0], source, type=VectorType((span.size,), element))
         b.store(tile, frame.results[0], [span.start], masked=span.masked)

@@ -9,9 +9,10 @@ from math import prod
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType, Type, VectorType, element_type, shape_of
+from ...ir.types import MemRefType, Type, VectorType, element_type, i64, shape_of, ui32
+from ...ops.builder import Builder
 from ...support.target import Target
-from .frame import Frame, Span, grid_for, part_of, share, steps_of
+from .frame import Frame, Span, grid_for, part_of, positions, power_of_two, share, steps_of
 
 Shape = tuple[int, ...]
 
@@ -81,6 +82,31 @@ class SingleFrame(Frame):
 def tile_width(target: Target, item: int) -> int:
     """Elements of `item` bytes in one tile: 16 bytes of each thread, or a few registers."""
     return target.threads * max(1, 16 // item) if target.shares_tiles else 4 * target.lanes(item)
+
+
+def line_frame(
+    op: Op, target: Target, size: int, operand_shapes: Sequence[Sequence[int]] | None = None
+) -> SingleFrame:
+    """Of a result of `size` elements as one line, across its rows: what a warp writes lies together. Of little, each thread
+    takes one element, so that there are blocks for all multiprocessors."""
+    several = power_of_two(size // max(1, 2 * target.multiprocessors))
+    item = item_bytes(element_type(op.results[0].type))
+    width = max(target.threads, min(several, tile_width(target, item)))
+    return SingleFrame(op, target, (size,), operand_shapes, [(size,)], width=width)
+
+
+def places_in(b: Builder, span: Span, shape: Sequence[int]) -> list[Value]:
+    """A tile of a line as tiles of positions in a shape that it runs through. A masked one reaches beyond the end: what
+    stands there is the last position."""
+    size = prod(shape)
+    number = VectorType((span.size,), ui32 if size < 1 << 31 else i64)
+    left = b.minimum(positions(b, span.start, number), b.number(size - 1, number))
+    places: list[Value] = []
+    for extent in reversed(shape):
+        whole = b.number(extent, number)
+        places.insert(0, b.cast(b.remainder(left, whole), type=VectorType((span.size,), i64)))
+        left = b.floor_divide(left, whole)
+    return places
 
 
 def merged(shape: Sequence[int], first: int, count: int = 1) -> tuple[int, int, int]:
