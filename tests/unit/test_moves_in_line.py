@@ -136,3 +136,36 @@ def test_gathers_of_rows_ask_for_little_more_than_the_sectors_in_which_they_lie(
     first = given.astype(np.int64) * width * 4
     needed = int(((first + 4 * width - 1) // 32 - first // 32 + 1).sum()) + (count + count * width) * 4 // 32
     assert found.counters.globally_asked.parts <= more * needed and found.counters.useful_threads >= 0.9
+
+
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        *(((50, 33), axis) for axis in (0, 1)),
+        *(((3, 50, 7), axis) for axis in (0, 1, 2)),
+        *(((1000,), 0), ((1, 1), 1), ((2, 513), 1), ((0, 5), 1), ((513, 1), 0)),
+    ],
+)
+def test_gathers_of_elements(shape: Sequence[int], axis: int, element: str) -> None:
+    x, size = numbers(shape, element), shape[axis]
+    at = np.random.default_rng(0).integers(-size - 2, size + 2, shape)
+    wanted = np.take_along_axis(x, np.clip(np.where(at < 0, at + size, at), 0, size - 1), axis)
+    of, places = tensor(shape, element), tensor(shape, "i64")
+    text = f"""func.func @main(%a: {of}, %b: {places}) -> {of} {{
+ %r = ng.gather_elements %a[%b] axis {axis} : ({of}, {places}) -> {of}
+ func.return %r : {of}
+}}"""
+    (found,) = compile_module(from_text(text), target="cuda-sim")(x, at)
+    np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(512, 512), (1000, 33), (40000, 7)])
+def test_gathers_of_elements_in_order_ask_for_each_sector_once(shape: tuple[int, int], axis: int) -> None:
+    x, at = tensor(shape), tensor(shape, "i32")
+    given = np.broadcast_to(
+        np.arange(shape[axis], dtype=np.int32).reshape([-1, 1] if axis == 0 else [1, -1]), shape
+    )
+    body = f"%r = ng.gather_elements %a[%b] axis {axis} : ({x}, {at}) -> {x}"
+    hold(kernels([x, at], x, body, [np.zeros(shape, np.float32), given.copy()]))

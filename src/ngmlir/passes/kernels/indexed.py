@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
@@ -108,10 +109,13 @@ def _short_rows(op: Op, target: Target, operands: Sequence[tuple[int, ...]]) -> 
 
 
 def gather_elements_kernel(op: Op, target: Target) -> Single:
-    """One element per index, along any axis."""
+    """One element per index, along any axis; on a GPU the result is one line."""
     axis = _axis(op)
-    source = shape_of(op.operands[0].type)
-    frame = SingleFrame(op, target, shape_of(op.results[0].type))
+    source, shape = (shape_of(v.type) for v in (op.operands[0], op.results[0]))
+    if target.shares_tiles:
+        frame = line_frame(op, target, prod(shape), [source, (prod(shape),)])
+    else:
+        frame = SingleFrame(op, target, shape)
     b = frame.b
     element = element_type(op.results[0].type)
     last = len(source) - 1
@@ -121,12 +125,10 @@ def gather_elements_kernel(op: Op, target: Target) -> Single:
         starts = [s.start for s in spans]
         kind = vector(span.size, element_type(op.operands[1].type))
         found = _clamped(frame, b.load(frame.sources[1], starts, type=kind, masked=span.masked), source[axis])
-        places: list[Value] = list(starts)
+        places = places_in(b, span, shape) if target.shares_tiles else list(starts)
+        if axis != last and not target.shares_tiles:
+            places[-1] = positions(b, span.start, VectorType((span.size,), i64))
         places[axis] = found
-        if axis != last:
-            wide = VectorType((span.size,), i64)
-            # A masked tile reaches beyond the row; what is read there is not stored.
-            places[-1] = b.minimum(positions(b, span.start, wide), b.number(source[-1] - 1, wide))
         tile = b.gather_tile(frame.sources[0], places, type=vector(span.size, element))
         b.store(tile, frame.results[0], starts, masked=span.masked)
 
