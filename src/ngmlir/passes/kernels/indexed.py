@@ -49,6 +49,8 @@ def gather_kernel(op: Op, target: Target) -> Single:
     _, count, _ = merged(indices, 0, len(indices))
     operands = [(before, size, after), (count,)]
     element = element_type(op.results[0].type)
+    if target.shares_tiles and after < tile_width(target, item_bytes(element)):
+        return _short_rows(op, target, operands)
     if after == 1:
         frame = SingleFrame(op, target, (before, count), operands, [(before, count)])
         b = frame.b
@@ -69,8 +71,6 @@ def gather_kernel(op: Op, target: Target) -> Single:
 
         frame.visit(frame.sizes, frame.width, pick)
         return frame.done()
-    if target.shares_tiles and after < tile_width(target, item_bytes(element)):
-        return _short_rows(op, target, operands)
     frame = SingleFrame(op, target, (before, count, after), operands, [(before, count, after)])
     b = frame.b
 
@@ -90,7 +90,7 @@ def gather_kernel(op: Op, target: Target) -> Single:
 
 
 def _short_rows(op: Op, target: Target, operands: Sequence[tuple[int, ...]]) -> Single:
-    """Rows by index, many in one tile of a block of threads: the result is one line."""
+    """Rows by index, of one element or more, many in one tile of a block of threads: the result is one line."""
     (before, size, after), (count,) = operands
     element, number = (element_type(o.type) for o in op.operands)
     frame = line_frame(op, target, before * count * after, operands)

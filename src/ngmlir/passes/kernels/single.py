@@ -88,7 +88,7 @@ def line_frame(
     op: Op, target: Target, size: int, operand_shapes: Sequence[Sequence[int]] | None = None
 ) -> SingleFrame:
     """Of a result of `size` elements as one line, across its rows: what a warp writes lies together. Of little, each thread
-    takes one element, so that there are blocks for all multiprocessors."""
+    takes one element, so that all multiprocessors have blocks."""
     several = power_of_two(size // max(1, 2 * target.multiprocessors))
     item = item_bytes(element_type(op.results[0].type))
     width = max(target.threads, min(several, tile_width(target, item)))
