@@ -231,7 +231,8 @@ class Counters:
         }
         for kind, rate in _RATES.items():
             found[kind if kind != "memory" else "requests"] = self.mix[kind] / (rate * cycles)
-        loads = self.reads.parts * SECTOR_BYTES / launches
+        # A thread waits as often for what lies scattered: its loads are under way together, each with a sector of its own.
+        loads = self.reads.ideal * SECTOR_BYTES / launches
         if self.flight_bytes and loads:
             resident = min(self.blocks_at_once(gpu, registers), -(-blocks // gpu.multiprocessors))
             found["latency"] = loads / busy / (self.flight_bytes * self.threads * resident) * MEMORY_LATENCY
