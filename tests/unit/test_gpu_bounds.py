@@ -175,3 +175,18 @@ def test_products_of_bf16(arch: str, size: int, turned: tuple[bool, bool]) -> No
     gpu = target.gpu
     peak = gpu.matrix_flops * target.multiprocessors * gpu.clock * 1e6 * BY_MMA[arch]
     assert 2 * size**3 / peak / sum(kernel.seconds(gpu) for kernel in kernels) >= 0.6
+
+
+@pytest.mark.parametrize("arch", sorted(BY_MMA))
+@pytest.mark.parametrize("turned", [(False, False), (True, True)])
+def test_products_of_f32_multiply_nearly_all_the_time(arch: str, turned: tuple[bool, bool]) -> None:
+    """Not by tf32: the bound is that of multiply-adds, four instructions of a warp in a cycle."""
+    target, size = nvptx_target(arch), 2048
+    x = tensor((size, size))
+    body = f"ng.dot %a, %b contract [{int(not turned[0])}] x [{int(turned[1])}] : {x}"
+    text = f"func.func @main(%a: {x}, %b: {x}) -> {x} {{\n %r = {body}\n func.return %r : {x}\n}}"
+    kernels = counted(assemble(lower(from_text(text), target), target), arch, 2)
+    assert not any(kernel.spills for kernel in kernels)
+    gpu = target.gpu
+    peak = 2 * 128 * target.multiprocessors * gpu.clock * 1e6
+    assert 2 * size**3 / peak / sum(kernel.seconds(gpu) for kernel in kernels) >= 0.8

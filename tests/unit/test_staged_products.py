@@ -135,3 +135,28 @@ def test_ptxas_gives_up_no_optimisation(arch: str, size: int) -> None:
     target = nvptx_target(arch)
     text = program(size, size, size, "bf16", "bf16", (False, False), 3)
     assert not ptxas.assemble(assemble(lower(from_text(text), target), target).code.decode(), arch).warnings
+
+
+@pytest.mark.parametrize("turned", list(product((False, True), repeat=2)))
+@pytest.mark.parametrize("element", ["f32", "f64", "i32", "i64"])
+@pytest.mark.parametrize(
+    "size", [(64, 96, 64), (33, 65, 17), (1, 7, 100), (128, 40, 3), (5, 1, 5), (70, 129, 130), (17, 31, 1)]
+)
+def test_products_by_multiply_adds_load_a_round_ahead(
+    turned: tuple[bool, bool], element: str, size: tuple[int, int, int]
+) -> None:
+    """Also where a tile reaches beyond both sides; what is not a number stays in its row and column."""
+    m, k, n = size
+    kind = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}[element]
+    draw = np.random.default_rng(0)
+    x, w = (
+        draw.integers(-9, 9, s[:: -1 if t else 1]).astype(kind)
+        for s, t in zip(((m, k), (k, n)), turned, strict=True)
+    )
+    if element[0] == "f":
+        x[0, 0], w[-1, -1] = np.nan, np.inf
+    text = program(m, k, n, element, element, turned, 1).replace(" {ng.schedule = {stages = 1 : i64}}", "")
+    (found,) = compile_module(from_text(text), target="cuda-sim")(x, w)
+    with np.errstate(invalid="ignore"):
+        wanted = (x.T if turned[0] else x) @ (w.T if turned[1] else w)
+    np.testing.assert_array_equal(found, wanted)

@@ -3,23 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product as iterate
+from typing import NamedTuple
 
 from ...ir.literals import item_bytes
 from ...ops.schedules import Blocks, Given
-from ...support.machines import COPIES_WRITTEN_OUT, MEMORY_LATENCY, WAVEFRONT_BYTES, MatrixAtom
+from ...support.machines import (
+    COPIES_WRITTEN_OUT,
+    MEMORY_LATENCY,
+    PIECE_BYTES,
+    WARP,
+    WAVEFRONT_BYTES,
+    MatrixAtom,
+)
 from ...support.target import Target
 from ..kernels.frame import power_of_two
 from ..kernels.product import Product
 from ..kernels.staging import asked_bytes, bytes_waiting, can_wait, copies
 from .candidate import Candidate, fixed, fixed_pair
 
-#: A tile whose products are single multiply-adds has so many rows and columns at most, and is read in steps of `STEP`.
-BLOCK, STEP = 64, 16
-#: Tiles, steps and threads that are tried where there are matrix instructions.
+#: Parts of a multiprocessor, each of which begins an instruction of one of its warps in a cycle; multiply-adds of all.
+_PARTS = 4
+_MULTIPLY_ADDS = _PARTS * WARP
+#: Tiles, steps and threads that are tried; of the first two those that are largest only where there are matrix instructions.
 _TILES, _STEPS, _THREADS = (16, 32, 64, 128, 256), (16, 32, 64, 128), (64, 128, 256)
-#: Rounds under way that are tried where sides wait in shared memory.
+#: Rounds under way that are tried: more than two where sides wait in shared memory, not in registers.
 _STAGES = (1, 2, 3, 4)
 #: Registers of a thread: those of addresses and loops, and all that it may take before some have no place.
 _OTHER_REGISTERS, _MOST_REGISTERS = 48, 240
@@ -39,14 +48,31 @@ def blocks(product: Product, target: Target, given: Given) -> Iterator[Candidate
         if found:
             yield from found
             return
-    rows = min(BLOCK, max(16, power_of_two(product.rows)))
-    columns = min(BLOCK, max(16, power_of_two(product.columns)))
-    tile = fixed_pair(given, "tile") or (rows, columns)
-    step, threads = fixed(given, "step", STEP), fixed(given, "threads", target.threads)
-    tiles = _tiles(product, tile)
-    work = tile[0] * tile[1] * -(-product.depth // step) * step
-    made = Blocks(tile=tile, step=step, threads=threads, stages=fixed(given, "stages", 1))
-    yield Candidate(made, tiles * work / threads, _multiplications(product) / threads)
+    stages = _STAGES[:2] if atom is None and not any(product.implicit) else (1,)
+    cuts = list(_cuts(product, given, _TILES[:4], _STEPS[:2], stages))
+    for made in [c for c in cuts if _registers_of_threads(product, c) <= _MOST_REGISTERS] or cuts:
+        yield _timed(product, target, made, _registers_of_threads(product, made), _by_threads(product, made))
+
+
+def _cuts(
+    product: Product, given: Given, tiles: Sequence[int], steps: Sequence[int], stages: Sequence[int]
+) -> Iterator[Blocks]:
+    """What is given, or else all that is tried."""
+    stated = fixed_pair(given, "tile")
+    sizes = [
+        [n for n in tiles if n <= max(16, power_of_two(size))] for size in (product.rows, product.columns)
+    ]
+    for tile in iterate(*sizes) if not stated else [stated]:
+        for step, threads, under_way in iterate(
+            [fixed(given, "step", 0)] if "step" in given else steps,
+            [fixed(given, "threads", 0)] if "threads" in given else _THREADS,
+            [fixed(given, "stages", 1)] if "stages" in given else stages,
+        ):
+            yield Blocks(tile=(tile[0], tile[1]), step=step, threads=threads, stages=under_way)
+
+
+def _all_given(given: Given) -> bool:
+    return {"tile", "step", "threads", "stages"} <= given.keys()
 
 
 def _tiles(product: Product, tile: tuple[int, int]) -> int:
@@ -60,36 +86,18 @@ def _multiplications(product: Product) -> int:
 def _by_matrix(
     product: Product, target: Target, given: Given, atom: MatrixAtom
 ) -> Iterator[Candidate[Blocks]]:
-    stated = fixed_pair(given, "tile")
-    pairs = (
-        [(r, c) for r in _sizes(product.rows) for c in _sizes(product.columns)] if not stated else [stated]
-    )
     most = max(atom.depth, power_of_two(product.depth))
     steps = [step for step in _STEPS if atom.depth <= step <= most]
-    for tile in pairs:
-        for step in [fixed(given, "step", 0)] if "step" in given else steps:
-            rounds = _STAGES if can_wait(product) else (1,)
-            for threads, stages in iterate(
-                [fixed(given, "threads", 0)] if "threads" in given else _THREADS,
-                [fixed(given, "stages", 1)] if "stages" in given else rounds,
-            ):
-                made = Blocks(tile=tile, step=step, threads=threads, stages=stages)
-                registers = _registers(product, made)
-                free = not {"tile", "step", "threads", "stages"} <= given.keys()
-                if free and (
-                    registers > _MOST_REGISTERS or _shared_bytes(product, made) > target.shared_bytes
-                ):
-                    continue
-                if free and _waits(product, made) and _copies_in_loops(product, made):
-                    continue
-                if free and tile[0] * tile[1] < threads * atom.rows * atom.columns // 32:
-                    continue  # warps without a product of their own
-                yield _timed(product, target, made, registers)
-
-
-def _sizes(size: int) -> list[int]:
-    """Tiles that are not twice as large as what there is."""
-    return [tile for tile in _TILES if tile <= max(16, power_of_two(size))]
+    free = not _all_given(given)
+    for made in _cuts(product, given, _TILES, steps, _STAGES if can_wait(product) else (1,)):
+        registers = _registers(product, made)
+        if free and (registers > _MOST_REGISTERS or _shared_bytes(product, made) > target.shared_bytes):
+            continue
+        if free and _waits(product, made) and _copies_in_loops(product, made):
+            continue
+        if free and made.tile[0] * made.tile[1] < made.threads * atom.rows * atom.columns // 32:
+            continue  # warps without a product of their own
+        yield _timed(product, target, made, registers, _by_warps(product, target, made))
 
 
 def _step_bytes(product: Product, made: Blocks) -> int:
@@ -137,17 +145,53 @@ def _registers(product: Product, made: Blocks) -> int:
     return rows * columns // 32 + brought + rows // 4 + columns // 4 + _OTHER_REGISTERS
 
 
-def _timed(product: Product, target: Target, made: Blocks, registers: int) -> Candidate[Blocks]:
+class _Feed(NamedTuple):
+    """Multiply-adds of one multiprocessor in a cycle; of one step, cycles of the instructions that read what is multiplied
+    where these take turns with those that multiply, and the wavefronts that answer them."""
+
+    rate: float
+    issue: float
+    reads: float
+
+
+def _by_warps(product: Product, target: Target, made: Blocks) -> _Feed:
+    """Of matrix instructions: each warp reads its part of both sides."""
+    read = made.threads // WARP * sum(_warp_tile(made)) * made.step * item_bytes(product.lhs_element)
+    return _Feed(max(1, target.gpu.matrix_flops) / 2, 0, read / WAVEFRONT_BYTES)
+
+
+def _thread_tile(made: Blocks) -> tuple[int, int]:
+    """Rows and columns of each thread, which part a tile into squares."""
+    rows, columns = made.tile
+    each = max(1, rows * columns // made.threads)
+    across = min(columns, 1 << each.bit_length() // 2)
+    return each // across, across
+
+
+def _by_threads(product: Product, made: Blocks) -> _Feed:
+    """Of multiply-adds: each thread reads for itself, 16 bytes at once."""
+    read = sum(_thread_tile(made)) * max(map(item_bytes, (product.lhs_element, product.rhs_element)))
+    read *= made.step * made.threads
+    return _Feed(_MULTIPLY_ADDS, read / PIECE_BYTES / _MULTIPLY_ADDS, read / WAVEFRONT_BYTES)
+
+
+def _registers_of_threads(product: Product, made: Blocks) -> int:
+    """Of a thread: sums, what it brings for the next step, and what it multiplies now and next."""
+    rows, columns = _thread_tile(made)
+    brought = _step_bytes(product, made) // 4 // made.threads * made.stages
+    words = max(1, item_bytes(product.accumulator) // 4)
+    return (rows * columns + 2 * (rows + columns)) * words + brought + _OTHER_REGISTERS
+
+
+def _timed(product: Product, target: Target, made: Blocks, registers: int, feed: _Feed) -> Candidate[Blocks]:
     """Cycles of one multiprocessor: of its blocks in turn, each of which waits in every step for memory, or in several for
-    what came to wait in shared memory meanwhile."""
+    what came meanwhile."""
     gpu, (rows, columns) = target.gpu, made.tile
-    warp_rows, warp_columns = _warp_tile(made)
     bytes, depth = _step_bytes(product, made), made.step
-    item = item_bytes(product.lhs_element)
-    matrix = 2 * rows * columns * depth / max(1, gpu.matrix_flops)
-    # Each warp reads its part of both sides, and what comes from memory is written once.
-    reads = made.threads // 32 * (warp_rows + warp_columns) * depth * item / WAVEFRONT_BYTES
-    step = max(matrix, reads + bytes / WAVEFRONT_BYTES, asked_bytes(product, made.tile, depth) / _SECTORS)
+    arithmetic = rows * columns * depth / feed.rate + feed.issue
+    # What comes from memory is written once.
+    asked = asked_bytes(product, made.tile, depth)
+    step = max(arithmetic, feed.reads + bytes / WAVEFRONT_BYTES, asked / _SECTORS)
     wait = MEMORY_LATENCY * gpu.clock * 1e6
     each = -(-_tiles(product, made.tile) // target.multiprocessors)  # blocks of the busiest multiprocessor
     room = min(
@@ -159,10 +203,12 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int) -> Ca
     together = max(1, min(room, each))
     steps = -(-product.depth // depth)
     ends = each * rows * columns * item_bytes(product.result) / _SECTORS
-    alone = max(wait / (made.stages - 1), step + _MEETING) if made.stages > 1 else wait + step
+    # Fewer warps than parts of a multiprocessor leave some of them idle.
+    round = max(step, arithmetic * max(1, _PARTS * WARP // made.threads)) + _MEETING
+    alone = max(wait / (made.stages - 1), round) if made.stages > 1 else wait + round
     turns = [together] * (each // together) + [each % together] * (each % together > 0)
     begin = wait if made.stages > 1 else 0
     cycles = sum(steps * max(blocks * step, alone) + begin for blocks in turns) + ends
-    roof = 2 * _multiplications(product) / max(1, gpu.matrix_flops) / target.multiprocessors
+    roof = _multiplications(product) / feed.rate / target.multiprocessors
     # As few rounds as may be: in each of them all threads of a block meet.
     return Candidate(made, cycles, roof, steps)
