@@ -12,7 +12,7 @@ from ...ir.types import DYNAMIC, IntegerType, MemRefType, VectorType, element_ty
 from ...ops.fields import get_i64, get_str
 from ...support.target import Target
 from .frame import Span, positions, power_of_two, share
-from .single import Single, SingleFrame, line_frame, merged, places_in, tile_width, vector
+from .single import Single, SingleFrame, line_frame, merged, places_in, take_turns, tile_width, vector
 
 
 def _axis(op: Op) -> int:
@@ -49,7 +49,7 @@ def gather_kernel(op: Op, target: Target) -> Single:
     _, count, _ = merged(indices, 0, len(indices))
     operands = [(before, size, after), (count,)]
     element = element_type(op.results[0].type)
-    if target.shares_tiles and after < tile_width(target, item_bytes(element)):
+    if take_turns(target, before * count) and after < tile_width(target, item_bytes(element)):
         return _short_rows(op, target, operands)
     if after == 1:
         frame = SingleFrame(op, target, (before, count), operands, [(before, count)])
@@ -109,10 +109,11 @@ def _short_rows(op: Op, target: Target, operands: Sequence[tuple[int, ...]]) -> 
 
 
 def gather_elements_kernel(op: Op, target: Target) -> Single:
-    """One element per index, along any axis; on a GPU the result is one line."""
+    """One element per index, along any axis; of many rows on a GPU the result is one line."""
     axis = _axis(op)
     source, shape = (shape_of(v.type) for v in (op.operands[0], op.results[0]))
-    if target.shares_tiles:
+    in_line = take_turns(target, prod(shape[:-1]))
+    if in_line:
         frame = line_frame(op, target, prod(shape), [source, (prod(shape),)])
     else:
         frame = SingleFrame(op, target, shape)
@@ -125,9 +126,11 @@ def gather_elements_kernel(op: Op, target: Target) -> Single:
         starts = [s.start for s in spans]
         kind = vector(span.size, element_type(op.operands[1].type))
         found = _clamped(frame, b.load(frame.sources[1], starts, type=kind, masked=span.masked), source[axis])
-        places = places_in(b, span, shape) if target.shares_tiles else list(starts)
-        if axis != last and not target.shares_tiles:
-            places[-1] = positions(b, span.start, VectorType((span.size,), i64))
+        places = places_in(b, span, shape) if in_line else list(starts)
+        if axis != last and not in_line:
+            wide = VectorType((span.size,), i64)
+            # A masked tile reaches beyond the row; what is read there is not stored.
+            places[-1] = b.minimum(positions(b, span.start, wide), b.number(source[-1] - 1, wide))
         places[axis] = found
         tile = b.gather_tile(frame.sources[0], places, type=vector(span.size, element))
         b.store(tile, frame.results[0], starts, masked=span.masked)

@@ -84,6 +84,11 @@ def tile_width(target: Target, item: int) -> int:
     return target.threads * max(1, 16 // item) if target.shares_tiles else 4 * target.lanes(item)
 
 
+def take_turns(target: Target, rows: int) -> bool:
+    """Whether blocks of a GPU that have a row each are more than its multiprocessors have at once."""
+    return target.shares_tiles and rows * target.threads > target.gpu.threads * target.multiprocessors
+
+
 def line_frame(
     op: Op, target: Target, size: int, operand_shapes: Sequence[Sequence[int]] | None = None
 ) -> SingleFrame:
