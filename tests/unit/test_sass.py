@@ -35,8 +35,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def instructions(arch: str, takes: list[str], gives: str, body: str, folder: Path) -> Counter[str]:
-    """How often each stands in the only kernel of a program."""
+def listing(arch: str, takes: list[str], gives: str, body: str, folder: Path) -> list[str]:
+    """The instructions of the only kernel of a program."""
     given = ", ".join(f"%{name}: {type}" for name, type in zip("ab", takes, strict=False))
     text = f"func.func @main({given}) -> {gives} {{\n %r = {body}\n func.return %r : {gives}\n}}"
     target = nvptx_target(arch)
@@ -45,12 +45,17 @@ def instructions(arch: str, takes: list[str], gives: str, body: str, folder: Pat
     (kernel,) = report.kernels.values()
     assert kernel.spill_stores == kernel.spill_loads == 0
     (cubin := folder / "kernel.cubin").write_bytes(report.cubin)
-    listing = subprocess.run(
+    printed = subprocess.run(
         [str(disassembler()), "-c", str(cubin)], capture_output=True, text=True, check=True
     ).stdout
-    found = Counter(_INSTRUCTION.findall(listing))
+    found = _INSTRUCTION.findall(printed)
     assert not any(name.startswith(("LDL", "STL")) for name in found)
     return found
+
+
+def instructions(arch: str, takes: list[str], gives: str, body: str, folder: Path) -> Counter[str]:
+    """How often each stands in the only kernel of a program."""
+    return Counter(listing(arch, takes, gives, body, folder))
 
 
 def of(found: Counter[str], start: str) -> set[str]:
@@ -102,3 +107,12 @@ def test_products_copy_in_the_background(
     assert {name.split(".")[1] for name in of(found, "LDSM")} == {"16"}
     # A fragment of eight by four matrices is read by one, and multiplied more than once.
     assert found[multiply] >= 2 * sum(found[name] for name in of(found, "LDSM"))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_narrow_loads_are_under_way_together(arch: str, tmp_path: Path) -> None:
+    x, y = tensor((240, 17), "i8"), tensor((17,), "i8")
+    found = listing(arch, [x], y, f"ng.max %a axes [0] : ({x}) -> {y}", tmp_path)
+    loads = [place for place, name in enumerate(found) if name.startswith("LDG")]
+    conversions = [place for place, name in enumerate(found) if name.startswith("PRMT")]
+    assert len(loads) == 30 and sum(place > max(loads) for place in conversions) >= 30

@@ -245,6 +245,10 @@ class Counters:
         return found[most], most
 
 
+#: What takes a loaded word apart or converts it: ptxas puts these behind all loads of a row.
+_BEHIND = ("mov", "cvt")
+
+
 def flight_bytes(function: Function) -> int:
     """Bytes of global loads that stand in a row before the first of their results is used, at most."""
     heads = set(function.labels.values())
@@ -252,8 +256,8 @@ def flight_bytes(function: Function) -> int:
     awaited: set[str] = set()
     for place, instruction in enumerate(function.instructions):
         reads, writes = reads_and_writes(instruction)
-        if instruction.head == "mov" and place not in heads and not awaited.isdisjoint(reads):
-            awaited.update(writes)  # a word taken apart is read when its parts are
+        if instruction.head in _BEHIND and place not in heads and not awaited.isdisjoint(reads):
+            awaited.update(writes)
             continue
         if place in heads or not awaited.isdisjoint(reads):
             under_way, awaited = 0, set()
