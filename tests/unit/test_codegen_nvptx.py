@@ -573,7 +573,7 @@ def test_gather(kind: str) -> None:
     agree(text, numbers(40, 16), indices)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64", "f16"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64", "f16", "i8", "i16"])
 @pytest.mark.parametrize("combine", ["set", "add", "max", "min"])
 def test_scatter(combine: str, dtype: str) -> None:
     """Positions repeat, within a thread and across threads and warps: the order of the elements counts."""

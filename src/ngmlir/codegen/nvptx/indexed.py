@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ...ir.literals import item_bytes
-from ...ir.types import FloatType, IntegerType, MemRefType, Type
+from ...ir.types import FloatType, IntegerType, MemRefType, Type, i1
 from ...ir.types import index as index_type
 from ...llvm.types import Value, constant, i32, i64, poison
 from ...ops import tile
@@ -20,6 +20,10 @@ from .memory import Buffer, Memory
 
 #: An index of each element of a tile, or one for all of them, with its type in the IR.
 Index = tuple[Tile | Value, Type]
+#: Bytes that an atomic operation changes at least.
+_WORD = 4
+#: The op by which updates are joined, if they are.
+_COMBINE = {"add": "add", "max": "maximum", "min": "minimum"}
 
 
 def gather(
@@ -43,15 +47,17 @@ def gather(
 def scatter(
     memory: Memory, op: tile.ScatterOp, buffer: Buffer, value: Tile, mask: Tile, indices: Sequence[Index]
 ) -> None:
-    """Positions may repeat. Where the order of the elements shows, they are joined in that order."""
+    """Positions may repeat. Where the order of the elements shows, they are joined in that order; so are those shorter than
+    the word that atomic operations change, in which another block may write an element of its own meanwhile."""
     block = memory.block
     inside = [
         block.both(block.alive(value.layout, register, value.shape), mask.values[register])
         for register in range(value.layout.registers)
     ]
     positions = [_position(block, buffer, indices, register) for register in range(value.layout.registers)]
-    if op.combine == "set" or (op.combine == "add" and isinstance(value.element, FloatType)):
-        _in_order(memory, buffer, value, inside, positions, add=op.combine == "add")
+    ordered = op.combine == "set" or (op.combine == "add" and isinstance(value.element, FloatType))
+    if ordered or (item_bytes(value.element) < _WORD and value.element is not i1):
+        _in_order(memory, buffer, value, inside, positions, _COMBINE.get(op.combine))
     else:
         _at_once(block, op, buffer, value, inside, positions)
 
@@ -81,13 +87,12 @@ def _in_order(
     value: Tile,
     inside: Sequence[Value | bool],
     positions: Sequence[Value],
-    *,
-    add: bool,
+    combine: str | None,
 ) -> None:
     """Each position is written by the thread that holds its last element.
 
     All threads look through the positions of the whole tile, which lie in shared memory: so each one learns
-    whether a later element goes where its own goes, and what the elements before its own add up to.
+    whether a later element goes where its own goes, and what the elements before its own `combine` to.
     """
     block, b, layout = memory.block, memory.block.b, value.layout
     count = prod(value.shape)
@@ -96,20 +101,20 @@ def _in_order(
     nowhere = constant(i64, -1)
     own = [_chosen(block, known, at, nowhere) for known, at in zip(inside, positions, strict=True)]
 
-    base = block.scratch(count * (8 + item if add else 8))
+    base = block.scratch(count * (8 + item if combine else 8))
     sums = b.getelementptr("i8", base, 8 * count)
     _share(memory, base, Tile(layout, value.shape, index_type, tuple(own)))
-    if add:
+    if combine:
         _share(memory, sums, value)
     block.barrier()
 
     last = [constant(i32, 0)] * len(own)
     totals: list[Value] = []
     for known, position in zip(inside, positions, strict=True):
-        if add and known is not False:
+        if combine and known is not False:
             place = _address(block, buffer, position)
             totals.append(memory.fetch(buffer, place, kind, 1, known, constant(kind, 0)))
-        elif add:
+        elif combine:
             totals.append(constant(kind, 0))
     with b.loop(constant(i32, 0), count, 1, [*last, *totals], certain=True) as loop, block.branch():
         place = b.zext(loop.index, i64)
@@ -118,17 +123,17 @@ def _in_order(
         following = [
             b.select(met, loop.index, at) for met, at in zip(same, loop.carried[: len(own)], strict=True)
         ]
-        if add:
+        if combine:
             element = b.load(kind, b.getelementptr(kind, sums, place), align=item)
             for met, total in zip(same, loop.carried[len(own) :], strict=True):
-                following.append(b.select(met, apply(b, "add", value.element, total, element), total))
+                following.append(b.select(met, apply(b, combine, value.element, total, element), total))
         loop.next(*following)
-    if add:
+    if combine:
         block.barrier()  # others have read what the last one writes
     else:
         block.scratch_done()
 
-    results = loop.results[len(own) :] if add else [block.to_memory(v) for v in value.values]
+    results = loop.results[len(own) :] if combine else [block.to_memory(v) for v in value.values]
     speaks = block.speaks(layout)
     for register, result in enumerate(results):
         is_last = b.icmp("eq", loop.results[register], _number(block, layout, register, value.shape))
