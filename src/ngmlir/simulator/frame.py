@@ -230,7 +230,7 @@ class Frame:
         # Matrix products in flight, and bulk stores that have not read shared memory yet.
         self.product_group = np.zeros(count, np.int64)
         self.products: list[Product] = []
-        self.unset = {name: np.ones(count, np.bool_) for name in shape.watched}
+        self.unset = {name: np.full(count, 0xFF, np.uint8) for name in shape.watched}
         # Warpgroup -> registers used since its last wgmma.fence, those that hold what products have made, and the
         # products since the fence, by shape.
         self.disturbed: dict[int, set[str]] = {}
@@ -278,12 +278,12 @@ class Frame:
             at = phases == phase
             self.traffic.note(region, Access(instruction, use, offsets[at], numbers[at], size, int(phase)))
 
-    def is_unset(self, name: str, threads: Threads) -> np.ndarray:
-        """Which threads have set nothing in a watched register; none of a register that is not watched."""
+    def unset_bytes(self, name: str, threads: Threads) -> np.ndarray:
+        """The bytes of a watched register that each thread has not set, a bit each; none of one that is not watched."""
         flags = self.unset.get(name)
-        return np.zeros(len(self.threads(threads)), np.bool_) if flags is None else flags[threads]
+        return np.zeros(len(self.threads(threads)), np.uint8) if flags is None else flags[threads]
 
-    def note_unset(self, name: str, threads: Threads, unset: np.ndarray | np.bool_) -> None:
+    def note_unset(self, name: str, threads: Threads, unset: np.ndarray | np.uint8) -> None:
         self.unset[name][threads] = unset
 
     def _special_register(self, name: str) -> np.ndarray:

@@ -2,23 +2,26 @@
 """Registers that are read before anything was written to them.
 
 Which reads can be such follows from the paths through the kernel, once, when it is decoded; mostly there are
-none. Only those registers are watched while it runs. Copies and selections hand on what was not written, as
-compilers let them where the value is never used; everything else that reads it is a fault.
+none. Only those registers are watched while it runs, byte by byte. Copies, selections, and what puts words together or
+takes them apart hand on what was not written, as compilers let them where the value is never used; everything else that
+reads it is a fault.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .frame import Frame
-from .program import Instruction
+from .program import Instruction, Operand, Register, Vector
 from .registers import Threads
 from .uses import reads_and_writes
 
 _COPIES = ("mov", "selp")
+#: All bytes of a register.
+_SET = np.uint8(0)
 
 
 @dataclass(frozen=True)
@@ -88,26 +91,50 @@ def watch(
 
 def follow(frame: Frame, threads: Threads, watched: Watched, instruction: Instruction) -> None:
     """Before `threads` run an instruction: faults if it reads what they have not set, and notes what it sets."""
-    unset = np.False_
     if not watched.copies:
         for name in watched.reads:
             check(frame, threads, name, instruction)
-    elif watched.choice is not None:
+        for name in watched.writes:
+            frame.note_unset(name, threads, _SET)
+        return
+    if watched.choice is not None:
         first, second, predicate = watched.reads
         check(frame, threads, predicate, instruction)
         unset = np.where(
-            watched.choice(frame, threads), frame.is_unset(first, threads), frame.is_unset(second, threads)
+            watched.choice(frame, threads),
+            frame.unset_bytes(first, threads),
+            frame.unset_bytes(second, threads),
         )
     else:
-        for name in watched.reads:
-            unset = unset | frame.is_unset(name, threads)
-    for name in watched.writes:
-        frame.note_unset(name, threads, unset)
+        unset = _read(frame, threads, instruction)
+    for name, start, count in _parts(instruction, instruction.operands[0]):
+        if name in watched.writes:
+            frame.note_unset(name, threads, unset >> start & (1 << count) - 1)
+
+
+def _read(frame: Frame, threads: Threads, instruction: Instruction) -> np.ndarray:
+    """The bytes that a copy reads and nothing has set, a bit each."""
+    unset = np.zeros(1, np.uint8)
+    for operand in instruction.operands[1:]:
+        for name, start, count in _parts(instruction, operand):
+            unset = unset | (frame.unset_bytes(name, threads) & (1 << count) - 1) << start
+    return unset
+
+
+def _parts(instruction: Instruction, operand: Operand) -> Iterator[tuple[str, int, int]]:
+    """The registers of an operand of a copy: (name, its first byte, how many)."""
+    if isinstance(operand, Register):
+        yield operand.name, 0, 8
+    elif isinstance(operand, Vector):
+        each = int(instruction.type[1:]) // 8 // len(operand.items)
+        for number, item in enumerate(operand.items):
+            if isinstance(item, Register):
+                yield item.name, number * each, each
 
 
 def check(frame: Frame, threads: Threads, name: str, instruction: Instruction) -> None:
     """Faults if some of `threads` have not set a register."""
-    unset = frame.is_unset(name, threads)
+    unset = frame.unset_bytes(name, threads)
     if unset.any():
-        thread = int(frame.threads(threads)[unset][0])
+        thread = int(frame.threads(threads)[unset != 0][0])
         frame.fault("uninitialised", f"register {name} is read and nothing has set it", instruction, thread)

@@ -239,6 +239,24 @@ def test_every_use_of_an_unset_register(line):
     assert refused(launched, ptx.replace("$go:\n", f"$go:\n	{line}\n"), 32) == "uninitialised"
 
 
+@pytest.mark.parametrize(
+    ("taken", "harms"), [("{%rs3, _}", False), ("{_, %rs3}", True), ("{%rs2, %rs3}", True)]
+)
+def test_half_of_a_word_that_nothing_has_set(taken: str, harms: bool) -> None:
+    """Words that are put together of what was set and what was not, and taken apart again: each half is what it was."""
+    lines = f"mov.b16 %rs1, 5; mov.b32 %r4, {{%rs1, %rs4}}; mov.b32 {taken}, %r4; cvt.u32.u16 %r4, %rs3;"
+    ptx = (
+        UNSET.replace("LIMIT", "32")
+        .replace("USED", "%r4")
+        .replace(".reg .b32", ".reg .b16 %rs<5>; .reg .b32")
+    )
+    ptx = ptx.replace("\tst.global", "\t" + lines.replace("; ", ";\n\t") + "\n\tst.global")
+    if harms:
+        assert refused(launched, ptx, 32) == "uninitialised"
+    else:
+        assert launched(ptx, 32).tolist() == [5] * 32
+
+
 # ---- global memory
 
 PLACES = """  %i0 = mul i32 %b, 32
