@@ -84,16 +84,23 @@ def test_rows_that_are_written(shape: tuple[int, int], element: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "sectors"),
     [
-        *(((65536, 10), NEAR), ((512, 512), NEAR), ((96, 4, 64), NEAR)),
-        # Where there is little to do, tiles are narrow so that more blocks are: 128 bytes that begin off a sector lie in five, 64 in three.
-        *(((127, 1001), ONE_MORE), ((1000, 251), ONE_MORE), ((500, 1001), ONE_MORE), ((100, 5003), ONE_MORE)),
+        *(
+            ((65536, 10), NEAR),
+            ((512, 512), NEAR),
+            ((96, 4, 64), NEAR),
+            ((1000, 251), NEAR),
+            ((500, 1001), 1.11),
+        ),
+        # Of too many rows for the registers of a block, and few columns, tiles are narrow so that more blocks are: 128 bytes that
+        # begin off a sector lie in five, 64 in three.
+        *(((127, 1001), ONE_MORE), ((100, 5003), ONE_MORE)),
     ],
 )
 def test_columns(shape: tuple[int, ...], sectors: float, element: str) -> None:
     x, y = tensor(shape, element), tensor(shape[-1:], element)
     axes = list(range(len(shape) - 1))
     found = kernels([x], y, f"%r = ng.max %a axes {axes} : ({x}) -> {y}")
-    hold(found, 1.5 if sectors > NEAR and element == "bf16" else sectors)
+    hold(found, 1.5 if sectors == ONE_MORE and element == "bf16" else sectors)
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
@@ -103,11 +110,13 @@ def test_positions_in_rows(shape: tuple[int, int], element: str) -> None:
     hold(kernels([x], y, f"%r = ng.argmax %a axes [1] : ({x}) -> {y}"))
 
 
-@pytest.mark.parametrize("shape", [(40000, 5), (6000, 37), (1000, 251), (500, 1001)])
-def test_positions_in_columns(shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("shape", "sectors"), [((40000, 5), NEAR), ((6000, 37), 1.12), ((1000, 251), NEAR), ((500, 1001), NEAR)]
+)
+def test_positions_in_columns(shape: tuple[int, int], sectors: float) -> None:
     x, y = tensor(shape), tensor(shape[1:], "i64")
     (first, *_) = kernels([x], y, f"%r = ng.argmax %a axes [0] : ({x}) -> {y}")
-    hold([first], 1.12)
+    hold([first], sectors)
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16", "f64", "i8"])

@@ -219,7 +219,7 @@ def _bands(plan: Plan, target: Target, given: Given, count: int, reduced: Sequen
     size, last = plan.sizes[-1], len(plan.sizes) - 1
     items = [item_bytes(element_type(v.type)) for v in plan.inputs if last in plan.loops.get(v, ())]
     # A request of a warp is as wide as it can be: then no lanes have to be joined. But tiles are no emptier than they must,
-    # and where there is little to do, more blocks are quicker.
+    # and where there is little to do, more blocks are quicker, unless one has all its rows under way at once.
     width = min(
         power_of_two(size), max(target.threads, WARP * PIECE_BYTES // min(items, default=PIECE_BYTES))
     )
@@ -234,7 +234,7 @@ def _bands(plan: Plan, target: Target, given: Given, count: int, reduced: Sequen
         width //= 2
     while 1 < rows < each * target.threads // width and 2 * width <= size and blocks() >= 2 * RESIDENT * busy:
         width *= 2
-    while rows > 1 and (
+    while rows > each * target.threads // width and (
         (width > target.threads and blocks() < RESIDENT * busy) or (width > WARP and 2 * blocks() <= busy)
     ):
         width //= 2
