@@ -230,7 +230,7 @@ class Frame:
         # Matrix products in flight, and bulk stores that have not read shared memory yet.
         self.product_group = np.zeros(count, np.int64)
         self.products: list[Product] = []
-        self.unset = {name: np.full(count, 0xFF, np.uint8) for name in shape.watched}
+        self.unset = {name: np.full(count, 0xFFFF, np.uint16) for name in shape.watched}
         # Warpgroup -> registers used since its last wgmma.fence, those that hold what products have made, and the
         # products since the fence, by shape.
         self.disturbed: dict[int, set[str]] = {}
@@ -281,9 +281,9 @@ class Frame:
     def unset_bytes(self, name: str, threads: Threads) -> np.ndarray:
         """The bytes of a watched register that each thread has not set, a bit each; none of one that is not watched."""
         flags = self.unset.get(name)
-        return np.zeros(len(self.threads(threads)), np.uint8) if flags is None else flags[threads]
+        return np.zeros(len(self.threads(threads)), np.uint16) if flags is None else flags[threads]
 
-    def note_unset(self, name: str, threads: Threads, unset: np.ndarray | np.uint8) -> None:
+    def note_unset(self, name: str, threads: Threads, unset: np.ndarray | np.uint16) -> None:
         self.unset[name][threads] = unset
 
     def _special_register(self, name: str) -> np.ndarray:

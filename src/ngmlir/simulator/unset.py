@@ -20,8 +20,8 @@ from .registers import Threads
 from .uses import reads_and_writes
 
 _COPIES = ("mov", "selp")
-#: All bytes of a register.
-_SET = np.uint8(0)
+#: Of a register that is set: no byte is missing.
+_SET = np.uint16(0)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def follow(frame: Frame, threads: Threads, watched: Watched, instruction: Instru
 
 def _read(frame: Frame, threads: Threads, instruction: Instruction) -> np.ndarray:
     """The bytes that a copy reads and nothing has set, a bit each."""
-    unset = np.zeros(1, np.uint8)
+    unset = np.zeros(1, np.uint16)
     for operand in instruction.operands[1:]:
         for name, start, count in _parts(instruction, operand):
             unset = unset | (frame.unset_bytes(name, threads) & (1 << count) - 1) << start
@@ -124,7 +124,7 @@ def _read(frame: Frame, threads: Threads, instruction: Instruction) -> np.ndarra
 def _parts(instruction: Instruction, operand: Operand) -> Iterator[tuple[str, int, int]]:
     """The registers of an operand of a copy: (name, its first byte, how many)."""
     if isinstance(operand, Register):
-        yield operand.name, 0, 8
+        yield operand.name, 0, 16
     elif isinstance(operand, Vector):
         each = int(instruction.type[1:]) // 8 // len(operand.items)
         for number, item in enumerate(operand.items):
