@@ -21,8 +21,9 @@ from ..support.diagnostics import Limit
 #: One op on LLVM values; `element` is the element type of the first operand (integers have a sign there).
 Rule = Callable[..., Value]
 
-#: Reduction or cumulative op -> the elementwise op that joins two elements.
+#: Reduction, cumulative op, or what a scatter combines by -> the elementwise op that joins two elements.
 JOINS = {
+    "add": "add",
     "sum": "add",
     "product": "multiply",
     "max": "maximum",

@@ -11,11 +11,10 @@ from ...ir.types import IntegerType, Type, element_type, i1, shape_of
 from ...llvm import types as llvm
 from ...llvm.types import Value, constant, i64, vector, with_element, zero
 from ...ops import tile
+from ..elementwise import JOINS
 from . import formats, rules
 from .emitter import Buffer, Emitter
 from .lanes import vector_mask
-
-_JOINS = {"add": "add", "max": "maximum", "min": "minimum"}
 
 
 def gather(e: Emitter, op: tile.GatherOp) -> None:
@@ -73,7 +72,7 @@ def _combined(e: Emitter, op: tile.ScatterOp, old: Value, new: Value) -> Value:
     element = element_type(op.value.type)
     wide = formats.computing(element)
     x, y = (formats.unpack(e.b, e.machine, element, v) for v in (old, new))
-    return formats.pack(e.b, e.machine, element, rules.apply(e.b, e.machine, _JOINS[op.combine], wide, x, y))
+    return formats.pack(e.b, e.machine, element, rules.apply(e.b, e.machine, JOINS[op.combine], wide, x, y))
 
 
 def _places(e: Emitter, indices: Sequence[IRValue], like: IRValue, buffer: Buffer) -> list[Value]:

@@ -12,7 +12,7 @@ from ...ir.types import index as index_type
 from ...llvm.types import Value, constant, i32, i64, poison
 from ...ops import tile
 from ...support.diagnostics import Limit
-from ..elementwise import apply, cast, llvm_element
+from ..elementwise import JOINS, apply, cast, llvm_element
 from ..layouts import Layout
 from .access import rows
 from .block import Block, Tile, memory_element
@@ -22,8 +22,6 @@ from .memory import Buffer, Memory
 Index = tuple[Tile | Value, Type]
 #: Bytes that an atomic operation changes at least.
 _WORD = 4
-#: The op by which updates are joined, if they are.
-_COMBINE = {"add": "add", "max": "maximum", "min": "minimum"}
 
 
 def gather(
@@ -57,7 +55,7 @@ def scatter(
     positions = [_position(block, buffer, indices, register) for register in range(value.layout.registers)]
     ordered = op.combine == "set" or (op.combine == "add" and isinstance(value.element, FloatType))
     if ordered or (item_bytes(value.element) < _WORD and value.element is not i1):
-        _in_order(memory, buffer, value, inside, positions, _COMBINE.get(op.combine))
+        _in_order(memory, buffer, value, inside, positions, JOINS.get(op.combine))
     else:
         _at_once(block, op, buffer, value, inside, positions)
 
