@@ -22,9 +22,12 @@ from .uses import reads_and_writes
 Array = np.ndarray
 
 _BANKS = 32
-#: Warp instructions that one multiprocessor can begin in a cycle, by kind; the rest are four in all.
+#: Parts of a multiprocessor, each of which begins one instruction of its own warps in a cycle.
+_PARTS = 4
+#: Warp instructions that a multiprocessor can begin in a cycle, by kind, where that is the same of all GPUs.
 _RATES = {"special": 0.5, "shuffle": 1.0, "memory": 1.0}
-_ISSUE = 4.0
+#: The type of the multiply-adds that an instruction is one of, by its own.
+_MULTIPLIED = {"f32": "f32", "f64": "f64", "s32": "i32", "u32": "i32", "s64": "i64", "u64": "i64"}
 _SPECIAL = ("ex2", "lg2", "sin", "cos", "tanh", "rcp", "rsqrt", "sqrt")
 _MEMORY = ("ld", "st", "atom", "red", "ldmatrix", "stmatrix", "cp")
 
@@ -44,6 +47,8 @@ def kind_of(instruction: Instruction) -> str:
         return "barrier"
     if head in ("bra", "brx", "ret", "exit"):
         return "branch"
+    if head in ("fma", "mad") or (head in ("add", "sub", "mul") and instruction.type in ("f32", "f64")):
+        return _MULTIPLIED.get(instruction.type, "float")
     if instruction.type in ("f32", "f16", "bf16", "f16x2", "bf16x2", "f64") and head != "mov":
         return "float"
     return "integer"
@@ -222,19 +227,22 @@ class Counters:
         busy = blocks / max(1, ceil(blocks / gpu.multiprocessors))
         cycles = busy * gpu.clock * 1e6 * launches
         memory = self.memory_bytes / launches / (gpu.bandwidth * 1e9)
+        resident = min(self.blocks_at_once(gpu, registers), -(-blocks // gpu.multiprocessors))
+        working = min(_PARTS, resident * -(-self.threads // WARP))  # parts that have warps
         found = {
             "memory": memory,
             "sectors": SECTOR_BYTES * (self.reads.parts + self.writes.parts) / (64 * cycles),
             "shared": self.shared.parts / cycles,
-            "issue": self.warp_instructions / (_ISSUE * cycles),
-            "matrix": self.flops / (gpu.matrix_flops * cycles) if self.flops else 0.0,
+            "issue": self.warp_instructions / (working * cycles),
+            "matrix": self.flops * _PARTS / (gpu.matrix_flops * working * cycles) if self.flops else 0.0,
         }
+        for type, each in gpu.multiply_adds.items():
+            found[type] = self.mix[type] * WARP * _PARTS / (each * working * cycles)
         for kind, rate in _RATES.items():
             found[kind if kind != "memory" else "requests"] = self.mix[kind] / (rate * cycles)
         # A thread waits as often for what lies scattered: its loads are under way together, each with a sector of its own.
         loads = self.reads.ideal * SECTOR_BYTES / launches
         if self.flight_bytes and loads:
-            resident = min(self.blocks_at_once(gpu, registers), -(-blocks // gpu.multiprocessors))
             found["latency"] = loads / busy / (self.flight_bytes * self.threads * resident) * MEMORY_LATENCY
         return found
 

@@ -88,6 +88,7 @@ class Gpu(NamedTuple):
     clock: int  # MHz, of the usual model, as its memory's GB/s
     bandwidth: int
     matrix_flops: int  # of the matrix instructions of one multiprocessor in a cycle
+    multiply_adds: Mapping[str, float]  # of its other instructions, likewise: of f32, f64, i32 and i64
     matrix: tuple[MatrixAtom, ...]
 
     @property
@@ -195,7 +196,8 @@ def _gpus(table: Mapping[str, Mapping[str, Any]], atoms: Mapping[str, MatrixAtom
         name: Gpu(
             name,
             matrix=tuple([atoms[atom] for atom in f["matrix"]]),
-            **{k: v for k, v in f.items() if k not in ("like", "matrix")},
+            multiply_adds={**f["multiply_adds"], "i64": f["multiply_adds"]["i32"] / 4},  # of halves
+            **{k: v for k, v in f.items() if k not in ("like", "matrix", "multiply_adds")},
         )
         for name, f in facts.items()
     }

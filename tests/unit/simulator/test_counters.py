@@ -133,6 +133,49 @@ def test_the_multiprocessor_with_the_most_blocks_binds():
     assert matrix(5 * gpu.multiprocessors) == pytest.approx(5 * full)
 
 
+def test_parts_without_warps_stand_idle():
+    """A block of one warp works on one of four parts; several blocks on one multiprocessor fill the others."""
+    gpu = machines().gpu("sm_90a")
+
+    def issue(blocks: int, warps: int) -> float:
+        made = Counters(
+            launches=1, blocks=blocks, threads=32 * warps, warp_instructions=(blocks * warps) << 20
+        )
+        return made.bounds(gpu)["issue"]
+
+    assert issue(1, 1) == pytest.approx(issue(1, 4)) == pytest.approx(issue(1, 8) / 2)
+    assert issue(4 * gpu.multiprocessors, 1) == pytest.approx(issue(1, 1))
+
+
+@pytest.mark.parametrize("type", ["f32", "f64", "i32", "i64"])
+def test_multiply_adds_have_a_rate_of_their_own(type):
+    """That of the architecture: sm_80 has half of the f32 lanes that sm_86 has, and sixteen times those of f64."""
+    made = Counters(launches=1, blocks=1, threads=128)
+    made.mix[type] = 1 << 20
+    seconds = {name: made.bounds(machines().gpu(name)) for name in ("sm_80", "sm_86")}
+    for name, found in seconds.items():
+        gpu = machines().gpu(name)
+        assert found[type] == pytest.approx((1 << 20) * 32 / (gpu.multiply_adds[type] * gpu.clock * 1e6))
+    clocks = machines().gpu("sm_86").clock / machines().gpu("sm_80").clock
+    ratio = seconds["sm_80"][type] / seconds["sm_86"][type] / clocks
+    assert ratio == pytest.approx({"f32": 2, "f64": 1 / 16}.get(type, 1))
+
+
+@pytest.mark.parametrize(
+    ("type", "operation"), [("float", "fmul"), ("double", "fadd"), ("i32", "mul"), ("i64", "mul")]
+)
+def test_multiply_adds_are_counted_by_type(type, operation):
+    body = f"""  %p = getelementptr {type}, ptr addrspace(1) %a, i32 %t
+  %v = load {type}, ptr addrspace(1) %p, align 8
+  %w = {operation} {type} %v, %v
+  %x = {operation.replace("mul", "add")} {type} %w, %v
+  %q = getelementptr {type}, ptr addrspace(1) %o, i32 %t
+  store {type} %x, ptr addrspace(1) %q, align 8"""
+    found = counted(body, 1).mix
+    name = {"float": "f32", "double": "f64"}.get(type, type)
+    assert found[name] == (4 if name[0] == "f" else 2)
+
+
 def test_counts_change_no_results_and_add_up():
     machine = Machine(kernel(copy(1), pointers("a", "o"), 64))
     values = np.random.default_rng(0).standard_normal(128).astype(np.float32)

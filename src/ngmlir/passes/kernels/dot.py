@@ -112,8 +112,7 @@ def _for_threads(
             return b.transpose(tile, permutation=[1, 0]) if turned == left else tile
         return matrix.load(*place, VectorType(shape, element), depth_first == left, masked)
 
-    by_matrix = target.gpu.atom(*product.multiplied, product.accumulator.text) is not None
-    staged = schedule.stages > 1 and by_matrix and can_wait(product)
+    staged = schedule.stages > 1 and can_wait(product, target)
     waiting = Waiting(b, product, schedule.tile, depth) if staged else None
 
     def step(k: Value, values: Sequence[Value]) -> list[Value]:

@@ -11,15 +11,18 @@ from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type, VectorType
 from ...ops.builder import Builder
 from ...support.machines import PIECE_BYTES, SECTOR_BYTES
+from ...support.target import Target
 from ..implicit import Implicit
 from ..sides import Side, copied_piece
 from .product import Product
 from .reading import Matrix
 
 
-def can_wait(product: Product) -> bool:
-    """Whether both sides are copied tile by tile as they lie. Of tiles that reach beyond a side, zeros are copied."""
-    return all(_pieces(product))
+def can_wait(product: Product, target: Target) -> bool:
+    """Whether both sides are copied tile by tile as they lie, for matrix instructions to read. Of tiles that reach beyond a
+    side, zeros are copied."""
+    atom = target.gpu.atom(*product.multiplied, product.accumulator.text)
+    return atom is not None and all(_pieces(product))
 
 
 def _pieces(product: Product) -> list[int]:

@@ -23,9 +23,9 @@ from ..kernels.product import Product
 from ..kernels.staging import asked_bytes, bytes_waiting, can_wait, copies
 from .candidate import Candidate, fixed, fixed_pair
 
-#: Parts of a multiprocessor, each of which begins an instruction of one of its warps in a cycle; multiply-adds of all.
+#: Parts of a multiprocessor, each of which begins an instruction of one of its warps in a cycle; threads of all those.
 _PARTS = 4
-_MULTIPLY_ADDS = _PARTS * WARP
+_ISSUED = _PARTS * WARP
 #: Tiles, steps and threads that are tried; of the first two those that are largest only where there are matrix instructions.
 _TILES, _STEPS, _THREADS = (16, 32, 64, 128, 256), (16, 32, 64, 128), (64, 128, 256)
 #: Rounds under way that are tried: more than two where sides wait in shared memory, not in registers.
@@ -51,7 +51,7 @@ def blocks(product: Product, target: Target, given: Given) -> Iterator[Candidate
     stages = _STAGES[:2] if atom is None and not any(product.implicit) else (1,)
     cuts = list(_cuts(product, given, _TILES[:4], _STEPS[:2], stages))
     for made in [c for c in cuts if _registers_of_threads(product, c) <= _MOST_REGISTERS] or cuts:
-        yield _timed(product, target, made, _registers_of_threads(product, made), _by_threads(product, made))
+        yield _timed(product, target, made, _registers_of_threads(product, made), _by_threads(product, target, made))
 
 
 def _cuts(
@@ -89,11 +89,11 @@ def _by_matrix(
     most = max(atom.depth, power_of_two(product.depth))
     steps = [step for step in _STEPS if atom.depth <= step <= most]
     free = not _all_given(given)
-    for made in _cuts(product, given, _TILES, steps, _STAGES if can_wait(product) else (1,)):
-        registers = _registers(product, made)
-        if free and (registers > _MOST_REGISTERS or _shared_bytes(product, made) > target.shared_bytes):
+    for made in _cuts(product, given, _TILES, steps, _STAGES if can_wait(product, target) else (1,)):
+        registers = _registers(product, target, made)
+        if free and (registers > _MOST_REGISTERS or _shared_bytes(product, target, made) > target.shared_bytes):
             continue
-        if free and _waits(product, made) and _copies_in_loops(product, made):
+        if free and _waits(product, target, made) and _copies_in_loops(product, made):
             continue
         if free and made.tile[0] * made.tile[1] < made.threads * atom.rows * atom.columns // 32:
             continue  # warps without a product of their own
@@ -106,9 +106,9 @@ def _step_bytes(product: Product, made: Blocks) -> int:
     return made.step * (made.tile[0] * left + made.tile[1] * right)
 
 
-def _waits(product: Product, made: Blocks) -> bool:
+def _waits(product: Product, target: Target, made: Blocks) -> bool:
     """Whether tiles of later rounds wait in shared memory."""
-    return made.stages > 1 and can_wait(product)
+    return made.stages > 1 and can_wait(product, target)
 
 
 def _copies_in_loops(product: Product, made: Blocks) -> bool:
@@ -116,10 +116,10 @@ def _copies_in_loops(product: Product, made: Blocks) -> bool:
     return copies(product, made.tile, made.step) > COPIES_WRITTEN_OUT * made.threads
 
 
-def _shared_bytes(product: Product, made: Blocks) -> int:
+def _shared_bytes(product: Product, target: Target, made: Blocks) -> int:
     """Of one block: the tiles of all rounds under way, and the result on its way to whole rows; or one after the other."""
     rows, columns = made.tile
-    if _waits(product, made):
+    if _waits(product, target, made):
         result = rows * columns * item_bytes(product.result)
         return made.stages * bytes_waiting(product, made.tile, made.step) + result
     return _step_bytes(product, made)
@@ -135,19 +135,19 @@ def _warp_tile(made: Blocks) -> tuple[int, int]:
     return max(16, rows), max(8, columns)
 
 
-def _registers(product: Product, made: Blocks) -> int:
+def _registers(product: Product, target: Target, made: Blocks) -> int:
     """Of one thread: sums, what it brings for the next step, and what one step of a matrix instruction reads."""
     rows, columns = _warp_tile(made)
     item = item_bytes(product.lhs_element)
     wide = all(length * item % 16 == 0 for length in product.row_lengths)
     brought = _step_bytes(product, made) // (4 if wide else item) // made.threads
-    brought *= 0 if _waits(product, made) else made.stages
+    brought *= 0 if _waits(product, target, made) else made.stages
     return rows * columns // 32 + brought + rows // 4 + columns // 4 + _OTHER_REGISTERS
 
 
 class _Feed(NamedTuple):
-    """Multiply-adds of one multiprocessor in a cycle; of one step, cycles of the instructions that read what is multiplied
-    where these take turns with those that multiply, and the wavefronts that answer them."""
+    """Multiply-adds of one multiprocessor in a cycle; of one step, the cycles in which its instructions begin where each of
+    them multiplies one number, and the wavefronts that answer those that read."""
 
     rate: float
     issue: float
@@ -168,11 +168,14 @@ def _thread_tile(made: Blocks) -> tuple[int, int]:
     return each // across, across
 
 
-def _by_threads(product: Product, made: Blocks) -> _Feed:
+def _by_threads(product: Product, target: Target, made: Blocks) -> _Feed:
     """Of multiply-adds: each thread reads for itself, 16 bytes at once."""
     read = sum(_thread_tile(made)) * max(map(item_bytes, (product.lhs_element, product.rhs_element)))
     read *= made.step * made.threads
-    return _Feed(_MULTIPLY_ADDS, read / PIECE_BYTES / _MULTIPLY_ADDS, read / WAVEFRONT_BYTES)
+    begun = made.tile[0] * made.tile[1] * made.step + read / PIECE_BYTES
+    adds = target.gpu.multiply_adds
+    rate = adds.get(product.accumulator.text.lstrip("u"), adds["i32"])
+    return _Feed(rate, begun / _ISSUED, read / WAVEFRONT_BYTES)
 
 
 def _registers_of_threads(product: Product, made: Blocks) -> int:
@@ -188,7 +191,7 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int, feed:
     what came meanwhile."""
     gpu, (rows, columns) = target.gpu, made.tile
     bytes, depth = _step_bytes(product, made), made.step
-    arithmetic = rows * columns * depth / feed.rate + feed.issue
+    arithmetic = max(rows * columns * depth / feed.rate, feed.issue)
     # What comes from memory is written once.
     asked = asked_bytes(product, made.tile, depth)
     step = max(arithmetic, feed.reads + bytes / WAVEFRONT_BYTES, asked / _SECTORS)
@@ -197,7 +200,7 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int, feed:
     room = min(
         gpu.blocks,
         gpu.threads // made.threads,
-        gpu.shared // (_shared_bytes(product, made) + _BLOCK_BYTES),
+        gpu.shared // (_shared_bytes(product, target, made) + _BLOCK_BYTES),
         _REGISTERS // (registers * made.threads),
     )
     together = max(1, min(room, each))
