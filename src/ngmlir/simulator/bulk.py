@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -142,6 +143,22 @@ def _reserve(frame: Frame, thread: int, where: int, size: int, instruction: Inst
     return int(index[0])
 
 
+def _touch(
+    frame: Frame,
+    thread: int,
+    offsets: Array,
+    size: int,
+    use: Literal["read", "write"],
+    instruction: Instruction,
+) -> None:
+    """Notes and counts what one copy reads or writes of global memory; it is one request."""
+    if len(offsets):
+        running = np.full(len(offsets), thread)
+        frame.note_global(running, offsets, size, use, instruction)
+        if frame.counters is not None:
+            frame.counters.globally(frame.warp_of[running], offsets, size, use == "write")
+
+
 def _land(frame: Frame, place: int, data: Array, key: int) -> None:
     frame.shared[place : place + len(data)] = data
     if frame.shadow is not None:
@@ -165,7 +182,7 @@ def _plain_load(slots: Slots, instruction: Instruction) -> Step:
             if frame.memory.outside(np.array([begin - BASE]), count)[0]:
                 frame.fault("out of bounds", f"global address {begin:#x}", instruction, thread)
             chunks = begin - BASE + 16 * np.arange(count // 16)
-            frame.note_global(np.full(len(chunks), thread), chunks, 16, "read", instruction)
+            _touch(frame, thread, chunks, 16, "read", instruction)
             place = _reserve(frame, thread, where, count, instruction)
             frame.events.append(_plain_event(frame, place, begin - BASE, count, key, instruction, thread))
 
@@ -217,9 +234,7 @@ def _tile_event(
 ) -> Callable[[], None]:
     def event() -> None:
         sources, exists = tensor.places(corner)
-        if exists.any():
-            inside = sources[exists]
-            frame.note_global(np.full(len(inside), thread), inside, tensor.item, "read", instruction)
+        _touch(frame, thread, sources[exists], tensor.item, "read", instruction)
         octets = np.where(exists, sources, 0)[:, None] + np.arange(tensor.item)
         data = np.where(exists[:, None], frame.memory.store[octets], 0).reshape(-1)
         tile = np.empty_like(data)
@@ -265,9 +280,7 @@ def _store_event(
             message = "shared memory was overwritten while this store was in flight"
             frame.fault("in flight", message, instruction, thread)
         data = before.reshape(-1, tensor.item)
-        if exists.any():
-            inside = targets[exists]
-            frame.note_global(np.full(len(inside), thread), inside, tensor.item, "write", instruction)
+        _touch(frame, thread, targets[exists], tensor.item, "write", instruction)
         octets = targets[exists][:, None] + np.arange(tensor.item)
         frame.memory.store[octets] = data[exists]
 

@@ -258,7 +258,10 @@ _BEHIND = ("mov", "cvt")
 
 
 def flight_bytes(function: Function) -> int:
-    """Bytes of global loads that stand in a row before the first of their results is used, at most."""
+    """Bytes of global loads that stand in a row before the first of their results is used, at most; 0 where there are bulk
+    copies, which have as much under way as there is shared memory for."""
+    if any(instruction.opcode.startswith("cp.async.bulk") for instruction in function.instructions):
+        return 0
     heads = set(function.labels.values())
     most = under_way = 0
     awaited: set[str] = set()

@@ -8,8 +8,10 @@ import pytest
 from ptx_support import BF16, Machine
 
 from ngmlir.simulator.bulk import TensorMap
+from ngmlir.simulator.counters import Counters
 from ngmlir.simulator.fault import SimulationFault
 from ngmlir.simulator.wgmma import swizzled, tile_places
+from ngmlir.support.machines import machines
 
 ROWS, COLUMNS, DEPTH = 64, 32, 64
 SEEDS = [None, 0, 1]
@@ -199,12 +201,12 @@ $end:
 """
 
 
-def store(ptx: str, seed: int | None) -> np.ndarray:
+def store(ptx: str, seed: int | None, counters: Counters | None = None) -> np.ndarray:
     machine = Machine(ptx)
     source = machine.put(np.arange(128, dtype=np.float32))
     target = machine.put(np.zeros((16, 20), np.float32))
     tensor = TensorMap(target, 4, (20, 16), (80,), (16, 8))
-    machine.module.launch("k", (1, 1, 1), 64, [tensor.encode(), source], seed=seed)
+    machine.module.launch("k", (1, 1, 1), 64, [tensor.encode(), source], seed=seed, counters=counters)
     return machine.get(target, np.dtype(np.float32), (16, 20))
 
 
@@ -213,6 +215,17 @@ def test_a_tile_is_stored(seed):
     expected = np.zeros((16, 20), np.float32)
     expected[4:12, 4:20] = np.arange(128).reshape(8, 16)
     assert np.array_equal(store(STORE, seed), expected)
+
+
+def test_what_copies_touch_is_counted():
+    """512 bytes in a row, and eight rows of 64 bytes, every other of which begins in the middle of a sector."""
+    found = Counters()
+    store(STORE, None, found)
+    assert (found.reads.count, found.reads.parts, found.reads.touched) == (1, 16, 16)
+    assert (found.writes.count, found.writes.parts, found.writes.ideal) == (1, 20, 16)
+    assert "latency" not in found.bounds(
+        machines().gpu("sm_90a")
+    )  # copies have all under way that there is room for
 
 
 def test_a_store_must_be_waited_for():

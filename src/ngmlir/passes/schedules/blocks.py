@@ -51,7 +51,9 @@ def blocks(product: Product, target: Target, given: Given) -> Iterator[Candidate
     stages = _STAGES[:2] if atom is None and not any(product.implicit) else (1,)
     cuts = list(_cuts(product, given, _TILES[:4], _STEPS[:2], stages))
     for made in [c for c in cuts if _registers_of_threads(product, c) <= _MOST_REGISTERS] or cuts:
-        yield _timed(product, target, made, _registers_of_threads(product, made), _by_threads(product, target, made))
+        yield _timed(
+            product, target, made, _registers_of_threads(product, made), _by_threads(product, target, made)
+        )
 
 
 def _cuts(
@@ -91,7 +93,9 @@ def _by_matrix(
     free = not _all_given(given)
     for made in _cuts(product, given, _TILES, steps, _STAGES if can_wait(product, target) else (1,)):
         registers = _registers(product, target, made)
-        if free and (registers > _MOST_REGISTERS or _shared_bytes(product, target, made) > target.shared_bytes):
+        if free and (
+            registers > _MOST_REGISTERS or _shared_bytes(product, target, made) > target.shared_bytes
+        ):
             continue
         if free and _waits(product, target, made) and _copies_in_loops(product, made):
             continue
