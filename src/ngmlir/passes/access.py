@@ -106,9 +106,8 @@ class Access:
     def permutes(self) -> bool:
         """Whether the result is the whole source, its dimensions in another order, but for the innermost."""
         whole = all(
-            size == self.sizes[t] and place == Place(0, {t: 1})
+            any(size == self.sizes[t] and place == Place(0, {t: 1}) for t in place.terms)
             for size, place in zip(self.shape, self.places, strict=True)
-            for t in place.terms or (-1,)
         )
         return whole and self.fill is None and self.in_order
 

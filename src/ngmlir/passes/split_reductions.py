@@ -206,8 +206,10 @@ class _Splitting:
             depth = len(batch) + (not first)
             spread = b.broadcast(view(b, one, line), type=other.type, dimensions=[*range(len(batch)), depth])
             products = b.multiply(other, spread)
-        total = converted(b, self.reduce(b, "sum", products, [depth]), element_type(op.results[0].type))
-        return view(b, total, shape_of(op.results[0].type))
+        total = self.reduce(b, "sum", products, [depth])
+        if isinstance(product.accumulator, FloatType):  # a product begins with 0.0, and so is never -0.0
+            total = b.add(total, b.number(0.0, total.type))
+        return view(b, converted(b, total, element_type(op.results[0].type)), shape_of(op.results[0].type))
 
     # -- positions ---------------------------------------------------------------------------------------
 
