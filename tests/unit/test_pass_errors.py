@@ -11,7 +11,7 @@ from test_checked_programs import program as accessing
 
 from ngmlir.decl.target_text import TargetText, load_target
 from ngmlir.ir.core import Module
-from ngmlir.llvm.machine import cpu_target
+from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.plan_memory import planned_bytes
@@ -188,3 +188,13 @@ def test_lengths_that_are_not_known_are_refused() -> None:
         Limit, match=r"takes tensor<\?x4xf32>, whose length is not known[\s\S]*--remark=sizes"
     ):
         passed("check-target", text)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [("4097", 0), ("4x5", 0)])
+def test_what_a_block_of_threads_does_not_sort(shape: str, axis: int) -> None:
+    text = f"""func.func @main(%x: tensor<{shape}xi32>) -> tensor<{shape}xi32> {{
+  %y = ng.argsort %x axis {axis} : (tensor<{shape}xi32>) -> tensor<{shape}xi32>
+  return %y : tensor<{shape}xi32> }}"""
+    of = from_text(text)
+    with pytest.raises(Limit, match=r"up to 4096 elements that lie in one piece[\s\S]*sorting-networks"):
+        parse_pipeline("to-kernels", PASSES).run(of, nvptx_target("sm_90a"))

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorting digit by digit and by insertion, beside NumPy's stable sort."""
+"""Sorting digit by digit, by insertion, and on GPUs by exchanges, beside NumPy's stable sort."""
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 import pytest
@@ -10,12 +12,15 @@ import ngmlir.numpy as nn
 from ngmlir import transformers
 from ngmlir.compiler import compile_module
 from ngmlir.ops.words import from_text
+from ngmlir.passes.kernels.exchanges import LONGEST
 from ngmlir.runtime.buffers import DTYPES
 
 Array = np.ndarray
 
 
-def order(x: Array, kind: str, axis: int, count: int | None = None, descending: bool = False) -> Array:
+def order(
+    x: Array, kind: str, axis: int, count: int | None = None, descending: bool = False, target: str = "cpu"
+) -> Array:
     kept = [n if d != axis or count is None else count for d, n in enumerate(x.shape)]
     source, result = ("x".join(map(str, s)) for s in (x.shape, kept))
     (got,) = compile_module(
@@ -23,7 +28,8 @@ def order(x: Array, kind: str, axis: int, count: int | None = None, descending: 
             f"func.func @main(%x: tensor<{source}x{kind}>) -> tensor<{result}xi32> {{\n"
             f"  %r = ng.argsort %x axis {axis} {{descending = {str(descending).lower()}}} : (tensor<{source}x{kind}>) -> tensor<{result}xi32>\n"
             f"  return %r : tensor<{result}xi32>\n}}\n"
-        )
+        ),
+        target,
     )(x)
     return np.asarray(got)
 
@@ -75,6 +81,35 @@ def test_the_first_few(kind: str, count: int) -> None:
         for descending in (False, True):
             got = order(x, kind, axis, count, descending)
             np.testing.assert_array_equal(got, expected(x, axis, count, descending))
+
+
+#: About what one block of threads of a GPU sorts, and more: all of it, some, few; along each axis.
+ON_GPUS: list[tuple[tuple[int, ...], int, int | None]] = [
+    ((2,), 0, None),
+    ((3, 100), 1, None),
+    ((100, 3), 0, 7),
+    ((5, 33, 3), 1, 4),
+    ((1100, 2), 1, 1),
+    ((2, LONGEST), 1, None),
+    ((2, LONGEST + 1), 1, None),
+    ((2, LONGEST + 1), 1, 3),
+    ((1, 2 * LONGEST + 808), 1, LONGEST // 2),
+    ((2, 2 * LONGEST + 808), 1, LONGEST // 2 + 1),
+    ((5 * LONGEST, 2), 0, 50),
+]
+
+
+@pytest.mark.parametrize("kind", ["i32", "i64", "f32", "f16", "f64", "i8", "ui8", "ui64"])
+@pytest.mark.parametrize(("shape", "axis", "count"), ON_GPUS)
+def test_blocks_of_threads(kind: str, shape: tuple[int, ...], axis: int, count: int | None) -> None:
+    """Also what is as great as what fills a row up."""
+    few = prod(shape) % 2 == 0
+    x = values(shape, kind, few)
+    if not few:
+        x.flat[:: max(1, x.size // 3)] = np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).max
+    descending = shape[0] == 5
+    got = order(x, kind, axis, count, descending, "cuda-sim")
+    np.testing.assert_array_equal(got, expected(x, axis, count, descending))
 
 
 @pytest.mark.parametrize("line", ["ascending", "descending", "alike"])

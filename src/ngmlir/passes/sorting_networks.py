@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorting as a network: for n elements log2(n) * (log2(n) + 1) / 2 steps, each one pass over all; for the first k of them
-log2(k) * (log2(k) + 1) / 2 steps over all, and then as many of log2(k) + 1 over a half, a quarter, and so on.
+log2(k) * (log2(k) + 1) / 2 steps over all, and then as many of log2(k) + 1 over a half, a quarter, and so on. Of parts of rows
+that a block of threads sorts for itself, a GPU needs those steps only that reach beyond them.
 
 Keys carry their positions, so that no two are equal: the order is stable whatever the network does. With keys of 32 bits
 and less both are one number of 64 bits, and a step is a minimum and a maximum.
@@ -11,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..ir.attributes import numeric_literal
+from ..ir.attributes import Attribute, numeric_literal
 from ..ir.core import Module, Op, Value
-from ..ir.types import DYNAMIC, IntegerType, TensorType, element_type, i32, i64, shape_of
+from ..ir.types import DYNAMIC, IntegerType, TensorType, element_type, i32, i64, shape_of, with_element
 from ..ops.builder import Builder
 from ..ops.fields import get_i64
 from ..ops.sorting import is_plain_order
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
+from .kernels.exchanges import LONGEST, comes_before
+from .kernels.frame import power_of_two
 
 #: Packed keys, or keys and their places.
 Keys = tuple[Value, ...]
@@ -29,8 +32,8 @@ SHORT = 64
 
 @contract(needs=("named", "plain"), anchor="function")
 def sorting_networks(module: Module, target: Target) -> Module:
-    """Makes steps over all elements at once of sorting: on GPUs, whose threads do not sort rows of their own, and of
-    short rows.
+    """Makes steps over all elements at once of sorting short rows; on GPUs of sorting rows that are longer than one block of
+    threads sorts, and these stand last.
 
     Before:
         func.func @main(%x: tensor<2x3xi32>) -> tensor<1x3xi32> {
@@ -61,7 +64,9 @@ def sorting_networks(module: Module, target: Target) -> Module:
     def network(op: Op, b: Builder) -> Sequence[Value] | None:
         if not is_plain_order(op) or DYNAMIC in shape_of(op.operands[0].type):
             return None
-        if not target.shares_tiles and shape_of(op.operands[0].type)[get_i64(op, "axis")] > SHORT:
+        if target.shares_tiles:
+            return _in_blocks(b, op)
+        if shape_of(op.operands[0].type)[get_i64(op, "axis")] > SHORT:
             return None
         return [_order(b, op, op.operands[0])]
 
@@ -86,6 +91,113 @@ def _order(b: Builder, op: Op, key: Value) -> Value:
     return made if made.type is op.result.type else b.cast_axes(made, type=op.result.type)
 
 
+def _in_blocks(b: Builder, op: Op) -> Sequence[Value] | None:
+    """Along the last axis, in rows of which a block of threads sorts one, or of parts of them; None: it does already."""
+    key, axis = op.operands[0], get_i64(op, "axis")
+    *rest, size = shape = shape_of(key.type)
+    kept, element = shape_of(op.result.type)[axis], element_type(op.result.type)
+    if axis == len(shape) - 1 and size <= LONGEST:
+        return None
+    moved = [*(d for d in range(len(shape)) if d != axis), axis]
+    if axis < len(shape) - 1:
+        key = b.transpose(key, permutation=moved)
+        *rest, size = shape_of(key.type)
+    places = _first(b, b.reshape(key, type=TensorType((prod(rest), size), element_type(key.type))), kept)
+    made = b.reshape(
+        b.cast(places, type=with_element(places.type, element)), type=TensorType((*rest, kept), element)
+    )
+    if axis < len(shape) - 1:
+        made = b.transpose(made, permutation=[moved.index(d) for d in range(len(shape))])
+    return [made if made.type is op.result.type else b.cast_axes(made, type=op.result.type)]
+
+
+def _first(b: Builder, key: Value, kept: int) -> Value:
+    """The first places of each row in the order of its keys: those of each part of it, of all of those, and so on, until a
+    block of threads sorts what is left."""
+    rows, size = shape_of(key.type)
+    place = i32 if size < 1 << 31 else i64
+    if size <= LONGEST:
+        return b.argsort(key, type=TensorType((rows, kept), place), axis=1)
+    if 2 * kept > LONGEST:
+        return _merged(b, key, kept)
+    parts = -(-size // LONGEST)
+    key = _parted(b, key, parts)
+    best = b.argsort(key, type=TensorType((rows * parts, kept), place), axis=1)
+    some = TensorType((rows, parts, kept), place)
+    begin = b.multiply(b.iota(type=some, dimension=1), b.number(LONGEST, some))
+    places = b.add(b.reshape(best, type=some), begin)
+    keys, places = (
+        b.reshape(x, type=TensorType((rows, parts * kept), element_type(x.type)))
+        for x in (b.gather_elements(key, best, axis=1), places)
+    )
+    return b.gather_elements(places, _first(b, keys, kept), axis=1)
+
+
+def _parted(b: Builder, key: Value, parts: int) -> Value:
+    """Rows as parts that a block of threads sorts, the greatest keys at the end."""
+    rows, size = shape_of(key.type)
+    missing = parts * LONGEST - size
+    if missing:
+        key = b.pad(key, low=[0, 0], high=[0, missing], value=_greatest(key))
+    return b.reshape(key, type=TensorType((rows * parts, LONGEST), element_type(key.type)))
+
+
+def _greatest(key: Value) -> Attribute:
+    element = element_type(key.type)
+    assert isinstance(element, IntegerType)
+    return numeric_literal((1 << element.width - 1) - 1, element)
+
+
+def _merged(b: Builder, key: Value, kept: int) -> Value:
+    """The first places of each row: of two sorted blocks what stands opposite is compared, and then what stands half a block
+    apart, until blocks of threads sort the parts again."""
+    rows, size = shape_of(key.type)
+    count = power_of_two(size)
+    key = _parted(b, key, count // LONGEST)
+    place = b.reshape(
+        b.iota(type=TensorType((rows, count), i64), dimension=1), type=TensorType(shape_of(key.type), i64)
+    )
+    keys = _parts_sorted(b, _packed(b, key, place))
+    block = 2 * LONGEST
+    while block <= count:
+        keys = _step(b, keys, (rows * count // block, block, 1))
+        keys = _settled(b, keys, rows * count, block // 2, 1, LONGEST)
+        keys = _parts_sorted(b, keys)
+        block *= 2
+    return _places(b, keys, key, (rows, count), [rows, kept])
+
+
+def _parts_sorted(b: Builder, keys: Keys) -> Keys:
+    """Each part by its keys and, where these are equal, by their places."""
+    count = prod(shape_of(keys[0].type))
+    keys = tuple(b.reshape(x, type=TensorType((count // LONGEST, LONGEST), i64)) for x in keys)
+    for number in reversed(range(len(keys))):
+        order = b.argsort(keys[number], type=TensorType(shape_of(keys[number].type), i32), axis=1)
+        keys = tuple(b.gather_elements(x, order, axis=1) for x in keys)
+    return keys
+
+
+def _packed(b: Builder, key: Value, place: Value) -> Keys:
+    """Keys of 32 bits and less with their places as one number, others beside them."""
+    if not _has_room(key):
+        return key, place
+    up = b.shift_left(b.cast(key, type=place.type), b.number(32, place.type))
+    return (b.bitwise_or(up, place),)
+
+
+def _has_room(key: Value) -> bool:
+    element = element_type(key.type)
+    return isinstance(element, IntegerType) and element.width <= 32
+
+
+def _places(b: Builder, keys: Keys, key: Value, shape: tuple[int, int], kept: Sequence[int]) -> Value:
+    """The first places of what is sorted."""
+    place = b.reshape(keys[-1], type=TensorType(shape, i64))
+    if tuple(kept) != shape:
+        place = b.slice(place, starts=[0, 0], limits=kept, steps=[1, 1])
+    return b.bitwise_and(place, b.number(0xFFFFFFFF, place.type)) if _has_room(key) else place
+
+
 def _sorted(b: Builder, key: Value, count: int, kept: int) -> Value:
     """The first places in the order of their keys: sorted blocks are merged to ones of twice their length, until they have
     as many; then of each two blocks the lesser half is kept, until there is one.
@@ -93,17 +205,9 @@ def _sorted(b: Builder, key: Value, count: int, kept: int) -> Value:
     A merge compares what stands opposite in its two halves, and then, in halves of halves, what stands half a block apart.
     """
     size, rows = shape_of(key.type)
-    element = element_type(key.type)
-    assert isinstance(element, IntegerType)
     if count > size:  # as many as a network takes, the greatest at the end
-        greatest = numeric_literal((1 << element.width - 1) - 1, element)
-        key = b.pad(key, low=[0, 0], high=[count - size, 0], value=greatest)
-    line = TensorType((count, rows), i64)
-    place, packed = b.iota(type=line, dimension=0), element.width <= 32
-    keys: Keys = (key, place)
-    if packed:
-        up = b.shift_left(b.cast(key, type=line), b.number(32, line))
-        keys = (b.bitwise_or(up, place),)
+        key = b.pad(key, low=[0, 0], high=[count - size, 0], value=_greatest(key))
+    keys = _packed(b, key, b.iota(type=TensorType((count, rows), i64), dimension=0))
     most = 1 << (kept - 1).bit_length()
     block = 2
     while block <= most:
@@ -113,10 +217,7 @@ def _sorted(b: Builder, key: Value, count: int, kept: int) -> Value:
     while count > most:
         keys, count = _lesser(b, keys, (count // (2 * most), 2, most, rows)), count // 2
         keys = _settled(b, keys, count, most, rows)
-    place = b.reshape(keys[-1], type=TensorType((count, rows), i64))
-    if kept < count:
-        place = b.slice(place, starts=[0, 0], limits=[kept, rows], steps=[1, 1])
-    return b.bitwise_and(place, b.number(0xFFFFFFFF, place.type)) if packed else place
+    return _places(b, keys, key, (count, rows), [kept, rows])
 
 
 def _opposite(b: Builder, x: Value, view: tuple[int, int, int]) -> tuple[Value, Value]:
@@ -139,21 +240,15 @@ def _step(b: Builder, keys: Keys, view: tuple[int, int, int]) -> Keys:
     if len(pairs) == 1:
         ((x, other),) = pairs
         return (b.select(upper, b.maximum(x, other), b.minimum(x, other)),)
-    change = b.bitwise_xor(_is_less(b, pairs), upper)
+    mine, others = zip(*pairs, strict=True)
+    change = b.bitwise_xor(comes_before(b, others, mine), upper)
     return tuple(b.select(change, other, x) for x, other in pairs)
 
 
-def _is_less(b: Builder, pairs: Sequence[tuple[Value, Value]]) -> Value:
-    """Which of the others come before, of equal keys those whose place does."""
-    (key, other), (place, beside) = pairs
-    tie = b.bitwise_and(b.equal(other, key), b.less(beside, place))
-    return b.bitwise_or(b.less(other, key), tie)
-
-
-def _settled(b: Builder, keys: Keys, count: int, block: int, rows: int) -> Keys:
-    """Blocks in which what stands half of it apart has to be compared, then a quarter, and so on."""
+def _settled(b: Builder, keys: Keys, count: int, block: int, rows: int, least: int = 1) -> Keys:
+    """Blocks in which what stands half of it apart has to be compared, then a quarter, and so on, down to the `least`."""
     apart = block // 2
-    while apart:
+    while apart >= least:
         keys = _step(b, keys, (count // (2 * apart), 2, apart * rows))
         apart //= 2
     return keys
@@ -170,5 +265,5 @@ def _lesser(b: Builder, keys: Keys, view: tuple[int, int, int, int]) -> Keys:
         pairs.append((first, second))
     if len(pairs) == 1:
         return (b.minimum(*pairs[0]),)
-    less = _is_less(b, pairs)
+    less = comes_before(b, *reversed([*zip(*pairs, strict=True)]))
     return tuple(b.select(less, other, x) for x, other in pairs)

@@ -59,9 +59,9 @@ class SingleFrame(Frame):
         ]
         super().__init__(target, grid, inputs, outputs, op.location, part)
 
-    def done(self) -> Single:
+    def done(self, threads: int | None = None) -> Single:
         """The finished kernel; its name is given by whoever adds it to a module."""
-        return Single(self.finish("k"), self.operand_shapes, self.result_shapes)
+        return Single(self.finish("k", threads), self.operand_shapes, self.result_shapes)
 
     def each_row(self, body: Callable[[Span], None]) -> None:
         """Runs `body` on this program's steps of the outermost loop; `sizes` tell what they cost."""

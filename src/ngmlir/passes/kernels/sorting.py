@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of integers along an axis: digit by digit, or, where few of many are wanted, by insertion.
+"""The order of integers along an axis: digit by digit, or, where few of many are wanted, by insertion; on GPUs by exchanges.
 
-A program sorts whole rows. It keeps the keys with their positions in scratch, with keys of 32 bits and less as one number
+A program of a CPU sorts whole rows. It keeps the keys with their positions in scratch, with keys of 32 bits and less as one number
 of 64 bits, and so has no two that are equal.
 """
 
@@ -16,6 +16,7 @@ from ...ops.sorting import is_plain_order
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
 from ...support.target import Target
+from .exchanges import argsort_in_blocks, comes_before
 from .frame import Span
 from .single import Single, SingleFrame, merged
 
@@ -33,6 +34,8 @@ def argsort_kernel(op: Op, target: Target) -> Single:
     """The first positions of ascending signed integers; of equal ones the first comes first."""
     if not is_plain_order(op):
         raise Limit("kernels sort signed integers in ascending order", op.location, hint=pass_for(op))
+    if target.shares_tiles:
+        return argsort_in_blocks(op, target)
     axis = get_i64(op, "axis")
     before, size, after = merged(shape_of(op.operands[0].type), axis)
     kept = shape_of(op.results[0].type)[axis]
@@ -198,14 +201,14 @@ class _Row:
         def enter(place: Value) -> None:
             def sift(i: Value, carried: Sequence[Value]) -> list[Value]:
                 there = self.load(best, i)
-                comes = self.is_less(carried, there)
+                comes = comes_before(b, carried, there)
                 self.store(tuple(b.select(comes, x, y) for x, y in zip(carried, there, strict=True)), best, i)
                 return [b.select(comes, y, x) for x, y in zip(carried, there, strict=True)]
 
             b.loop(0, self.kept, 1, self.record(self.read(place), place), sift)
 
         def one(i: Value, _: object) -> tuple[()]:
-            comes = self.is_less(self.record(self.read(i), i), self.load(best, last))
+            comes = comes_before(b, self.record(self.read(i), i), self.load(best, last))
             b.branch(comes, lambda: enter(i))
             return ()
 
@@ -228,10 +231,3 @@ class _Row:
         b.loop(0, self.kept, 1, (), one)
         self.frame.tiles(self.size - self.kept, self.frame.width, (), some)
         self.finish(best)
-
-    def is_less(self, x: Sequence[Value], y: Sequence[Value]) -> Value:
-        b = self.b
-        if self.packed:
-            return b.less(x[0], y[0])
-        tie = b.bitwise_and(b.equal(x[0], y[0]), b.less(x[1], y[1]))
-        return b.bitwise_or(b.less(x[0], y[0]), tie)
