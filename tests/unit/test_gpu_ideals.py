@@ -200,6 +200,16 @@ def test_what_products_copy_in_the_background_is_asked_for_too(turned: tuple[boo
     assert found.counters.reads.touched == 2 * 512 * 512 * 2 // 32
 
 
+@pytest.mark.parametrize("element", ["i32", "i64", "i8", "f32"])
+@pytest.mark.parametrize("shape", [(300, 4096), (512, 1000), (5000, 33), (20000, 8)])
+def test_rows_in_order(shape: tuple[int, int], element: str) -> None:
+    """One kernel sorts rows, after one that makes integers of floats; in no step do lanes meet in a bank."""
+    x, y = tensor(shape, element), tensor(shape, "i32")
+    found = kernels([x], y, f"%r = ng.argsort %a axis 1 : ({x}) -> {y}")
+    assert len(found) == 1 + (element == "f32")
+    hold(found)
+
+
 @pytest.mark.parametrize(("first", "last"), [(0, 64), (16, 256), (3, 200)])
 def test_columns_of_a_slice_are_read_in_tiles(first: int, last: int) -> None:
     x, y, z = tensor((4096, 256)), tensor((4096, last - first)), tensor((last - first,))
