@@ -9,7 +9,8 @@ and less both are one number of 64 bits, and a step is a minimum and a maximum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 from ..ir.attributes import Attribute, numeric_literal
@@ -64,56 +65,42 @@ def sorting_networks(module: Module, target: Target) -> Module:
     def network(op: Op, b: Builder) -> Sequence[Value] | None:
         if not is_plain_order(op) or DYNAMIC in shape_of(op.operands[0].type):
             return None
+        shape, axis = shape_of(op.operands[0].type), get_i64(op, "axis")
         if target.shares_tiles:
-            return _in_blocks(b, op)
-        if shape_of(op.operands[0].type)[get_i64(op, "axis")] > SHORT:
-            return None
-        return [_order(b, op, op.operands[0])]
+            done = axis == len(shape) - 1 and shape[axis] <= LONGEST
+            return None if done else [_order(b, op, True, partial(_first, b))]
+        return [_order(b, op, False, partial(_side_by_side, b))] if shape[axis] <= SHORT else None
 
     return sweep(module, network, frozenset(("ng.argsort",)))
 
 
-def _order(b: Builder, op: Op, key: Value) -> Value:
-    """Along the first axis of the operand moved there, so that rows are sorted side by side."""
-    shape, axis = shape_of(key.type), get_i64(op, "axis")
-    size, kept = shape[axis], shape_of(op.result.type)[axis]
+def _order(b: Builder, op: Op, last: bool, order: Callable[[Value, int], Value]) -> Value:
+    """The first places along the axis, which is moved to one end: `order` sorts rows as they lie, or side by side."""
+    key, axis = op.operands[0], get_i64(op, "axis")
+    shape, kept = shape_of(key.type), shape_of(op.result.type)[axis]
     rest = [d for d in range(len(shape)) if d != axis]
-    rows = prod(shape[d] for d in rest)
-    count = 1 << (size - 1).bit_length()
-    moved = b.transpose(key, permutation=[axis, *rest]) if axis else key
-    made = _sorted(b, b.reshape(moved, type=TensorType((size, rows), element_type(key.type))), count, kept)
+    moved = [*rest, axis] if last else [axis, *rest]
+    rows, stay = prod(shape[d] for d in rest), moved == sorted(moved)
+    if not stay:
+        key = b.transpose(key, permutation=moved)
+    flat = (rows, shape[axis]) if last else (shape[axis], rows)
+    made = order(b.reshape(key, type=TensorType(flat, element_type(key.type))), kept)
     element = element_type(op.result.type)
-    if element is not i64:
-        made = b.cast(made, type=TensorType((kept, rows), element))
-    made = b.reshape(made, type=TensorType((kept, *(shape[d] for d in rest)), element))
-    if axis:
-        made = b.transpose(made, permutation=[*range(1, axis + 1), 0, *range(axis + 1, len(shape))])
+    if element is not element_type(made.type):
+        made = b.cast(made, type=with_element(made.type, element))
+    sizes = tuple(kept if d == axis else shape[d] for d in moved)
+    made = b.reshape(made, type=TensorType(sizes, element))
+    if not stay:
+        made = b.transpose(made, permutation=[moved.index(d) for d in range(len(shape))])
     return made if made.type is op.result.type else b.cast_axes(made, type=op.result.type)
 
 
-def _in_blocks(b: Builder, op: Op) -> Sequence[Value] | None:
-    """Along the last axis, in rows of which a block of threads sorts one, or of parts of them; None: it does already."""
-    key, axis = op.operands[0], get_i64(op, "axis")
-    *rest, size = shape = shape_of(key.type)
-    kept, element = shape_of(op.result.type)[axis], element_type(op.result.type)
-    if axis == len(shape) - 1 and size <= LONGEST:
-        return None
-    moved = [*(d for d in range(len(shape)) if d != axis), axis]
-    if axis < len(shape) - 1:
-        key = b.transpose(key, permutation=moved)
-        *rest, size = shape_of(key.type)
-    places = _first(b, b.reshape(key, type=TensorType((prod(rest), size), element_type(key.type))), kept)
-    made = b.reshape(
-        b.cast(places, type=with_element(places.type, element)), type=TensorType((*rest, kept), element)
-    )
-    if axis < len(shape) - 1:
-        made = b.transpose(made, permutation=[moved.index(d) for d in range(len(shape))])
-    return [made if made.type is op.result.type else b.cast_axes(made, type=op.result.type)]
+# ---- rows as they lie, on GPUs ----------------------------------------------------------------------------------
 
 
 def _first(b: Builder, key: Value, kept: int) -> Value:
-    """The first places of each row in the order of its keys: those of each part of it, of all of those, and so on, until a
-    block of threads sorts what is left."""
+    """The first places of each row in the order of its keys: those of each part of it, of these the first ones, and so on,
+    until a block of threads sorts what is left."""
     rows, size = shape_of(key.type)
     place = i32 if size < 1 << 31 else i64
     if size <= LONGEST:
@@ -140,12 +127,6 @@ def _parted(b: Builder, key: Value, parts: int) -> Value:
     if missing:
         key = b.pad(key, low=[0, 0], high=[0, missing], value=_greatest(key))
     return b.reshape(key, type=TensorType((rows * parts, LONGEST), element_type(key.type)))
-
-
-def _greatest(key: Value) -> Attribute:
-    element = element_type(key.type)
-    assert isinstance(element, IntegerType)
-    return numeric_literal((1 << element.width - 1) - 1, element)
 
 
 def _merged(b: Builder, key: Value, kept: int) -> Value:
@@ -177,34 +158,17 @@ def _parts_sorted(b: Builder, keys: Keys) -> Keys:
     return keys
 
 
-def _packed(b: Builder, key: Value, place: Value) -> Keys:
-    """Keys of 32 bits and less with their places as one number, others beside them."""
-    if not _has_room(key):
-        return key, place
-    up = b.shift_left(b.cast(key, type=place.type), b.number(32, place.type))
-    return (b.bitwise_or(up, place),)
+# ---- rows side by side ------------------------------------------------------------------------------------------
 
 
-def _has_room(key: Value) -> bool:
-    element = element_type(key.type)
-    return isinstance(element, IntegerType) and element.width <= 32
-
-
-def _places(b: Builder, keys: Keys, key: Value, shape: tuple[int, int], kept: Sequence[int]) -> Value:
-    """The first places of what is sorted."""
-    place = b.reshape(keys[-1], type=TensorType(shape, i64))
-    if tuple(kept) != shape:
-        place = b.slice(place, starts=[0, 0], limits=kept, steps=[1, 1])
-    return b.bitwise_and(place, b.number(0xFFFFFFFF, place.type)) if _has_room(key) else place
-
-
-def _sorted(b: Builder, key: Value, count: int, kept: int) -> Value:
-    """The first places in the order of their keys: sorted blocks are merged to ones of twice their length, until they have
+def _side_by_side(b: Builder, key: Value, kept: int) -> Value:
+    """The first places of each column in the order of its keys: sorted blocks are merged to ones of twice their length, until they have
     as many; then of each two blocks the lesser half is kept, until there is one.
 
     A merge compares what stands opposite in its two halves, and then, in halves of halves, what stands half a block apart.
     """
     size, rows = shape_of(key.type)
+    count = power_of_two(size)
     if count > size:  # as many as a network takes, the greatest at the end
         key = b.pad(key, low=[0, 0], high=[count - size, 0], value=_greatest(key))
     keys = _packed(b, key, b.iota(type=TensorType((count, rows), i64), dimension=0))
@@ -218,6 +182,36 @@ def _sorted(b: Builder, key: Value, count: int, kept: int) -> Value:
         keys, count = _lesser(b, keys, (count // (2 * most), 2, most, rows)), count // 2
         keys = _settled(b, keys, count, most, rows)
     return _places(b, keys, key, (count, rows), [kept, rows])
+
+
+# ---- keys, and the steps of a network ------------------------------------------------------------------------
+
+
+def _packed(b: Builder, key: Value, place: Value) -> Keys:
+    """Keys of 32 bits and less with their places as one number, others beside them."""
+    if not _has_room(key):
+        return key, place
+    up = b.shift_left(b.cast(key, type=place.type), b.number(32, place.type))
+    return (b.bitwise_or(up, place),)
+
+
+def _greatest(key: Value) -> Attribute:
+    element = element_type(key.type)
+    assert isinstance(element, IntegerType)
+    return numeric_literal((1 << element.width - 1) - 1, element)
+
+
+def _has_room(key: Value) -> bool:
+    element = element_type(key.type)
+    return isinstance(element, IntegerType) and element.width <= 32
+
+
+def _places(b: Builder, keys: Keys, key: Value, shape: tuple[int, int], kept: Sequence[int]) -> Value:
+    """The first places of what is sorted."""
+    place = b.reshape(keys[-1], type=TensorType(shape, i64))
+    if tuple(kept) != shape:
+        place = b.slice(place, starts=[0, 0], limits=kept, steps=[1, 1])
+    return b.bitwise_and(place, b.number(0xFFFFFFFF, place.type)) if _has_room(key) else place
 
 
 def _opposite(b: Builder, x: Value, view: tuple[int, int, int]) -> tuple[Value, Value]:
