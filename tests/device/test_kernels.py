@@ -66,6 +66,11 @@ ng.argmax %a axes [0] | tensor<600000xf32> | tensor<i32>
 ng.argmin %a axes [0] | tensor<200000x3xi8> | tensor<3xi64>
 ng.cumulative_sum %a axis 0 {reverse = true} | tensor<50000xi32> | tensor<50000xi32>
 ng.cumulative_max %a axis 1 {exclusive = true} | tensor<2x50000xf32> | tensor<2x50000xf32>
+ng.cumulative_sum %a axis 1 {reverse = true} | tensor<501x33xi32> | tensor<501x33xi32>
+ng.cumulative_sum %a axis 1 {exclusive = true} | tensor<77x1x5xf64> | tensor<77x1x5xf64>
+ng.cumulative_sum %a axis 1 {reverse = true, exclusive = true} | tensor<3x301x37xi8> | tensor<3x301x37xi8>
+ng.cumulative_max %a axis 0 {reverse = true} | tensor<1001x3xf16> | tensor<1001x3xf16>
+ng.cumulative_sum %a axis 1 {exclusive = true} | tensor<2x65x200xi64> | tensor<2x65x200xi64>
 ng.dot %a, %b contract [0] x [0] | tensor<600000xf32> , tensor<600000xf32> | tensor<f32>
 ng.dot %a, %b contract [0] x [0] | tensor<32768x24xf32> , tensor<32768x20xf32> | tensor<24x20xf32>
 ng.dot %a, %b contract [1] x [0] | tensor<20x4096xf32> , tensor<4096x24xf32> | tensor<20x24xf32>

@@ -210,6 +210,16 @@ def test_rows_in_order(shape: tuple[int, int], element: str) -> None:
     hold(found)
 
 
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8", "f64"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((40000, 5), 1), ((6000, 37), 1), ((500, 1001), 1), ((300, 256), 0), ((8, 1000, 64), 1)],
+)
+def test_what_runs_along_lines(shape: tuple[int, ...], axis: int, element: str) -> None:
+    x = tensor(shape, element)
+    hold(kernels([x], x, f"%r = ng.cumulative_max %a axis {axis} : {x}"))
+
+
 @pytest.mark.parametrize(("first", "last"), [(0, 64), (16, 256), (3, 200)])
 def test_columns_of_a_slice_are_read_in_tiles(first: int, last: int) -> None:
     x, y, z = tensor((4096, 256)), tensor((4096, last - first)), tensor((last - first,))

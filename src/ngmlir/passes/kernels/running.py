@@ -3,28 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import (
-    Type,
-    element_type,
-    shape_of,
-)
+from ...ir.types import Type, VectorType, element_type, shape_of
 from ...ops.fields import get_bool, get_i64
 from ...support.target import Target
 from .frame import Span, power_of_two, within
 from .reduction import Accumulation
-from .single import Single, SingleFrame, merged, vector
+from .single import Single, SingleFrame, merged, tile_width, vector
 
 
 def cumulative_kernel(op: Op, target: Target) -> Single:
-    """Along the innermost dimension in registers; along another one row by row, side by side."""
-    axis = get_i64(op, "axis")
-    before, size, after = merged(shape_of(op.operands[0].type), axis)
-    shape = (before, size, after)
-    return _along_rows(op, target, shape) if after == 1 else _side_by_side(op, target, shape)
+    """Lines along the innermost dimension, or side by side; on a GPU several tiles of them at once."""
+    shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
+    if shape[2] == 1:
+        return (_rows_at_once if target.shares_tiles else _row_by_row)(op, target, shape)
+    return (_in_bands if target.shares_tiles else _side_by_side)(op, target, shape)
 
 
 class _Running(Accumulation):
@@ -42,6 +38,67 @@ class _Running(Accumulation):
     def empty(self, type: Type) -> Value:
         """What an exclusive op gives for the first element."""
         return self.b.number(0, type) if self.kind == "sum" else self.begin(type)
+
+    def carried(self, beside: Sequence[int]) -> Value:
+        """What comes before all elements, of so many lines side by side."""
+        type = VectorType(tuple(beside), self.accumulator) if beside else self.accumulator
+        return self.empty(type) if self.exclusive else self.begin(type)
+
+    def through(
+        self, size: int, shape: Sequence[int], along: int, at: Callable[[Value], list[Value]], masked: bool
+    ) -> None:
+        """Along lines of `size` from one end to the other in tiles of a shape, of which dimension `along` lies on the lines.
+        Of what is left the last tile is shorter, on a GPU masked; `masked`: so are all, across the lines. `at` says where a
+        tile stands that begins so far along."""
+        b, step, masks = self.b, shape[along], self.frame.masks
+        full = -(-size // step) if masks else size // step
+        rest = 0 if masks else size - full * step
+        beyond = size if masks and size % step else 0
+
+        def tile(start: Value, step: int, carry: Value) -> Value:
+            here = VectorType((*shape[:along], step, *shape[along + 1 :]), self.element)
+            return self.tile(here, along, at(start), start, carry, masked or beyond > 0, beyond)
+
+        def turn(k: Value, carried: Sequence[Value]) -> list[Value]:
+            start = b.subtract(b.index((full - 1) * step), k) if self.reverse else k
+            return [tile(start, step, carried[0])]
+
+        carry = self.carried([*shape[:along], *shape[along + 1 :]])
+        if rest and self.reverse:
+            carry = tile(b.index(full * step), rest, carry)
+        if full == 1:
+            carry = tile(b.index(0), step, carry)
+        else:
+            (carry,) = b.loop(0, full * step, step, [carry], turn)
+        if rest and not self.reverse:
+            tile(b.index(full * step), rest, carry)
+
+    def tile(
+        self,
+        type: VectorType,
+        along: int,
+        at: list[Value],
+        start: Value,
+        carry: Value,
+        masked: bool,
+        beyond: int,
+    ) -> Value:
+        """One tile, before which `carry` came; gives what comes before the next one. It may reach `beyond` that size, unless
+        that is 0."""
+        b, frame = self.b, self.frame
+        verb = getattr(b, f"cumulative_{self.kind}")
+        new = self.enter(b, b.load(frame.sources[0], at, type=type, masked=masked))
+        if beyond:
+            new = within(b, new, start, beyond, self.begin(new.type), along)
+        prefix = verb(new, axis=along, reverse=self.reverse)
+        across = [d for d in range(len(type.shape)) if d != along]
+        spread = b.broadcast(carry, type=prefix.type, dimensions=across)
+        shown = self.combine(b, spread, prefix)
+        if self.exclusive:
+            # The prefix without the element itself: the neighbour's, and the carry at the end where it begins.
+            shown = self.combine(b, spread, verb(new, axis=along, reverse=self.reverse, exclusive=True))
+        b.store(self.leave(b, shown), frame.results[0], at, masked=masked)
+        return self.combine(b, carry, self.across(b, new, [along]))
 
 
 def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
@@ -73,57 +130,45 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
     return frame.done()
 
 
-def _along_rows(op: Op, target: Target, shape: Sequence[int]) -> Single:
-    """Each row by one program: tiles of it from one end to the other."""
-    before, size, _ = shape
-    space = (before, 1) if target.shares_tiles else (before, size)
-    frame = SingleFrame(op, target, space, [(before, size)], [(before, size)])
-    b = frame.b
+def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Single:
+    """In tiles of a vector register."""
+    lines = before, size = shape[0], shape[1]
+    frame = SingleFrame(op, target, lines, [lines], [lines])
     run = _Running(frame, op)
-    verb = getattr(b, op.name.removeprefix("ng."))
-    if frame.masks:
-        width = min(frame.width, power_of_two(size))
-    else:
-        width = min(size, target.lanes(max(4, item_bytes(run.accumulator))))
-    parts = -(-size // width)
+    width = min(size, target.lanes(max(4, item_bytes(run.accumulator))))
+    frame.each_row(lambda row: run.through(size, (width,), 0, lambda start: [row.start, start], False))
+    return frame.done()
 
-    def tile(row: Value, start: Value, count: int, masked: bool, carry: Value) -> Value:
-        new = run.enter(
-            b, b.load(frame.sources[0], [row, start], type=vector(count, run.element), masked=masked)
-        )
-        if masked:
-            new = within(b, new, start, size, run.begin(new.type))
-        prefix = verb(new, axis=0, reverse=run.reverse)
-        spread = b.broadcast(carry, type=prefix.type, dimensions=())
-        total = run.combine(b, spread, prefix)
-        if run.exclusive:
-            # The prefix without the element itself: the neighbour's, and the carry at the end where it begins.
-            without = verb(new, axis=0, reverse=run.reverse, exclusive=True)
-            shown = run.combine(b, spread, without)
-        else:
-            shown = total
-        b.store(run.leave(b, shown), frame.results[0], [row, start], masked=masked)
-        return run.combine(b, carry, run.across(b, new, [0]))
 
-    def row(span: Span) -> None:
-        at = span.start
-        carry = run.empty(run.accumulator) if run.exclusive else run.begin(run.accumulator)
-        full = size // width if not frame.masks else parts
-        rest = size - full * width if not frame.masks else 0
-        masked = frame.masks and size % width != 0
-        if rest and run.reverse:
-            carry = tile(at, b.index(full * width), rest, False, carry)
-        if full == 1:
-            carry = tile(at, b.index(0), width, masked, carry)
-        else:
+def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Single:
+    """Of a block of threads: a row, or as many short ones as fill it."""
+    lines = before, size = shape[0], shape[1]
+    held = tile_width(target, item_bytes(element_type(op.results[0].type)))
+    width = min(held, power_of_two(size))
+    rows = min(held // width, power_of_two(before))
+    frame = SingleFrame(op, target, (before, 1), [lines], [lines], width=1, rows=rows)
+    run = _Running(frame, op)
 
-            def step(k: Value, carried: Sequence[Value]) -> list[Value]:
-                number = b.subtract(b.index((full - 1) * width), k) if run.reverse else k
-                return [tile(at, number, width, masked, carried[0])]
+    def some(spans: list[Span]) -> None:
+        row = spans[0]
+        tile, along = ((width,), 0) if rows == 1 else ((rows, width), 1)
+        run.through(size, tile, along, lambda start: [row.start, start], row.masked)
 
-            (carry,) = b.loop(0, full * width, width, [carry], step)
-        if rest and not run.reverse:
-            tile(at, b.index(full * width), rest, False, carry)
+    frame.visit(frame.sizes, 1, some, rows)
+    return frame.done()
 
-    frame.each_row(row)
+
+def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Single:
+    """Of a block of threads: lines side by side, so many steps at once that each thread has two loads of 16 bytes under way."""
+    before, size, after = shape
+    width = min(target.threads, power_of_two(after))
+    frame = SingleFrame(op, target, (before, after), [shape], [shape], width=width)
+    run = _Running(frame, op)
+    steps = min(power_of_two(size), 2 * tile_width(target, item_bytes(run.element)) // width)
+
+    def lines(spans: list[Span]) -> None:
+        row, span = spans
+        run.through(size, (steps, width), 0, lambda start: [row.start, start, span.start], span.masked)
+
+    frame.visit(frame.sizes, frame.width, lines)
     return frame.done()
