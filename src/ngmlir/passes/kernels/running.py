@@ -132,7 +132,7 @@ def _side_by_side(op: Op, target: Target, shape: Sequence[int]) -> Single:
 
 def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Single:
     """In tiles of a vector register."""
-    lines = before, size = shape[0], shape[1]
+    _, size = lines = shape[:2]
     frame = SingleFrame(op, target, lines, [lines], [lines])
     run = _Running(frame, op)
     width = min(size, target.lanes(max(4, item_bytes(run.accumulator))))
@@ -142,7 +142,7 @@ def _row_by_row(op: Op, target: Target, shape: Sequence[int]) -> Single:
 
 def _rows_at_once(op: Op, target: Target, shape: Sequence[int]) -> Single:
     """Of a block of threads: a row, or as many short ones as fill it."""
-    lines = before, size = shape[0], shape[1]
+    before, size = lines = shape[:2]
     held = tile_width(target, item_bytes(element_type(op.results[0].type)))
     width = min(held, power_of_two(size))
     rows = min(held // width, power_of_two(before))
