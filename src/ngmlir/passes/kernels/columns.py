@@ -12,7 +12,7 @@ from ...ir.types import MemRefType, VectorType
 from ...ops.schedules import Columns
 from ...support.target import Target
 from .frame import Span, power_of_two, sections, share
-from .plan import Kernel, Plan, Tile, plan
+from .plan import Kernel, Plan, Tile, tiles_plan
 from .reading import all_inside
 from .reduction import Reduction, reductions
 
@@ -20,30 +20,9 @@ from .reduction import Reduction, reductions
 TAPS = 16
 
 
-def columns_plan(fusion: Op, target: Target) -> Plan:
-    """The loops of a `columns` fusion. Tiles of several rows run along two dimensions of what is read through an access: it
-    keeps all that it has, if no loop is shorter for that."""
-    planned = plan(fusion)
-    if target.shares_tiles and planned.accesses:
-        apart = plan(fusion, whole=True)
-        return apart if apart.sizes == planned.sizes else planned
-    return planned
-
-
-def has_tiles(planned: Plan, loop: int) -> bool:
-    """Whether threads can read tiles of several rows: in all that is read through an access, `loop` and the innermost one
-    run along a dimension of their own."""
-    last = len(planned.sizes) - 1
-    for access in planned.accesses.values():
-        at = [[d for d, place in enumerate(access.places) if l in place.terms] for l in (loop, last)]
-        if any(len(dims) > 1 for dims in at) or (at[0] and at[0] == at[1]):
-            return False
-    return not planned.written
-
-
 def columns_kernel(fusion: Op, target: Target, schedule: Columns, name: str) -> tuple[Op, Plan]:
     """The kernel of a `columns` fusion: the innermost loop is kept, one of the others is reduced."""
-    planned = columns_plan(fusion, target)
+    planned = tiles_plan(fusion, target)
     found = reductions(planned.ops, target)
     kept = set(planned.loops[found[0].result])
     last = len(planned.sizes) - 1
@@ -68,7 +47,7 @@ def _for_threads(
     positions = dict(zip(outer, kernel.apart(kernel.programs[0], rows), strict=True))
     span = Span(kernel.b.multiply(kernel.programs[1], kernel.b.index(width)), width, columns % width != 0)
     together = min(schedule.band, power_of_two(planned.sizes[reduced[-1]])) if schedule.band > 1 else 0
-    together = together if has_tiles(planned, reduced[-1]) else 0
+    together = together if planned.has_tiles(reduced[-1]) else 0
     _Columns(kernel, positions, reduced, found, together=together).tile(span)
     return kernel.finish(name, schedule.threads)
 

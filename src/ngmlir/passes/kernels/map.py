@@ -7,16 +7,14 @@ from ...ir.core import Op
 from ...ops.schedules import Tiles
 from ...support.target import Target
 from .frame import grid_for
-from .plan import Kernel, Plan, Tile, plan
+from .plan import Kernel, Plan, Tile, tiles_plan
 
 
 def map_kernel(fusion: Op, target: Target, schedule: Tiles, name: str) -> tuple[Op, Plan]:
     """The kernel of a `map` fusion."""
-    planned = plan(fusion)
+    planned = tiles_plan(fusion, target)
     width, part = schedule.tile, schedule.part
-    # What is read or written through an access is met row by row: both loops may be one dimension of its buffer.
-    moved = planned.accesses or planned.written
-    rows = schedule.rows if len(planned.sizes) > 1 and not moved else 1
+    rows = schedule.rows if len(planned.sizes) > 1 and planned.has_tiles(-2) else 1
     kernel = Kernel(planned, target, grid_for(target, planned.sizes, width, part, rows), part=part)
     outputs = list(zip(planned.outputs, kernel.results, strict=True))
     cuts = planned.cuts(target)

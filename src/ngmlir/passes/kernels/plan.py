@@ -78,6 +78,16 @@ class Plan:
             return self.inputs.index(value), self.shape(value)
         return self.inputs.index(access.source), access.shape
 
+    def has_tiles(self, loop: int) -> bool:
+        """Whether threads can have tiles of several steps of a loop and of the innermost one: in all that is read or written
+        through an access, each of them runs along a dimension of its own."""
+        loop, last = loop % len(self.sizes), len(self.sizes) - 1
+        for access in (*self.accesses.values(), *self.written.values()):
+            at = [[d for d, place in enumerate(access.places) if l in place.terms] for l in (loop, last)]
+            if any(len(dims) > 1 for dims in at) or (at[0] and at[0] == at[1]):
+                return False
+        return True
+
     def cuts(self, target: Target) -> list[list[int]]:
         """Where each loop ends and another begins: at borders that a tile cannot be read across, as the machine has no masks
         for its elements, and where a choice by position changes, if the parts are long enough."""
@@ -187,6 +197,16 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False, whole: bool 
         without.sides,
         {v: over(v, access) for v, (access, _) in moved.items()},
     )
+
+
+def tiles_plan(fusion: Op, target: Target) -> Plan:
+    """The plan of a fusion of which threads may have tiles of several rows. These run along two dimensions of what is read
+    through an access: it keeps all that it has, if no loop is shorter for that."""
+    planned = plan(fusion)
+    if target.shares_tiles and planned.accesses:
+        apart = plan(fusion, whole=True)
+        return apart if apart.sizes == planned.sizes else planned
+    return planned
 
 
 def _side_by_side(space: Space, body: Block, known: dict[Value, Atoms]) -> bool:

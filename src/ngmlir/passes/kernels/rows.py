@@ -19,7 +19,7 @@ from ...ir.types import FloatType, MemRefType, VectorType, element_type
 from ...ops.schedules import Rows
 from ...support.target import Target
 from .frame import Span, power_of_two, share
-from .plan import Kernel, Plan, Tile, plan
+from .plan import Kernel, Plan, Tile, tiles_plan
 from .reduction import Reduction, reductions
 
 #: Scratch for the costly values of one row, in bytes.
@@ -39,7 +39,7 @@ Join = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 
 def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[Op, Plan]:
     """The kernel of a `rows` fusion."""
-    planned = plan(fusion)
+    planned = tiles_plan(fusion, target)
     first = reductions(planned.ops, target)[0]
     kept = len(planned.loops[first.result])
     outer, inner = planned.sizes[:kept], planned.sizes[kept:]
@@ -68,10 +68,9 @@ def rows_kernel(fusion: Op, target: Target, schedule: Rows, name: str) -> tuple[
 
 
 def several_rows(planned: Plan, inner: Sequence[int], schedule: Rows, target: Target) -> bool:
-    """Whether one tile holds all rows of a program: where threads share it, and nothing is moved on the way."""
-    moved = planned.accesses or planned.written
+    """Whether one tile holds all rows of a program: where threads share it."""
     whole = len(inner) == 1 and inner[0] <= schedule.tile and len(planned.sizes) > 1
-    return target.shares_tiles and schedule.rows > 1 and whole and not moved
+    return target.shares_tiles and schedule.rows > 1 and whole and planned.has_tiles(-2)
 
 
 def _several(

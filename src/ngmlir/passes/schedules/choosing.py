@@ -21,9 +21,8 @@ from ...ops.schedules import (
 )
 from ...support.diagnostics import Diagnostic, UserError
 from ...support.target import Target
-from ..kernels.columns import columns_plan
 from ..kernels.links import Link, faults, left_handed, links_of, source
-from ..kernels.plan import Plan, kind, plan
+from ..kernels.plan import Plan, kind, plan, tiles_plan
 from ..kernels.product import Product, oriented, product_of
 from .blocks import blocks
 from .candidate import Candidate, fixed, ranked
@@ -64,7 +63,7 @@ def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[C
             raise _refused(fusion, faulty)
         found = [_strips(fusion, target, given, kept)]
     else:
-        planned = columns_plan(fusion, target) if sort == "columns" else plan(fusion)
+        planned = tiles_plan(fusion, target)
         found = ranked(_LOOPS[sort](planned, target, given), _ALIKE)
     # Whatever was made of what is given, it stands as it is given.
     found = [c._replace(schedule=replace(c.schedule, **stated(given))) for c in found]

@@ -13,7 +13,6 @@ from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Tiles
 from ...support.machines import PIECE_BYTES, WARP
 from ...support.target import Target
 from ..fusion.group import FREE
-from ..kernels.columns import has_tiles
 from ..kernels.frame import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, power_of_two, stages_for
 from ..kernels.plan import Plan, widest_item
 from ..kernels.reduction import reductions
@@ -87,7 +86,7 @@ def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]
     if target.shares_tiles:
         width = target.threads * max(1, 16 // item)  # 16 bytes of each thread
         tile = fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1)
-        around = power_of_two(sizes[-2]) if len(sizes) > 1 and not (plan.accesses or plan.written) else 1
+        around = power_of_two(sizes[-2]) if len(sizes) > 1 and plan.has_tiles(-2) else 1
         made = Tiles(
             tile=tile,
             part=fixed(given, "part", 0),
@@ -114,7 +113,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
     count, columns = prod(plan.sizes[:kept]), prod(inner)
     if target.shares_tiles:
         width, around = power_of_two(columns), 1
-        if len(inner) == 1 and kept and not (plan.accesses or plan.written):
+        if len(inner) == 1 and kept and plan.has_tiles(-2):
             # Narrow rows side by side, until each thread has 16 bytes; or a row for each, where rows begin anywhere.
             room = target.threads * max(1, 16 // widest_item(plan)) // width
             room = target.threads if _apart(plan, target, kept) else room
@@ -163,7 +162,9 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
 
 
 def _apart(plan: Plan, target: Target, kept: int) -> bool:
-    """Whether each thread of a block reduces a short row of its own."""
+    """Whether each thread of a block reduces a short row of its own: of rows as they lie, which move as lines."""
+    if plan.accesses or plan.written:
+        return False
     columns = plan.sizes[kept]
     full = [v for v in (*plan.inputs, *plan.outputs) if len(plan.loops.get(v, ())) > kept]
     lines = [columns * item_bytes(element_type(v.type)) for v in full]
@@ -224,7 +225,7 @@ def _bands(plan: Plan, target: Target, given: Given, count: int, reduced: Sequen
         power_of_two(size), max(target.threads, WARP * PIECE_BYTES // min(items, default=PIECE_BYTES))
     )
     each = max(1, min(BLOCK_TILE // target.threads, _BAND_REGISTERS // (work_of(plan).live + 1)))
-    rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and has_tiles(plan, reduced[-1]) else 1
+    rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
     busy = target.multiprocessors
 
     def blocks() -> int:

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of GPUs that read narrow rows through slices, pads, transposes and reshapes, several rows in one tile."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+
+from ngmlir.compiler import compile_module, lower
+from ngmlir.llvm.machine import nvptx_target
+from ngmlir.ops.fields import get_i64s
+from ngmlir.ops.interpreter import run
+from ngmlir.ops.words import from_text
+
+TARGET = nvptx_target("sm_90a")
+DTYPES = {"f32": np.float32, "i8": np.int8, "f64": np.float64, "i32": np.int32}
+
+
+def tensor(shape: tuple[int, ...], element: str) -> str:
+    return f"tensor<{'x'.join(map(str, (*shape, element)))}>"
+
+
+def drawn(random: np.random.RandomState, element: str) -> str:
+    """A program that reads a chain of moves of %a beside %b, which is not moved."""
+    shape = tuple(int(n) for n in random.choice([1, 2, 3, 5, 8, 17, 40], random.randint(2, 5)))
+    lines, name, taken = list[str](), "%a", shape
+    for number in range(random.randint(1, 4)):
+        size, rank = shape, len(shape)
+        match random.randint(4):
+            case 0:
+                low, steps = [random.randint(0, n) for n in shape], random.randint(1, 3, rank).tolist()
+                high = [random.randint(l + 1, n + 1) for l, n in zip(low, shape, strict=True)]
+                shape = tuple(-(-(h - l) // s) for l, h, s in zip(low, high, steps, strict=True))
+                op = f"ng.slice {name} from {low} to {high} step {steps}"
+            case 1:
+                low, high = random.randint(0, 3, rank).tolist(), random.randint(0, 3, rank).tolist()
+                shape = tuple(l + n + h for l, n, h in zip(low, shape, high, strict=True))
+                fill = "3.0" if element[0] == "f" else "3"
+                op = f"ng.pad {name} low {low} high {high} {{value = {fill} : {element}}}"
+            case 2:
+                order = random.permutation(rank).tolist()
+                shape = tuple(shape[d] for d in order)
+                op = f"ng.transpose {name} perm {order}"
+            case _:
+                at = random.randint(0, rank)
+                shape = (*shape[:at], 1, *shape[at:]) if rank < 4 else (shape[0] * shape[1], *shape[2:])
+                op = f"ng.reshape {name}"
+        name = f"%m{number}"
+        lines.append(f"{name} = {op} : ({tensor(size, element)}) -> {tensor(shape, element)}")
+    whole = tensor(shape, element)
+    lines.append(f"%x = ng.add {name}, %b : {whole}")
+    if random.randint(2):
+        result, kept = "%x", whole
+    else:
+        axes = sorted(random.permutation(len(shape))[: random.randint(1, len(shape) + 1)].tolist())
+        kept = tensor(tuple(n for d, n in enumerate(shape) if d not in axes), element)
+        lines.append(f"%y = ng.max %x axes {axes} : ({whole}) -> {kept}")
+        result = "%y"
+    body = "\n  ".join(lines)
+    text = (
+        f"func.func @main(%a: {tensor(taken, element)}, %b: {whole}) -> {kept} {{\n  {body}\n"
+        f"  return {result} : {kept}\n}}\n"
+    )
+    return text
+
+
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize("seed", range(12))
+def test_what_moves_is_read_where_it_lies(seed: int, element: str) -> None:
+    random = np.random.RandomState(seed)
+    text = drawn(random, element)
+    module = from_text(text)
+    main = module.lookup("main")
+    assert main is not None
+    arrays = [
+        random.randint(-9, 9, a.type.shape).astype(DTYPES[element])  # type: ignore[attr-defined]
+        for a in main.block.args
+    ]
+    (expected,) = run(module, *arrays)
+    (got,) = compile_module(module, "cuda-sim")(*arrays)
+    np.testing.assert_array_equal(got, expected, err_msg=text)
+
+
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        ("ng.pad %a low [0, 1] high [0, 1]", (5000, 12)),
+        ("ng.slice %a from [0, 1] to [5000, 9] step [1, 1]", (5000, 8)),
+        ("ng.slice %a from [7, 0] to [4000, 10] step [3, 2]", (1331, 5)),
+    ],
+)
+@pytest.mark.parametrize("reduced", [False, True])
+def test_narrow_rows_lie_side_by_side_in_a_block(op: str, shape: tuple[int, int], reduced: bool) -> None:
+    """Of 10 columns each thread has 16 bytes: a block for each row would have most threads idle."""
+    x, y, sums = tensor((5000, 10), "f32"), tensor(shape, "f32"), tensor(shape[:1], "f32")
+    last, result = (
+        (f"ng.max %p axes [1] : ({y}) -> {sums}", sums) if reduced else (f"ng.negative %p : {y}", y)
+    )
+    body = f" %p = {op} : ({x}) -> {y}\n %r = {last}\n return %r : {result}\n"
+    module = lower(from_text(f"func.func @main(%a: {x}) -> {result} {{\n{body}}}"), TARGET)
+    (kernel,) = [op for op in module.walk() if op.name == "tile.kernel"]
+    assert prod(get_i64s(kernel, "grid")) <= -(-prod(shape) // 128)
