@@ -122,6 +122,14 @@ def test_rows_in_order(line: str, count: int | None) -> None:
         np.testing.assert_array_equal(order(given, kind, 0, count), expected(given, 0, count))
 
 
+@pytest.mark.parametrize("kind", ["i32", "i64", "f32", "i8"])
+@pytest.mark.parametrize("few", [False, True])
+def test_parts_that_are_merged(kind: str, few: bool) -> None:
+    """Of equal elements the first comes first, from whichever part."""
+    x = values((2, 20000), kind, few)
+    np.testing.assert_array_equal(order(x, kind, 1, target="cuda-sim"), expected(x, 1))
+
+
 def test_same_bits_whatever_threads_do() -> None:
     x = np.random.default_rng(0).integers(0, 9, (64, 2000)).astype("f4")
     variable = nn.variable(x)

@@ -2152,7 +2152,7 @@ class GatherElementsOp(Op):
 
 
 class ScatterOp(Op):
-    """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing."""
+    """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` indices of one dimension are known to be in order, and none is negative."""
 
     __slots__ = ()
     name = "ng.scatter"
@@ -2169,11 +2169,12 @@ class ScatterOp(Op):
         attributes=(
             AttributeField("axis", "i64", None, False),
             AttributeField("combine", "enum(set|add|max|min)", fields.default("enum(set|add|max|min)", 'set'), False),
+            AttributeField("ascending", "unit", None, True),
         ),
         traits=frozenset(['pure']),
         rule=ng_rules.scatter,
         form=('$input', '[', '$indices', ']', ',', '$updates', 'axis', '$axis'),
-        doc='The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing.',
+        doc='The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` indices of one dimension are known to be in order, and none is negative.',
         example='%r = ng.scatter %a[%i], %u axis 0 {combine = "add"} : (tensor<10x3xf32>, tensor<4xi32>, tensor<4x3xf32>) -> tensor<10x3xf32>',
     )
 
@@ -2196,6 +2197,10 @@ class ScatterOp(Op):
     @property
     def combine(self) -> Literal["set", "add", "max", "min"]:
         return fields.get_enum(self, "combine")  # pyright: ignore
+
+    @property
+    def ascending(self) -> bool | None:
+        return fields.find_unit(self, "ascending")
 
 
 class OneHotOp(Op):
@@ -2231,7 +2236,7 @@ class OneHotOp(Op):
 
 
 class ArgsortOp(Op):
-    """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position."""
+    """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position. With `runs` each so many elements along the axis are known to be in order."""
 
     __slots__ = ()
     name = "ng.argsort"
@@ -2246,11 +2251,12 @@ class ArgsortOp(Op):
         attributes=(
             AttributeField("axis", "i64", None, False),
             AttributeField("descending", "bool", fields.default("bool", 'false'), False),
+            AttributeField("runs", "i64", None, True),
         ),
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=ng_rules.argsort,
         form=('$input', 'axis', '$axis'),
-        doc='The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position.',
+        doc='The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position. With `runs` each so many elements along the axis are known to be in order.',
         example='%r = ng.argsort %a axis 1 : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi32, #ng.axes<N, C>>',
     )
 
@@ -2265,6 +2271,10 @@ class ArgsortOp(Op):
     @property
     def descending(self) -> bool:
         return fields.get_bool(self, "descending")
+
+    @property
+    def runs(self) -> int | None:
+        return fields.find_i64(self, "runs")
 
 
 class LookupOp(Op):
@@ -3654,17 +3664,17 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         """One element per index, at the index along the axis and at its own place in the other dimensions. Indices as in gather."""
         return self.build(GatherElementsOp, [input, indices], {"axis": axis})[0]
 
-    def scatter(self, input: V, indices: V, updates: V, *, axis: int, combine: Literal["set", "add", "max", "min"] | None = None) -> V:
-        """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing."""
-        return self.build(ScatterOp, [input, indices, updates], {"axis": axis, "combine": combine})[0]
+    def scatter(self, input: V, indices: V, updates: V, *, axis: int, combine: Literal["set", "add", "max", "min"] | None = None, ascending: bool | None = None) -> V:
+        """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` indices of one dimension are known to be in order, and none is negative."""
+        return self.build(ScatterOp, [input, indices, updates], {"axis": axis, "combine": combine, "ascending": ascending})[0]
 
     def one_hot(self, indices: V, *, type: Type, axis: int) -> V:
         """A new axis with 1 at the index and 0 elsewhere; all 0 for an index out of range."""
         return self.build(OneHotOp, [indices], {"axis": axis}, types=[type])[0]
 
-    def argsort(self, input: V, *, type: Type, axis: int, descending: bool | None = None) -> V:
-        """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position."""
-        return self.build(ArgsortOp, [input], {"axis": axis, "descending": descending}, types=[type])[0]
+    def argsort(self, input: V, *, type: Type, axis: int, descending: bool | None = None, runs: int | None = None) -> V:
+        """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position. With `runs` each so many elements along the axis are known to be in order."""
+        return self.build(ArgsortOp, [input], {"axis": axis, "descending": descending, "runs": runs}, types=[type])[0]
 
     def lookup(self, table: V, indices: V, *, axis: int | None = None, pad: int | None = None) -> V:
         """An embedding: gather whose gradient leaves row `pad` of the table alone."""

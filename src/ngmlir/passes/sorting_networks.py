@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorting as a network: for n elements log2(n) * (log2(n) + 1) / 2 steps, each one pass over all; for the first k of them
-log2(k) * (log2(k) + 1) / 2 steps over all, and then as many of log2(k) + 1 over a half, a quarter, and so on. Of parts of rows
-that a block of threads sorts for itself, a GPU needs those steps only that reach beyond them.
+log2(k) * (log2(k) + 1) / 2 steps over all, and then as many of log2(k) + 1 over a half, a quarter, and so on. On a GPU blocks
+of threads sort parts of rows, which are merged two by two.
 
 Keys carry their positions, so that no two are equal: the order is stable whatever the network does. With keys of 32 bits
 and less both are one number of 64 bits, and a step is a minimum and a maximum.
@@ -17,7 +17,7 @@ from ..ir.attributes import Attribute, numeric_literal
 from ..ir.core import Module, Op, Value
 from ..ir.types import DYNAMIC, IntegerType, TensorType, element_type, i32, i64, shape_of, with_element
 from ..ops.builder import Builder
-from ..ops.fields import get_i64
+from ..ops.fields import find_i64, get_i64
 from ..ops.sorting import is_plain_order
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
@@ -33,8 +33,8 @@ SHORT = 64
 
 @contract(needs=("named", "plain"), anchor="function")
 def sorting_networks(module: Module, target: Target) -> Module:
-    """Makes steps over all elements at once of sorting short rows; on GPUs of sorting rows that are longer than one block of
-    threads sorts, and these stand last.
+    """Makes steps over all elements at once of sorting short rows; on GPUs sorted parts, and what joins them, of sorting rows
+    that are longer than one block of threads sorts, and these stand last.
 
     Before:
         func.func @main(%x: tensor<2x3xi32>) -> tensor<1x3xi32> {
@@ -67,7 +67,7 @@ def sorting_networks(module: Module, target: Target) -> Module:
             return None
         shape, axis = shape_of(op.operands[0].type), get_i64(op, "axis")
         if target.shares_tiles:
-            done = axis == len(shape) - 1 and shape[axis] <= LONGEST
+            done = (axis == len(shape) - 1 and shape[axis] <= LONGEST) or find_i64(op, "runs")
             return None if done else [_order(b, op, True, partial(_first, b))]
         return [_order(b, op, False, partial(_side_by_side, b))] if shape[axis] <= SHORT else None
 
@@ -130,32 +130,24 @@ def _parted(b: Builder, key: Value, parts: int) -> Value:
 
 
 def _merged(b: Builder, key: Value, kept: int) -> Value:
-    """The first places of each row: of two sorted blocks what stands opposite is compared, and then what stands half a block
-    apart, until blocks of threads sort the parts again."""
+    """The first places of each row: parts are sorted, and then each two of them merged to one of twice their length."""
     rows, size = shape_of(key.type)
     count = power_of_two(size)
     key = _parted(b, key, count // LONGEST)
-    place = b.reshape(
-        b.iota(type=TensorType((rows, count), i64), dimension=1), type=TensorType(shape_of(key.type), i64)
-    )
-    keys = _parts_sorted(b, _packed(b, key, place))
-    block = 2 * LONGEST
-    while block <= count:
-        keys = _step(b, keys, (rows * count // block, block, 1))
-        keys = _settled(b, keys, rows * count, block // 2, 1, LONGEST)
-        keys = _parts_sorted(b, keys)
-        block *= 2
-    return _places(b, keys, key, (rows, count), [rows, kept])
-
-
-def _parts_sorted(b: Builder, keys: Keys) -> Keys:
-    """Each part by its keys and, where these are equal, by their places."""
-    count = prod(shape_of(keys[0].type))
-    keys = tuple(b.reshape(x, type=TensorType((count // LONGEST, LONGEST), i64)) for x in keys)
-    for number in reversed(range(len(keys))):
-        order = b.argsort(keys[number], type=TensorType(shape_of(keys[number].type), i32), axis=1)
+    order = b.argsort(key, type=TensorType(shape_of(key.type), i32), axis=1)
+    whole = TensorType((rows, count // LONGEST, LONGEST), i64)
+    begin = b.multiply(b.iota(type=whole, dimension=1), b.number(LONGEST, whole))
+    place = b.add(b.cast(b.reshape(order, type=with_element(whole, i32)), type=whole), begin)
+    key = b.gather_elements(key, order, axis=1)
+    keys = _packed(b, key, b.reshape(place, type=with_element(key.type, i64)))
+    run = LONGEST
+    while run < count:
+        pairs = TensorType((rows * count // (2 * run), 2 * run), i64)
+        keys = tuple(b.reshape(x, type=pairs) for x in keys)
+        order = b.argsort(keys[0], type=with_element(pairs, i32), axis=1, runs=run)
         keys = tuple(b.gather_elements(x, order, axis=1) for x in keys)
-    return keys
+        run *= 2
+    return _places(b, keys, key, (rows, count), [rows, kept])
 
 
 # ---- rows side by side ------------------------------------------------------------------------------------------
@@ -239,10 +231,10 @@ def _step(b: Builder, keys: Keys, view: tuple[int, int, int]) -> Keys:
     return tuple(b.select(change, other, x) for x, other in pairs)
 
 
-def _settled(b: Builder, keys: Keys, count: int, block: int, rows: int, least: int = 1) -> Keys:
-    """Blocks in which what stands half of it apart has to be compared, then a quarter, and so on, down to the `least`."""
+def _settled(b: Builder, keys: Keys, count: int, block: int, rows: int) -> Keys:
+    """Blocks in which what stands half of it apart has to be compared, then a quarter, and so on."""
     apart = block // 2
-    while apart >= least:
+    while apart:
         keys = _step(b, keys, (count // (2 * apart), 2, apart * rows))
         apart //= 2
     return keys
