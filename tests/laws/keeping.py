@@ -37,6 +37,7 @@ SETTLING = [
     "prune",
     "join-pads",
     "select-parts",
+    "order-updates",
     "sorting-networks",
     "common-subexpressions",
     "dead-code",

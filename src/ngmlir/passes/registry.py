@@ -21,6 +21,7 @@ from .hoist import hoist
 from .inline import inline
 from .join_pads import join_pads
 from .layout import layout
+from .order_updates import order_updates
 from .overlap import overlap
 from .place_samples import place_samples
 from .plan_memory import plan_memory
@@ -43,6 +44,7 @@ PASSES: dict[str, Pass] = {
         sizes,
         emulate_narrow,
         decompose,
+        order_updates,
         sorting_networks,
         join_pads,
         place_samples,

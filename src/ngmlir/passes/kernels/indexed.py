@@ -9,9 +9,10 @@ from math import prod
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, IntegerType, MemRefType, VectorType, element_type, i64, index, shape_of
-from ...ops.fields import get_i64, get_str
+from ...ops.fields import find_unit, get_i64, get_str
 from ...support.target import Target
 from .frame import Span, positions, power_of_two, share
+from .segments import scatter_in_order
 from .single import Single, SingleFrame, line_frame, merged, places_in, take_turns, tile_width, vector
 
 
@@ -153,7 +154,10 @@ LOOK_BYTES = 512
 
 def scatter_kernel(op: Op, target: Target) -> Single:
     """Each program has some rows of the result for itself: it copies them from the operand, then goes through all
-    indices in order and makes those updates that are its own. So repeated indices need no agreement."""
+    indices in order and makes those updates that are its own. So repeated indices need no agreement. Where the indices ascend,
+    blocks of threads of a GPU look for theirs."""
+    if target.shares_tiles and find_unit(op, "ascending"):
+        return scatter_in_order(op, target)
     return _Scatter(op, target).build()
 
 

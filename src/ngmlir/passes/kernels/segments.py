@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scatter of updates that lie in the order of their places, on a GPU: what goes to one row is one segment of them.
+
+A block of threads has a tile of some rows and columns. It finds where the segments of its rows begin and end by halving, and
+joins a few updates of all rows side by side; what is left of a longer segment, many updates at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.core import Op, Value
+from ...ir.types import MemRefType, VectorType, element_type, i32, i64, index, shape_of, with_element
+from ...ops.fields import get_i64, get_str
+from ...support.target import Target
+from .frame import Span, positions, power_of_two
+from .reduction import Accumulation
+from .single import Single, SingleFrame, merged
+
+#: Elements of a result that one thread has, and updates of a longer segment that it joins at once.
+_HELD, _AT_ONCE = 8, 16
+#: Updates of each row that are joined side by side.
+_FIRST = 8
+_KINDS = {"set": "set", "add": "sum", "max": "max", "min": "min"}
+
+
+def scatter_in_order(op: Op, target: Target) -> Single:
+    """Of ascending positions, of which those behind the end change nothing."""
+    return _Segments(op, target).build()
+
+
+class _Segments:
+    def __init__(self, op: Op, target: Target):
+        self.combine = get_str(op, "combine")
+        shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
+        self.before, self.size, self.after = shape
+        (self.count,) = shape_of(op.operands[1].type)
+        self.width = min(power_of_two(self.after), target.threads)
+        self.rows = min(power_of_two(self.size), _HELD * target.threads // self.width)
+        columns = self.before * -(-self.after // self.width)
+        # Few rows have long segments: more blocks share them.
+        while self.rows > 1 and columns * -(-self.size // self.rows) < 2 * target.multiprocessors:
+            self.rows //= 2
+        operands = [shape, (self.count,), (self.before, self.count, self.after)]
+        self.frame = SingleFrame(op, target, shape, operands, [shape], width=self.width, rows=self.rows)
+        self.b = self.frame.b
+        self.source, self.indices, self.updates = self.frame.sources
+        self.element = element_type(op.results[0].type)
+        self.joins = Accumulation(_KINDS[self.combine], self.element)
+        # Of numbers of rows and updates, and of one beyond both.
+        self.number = i32 if max(self.size, self.count) < 1 << 30 else i64
+        self.at_once = _AT_ONCE * target.threads // self.width
+
+    def build(self) -> Single:
+        self.frame.visit(self.frame.sizes, self.width, lambda spans: self.tile(*spans), self.rows)
+        return self.frame.done()
+
+    def tile(self, before: Span, rows: Span, columns: Span) -> None:
+        b, whole = self.b, VectorType((self.rows, self.width), self.element)
+        at, masked = [before.start, rows.start, columns.start], rows.masked or columns.masked
+        self.line, self.first_column = before.start, columns.start
+        total = self.joins.enter(b, b.load(self.source, at, type=whole, masked=masked))
+        row = positions(b, rows.start, VectorType((self.rows,), self.number))
+        # Found once for each row, then known to all threads that have elements of it.
+        bounds = [self.bound(row), self.bound(b.add(row, b.number(1, row.type)))]
+        first, end = (b.broadcast(x, type=with_element(whole, self.number), dimensions=[0]) for x in bounds)
+        total = (
+            self.last(total, first, end) if self.combine == "set" else self.joined(total, first, end, bounds)
+        )
+        b.store(self.joins.leave(b, total), self.frame.results[0], at, masked=masked)
+
+    def bound(self, row: Value) -> Value:
+        """How many updates go to rows before these."""
+        b, type = self.b, row.type
+        one, last = b.number(1, type), b.number(self.count - 1, type)
+        key = VectorType(shape_of(type), element_type(self.indices.type))
+
+        def halve(_: Value, between: Sequence[Value]) -> list[Value]:
+            low, high = between
+            middle = b.shift_right_logical(b.add(low, high), one)
+            found = b.gather_tile(self.indices, [b.minimum(middle, last)], type=key)
+            before = b.less(b.cast(found, type=type), row)
+            unknown = b.less(low, high)
+            more, fewer = b.bitwise_and(before, unknown), b.bitwise_and(b.bitwise_not(before), unknown)
+            return [b.select(more, b.add(middle, one), low), b.select(fewer, middle, high)]
+
+        ends = [b.number(0, type), b.number(self.count, type)]
+        return b.loop(0, self.count.bit_length(), 1, ends, halve, name="step")[0]
+
+    def read(self, number: Value) -> Value:
+        """The elements of a tile of updates with these numbers, in the columns of the block."""
+        b, type = self.b, number.type
+        column = positions(b, self.first_column, type, 1)
+        places = [
+            b.minimum(x, b.number(size - 1, type)) for x, size in ((number, self.count), (column, self.after))
+        ]
+        found = b.gather_tile(self.updates, [self.line, *places], type=with_element(type, self.element))
+        return self.joins.enter(b, found)
+
+    def last(self, total: Value, first: Value, end: Value) -> Value:
+        """The last update of each row that has one."""
+        b = self.b
+        number = b.maximum(b.subtract(end, b.number(1, end.type)), b.number(0, end.type))
+        return b.select(b.less(first, end), self.read(number), total)
+
+    def joined(self, total: Value, first: Value, end: Value, bounds: Sequence[Value]) -> Value:
+        b = self.b
+        longest = b.cast(b.max(b.subtract(bounds[1], bounds[0]), axes=[0]), type=index)
+
+        def side_by_side(step: Value, carried: Sequence[Value]) -> list[Value]:
+            (total,) = carried
+            number = b.add(first, b.broadcast(b.cast(step, type=self.number), type=first.type, dimensions=()))
+            new = self.joins.combine(b, total, self.read(number))
+            return [b.select(b.less(number, end), new, total)]
+
+        few = b.index(_FIRST)
+        (total,) = b.loop(0, b.minimum(longest, few), 1, [total], side_by_side, name="update")
+        (total,) = b.branch(b.less(few, longest), lambda: [self.long(total, bounds)], lambda: [total])
+        return total
+
+    def long(self, total: Value, bounds: Sequence[Value]) -> Value:
+        """Row by row, what the first updates leave of its segment."""
+        b, (first, end) = self.b, bounds
+        ends: list[Value] = []
+        for bound in (b.add(first, b.number(_FIRST, first.type)), end):
+            ends.append(b.alloc(type=MemRefType((self.rows,), self.number, None, 0, 3)))
+            b.store(bound, ends[-1], [b.index(0)])
+        b.barrier()
+        places = b.iota(type=with_element(total.type, self.number), dimension=0)
+
+        def one(row: Value, carried: Sequence[Value]) -> list[Value]:
+            (total,) = carried
+            start, stop = (b.load(buffer, [row], type=self.number) for buffer in ends)
+
+            def joined() -> list[Value]:
+                line = b.broadcast(self.segment(start, stop), type=total.type, dimensions=[1])
+                here = b.broadcast(b.cast(row, type=self.number), type=places.type, dimensions=())
+                return [b.select(b.equal(places, here), self.joins.combine(b, total, line), total)]
+
+            return [*b.branch(b.less(start, stop), joined, lambda: [total])]
+
+        (total,) = b.loop(0, self.rows, 1, [total], one, name="row")
+        return total
+
+    def segment(self, start: Value, stop: Value) -> Value:
+        """The columns of the updates from `start` to `stop`, joined."""
+        b, shape = self.b, (self.at_once, self.width)
+        nothing = b.number(self.joins.start, VectorType(shape, self.joins.accumulator))
+        numbers = VectorType(shape, self.number)
+        beyond = b.broadcast(stop, type=numbers, dimensions=())
+
+        def some(k: Value, carried: Sequence[Value]) -> list[Value]:
+            number = positions(b, k, numbers)
+            new = b.select(b.less(number, beyond), self.read(number), nothing)
+            return [self.joins.combine(b, carried[0], new)]
+
+        low, high = (b.cast(x, type=index) for x in (start, stop))
+        (part,) = b.loop(low, high, self.at_once, [nothing], some, name="update")
+        return self.joins.across(b, part, [0])
