@@ -9,7 +9,7 @@ from math import prod
 from ..ir.core import Module, Op, Value
 from ..ir.types import DYNAMIC, IntegerType, TensorType, element_type, i16, i32, i64, shape_of, with_element
 from ..ops.builder import Builder
-from ..ops.fields import find_unit, get_enum, get_i64
+from ..ops.ng import ScatterOp
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
@@ -44,12 +44,11 @@ def order_updates(module: Module, target: Target) -> Module:
         return module
 
     def ordered(op: Op, b: Builder) -> Sequence[Value] | None:
+        assert isinstance(op, ScatterOp)
         x, indices, updates = op.operands
-        types = [v.type for v in op.operands]
-        if any(DYNAMIC in shape_of(t) for t in types) or find_unit(op, "ascending"):
+        if op.ascending or any(DYNAMIC in shape_of(v.type) for v in op.operands):
             return None
-        axis, count = get_i64(op, "axis"), prod(shape_of(indices.type))
-        shape = shape_of(x.type)
+        axis, shape, count = op.axis, shape_of(x.type), prod(shape_of(indices.type))
         if count <= FEW or 0 in shape:
             return None
         flat = TensorType((count,), element_type(indices.type))
@@ -62,7 +61,7 @@ def order_updates(module: Module, target: Target) -> Module:
                 b.gather(place, order, axis=0),
                 b.gather(b.reshape(updates, type=lines), order, axis=axis),
                 axis=axis,
-                combine=get_enum(op, "combine"),
+                combine=op.combine,
                 ascending=True,
             )
         ]

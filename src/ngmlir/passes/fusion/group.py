@@ -9,7 +9,7 @@ from ...ir.types import TensorType
 from ..space import Atoms
 
 #: Longer kernels gain nothing and compile slowly.
-MAX_OPS = 96
+MAX_OPS = 256
 #: Ops that cost no memory traffic of their own: repeated inside each kernel that reads them.
 FREE = frozenset({"ng.reshape", "ng.broadcast", "ng.constant", "ng.iota"})
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import element_type
 from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Tiles
@@ -22,6 +23,8 @@ from .candidate import Candidate, fixed, tile_sizes
 TURN = 2.0
 #: Instructions of a transcendental function.
 MATH_WORK = 20
+#: Instructions that a core looks ahead over, to begin what need not wait for what is under way.
+WINDOW = 192
 #: Registers of one tile that are tried: several have independent work for the core, too many have no place.
 REGISTERS = (4, 2, 1)
 #: Registers that a row may fill to be held in one tile on a CPU.
@@ -44,9 +47,11 @@ PROGRAMS = 8
 
 @dataclass(frozen=True)
 class Work:
-    """What one register of elements of a fusion costs: instructions, loads, stores, and how many registers are live."""
+    """What one register of elements of a fusion costs: instructions, of which so many wait for one another, loads, stores, and
+    how many registers are live."""
 
     instructions: int
+    depth: int
     loads: int
     stores: int
     live: int
@@ -55,7 +60,11 @@ class Work:
         """Of a tile of so many registers; what finds no register is stored and loaded once more."""
         spilled = max(0, registers * self.live - target.vector_registers)
         busy = registers * self.instructions / target.fmas
-        return max(busy, (registers * self.loads + spilled) / target.loads, registers * self.stores + spilled)
+        # The next tile is begun meanwhile, if that is near enough.
+        wait = self.depth * target.fma_cycles / max(1, WINDOW // (registers * self.instructions))
+        return max(
+            busy, wait, (registers * self.loads + spilled) / target.loads, registers * self.stores + spilled
+        )
 
     def roof(self, target: Target) -> float:
         """The least cycles for one register of elements."""
@@ -68,15 +77,22 @@ def work_of(plan: Plan) -> Work:
     last = {v: at for at, op in enumerate(plan.ops) for v in op.operands}
     last |= dict.fromkeys(plan.outputs, len(plan.ops))
     live = most = 0
+    depth = dict[Value, int]()
     for at, op in enumerate(plan.ops):
+        depth[op.results[0]] = max((depth.get(v, 0) for v in op.operands), default=0)
         if op.name not in FREE:
+            depth[op.results[0]] += MATH_WORK if "math" in op.traits else 1
             live += 1
             most = max(most, live)
         live -= sum(last[v] == at for v in {*op.operands} if v in plan.loops)
         live = max(0, live)
     instructions = sum(MATH_WORK if "math" in op.traits else 1 for op in computed)
     return Work(
-        max(1, instructions), sum(v in plan.loops for v in plan.inputs), len(plan.outputs), max(1, most)
+        max(1, instructions),
+        max(depth.values(), default=0),
+        sum(v in plan.loops for v in plan.inputs),
+        len(plan.outputs),
+        max(1, most),
     )
 
 
