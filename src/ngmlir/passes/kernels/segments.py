@@ -90,6 +90,7 @@ class _Segments:
     def read(self, number: Value) -> Value:
         """The elements of a tile of updates with these numbers, in the columns of the block."""
         b, type = self.b, number.type
+        assert isinstance(type, VectorType)
         column = positions(b, self.first_column, type, 1)
         places = [
             b.minimum(x, b.number(size - 1, type)) for x, size in ((number, self.count), (column, self.after))
