@@ -8,11 +8,13 @@ from math import prod
 import numpy as np
 import pytest
 
-from ngmlir.compiler import compile_module, lower
+from ngmlir.compiler import assemble, lower
 from ngmlir.llvm.machine import nvptx_target
 from ngmlir.ops.fields import get_i64s
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
+from ngmlir.runtime.cuda_sim import CudaSimDevice
+from ngmlir.runtime.gpu import load
 
 TARGET = nvptx_target("sm_90a")
 DTYPES = {"f32": np.float32, "i8": np.int8, "f64": np.float64, "i32": np.int32}
@@ -28,7 +30,13 @@ def drawn(random: np.random.RandomState, element: str) -> str:
     lines, name, taken = list[str](), "%a", shape
     for number in range(random.randint(1, 4)):
         size, rank = shape, len(shape)
-        match random.randint(4):
+        match random.randint(5):
+            case 4:
+                axis, step = random.randint(rank), random.randint(1, 3)
+                taps = random.randint(1, shape[axis] + 1)
+                count = (shape[axis] - taps) // step + 1
+                shape = (taps, *shape[:axis], count, *shape[axis + 1 :])
+                op = f"ng.windows {name} axes [{axis}] steps [{step}] dilations [1]"
             case 0:
                 low, steps = [random.randint(0, n) for n in shape], random.randint(1, 3, rank).tolist()
                 high = [random.randint(l + 1, n + 1) for l, n in zip(low, shape, strict=True)]
@@ -66,9 +74,11 @@ def drawn(random: np.random.RandomState, element: str) -> str:
     return text
 
 
+@pytest.mark.parametrize("machine", ["sm_90a", "sm_53"])
 @pytest.mark.parametrize("element", DTYPES)
 @pytest.mark.parametrize("seed", range(12))
-def test_what_moves_is_read_where_it_lies(seed: int, element: str) -> None:
+def test_what_moves_is_read_where_it_lies(seed: int, element: str, machine: str) -> None:
+    """Where multiprocessors are few, a block takes several rows of small results too."""
     random = np.random.RandomState(seed)
     text = drawn(random, element)
     module = from_text(text)
@@ -79,7 +89,8 @@ def test_what_moves_is_read_where_it_lies(seed: int, element: str) -> None:
         for a in main.block.args
     ]
     (expected,) = run(module, *arrays)
-    (got,) = compile_module(module, "cuda-sim")(*arrays)
+    target = nvptx_target(machine)
+    (got,) = load(assemble(lower(module, target), target), CudaSimDevice()).run(arrays)
     np.testing.assert_array_equal(got, expected, err_msg=text)
 
 
@@ -102,3 +113,33 @@ def test_narrow_rows_lie_side_by_side_in_a_block(op: str, shape: tuple[int, int]
     module = lower(from_text(f"func.func @main(%a: {x}) -> {result} {{\n{body}}}"), TARGET)
     (kernel,) = [op for op in module.walk() if op.name == "tile.kernel"]
     assert prod(get_i64s(kernel, "grid")) <= -(-prod(shape) // 128)
+
+
+@pytest.mark.parametrize("element", ["f32", "i8", "f64"])
+@pytest.mark.parametrize(
+    ("axes", "taps", "step"), [((2, 3), 3, 2), ((1, 2), 2, 2), ((2, 3), 5, 1), ((1, 2), 6, 3)]
+)
+def test_results_of_small_windows_lie_side_by_side(
+    axes: tuple[int, int], taps: int, step: int, element: str
+) -> None:
+    """With a border that counts as 3, of which some tiles have a part."""
+    shape = (5, 9, 21, 13)
+    bordered = tuple(n + 2 * (d in axes) for d, n in enumerate(shape))
+    result = tuple((n - taps) // step + 1 if d in axes else n for d, n in enumerate(bordered))
+    x, padded, y = tensor(shape, element), tensor(bordered, element), tensor(result, element)
+    border, fill = [int(d in axes) for d in range(4)], "3.0" if element[0] == "f" else "3"
+    windows = tensor((taps, taps, *result), element)
+    text = f"""func.func @main(%a: {x}) -> {y} {{
+      %p = ng.pad %a low {border} high {border} {{value = {fill} : {element}}} : ({x}) -> {padded}
+      %w = ng.windows %p axes [{axes[0]}, {axes[1]}] steps [{step}, {step}] dilations [1, 1] : ({padded}) -> {windows}
+      %r = ng.max %w axes [0, 1] : ({windows}) -> {y}
+      return %r : {y}
+    }}"""
+    module, target = from_text(text), nvptx_target("sm_53")
+    lowered = lower(module, target)
+    given = np.random.default_rng(taps).integers(-9, 9, shape).astype(DTYPES[element])
+    (expected,) = run(module, given)
+    (got,) = load(assemble(lowered, target), CudaSimDevice()).run([given])
+    np.testing.assert_array_equal(got, expected)
+    (kernel,) = [op for op in lowered.walk() if op.name == "tile.kernel"]
+    assert prod(get_i64s(kernel, "grid")) < prod(result[:-1]) // 2

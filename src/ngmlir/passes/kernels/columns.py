@@ -43,11 +43,16 @@ def _for_threads(
 ) -> Op:
     columns, width = planned.sizes[-1], schedule.tile
     rows = [planned.sizes[l] for l in outer]
-    kernel = Kernel(planned, target, (prod(rows), -(-columns // width)))
-    positions = dict(zip(outer, kernel.apart(kernel.programs[0], rows), strict=True))
-    span = Span(kernel.b.multiply(kernel.programs[1], kernel.b.index(width)), width, columns % width != 0)
+    group = schedule.rows if outer and planned.has_tiles(outer[-1]) else 1
+    groups = [*rows[:-1], -(-rows[-1] // group)] if group > 1 else rows
+    kernel = Kernel(planned, target, (prod(groups), -(-columns // width)))
+    b, places = kernel.b, kernel.apart(kernel.programs[0], groups) if groups else []
+    if group > 1:
+        places[-1] = Span(b.multiply(places[-1].start, b.index(group)), group, rows[-1] % group != 0)
+    span = Span(b.multiply(kernel.programs[1], b.index(width)), width, columns % width != 0)
     together = min(schedule.band, power_of_two(planned.sizes[reduced[-1]])) if schedule.band > 1 else 0
-    together = together if planned.has_tiles(reduced[-1]) else 0
+    together = together if group == 1 and planned.has_tiles(reduced[-1]) else 0
+    positions = dict(zip(outer, places, strict=True))
     _Columns(kernel, positions, reduced, found, together=together).tile(span)
     return kernel.finish(name, schedule.threads)
 
@@ -148,8 +153,13 @@ class _Columns:
 
     def total(self, span: Span, inside: bool) -> Sequence[Value]:
         """The accumulators of a tile of results."""
-        # The taps of small windows are written out: each is at a fixed place beside the others.
-        apart = self.kernel.plan.accesses and prod(self.sizes[l] for l in self.reduced) <= TAPS
+
+        # The taps of small windows are written out, each at a fixed place beside the others; so are those of each row of a
+        # larger one, where threads do not ask how near a border is.
+        def apart(inner: int) -> bool:
+            near = inside or self.kernel.masks
+            rest = self.reduced[inner if self.kernel.masks else 0 :]
+            return near and bool(self.kernel.plan.accesses) and prod(self.sizes[l] for l in rest) <= TAPS
 
         cuts = self.kernel.plan.cuts(self.kernel.target)
 
@@ -162,7 +172,7 @@ class _Columns:
                 return self.kernel.tiles(
                     size, self.together, values, lambda rows, v: level({**inner, l: rows}, v), alike=True
                 )
-            if not apart or not inside:
+            if not apart(len(inner)):
                 for section in sections(size, cuts[l]):
 
                     def row(
@@ -176,7 +186,7 @@ class _Columns:
                 values = level({**inner, l: Span(self.b.index(i))}, values)
             return values
 
-        values = level({}, self.starts(span, self.together))
+        values = level({}, self.starts(span))
         if not self.together:
             return values
         # Tiles of several rows become one row at the end.
@@ -223,8 +233,9 @@ class _Columns:
         level({})
         tiles(lambda span: self.finish(span, kept(span)))
 
-    def starts(self, span: Span, rows: int = 0) -> list[Value]:
-        shape = (rows, span.size) if rows else (span.size,)
+    def starts(self, span: Span) -> list[Value]:
+        beside = [place.size for place in self.outer.values() if place.size]
+        shape = (*beside, *[self.together] * bool(self.together), span.size)
         return [self.b.number(r.start, VectorType(shape, r.accumulator)) for r in self.found]
 
     def joined(

@@ -37,6 +37,8 @@ PARTIAL_TILES = 64
 BAND = 8
 #: Registers of a thread that hold such rows on a GPU.
 _BAND_REGISTERS = 128
+#: Steps of such a reduction that are too few to fill a tile: its results lie side by side there.
+_FEW = 64
 #: How many places the tiles of columns have for each column, at most.
 _ROOMY = 1.25
 #: Bytes of each row that one program of a column kernel reads at least: whole pages, in order.
@@ -198,7 +200,7 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
     count, steps, size = prod(outer), prod(reduced), plan.sizes[-1]
     if target.shares_tiles:
         yield Candidate(
-            _bands(plan, target, given, count, inner),
+            _bands(plan, target, given, count, [l for l in range(last) if l in kept], inner),
             count * steps * size / target.threads,
             count * steps * size / target.threads,
         )
@@ -230,7 +232,31 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         yield Candidate(made, cycles, count * steps * size / lanes * work.roof(target), registers)
 
 
-def _bands(plan: Plan, target: Target, given: Given, count: int, reduced: Sequence[int]) -> Columns:
+def _rows_beside(plan: Plan, target: Target, count: int, near: int, width: int) -> int:
+    """How many rows of results stand side by side in one tile, so that each thread has 16 bytes and blocks are enough."""
+    rows = target.threads * max(1, PIECE_BYTES // widest_item(plan)) // width
+    rows = min(power_of_two(plan.sizes[near]), rows)
+    while rows > 1 and count * -(-plan.sizes[-1] // width) < rows * RESIDENT * target.multiprocessors:
+        rows //= 2
+    return max(1, rows)
+
+
+def _filled(given: Given, target: Target, tile: int, band: int, rows: int, threads: int = 0) -> Columns:
+    """What is given of how threads share columns, and what is chosen for the rest."""
+    tile, band, rows = fixed(given, "tile", tile), fixed(given, "band", band), fixed(given, "rows", rows)
+    needed = max(WARP, min(tile * rows * max(1, band), threads or target.threads))
+    return Columns(
+        tile=tile,
+        band=band,
+        stripe=fixed(given, "stripe", tile),
+        rows=rows,
+        threads=fixed(given, "threads", needed),
+    )
+
+
+def _bands(
+    plan: Plan, target: Target, given: Given, count: int, outer: Sequence[int], reduced: Sequence[int]
+) -> Columns:
     """Of `count` rows of results, how blocks of threads reduce the columns: what is loaded for several rows at once is under
     way at once, as far as registers have room."""
     size, last = plan.sizes[-1], len(plan.sizes) - 1
@@ -243,6 +269,11 @@ def _bands(plan: Plan, target: Target, given: Given, count: int, reduced: Sequen
     each = max(1, min(BLOCK_TILE // target.threads, _BAND_REGISTERS // (work_of(plan).live + 1)))
     rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
     busy = target.multiprocessors
+
+    if outer and prod(plan.sizes[l] for l in reduced) <= _FEW and plan.has_tiles(outer[-1]):
+        beside = _rows_beside(plan, target, count, outer[-1], width)
+        if fixed(given, "rows", beside) > 1:
+            return _filled(given, target, tile=width, band=0, rows=beside)
 
     def blocks() -> int:
         return count * -(-size // width)
@@ -258,11 +289,5 @@ def _bands(plan: Plan, target: Target, given: Given, count: int, reduced: Sequen
     width, threads = fixed(given, "tile", width), target.threads
     while threads < MOST_THREADS and rows > each * threads // width and blocks() < busy:
         threads *= 2
-    band = fixed(given, "band", min(rows, each * threads // width) if rows > 1 else 0)
-    return Columns(
-        tile=width,
-        band=band,
-        stripe=fixed(given, "stripe", width),
-        rows=fixed(given, "rows", 1),
-        threads=fixed(given, "threads", max(WARP, min(width * max(1, band), threads))),
-    )
+    band = min(rows, each * threads // width) if rows > 1 else 0
+    return _filled(given, target, tile=width, band=band, rows=1, threads=threads)
