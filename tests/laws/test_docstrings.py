@@ -14,6 +14,7 @@ from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.registry import PASSES
 
 CPU, GPU = cpu_target("x86-64-v3"), nvptx_target("sm_90a")
+_OF_GPUS = ("short-floats", "align-sides", "order-updates", "recompute")
 _NAME = re.compile(r"%[\w$.-]+")
 
 
@@ -43,7 +44,7 @@ def nameless(text: str) -> list[str]:
 def test_example_holds(name: str) -> None:
     before, after = example(name)
     # A kernel that says how many threads it has is one of a GPU, and so is what matrix instructions multiply.
-    on_gpu = "threads(" in before or name in ("short-floats", "align-sides", "order-updates")
+    on_gpu = "threads(" in before or name in _OF_GPUS
     made = to_text(PASSES[name](from_text(before), GPU if on_gpu else CPU))
     if not any(line.strip() == "..." for line in after.splitlines()):
         assert unnamed(made) == unnamed(after)

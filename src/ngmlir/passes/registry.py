@@ -27,6 +27,7 @@ from .place_samples import place_samples
 from .plan_memory import plan_memory
 from .prepare import prepare
 from .prune import prune
+from .recompute import recompute
 from .schedule import schedule
 from .select_parts import select_parts
 from .shape import shape
@@ -64,6 +65,7 @@ PASSES: dict[str, Pass] = {
         short_floats,
         align_sides,
         fuse,
+        recompute,
         chain,
         schedule,
         to_kernels,

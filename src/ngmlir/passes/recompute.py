@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recomputation: what one kernel would keep in memory for others is computed again by those, where that is quicker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.literals import item_bytes
+from ..ir.types import element_type, shape_of
+from ..ops import ng
+from ..rewrite.contracts import contract
+from ..support.diagnostics import Limit
+from ..support.target import Target
+from .fusion.group import FREE, MAX_OPS, has_elements, reads
+from .inline import copied
+from .kernels.plan import kind, tiles_plan
+from .schedules.loops import MATH_WORK
+
+#: Kinds of fusions that compute elements one by one, of values of any of their loops.
+_KINDS = frozenset({"map", "rows", "columns"})
+#: Elements that one multiprocessor computes with at once; how much of what memory takes may be spent on computing.
+_LANES, _SHARE = 128, 0.5
+
+
+@contract(needs=("plain", "fused"), gives="fused", anchor="function")
+def recompute(module: Module, target: Target) -> Module:
+    """Repeats ops that are computed element by element in the fusions that read what they give, and no longer gives it,
+    where a GPU then moves less than it computes more: a cast to a wider type, what is centred for a variance.
+
+    The loops of a fusion stay what they are. Reductions, products and what only moves a value are not repeated.
+
+    Before:
+        func.func @main(%x: tensor<4096x8xbf16>) -> (tensor<8xf32>, tensor<4096x8xf32>) {
+          %0 = ng.fusion map(%x) -> tensor<4096x8xf32> {
+            %3 = ng.cast %x : (tensor<4096x8xbf16>) -> tensor<4096x8xf32>
+            ng.yield %3 : tensor<4096x8xf32>
+          }
+          %1 = ng.fusion columns(%0) -> tensor<8xf32> {
+            %3 = ng.sum %0 axes [0] : (tensor<4096x8xf32>) -> tensor<8xf32>
+            ng.yield %3 : tensor<8xf32>
+          }
+          %2 = ng.fusion map(%0, %1) -> tensor<4096x8xf32> {
+            %3 = ng.broadcast %1 dims [1] : (tensor<8xf32>) -> tensor<4096x8xf32>
+            %4 = ng.subtract %0, %3 : tensor<4096x8xf32>
+            ng.yield %4 : tensor<4096x8xf32>
+          }
+          return %1, %2 : tensor<8xf32>, tensor<4096x8xf32>
+        }
+    After:
+        func.func @main(%x: tensor<4096x8xbf16>) -> (tensor<8xf32>, tensor<4096x8xf32>) {
+          %0 = ng.fusion columns(%x) -> tensor<8xf32> {
+            %2 = ng.cast %x : (tensor<4096x8xbf16>) -> tensor<4096x8xf32>
+            %3 = ng.sum %2 axes [0] : (tensor<4096x8xf32>) -> tensor<8xf32>
+            ng.yield %3 : tensor<8xf32>
+          }
+          %1 = ng.fusion map(%0, %x) -> tensor<4096x8xf32> {
+            %2 = ng.cast %x : (tensor<4096x8xbf16>) -> tensor<4096x8xf32>
+            %3 = ng.broadcast %0 dims [1] : (tensor<8xf32>) -> tensor<4096x8xf32>
+            %4 = ng.subtract %2, %3 : tensor<4096x8xf32>
+            ng.yield %4 : tensor<4096x8xf32>
+          }
+          func.return %0, %1 : tensor<8xf32>, tensor<4096x8xf32>
+        }
+    """
+    if not target.shares_tiles:
+        return module  # the caches of a CPU keep what is read soon
+    return module.with_ops([_nested(op, target) if op.name == "func.func" else op for op in module.ops])
+
+
+def _nested(op: Op, target: Target) -> Op:
+    """An op with the blocks of its regions written anew."""
+    if not op.regions or op.name == "ng.fusion":
+        return op
+    return op.with_blocks(lambda block: _Writer(block, target).written())
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How a value is computed: `views` show what is outside in the shapes in which the ops read it."""
+
+    value: Value
+    inputs: Mapping[Value, Value]  # what the ops read -> value outside
+    ops: Sequence[Op]
+    result: Value
+    views: Sequence[Op] = ()
+
+    @property
+    def work(self) -> int:
+        """Instructions for each element."""
+        return sum(MATH_WORK if "math" in op.traits else op.name not in FREE for op in self.ops)
+
+
+class _Writer:
+    """Writes a block anew, from its first op to the last."""
+
+    def __init__(self, block: Block, target: Target):
+        self.block, self.target = block, target
+        self.readers: dict[Value, list[Op]] = {}
+        for op in block.ops:
+            for value in dict.fromkeys(reads(op)):
+                self.readers.setdefault(value, []).append(op)
+        self.current = {op: op for op in block.ops}  # what has become of an op that is still to be written
+        self.mapping: dict[Value, Value] = {}
+
+    def written(self) -> Block:
+        out = self.block.emptied()
+        for op in self.block.ops:
+            new = self.renamed(self.current[op])
+            kept = [True] * len(op.results)
+            if op.name == "ng.fusion":
+                kept = [not self.repeated(new, number, value, out) for number, value in enumerate(op.results)]
+            if not any(kept) and op.results:
+                continue
+            new = _nested(new, self.target) if all(kept) else _giving(new, kept)
+            left = [value for value, stays in zip(op.results, kept, strict=True) if stays]
+            self.mapping.update(zip(left, new.results, strict=True))
+            out.ops.append(new)
+        return out
+
+    def renamed(self, op: Op) -> Op:
+        if not any(v in self.mapping for v in reads(op)):
+            return op
+        if op.regions and op.name != "ng.fusion":
+            return copied(op, dict(self.mapping))
+        return op.rebuilt([self.mapping.get(v, v) for v in op.operands])
+
+    def repeated(self, fusion: Op, number: int, value: Value, out: Block) -> bool:
+        """Repeats a result of a fusion where it is read, if that is quicker; whether nobody needs it any more."""
+        readers = self.readers.get(value, [])
+        there = [op for op in readers if op.name == "ng.fusion" and kind(op) in _KINDS]
+        all_read = len(there) == len(readers)
+        for recipe in _recipes(fusion, number) if there else ():
+            made = {op: self.inlined(self.current[op], value, recipe) for op in there}
+            if all(made.values()) and self.pays(recipe, there, all_read):
+                self.current.update({op: new for op, new in made.items() if new is not None})
+                out.ops += recipe.views
+                return all_read
+        return False
+
+    def pays(self, recipe: _Recipe, there: Sequence[Op], all_read: bool) -> bool:
+        """Whether what is moved less takes longer than what is computed more."""
+        gpu, moved = self.target.gpu, _bytes(recipe.value) * (len(there) + all_read)
+        for op in there:
+            known = {self.mapping.get(v, v) for v in self.current[op].operands}
+            moved -= sum(_bytes(v) for v in recipe.inputs.values() if v not in known)
+        elements = len(there) * prod(shape_of(recipe.value.type))
+        computing = elements * recipe.work / (_LANES * gpu.multiprocessors * gpu.clock * 1e6)
+        return computing <= _SHARE * moved / (gpu.bandwidth * 1e9) and moved > 0
+
+    def inlined(self, fusion: Op, value: Value, recipe: _Recipe) -> Op | None:
+        """A fusion that computes a value instead of reading it, over the same loops; None if it cannot."""
+        if len(fusion.block.ops) + len(recipe.ops) > MAX_OPS:
+            return None
+        inputs = [v for v in fusion.operands if v is not value]
+        outside = [self.mapping.get(v, v) for v in inputs]
+        more = [v for v in dict.fromkeys(recipe.inputs.values()) if v not in outside]
+        body = Block([v.type for v in (*inputs, *more)], [v.name for v in (*inputs, *more)])
+        found = dict(zip([*outside, *more], body.args, strict=True))
+        inner = {argument: found[v] for argument, v in recipe.inputs.items()}
+        body.ops = [copied(op, inner) for op in recipe.ops]
+        arguments = dict(zip(fusion.operands, fusion.block.args, strict=True))
+        names = {arguments[v]: at for v, at in zip(inputs, body.args, strict=False)}
+        names[arguments[value]] = inner[recipe.result]
+        body.ops += [copied(op, names) for op in fusion.block.ops]
+        new = fusion.rebuilt([*inputs, *more], [Region(body)])
+        try:
+            same = tiles_plan(new, self.target).sizes == tiles_plan(fusion, self.target).sizes
+        except Limit:
+            return None
+        return new if same else None
+
+
+def _recipes(fusion: Op, number: int) -> Iterator[_Recipe]:
+    """How a result of a fusion is computed element by element, if it is: from what the fusion reads, or from views of that,
+    which fit to other loops."""
+    block = fusion.block
+    result = block.ops[-1].operands[number]
+    ops = [*reversed([*_needed(block, [result])])]
+    simple = all("elementwise" in op.traits or op.name in FREE for op in ops)
+    if not simple or not has_elements(result) or not isinstance(result.owner, Op):
+        return
+    outside = dict(zip(block.args, fusion.operands, strict=True))
+    read = {v for op in ops for v in op.operands}
+    inputs = {argument: value for argument, value in outside.items() if argument in read}
+    yield _Recipe(fusion.results[number], inputs, ops, result)
+    shown = [op for op in ops if op.name == "ng.reshape" and op.operands[0] in inputs]
+    if not shown or result.owner in shown:
+        return
+    views = [op.rebuilt([inputs[op.operands[0]]]) for op in shown]
+    left = [op for op in ops if op not in shown]
+    read = {v for op in left for v in op.operands}
+    seen = {op.results[0]: view.results[0] for op, view in zip(shown, views, strict=True)}
+    inputs = {v: x for v, x in {**inputs, **seen}.items() if v in read}
+    yield _Recipe(fusion.results[number], inputs, left, result, views)
+
+
+def _giving(fusion: Op, kept: Sequence[bool]) -> Op:
+    """A fusion without some of its results, and without what was computed for them alone."""
+    block = fusion.block
+    results = [v for v, stays in zip(block.ops[-1].operands, kept, strict=True) if stays]
+    ops = [*reversed([*_needed(block, results)])]
+    read = {v for op in ops for v in op.operands} | {*results}
+    pairs = [(v, a) for v, a in zip(fusion.operands, block.args, strict=True) if a in read]
+    body = Block([a.type for _, a in pairs], [a.name for _, a in pairs])
+    names: dict[Value, Value] = dict(zip([a for _, a in pairs], body.args, strict=True))
+    body.ops = [copied(op, names) for op in ops]
+    body.ops.append(ng.YieldOp([names[v] for v in results], (), {}, (), block.ops[-1].location))
+    left = [v for v, stays in zip(fusion.results, kept, strict=True) if stays]
+    return ng.FusionOp(
+        [v for v, _ in pairs],
+        [v.type for v in left],
+        fusion.attributes,
+        [Region(body)],
+        fusion.location,
+        names=[v.name for v in left],
+    )
+
+
+def _needed(block: Block, results: Sequence[Value]) -> Iterator[Op]:
+    """The ops of a body that some values are computed by, the last one first."""
+    wanted = {*results}
+    for op in reversed(block.ops[:-1]):
+        if not wanted.isdisjoint(op.results):
+            wanted.update(op.operands)
+            yield op
+
+
+def _bytes(value: Value) -> int:
+    return prod(shape_of(value.type)) * item_bytes(element_type(value.type))
