@@ -15,16 +15,19 @@ from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, shape_of
 from ...ops.fields import get_i64, get_i64s
 from ...support.machines import PIECE_BYTES
 from ...support.target import Target
+from .boxes import transpose_in_boxes
 from .frame import Span, last_apart, power_of_two
-from .single import Single, SingleFrame, line_frame, places_in, tile_width
+from .single import Single, SingleFrame, line_frame, places_in, tile_width, vector
 
 #: Bytes of a cache line, which whole lines are written of, and of two neighbours, which come from memory together.
 _LINE, _LINES = 64, 128
 
 
 def transpose_kernel(op: Op, target: Target) -> Single:
-    """Square blocks, so that both sides are met in whole registers."""
+    """Blocks that reach along the rows of both sides."""
     shape, order = _merged_transpose(shape_of(op.operands[0].type), get_i64s(op, "permutation"))
+    if target.shares_tiles:
+        return transpose_in_boxes(op, target, shape, order)
     result = [shape[d] for d in order]
     element = element_type(op.operands[0].type)
     last = len(shape) - 1
@@ -34,16 +37,9 @@ def transpose_kernel(op: Op, target: Target) -> Single:
 
         def copy(spans: list[Span]) -> None:
             starts = [s.start for s in spans]
-            if not spans:
-                tile = frame.scalar(frame.sources[0], ())
-                frame.b.store(tile, frame.results[0], ())
-                return
-            span = spans[-1]
             source = [starts[order.index(d)] for d in range(len(shape))]
-            tile = frame.b.load(
-                frame.sources[0], source, type=VectorType((span.size,), element), masked=span.masked
-            )
-            frame.b.store(tile, frame.results[0], starts, masked=span.masked)
+            type = vector(spans[-1].size if spans else 0, element)
+            frame.b.store(frame.b.load(frame.sources[0], source, type=type), frame.results[0], starts)
 
         frame.visit(result, frame.width, copy)
         return frame.done()
@@ -51,27 +47,24 @@ def transpose_kernel(op: Op, target: Target) -> Single:
     inner = order.index(last)
     side = max(4, target.lanes(4))
     outer = [d for d in range(len(result)) if d not in (inner, last)]
-    # Stripes of rows go inside the other loops: what one block leaves of a page, the next one takes. On a CPU a stripe
-    # takes all of the lines that it meets: where rows lie a power of two apart, they are gone before the next one comes.
-    whole = [max(side, n // item_bytes(element)) for n in (_LINES, _LINE)]
-    if target.shares_tiles:
-        whole = _block_sides(target, prod(result), (result[inner], result[last]), item_bytes(element))
-    counts = [*(result[d] for d in outer), -(-result[inner] // whole[0])]
-    frame = SingleFrame(op, target, (prod(counts), result[last]), [shape], [result], width=whole[1])
+    # Stripes of rows go inside the other loops: what one program leaves of a page, the next one takes. A stripe takes all of the
+    # lines that it meets: where rows lie a power of two apart, they are gone before the next one comes.
+    height, width = (max(side, n // item_bytes(element)) for n in (_LINES, _LINE))
+    counts = [*(result[d] for d in outer), -(-result[inner] // height)]
+    frame = SingleFrame(op, target, (prod(counts), result[last]), [shape], [result], width=width)
     b = frame.b
 
     def block(others: list[Span], rows: Span, columns: Span) -> None:
         at = {inner: rows, last: columns, **dict(zip(outer, others, strict=True))}
         starts = [at[d].start for d in range(len(result))]
         source = [starts[order.index(d)] for d in range(len(shape))]
-        masked = rows.masked or columns.masked
         type = VectorType((rows.size, columns.size), element)
-        tile = b.load(frame.sources[0], source, type=type, dims=[last, order[-1]], masked=masked)
-        b.store(tile, frame.results[0], starts, dims=[inner, last], masked=masked)
+        tile = b.load(frame.sources[0], source, type=type, dims=[last, order[-1]])
+        b.store(tile, frame.results[0], starts, dims=[inner, last])
 
     def stripe(spans: list[Span]) -> None:
         *others, number = frame.apart(spans[0].start, counts)
-        height, columns = whole[0], spans[1]
+        columns = spans[1]
         start = b.multiply(number.start, b.index(height))
         rest = result[inner] % height
 
@@ -86,9 +79,7 @@ def transpose_kernel(op: Op, target: Target) -> Single:
             frame.tiles(columns.size, side, (), one)
             return ()
 
-        if frame.masks:
-            block(others, Span(start, height, rest != 0), columns)
-        elif rest == 0:
+        if rest == 0:
             frame.tiles(height, side, (), line)
         else:
             last_apart(
@@ -99,24 +90,8 @@ def transpose_kernel(op: Op, target: Target) -> Single:
                 lambda: frame.tiles(rest, side, (), line),
             )
 
-    frame.visit(frame.sizes, whole[1], stripe)
+    frame.visit(frame.sizes, width, stripe)
     return frame.done()
-
-
-#: Rows and columns of the block of a transpose that threads share, and of rows that begin off a sector.
-_SIDE, _LONG_SIDE = 32, 64
-
-
-def _block_sides(target: Target, elements: int, sizes: Sequence[int], item: int) -> list[int]:
-    """How much of each innermost loop a block takes. Of rows that begin off a sector it asks for one sector more: it takes
-    whole ones if they are short, and longer parts where there are blocks for all multiprocessors nevertheless."""
-    many = 16 * elements >= _LONG_SIDE**2 * target.multiprocessors
-
-    def side(size: int) -> int:
-        off = size * item % SECTOR != 0 and size > _SIDE
-        return _LONG_SIDE if off and (many or size <= _LONG_SIDE) else _SIDE
-
-    return [side(size) for size in sizes]
 
 
 def _merged_transpose(shape: Sequence[int], order: Sequence[int]) -> tuple[list[int], list[int]]:
