@@ -66,3 +66,45 @@ def test_transposes_are_bound_by_memory(shape: Sequence[int], order: Sequence[in
     result = [shape[d] for d in order]
     of, to = tensor(shape, element), tensor(result, element)
     near(f"%r = ng.transpose %a perm {[*order]} : ({of}) -> {to}", shape, result, element, 1.5)
+
+
+@pytest.mark.parametrize("element", [*ELEMENTS, "i1", "i64"])
+@pytest.mark.parametrize(
+    ("shape", "low", "high"),
+    [
+        ((3000, 3), (0, 1), (0, 1)),
+        ((3000, 1), (0, 0), (0, 2)),
+        ((2500, 7), (3, 5), (1, 0)),
+        ((700, 5, 3), (0, 1, 1), (0, 1, 1)),
+        ((500, 6, 2, 3), (2, 0, 1, 0), (1, 0, 3, 0)),
+        ((9, 300, 31), (1, 2, 3), (3, 2, 1)),
+        ((3, 4, 40, 10), (0, 3, 5, 0), (1, 10, 7, 0)),
+        ((0, 3), (2000, 0), (3000, 1)),
+    ],
+)
+def test_pads(shape: Sequence[int], low: Sequence[int], high: Sequence[int], element: str) -> None:
+    x = numbers(shape, element)
+    wanted = np.pad(x, [*zip(low, high, strict=True)], constant_values=1)
+    of, to = tensor(shape, element), tensor(wanted.shape, element)
+    fill = "true" if element == "i1" else f"{'1' if element[0] == 'i' else '1.0'} : {element}"
+    body = f"%r = ng.pad %a low {[*low]} high {[*high]} {{value = {fill}}} : ({of}) -> {to}"
+    np.testing.assert_array_equal(moved(body, to, x, element=element), wanted)
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize(
+    ("shape", "low", "high"),
+    [
+        ((1000003, 3), (0, 1), (0, 1)),
+        ((10000, 3, 3), (0, 1, 1), (0, 1, 1)),
+        ((64, 64, 56, 56), (0, 0, 1, 1), (0, 0, 1, 1)),
+        ((97, 101, 103), (1, 2, 3), (3, 2, 1)),
+        ((16384, 4, 10), (0, 1, 0), (0, 1, 0)),
+    ],
+)
+def test_pads_are_bound_by_memory(
+    shape: Sequence[int], low: Sequence[int], high: Sequence[int], element: str
+) -> None:
+    result = [sum(sizes) for sizes in zip(low, shape, high, strict=True)]
+    of, to = tensor(shape, element), tensor(result, element)
+    near(f"%r = ng.pad %a low {[*low]} high {[*high]} : ({of}) -> {to}", shape, result, element, 1.3)

@@ -17,7 +17,16 @@ from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 from .boxes import transpose_in_boxes
 from .frame import Span, last_apart, power_of_two
-from .single import Single, SingleFrame, line_frame, places_in, tile_width, vector
+from .single import (
+    Single,
+    SingleFrame,
+    line_frame,
+    places_in,
+    take_turns,
+    tile_width,
+    unsigned_places_in,
+    vector,
+)
 
 #: Bytes of a cache line, which whole lines are written of, and of two neighbours, which come from memory together.
 _LINE, _LINES = 64, 128
@@ -180,9 +189,11 @@ def pad_kernel(op: Op, target: Target) -> Single:
     shape, whole, low = _merged_pad(op)
     if not target.shares_tiles and len(whole) > 1:
         return _pad_rows(op, target)
+    element = element_type(op.results[0].type)
+    if prod(shape) and _has_many_short_rows(target, whole, item_bytes(element)):
+        return _pad_in_line(op, target)
     frame = SingleFrame(op, target, whole, [shape], [whole])
     b = frame.b
-    element = element_type(op.results[0].type)
     value = op.attributes.get("value")
 
     def move(spans: list[Span]) -> None:
@@ -207,6 +218,41 @@ def pad_kernel(op: Op, target: Target) -> Single:
             )
             (tile,) = b.branch(inside, lambda: [b.load(frame.sources[0], source, type=whole)], masked)
         b.store(tile, frame.results[0], [s.start for s in spans], masked=spans[-1].masked)
+
+    frame.visit(frame.sizes, frame.width, move)
+    return frame.done()
+
+
+def _has_many_short_rows(target: Target, shape: Sequence[int], item: int) -> bool:
+    """Whether blocks of a GPU that have a row each would take turns, and spend more on finding it than on moving it."""
+    return len(shape) > 1 and shape[-1] * item < 4 * REQUEST and take_turns(target, prod(shape[:-1]))
+
+
+def _pad_in_line(op: Op, target: Target) -> Single:
+    """The result as one line: what a warp reads lies together but for the borders."""
+    shape, whole, low = _merged_pad(op)
+    element = element_type(op.results[0].type)
+    frame = line_frame(op, target, prod(whole), [(prod(shape),)])
+    b = frame.b
+    value = op.attributes.get("value", numeric_literal(0, element))
+
+    def move(spans: list[Span]) -> None:
+        (span,) = spans
+        places = unsigned_places_in(b, span, whole)
+        number, type = places[0].type, VectorType((span.size,), element)
+        zero = offset = b.number(0, number)
+        inside: list[Value] = []
+        for place, size, full, before in zip(places, shape, whole, low, strict=True):
+            at = b.subtract(place, b.number(before, number))
+            offset = b.add(b.multiply(offset, b.number(size, number)), at)
+            if size != full:
+                # What is before the operand wraps round, to beyond it.
+                inside.append(b.less(at, b.number(size, number)))
+        there = reduce(b.bitwise_and, inside)
+        tile = b.gather_tile(frame.sources[0], [b.select(there, offset, zero)], type=type)
+        b.store(
+            b.select(there, tile, b.number(value, type)), frame.results[0], [span.start], masked=span.masked
+        )
 
     frame.visit(frame.sizes, frame.width, move)
     return frame.done()

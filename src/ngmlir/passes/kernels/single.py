@@ -9,7 +9,7 @@ from math import prod
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType, Type, VectorType, element_type, i64, shape_of, ui32
+from ...ir.types import MemRefType, Type, VectorType, element_type, i64, shape_of, ui32, ui64
 from ...ops.builder import Builder
 from ...support.target import Target
 from .frame import Frame, Span, grid_for, part_of, positions, power_of_two, share, steps_of
@@ -103,13 +103,19 @@ def line_frame(
 def places_in(b: Builder, span: Span, shape: Sequence[int]) -> list[Value]:
     """A tile of a line as tiles of positions in a shape that it runs through. A masked one reaches beyond the end: what
     stands there is the last position."""
+    wide = VectorType((span.size,), i64)
+    return [b.cast(place, type=wide) for place in unsigned_places_in(b, span, shape)]
+
+
+def unsigned_places_in(b: Builder, span: Span, shape: Sequence[int]) -> list[Value]:
+    """The same, of numbers that are as short as such a shape allows."""
     size = prod(shape)
-    number = VectorType((span.size,), ui32 if size < 1 << 31 else i64)
+    number = VectorType((span.size,), ui32 if size < 1 << 31 else ui64)
     left = b.minimum(positions(b, span.start, number), b.number(size - 1, number))
     places: list[Value] = []
     for extent in reversed(shape):
         whole = b.number(extent, number)
-        places.insert(0, b.cast(b.remainder(left, whole), type=VectorType((span.size,), i64)))
+        places.insert(0, b.remainder(left, whole))
         left = b.floor_divide(left, whole)
     return places
 
