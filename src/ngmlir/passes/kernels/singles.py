@@ -9,7 +9,8 @@ from ...ir.core import Op
 from ...support.target import Target
 from .extremes import arg_kernel
 from .indexed import gather_elements_kernel, gather_kernel, scatter_kernel
-from .moves import concatenate_kernel, pad_kernel, slice_kernel, transpose_kernel
+from .moves import concatenate_kernel, slice_kernel, transpose_kernel
+from .pads import pad_kernel
 from .running import cumulative_kernel
 from .single import Single
 from .sorting import argsort_kernel
