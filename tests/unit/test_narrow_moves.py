@@ -10,6 +10,8 @@ import pytest
 from test_gpu_ideals import TARGET, kernels, tensor
 from test_moves_in_line import moved, numbers
 
+from ngmlir.ops.interpreter import run
+from ngmlir.ops.words import from_text
 from ngmlir.support.machines import MEMORY_LATENCY
 
 ELEMENTS = ["f32", "bf16", "i8", "f64"]
@@ -108,3 +110,78 @@ def test_pads_are_bound_by_memory(
     result = [sum(sizes) for sizes in zip(low, shape, high, strict=True)]
     of, to = tensor(shape, element), tensor(result, element)
     near(f"%r = ng.pad %a low {[*low]} high {[*high]} : ({of}) -> {to}", shape, result, element, 1.3)
+
+
+def added(random: np.random.RandomState, element: str) -> tuple[str, str, tuple[int, ...]]:
+    """The type of windows, what they are added to, and how: along one dimension or two, long ones and short ones, near and far."""
+    windows = [int(n) for n in random.choice([1, 2, 3, 5, 9, 40], random.randint(1, 5))]
+    axes = sorted(random.permutation(len(windows))[: random.randint(1, 3)].tolist())
+    taps, steps = ([int(n) for n in random.choice([1, 2, 3, 7, 20], len(axes))] for _ in range(2))
+    dilations = [int(n) for n in random.choice([1, 1, 2, 3], len(axes))]
+    whole = list(windows)
+    for axis, count, step, dilation in zip(axes, taps, steps, dilations, strict=True):
+        whole[axis] = (windows[axis] - 1) * step + (count - 1) * dilation + 1
+    of, to = tensor((*taps, *windows), element), tensor(whole, element)
+    body = f"%r = ng.overlap_add %a axes {axes} steps {steps} dilations {dilations} : ({of}) -> {to}"
+    return body, to, (*taps, *windows)
+
+
+def check_added(body: str, to: str, shape: Sequence[int], element: str) -> None:
+    x = np.resize(np.arange(7) - 3, shape).astype(numbers((1,), element).dtype)
+    text = f"func.func @main(%a: {tensor(shape, element)}) -> {to} {{\n {body}\n return %r : {to}\n}}"
+    (wanted,) = run(from_text(text), x)
+    np.testing.assert_array_equal(moved(body, to, x, element=element), np.asarray(wanted))
+
+
+@pytest.mark.parametrize("element", ["f32", "i8", "f64"])
+@pytest.mark.parametrize("seed", range(16))
+def test_windows_are_added(seed: int, element: str) -> None:
+    random = np.random.RandomState(seed)
+    body, to, shape = added(random, element)
+    while np.prod(shape) > 40000:
+        body, to, shape = added(random, element)
+    check_added(body, to, shape, element)
+
+
+def adding(shape: Sequence[int], step: int, axes: Sequence[int], element: str) -> tuple[str, list[int]]:
+    result = [*shape[len(axes) :]]
+    for axis, taps in zip(axes, shape, strict=False):
+        result[axis] = (result[axis] - 1) * step + taps
+    steps, one = [step] * len(axes), [1] * len(axes)
+    of, to = tensor(shape, element), tensor(result, element)
+    return f"%r = ng.overlap_add %a axes {[*axes]} steps {steps} dilations {one} : ({of}) -> {to}", result
+
+
+@pytest.mark.parametrize("element", ["f32", "i8"])
+@pytest.mark.parametrize(
+    ("shape", "step", "axes"),
+    [
+        ((3, 3, 50, 30, 9, 5), 2, [2, 3]),
+        ((2, 3, 1700, 3, 5), 1, [1, 2]),
+        ((3, 3, 300, 5, 20), 2, [0, 1]),
+        ((5, 40, 60, 3), 4, [1]),
+        ((3, 700, 9), 3, [0]),
+    ],
+)
+def test_windows_of_several_rows_are_added(
+    shape: Sequence[int], step: int, axes: Sequence[int], element: str
+) -> None:
+    body, result = adding(shape, step, axes, element)
+    check_added(body, tensor(result, element), shape, element)
+
+
+@pytest.mark.parametrize(
+    ("shape", "step", "axes"),
+    [
+        ((401, 10000), 160, [0]),
+        ((512, 200, 8), 128, [0]),
+        ((25, 1000, 64), 10, [0]),
+        ((3, 3, 64, 64, 28, 28), 2, [2, 3]),
+        ((4, 4, 64, 16, 56, 56), 4, [2, 3]),
+        ((3, 3, 8, 112, 112, 32), 1, [1, 2]),
+        ((7, 7, 64, 12, 12), 7, [1, 2]),
+    ],
+)
+def test_added_windows_are_bound_by_memory(shape: Sequence[int], step: int, axes: Sequence[int]) -> None:
+    body, result = adding(shape, step, axes, "f32")
+    near(body, shape, result, "f32", 1.1)

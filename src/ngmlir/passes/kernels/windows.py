@@ -5,18 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
 from math import gcd, prod
 
 from ...ir.attributes import numeric_literal
 from ...ir.core import Op, Value
-from ...ir.types import element_type, shape_of
+from ...ir.literals import item_bytes
+from ...ir.types import VectorType, element_type, shape_of
 from ...ops.fields import get_i64s
 from ...support.target import Target
 from ..access import Access, Place, access_of, leaves
-from .frame import Span
+from .frame import Span, grid_for
 from .reading import read
-from .single import Single, SingleFrame, vector
+from .single import Single, SingleFrame, rows_together, tile_width, vector
 
 
 def windows_kernel(op: Op, target: Target) -> Single:
@@ -73,6 +75,11 @@ def _phases(taps: int, step: int, dilation: int) -> list[_Phases]:
     return found
 
 
+#: Blocks of a multiprocessor of a GPU from which on phases stay together, and taps that are read at once: tiles of the next
+#: phase or tap wait for those of the last one.
+_BLOCKS, _TOGETHER = 8, 4
+
+
 def overlap_add_kernel(op: Op, target: Target) -> Single:
     """Every element of the result is the sum of the taps that touch it: nothing is written twice."""
     axes, steps, dilations = (get_i64s(op, name) for name in ("axes", "steps", "dilations"))
@@ -92,10 +99,19 @@ def overlap_add_kernel(op: Op, target: Target) -> Single:
     step_of = dict(zip(places, steps, strict=True))
     sizes = [-(-length // step_of.get(g, 1)) for g, length in enumerate(lengths)]
     shape = (*taps, *counts)
-    frame = SingleFrame(op, target, sizes, [shape], [lengths])
-    b, element = frame.b, element_type(op.results[0].type)
-    zero = numeric_literal(0, element)
     ways = [_phases(*each) for each in zip(taps, steps, dilations, strict=True)]
+    element = element_type(op.results[0].type)
+    most = [max(p.count for p in way) for way in ways]
+    rows, parted = 1, list[int]()
+    if target.shares_tiles:
+        item = item_bytes(element)
+        if len(sizes) > 1:
+            rows = rows_together(target, [prod(most), *sizes], item, _BLOCKS)
+        (blocks,) = grid_for(target, sizes, tile_width(target, item), 0, rows)
+        parted = most if blocks < _BLOCKS * target.multiprocessors else []
+    space = [*parted, *sizes]
+    frame = SingleFrame(op, target, space, [shape], [lengths], rows=rows)
+    b, zero = frame.b, numeric_literal(0, element)
 
     def add(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> None:
         """One tile of the elements whose places begin with phase `rest` of each of `phases`."""
@@ -107,32 +123,40 @@ def overlap_add_kernel(op: Op, target: Target) -> Single:
             at[g] = Place(p.offset, {g: 1, first + i: -p.back})
         fill = zero if leaves(at, counts, whole_loops) else None
         access = Access(op.operands[0], shape, (*taken, *at), (), tuple(whole_loops), fill)
-        type = vector(spans[-1].size, element)
+        tiled = [g for g, span in enumerate(spans) if span.size]
+        type = VectorType(tuple(spans[g].size for g in tiled), element)
         here = [*spans, *map(Span, rest)]
+
+        def touched(inner: Sequence[Span]) -> Value:
+            return read(frame, [*here, *inner], whole_loops, access, type, frame.sources[0])
 
         def tap(inner: list[Span], values: Sequence[Value]) -> list[Value]:
             if len(inner) == len(phases):
-                tile = read(frame, [*here, *inner], whole_loops, access, type, frame.sources[0])
-                return [b.add(values[0], tile)]
+                return [b.add(values[0], touched(inner))]
             count = phases[len(inner)].taps
             if count == 1:
                 return tap([*inner, Span(b.index(0))], values)
             return list(b.loop(0, count, 1, values, lambda k, v: tap([*inner, Span(k)], v)))
 
         total = b.number(zero, type)
-        if all(p.taps for p in phases):
+        each = [range(p.taps) for p in phases]
+        if target.shares_tiles and prod(map(len, each)) <= _TOGETHER:
+            total = reduce(b.add, [touched([Span(b.index(k)) for k in at]) for at in product(*each)], total)
+        elif all(each):
             (total,) = tap([], [total])
         indices = [s.start for s in spans]
         for g, p, r in zip(places, phases, rest, strict=True):
             indices[g] = b.add(b.multiply(indices[g], b.index(step_of[g])), b.add(r, b.index(p.first)))
-        last = step_of.get(outer - 1, 1)
+        distance = [step_of.get(g, 1) for g in tiled]
         # Phases that begin late may have an element less than others.
         short = any(
             p.first + p.count - 1 + (sizes[g] - 1) * step_of[g] >= lengths[g]
             for g, p in zip(places, phases, strict=True)
         )
-        masked = spans[-1].masked or short
-        b.store(total, frame.results[0], indices, steps=[last] if last > 1 else None, masked=masked)
+        masked = short or any(span.masked for span in spans)
+        b.store(
+            total, frame.results[0], indices, steps=distance if max(distance) > 1 else None, masked=masked
+        )
 
     def every(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> tuple[()]:
         """All of some phases."""
@@ -144,9 +168,25 @@ def overlap_add_kernel(op: Op, target: Target) -> Single:
             b.loop(0, phases[len(rest)].count, 1, (), lambda r, _: every(spans, phases, [*rest, r]))
         return ()
 
-    def tile(spans: list[Span]) -> None:
-        for phases in product(*ways):
-            every(spans, phases, [])
+    def one(spans: list[Span], phases: Sequence[_Phases], rest: Sequence[Value]) -> None:
+        """The `rest`-th of some phases, where there are so many."""
+        inside = [
+            b.less(r, b.index(p.count))
+            for r, p, most in zip(rest, phases, parted, strict=True)
+            if p.count < most
+        ]
+        if inside:
+            b.branch(reduce(b.bitwise_and, inside), lambda: add(spans, phases, rest))
+        else:
+            add(spans, phases, rest)
 
-    frame.visit(sizes, frame.width, tile)
+    def tile(spans: list[Span]) -> None:
+        rest, at = [span.start for span in spans[: len(parted)]], spans[len(parted) :]
+        for phases in product(*ways):
+            if parted:
+                one(at, phases, rest)
+            else:
+                every(at, phases, [])
+
+    frame.visit(space, frame.width, tile, rows)
     return frame.done()
