@@ -185,3 +185,77 @@ def test_windows_of_several_rows_are_added(
 def test_added_windows_are_bound_by_memory(shape: Sequence[int], step: int, axes: Sequence[int]) -> None:
     body, result = adding(shape, step, axes, "f32")
     near(body, shape, result, "f32", 1.1)
+
+
+@pytest.mark.parametrize("element", [*ELEMENTS, "i1"])
+@pytest.mark.parametrize(
+    ("shape", "axes", "taps", "steps", "dilations"),
+    [
+        ((40, 9, 9), (1, 2), (3, 3), (1, 1), (1, 1)),
+        ((6, 21, 23, 3), (1, 2), (5, 4), (2, 3), (1, 2)),
+        ((3000, 4), (1,), (2,), (2,), (1,)),
+        ((700, 5), (0,), (3,), (1,), (2,)),
+        ((3, 5), (1,), (5,), (1,), (1,)),
+    ],
+)
+def test_windows(
+    shape: Sequence[int],
+    axes: Sequence[int],
+    taps: Sequence[int],
+    steps: Sequence[int],
+    dilations: Sequence[int],
+    element: str,
+) -> None:
+    whole, places = [*taps, *shape], np.indices((*taps, *shape))
+    at = [*places[len(taps) :]]
+    for i, axis in enumerate(axes):
+        whole[len(taps) + axis] = (shape[axis] - 1 - (taps[i] - 1) * dilations[i]) // steps[i] + 1
+        at[axis] = at[axis] * steps[i] + places[i] * dilations[i]
+    inside = tuple(map(slice, whole))
+    x = numbers(shape, element)
+    of, to = tensor(shape, element), tensor(whole, element)
+    how = f"axes {[*axes]} steps {[*steps]} dilations {[*dilations]}"
+    got = moved(f"%r = ng.windows %a {how} : ({of}) -> {to}", to, x, element=element)
+    np.testing.assert_array_equal(got, x[tuple(each[inside] for each in at)])
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize(
+    ("shape", "taps", "step"),
+    [
+        ((64, 58, 58), 3, 1),
+        ((64, 30, 30), 3, 2),
+        ((2000, 5, 5), 3, 1),
+        ((8, 114, 114, 32), 3, 1),
+        ((8, 224, 224, 3), 16, 16),
+    ],
+)
+def test_windows_are_bound_by_memory(shape: Sequence[int], taps: int, step: int, element: str) -> None:
+    result = [taps, taps, shape[0], *((n - taps) // step + 1 for n in shape[1:3]), *shape[3:]]
+    of, to = tensor(shape, element), tensor(result, element)
+    how = f"axes [1, 2] steps [{step}, {step}] dilations [1, 1]"
+    # Of single bytes, the instructions that find each of them are more than memory waits for.
+    times = 2.5 if element == "i8" else 1.3
+    near(f"%r = ng.windows %a {how} : ({of}) -> {to}", shape, result, element, times)
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_slices_of_one_row_of_each_matrix_are_bound_by_memory(element: str) -> None:
+    shape, result = (100000, 3, 32), (100000, 1, 32)
+    of, to = tensor(shape, element), tensor(result, element)
+    body = f"%r = ng.slice %a from [0, 1, 0] to [100000, 2, 32] step [1, 1, 1] : ({of}) -> {to}"
+    near(body, shape, result, element, 0.65)  # a third of the operand is read
+
+
+@pytest.mark.parametrize("element", [*ELEMENTS, "i1"])
+def test_slices(element: str) -> None:
+    for shape, first, last, step in (
+        ((3000, 3, 32), (0, 1, 0), (3000, 2, 32), (1, 1, 1)),
+        ((3, 900, 5, 16), (1, 0, 1, 0), (3, 900, 4, 16), (1, 1, 2, 1)),
+        ((3, 5), (1, 2), (2, 3), (1, 1)),
+    ):
+        x = numbers(shape, element)
+        wanted = x[tuple(map(slice, first, last, step))]
+        of, to = tensor(shape, element), tensor(wanted.shape, element)
+        body = f"%r = ng.slice %a from {[*first]} to {[*last]} step {[*step]} : ({of}) -> {to}"
+        np.testing.assert_array_equal(moved(body, to, x, element=element), wanted)

@@ -15,7 +15,7 @@ from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 from .boxes import transpose_in_boxes
 from .frame import Span, last_apart, power_of_two
-from .single import Single, SingleFrame, line_frame, places_in, rows_together, tile_width, vector
+from .single import Single, SingleFrame, copied_in_line, rows_together, spends_on_finding, tile_width, vector
 
 #: Bytes of a cache line, which whole lines are written of, and of two neighbours, which come from memory together.
 _LINE, _LINES = 64, 128
@@ -116,9 +116,10 @@ def slice_kernel(op: Op, target: Target) -> Single:
     shape = shape_of(op.results[0].type)
     item, rows = item_bytes(element), 1
     if target.shares_tiles and len(shape) > 1:
-        if (steps[-1] != 1 or shape[-1] * item < REQUEST) and _leaves_lanes_idle(shape[-1], item):
-            return _slice_in_line(op, target)
         rows = rows_together(target, shape, item)
+        idle = (steps[-1] != 1 or shape[-1] * item < REQUEST) and _leaves_lanes_idle(shape[-1], item)
+        if idle or spends_on_finding(target, shape, item, rows):
+            return _slice_in_line(op, target)
     frame = SingleFrame(op, target, shape, rows=rows)
     b = frame.b
 
@@ -150,23 +151,11 @@ def _leaves_lanes_idle(columns: int, item: int) -> bool:
 
 def _slice_in_line(op: Op, target: Target) -> Single:
     """The result as one line: what a warp reads lies together as far as it can."""
-    shape, element = shape_of(op.results[0].type), element_type(op.results[0].type)
-    frame = line_frame(op, target, prod(shape))
-    b = frame.b
-
-    def move(spans: list[Span]) -> None:
-        (span,) = spans
-        source = [
-            b.add(b.multiply(place, b.number(step, place.type)), b.number(start, place.type))
-            for place, start, step in zip(
-                places_in(b, span, shape), get_i64s(op, "starts"), get_i64s(op, "steps"), strict=True
-            )
-        ]
-        tile = b.gather_tile(frame.sources[0], source, type=VectorType((span.size,), element))
-        b.store(tile, frame.results[0], [span.start], masked=span.masked)
-
-    frame.visit(frame.sizes, frame.width, move)
-    return frame.done()
+    operand, starts, steps = op.operands[0].type, get_i64s(op, "starts"), get_i64s(op, "steps")
+    rows = MemRefType(shape_of(operand), element_type(operand)).row_strides
+    strides = [row * step for row, step in zip(rows, steps, strict=True)]
+    first = sum(row * start for row, start in zip(rows, starts, strict=True))
+    return copied_in_line(op, target, shape_of(op.results[0].type), strides, first)
 
 
 #: Bytes from which a row is copied as a whole.

@@ -13,10 +13,7 @@ from ...ir.types import VectorType, element_type, shape_of
 from ...ops.fields import get_i64s
 from ...support.target import Target
 from .frame import Span
-from .single import Single, SingleFrame, line_frame, take_turns, unsigned_places_in
-
-#: Bytes of a row from which on a block of threads of a GPU spends more on moving it than on finding it.
-_SHORT = 512
+from .single import Single, SingleFrame, line_frame, spends_on_finding, unsigned_places_in
 
 
 def pad_kernel(op: Op, target: Target) -> Single:
@@ -26,8 +23,7 @@ def pad_kernel(op: Op, target: Target) -> Single:
     if not target.shares_tiles and len(whole) > 1:
         return _pad_rows(op, target)
     element = element_type(op.results[0].type)
-    short = len(whole) > 1 and whole[-1] * item_bytes(element) < _SHORT
-    if short and prod(shape) and take_turns(target, prod(whole[:-1])):
+    if prod(shape) and spends_on_finding(target, whole, item_bytes(element)):
         return _pad_in_line(op, target)
     frame = SingleFrame(op, target, whole, [shape], [whole])
     b = frame.b

@@ -12,21 +12,30 @@ from math import gcd, prod
 from ...ir.attributes import numeric_literal
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import VectorType, element_type, shape_of
+from ...ir.types import MemRefType, VectorType, element_type, shape_of
 from ...ops.fields import get_i64s
 from ...support.target import Target
 from ..access import Access, Place, access_of, leaves
 from .frame import Span, grid_for
 from .reading import read
-from .single import Single, SingleFrame, rows_together, tile_width, vector
+from .single import Single, SingleFrame, copied_in_line, rows_together, spends_on_finding, tile_width, vector
 
 
 def windows_kernel(op: Op, target: Target) -> Single:
     """Every element is copied from where its window begins."""
     access = access_of(op, lambda _: None)
     assert access is not None
+    element = element_type(op.results[0].type)
+    if spends_on_finding(target, access.sizes, item_bytes(element)):
+        rows = MemRefType(access.shape, element).row_strides
+        strides = [
+            sum(row * place.terms.get(l, 0) for row, place in zip(rows, access.places, strict=True))
+            for l in range(len(access.sizes))
+        ]
+        first = sum(row * place.offset for row, place in zip(rows, access.places, strict=True))
+        return copied_in_line(op, target, access.sizes, strides, first)
     frame = SingleFrame(op, target, access.sizes, [access.shape], [access.sizes])
-    b, element = frame.b, element_type(op.results[0].type)
+    b = frame.b
 
     def copy(spans: list[Span]) -> None:
         type = vector(spans[-1].size if spans else 0, element)
