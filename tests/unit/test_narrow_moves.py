@@ -62,12 +62,19 @@ def test_transposes(seed: int, element: str) -> None:
         ((10000, 5, 7), (0, 2, 1)),
         ((10000, 3, 3), (0, 2, 1)),
         ((10000, 4, 4), (0, 2, 1)),
+        ((1001, 1001), (1, 0)),
     ],
 )
 def test_transposes_are_bound_by_memory(shape: Sequence[int], order: Sequence[int], element: str) -> None:
     result = [shape[d] for d in order]
     of, to = tensor(shape, element), tensor(result, element)
     near(f"%r = ng.transpose %a perm {[*order]} : ({of}) -> {to}", shape, result, element, 1.5)
+
+
+def test_transposes_of_single_bytes_that_begin_anywhere() -> None:
+    shape, result = (97, 101, 103), (103, 101, 97)
+    of, to = tensor(shape, "i8"), tensor(result, "i8")
+    near(f"%r = ng.transpose %a perm [2, 1, 0] : ({of}) -> {to}", shape, result, "i8", 2)
 
 
 @pytest.mark.parametrize("element", [*ELEMENTS, "i1", "i64"])

@@ -77,7 +77,7 @@ def _box(target: Target, shape: Sequence[int], order: Sequence[int], item: int) 
 
 def _least_run(target: Target, elements: int, size: int, item: int) -> int:
     """Of rows that begin off a sector a run asks for one sector more: it is all of a short one, and longer where there are
-    blocks for all multiprocessors nevertheless."""
+    blocks for all multiprocessors nevertheless. Of single bytes instructions bind, and no sectors."""
     many = 16 * elements >= _LONG_RUN**2 * target.multiprocessors
-    off = size * item % SECTOR_BYTES != 0 and size > _RUN
+    off = item > 1 and size * item % SECTOR_BYTES != 0 and size > _RUN
     return _LONG_RUN if off and (many or size <= _LONG_RUN) else _RUN
