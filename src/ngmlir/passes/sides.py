@@ -17,7 +17,8 @@ from .access import MOVES, Access, Place, access_of
 class Side:
     """A side of a product as it lies in a buffer of `shape`: matrices whose rows lie along dimension `row` and whose
     elements along the last one; `turned` if these rows are the columns of the side. The number of the matrix counts
-    over runs of `batch` sizes, over which `places` are summed (`row` and the last have none)."""
+    over runs of `batch` sizes, over which `places` are summed. Dimension `row` and the last have none if the matrix is all
+    that lies along them; else it is a window of `size` into these."""
 
     source: Value
     shape: tuple[int, ...]
@@ -25,6 +26,12 @@ class Side:
     batch: tuple[int, ...]
     row: int
     turned: bool
+    size: tuple[int, int]
+
+    @property
+    def is_window(self) -> bool:
+        """Whether the matrix is not all that lies along its dimensions."""
+        return self.size != (self.shape[self.row], self.shape[-1])
 
     @property
     def distance(self) -> int:
@@ -75,9 +82,9 @@ def side_of(value: Value, through: Callable[[Value], Op | None]) -> Side | None:
     runs = [run for group in batch for run in group]
     number = {run: i for i, run in enumerate(runs)}
     places = tuple(
-        Place(0, {}) if i in homes else Place(p.offset, {number[t]: s for t, s in p.terms.items()})
-        for i, (_, p) in enumerate(dims)
+        Place(p.offset, {number[t]: s for t, s in p.terms.items() if t not in matrix}) for _, p in dims
     )
+    lengths = sorted(zip(homes, (access.sizes[run] for run in matrix), strict=True))
     return Side(
         access.source,
         tuple(size for size, _ in dims),
@@ -85,6 +92,7 @@ def side_of(value: Value, through: Callable[[Value], Op | None]) -> Side | None:
         tuple(access.sizes[run] for run in runs),
         min(homes),
         homes[0] > homes[1],
+        (lengths[0][1], lengths[1][1]),
     )
 
 
@@ -104,7 +112,8 @@ def _grouped(access: Access, shape: tuple[int, ...]) -> list[list[int]] | None:
 
 
 def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, Place]] | None:
-    """The buffer's dimensions, cut so that each of the runs is a whole one; None if it cannot be."""
+    """The buffer's dimensions, cut so that each of the runs is a whole one, or part of one of which it leaves others to the
+    rest of the runs; None if it cannot be."""
     dims: list[tuple[int, Place]] = []
     for size, place in zip(access.shape, access.places, strict=True):
         inner = [run for run in runs if run in place.terms]
@@ -112,8 +121,13 @@ def _alone(access: Access, runs: tuple[int, ...]) -> list[tuple[int, Place]] | N
             dims.append((size, place))
             continue
         length = access.sizes[inner[-1]]
+        if len(inner) > 1 or place.terms[inner[0]] != 1:
+            return None
+        if size % length and len(place.terms) > 1:
+            dims.append((size, place))
+            continue
         parts = place.divided(length, access.sizes) if size % length == 0 else None
-        if parts is None or parts[1] != Place(0, {inner[-1]: 1}) or len(inner) > 1:
+        if parts is None or parts[1] != Place(0, {inner[-1]: 1}):
             return None
         if size != length:
             dims.append((size // length, parts[0]))

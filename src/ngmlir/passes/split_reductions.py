@@ -19,7 +19,8 @@ from ..support.target import Target
 from .kernels.product import Product, product_of
 from .kernels.reduction import Accumulation
 from .kernels.single import merged
-from .splitting.room import PATIENCE, TILE, Room, divisor
+from .splitting.room import LINE, PATIENCE, TILE, Cut, Room
+from .splitting.values import converted, moved_on, sliced, taken, view, widened, with_rest
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -90,62 +91,74 @@ class _Splitting:
     ) -> Value | None:
         """The reduction in several steps; None if it is best made in one. What is read `again` is rather left together, so
         that one kernel does all of it."""
-        shape = shape_of(source.type)
         if not axes:
             return None
-        item = item_bytes(element_type(source.type))
         room = self.room(source)
-        if (made := self.in_turn(b, name, source, axes, room, again)) is not None:
-            return made
-        room = room if again else room.for_bytes(item)
-        axis = max(axes, key=lambda d: shape[d])
-        last = len(shape) - 1
-        # A part of each row of what is reshaped would have to be made in memory first.
-        moved = isinstance(source.owner, Op) and source.owner.name == "ng.reshape" and prod(shape[:axis]) > 1
-        whole = len(axes) > 1 or moved
-        narrow = axis == last - 1 and last not in axes
-        fold = room.fold(shape[axis], shape[last], item, whole) if narrow else 1
+        if not room.squares:
+            return self.by_threads(b, name, source, axes, room)
+        room = room if again else room.for_bytes(item_bytes(element_type(source.type)))
+        return self.by_blocks(b, name, source, axes, room, again)
+
+    def by_threads(
+        self, b: Builder, name: str, source: Value, axes: Sequence[int], room: Room
+    ) -> Value | None:
+        """In parts of equal length, for the threads of a CPU, whose registers narrow columns fill side by side."""
+        shape = shape_of(source.type)
+        axis, last = max(axes, key=lambda d: shape[d]), len(shape) - 1
+        fold = room.fold(shape[axis], shape[last]) if axis == last - 1 and last not in axes else 1
         size = shape[axis] // fold
         side = 1 if last in axes else shape[last] * fold
         results = prod(s for d, s in enumerate(shape) if d not in axes) * fold
-        programs = results // side * -(-side // room.stripe)
-        parts, length = room.cut(size, prod(shape), programs, whole)
+        parts = room.parts(size, prod(shape), results // side * -(-side // room.stripe))
         if parts * fold == 1:
             return None
         cut = [parts] if parts > 1 else []
         behind = list(shape[axis + 1 :])
         behind[-1:] = [behind[-1] * fold] if behind else []
         reduce = getattr(b, name)
-        value = widened(b, name, taken(b, source, axis, 0, parts * length * fold))
-        value = view(b, value, (*shape[:axis], *cut, length, *behind))
+        value = view(b, widened(b, name, source), (*shape[:axis], *cut, size // parts, *behind))
         value = reduce(value, axes=[d + len(cut) if d >= axis else d for d in axes])
         place = sum(d not in axes for d in range(axis))
         if cut:
-            value = with_rest(b, name, value, source, axis, parts * length * fold, size * fold, parts * fold)
-            # On a machine of many, parts may be enough for a step between.
-            many = room.squares and _size(value) >= room.programs * room.elements
-            value = self.reduce(b, name, value, [place]) if many else reduce(value, axes=[place])
+            value = reduce(value, axes=[place])
         if fold > 1:
-            value = with_rest(b, name, value, source, axis, size * fold, shape[axis], fold)
             value = view(b, value, (*shape_of(value.type)[:-1], fold, shape[-1]))
             value = reduce(value, axes=[place])
         return converted(b, value, element_type(source.type))
 
-    def in_turn(
+    def by_blocks(
         self, b: Builder, name: str, source: Value, axes: Sequence[int], room: Room, again: bool
     ) -> Value | None:
-        """Axes that do not lie side by side, on a machine of many: the longest run of them first, which leaves the least. One
-        program would take in the outer ones step by step, and wait for memory in each."""
+        """In parts that begin where lines of memory do, for the blocks of a GPU, and a rest."""
+        shape, runs = shape_of(source.type), _runs(axes)
+        if len(runs) > 1:
+            return self.in_turn(b, name, source, runs, room, again)
+        before, size, after = merged(shape, runs[0][0], len(runs[0]))
+        programs = before * -(-after // room.stripe)
+        parts, length = room.cut(size, before * size * after, programs, LINE if after == 1 else 1)
+        if parts == 1:
+            return None
+        outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
+        axis = len(outer)
+        line = view(b, source, (*outer, size, *inner))
+        value = widened(b, name, taken(b, line, axis, 0, parts * length))
+        value = getattr(b, name)(view(b, value, (*outer, parts, length, *inner)), axes=[axis + 1])
+        # The parts may be enough for a step between.
+        value = self.reduce(b, name, with_rest(b, name, value, line, axis, parts * length), [axis])
+        value = view(b, value, [size for d, size in enumerate(shape) if d not in axes])
+        return converted(b, value, element_type(source.type))
+
+    def in_turn(
+        self, b: Builder, name: str, source: Value, runs: Sequence[Sequence[int]], room: Room, again: bool
+    ) -> Value | None:
+        """Axes that do not lie side by side: the longest run of them first, which leaves the least. One program would take in
+        the outer ones step by step, and wait for memory in each; of short rows it has but one at once."""
         shape = shape_of(source.type)
-        runs: list[list[int]] = []
-        for d in sorted(axes):
-            if runs and runs[-1][-1] == d - 1:
-                runs[-1].append(d)
-            else:
-                runs.append([d])
-        steps = prod(shape[d] for run in runs[:-1] for d in run)
-        kept = prod(size for d, size in enumerate(shape) if d not in axes)
-        if not room.squares or steps < PATIENCE or (again and 2 * kept > room.programs):
+        steps = [prod(shape[d] for d in run) for run in runs]
+        kept = prod(shape) // prod(steps)
+        rows = runs[-1][-1] == len(shape) - 1
+        slow = prod(steps[:-1]) >= PATIENCE or (rows and steps[-1] < room.stripe)
+        if not (slow or room.short_of_programs(prod(shape), kept)) or (again and 2 * kept > room.programs):
             return None
         value, gone = widened(b, name, source), list[int]()
         for run in sorted(runs, key=lambda run: -prod(shape[d] for d in run)):
@@ -178,20 +191,27 @@ class _Splitting:
         wanted = min(
             -(-room.programs // programs), work // programs // room.multiplications, depth // room.depth
         )
-        parts = divisor(depth, wanted, min(2 * wanted, depth // 2)) if wanted >= 4 else 1
+        parts, length = room.depths(depth, wanted) if wanted >= 4 else Cut(1, depth)
         moves = (not product.lhs_depth_first and rows > 1) or (not product.rhs_depth_first and columns > 1)
-        narrow = product.widens
         thin = min(rows, columns) < 2 * room.unit
-        if parts == 1 or ((moves or narrow or thin) and not room.squares) or (narrow and wanted < 16):
-            return None  # elements of f16 and bf16 are widened before, where they cannot be multiplied as they are
-        lhs = _in_parts(b, op.operands[0], parts, product.lhs_depth_first)
-        rhs = _in_parts(b, op.operands[1], parts, product.rhs_depth_first)
-        element = element_type(op.results[0].type)
-        sums = b.dot(
-            converted(b, lhs, product.accumulator), converted(b, rhs, product.accumulator), lhs_contract=[2 - product.lhs_depth_first],
-            rhs_contract=[2 - product.rhs_depth_first], lhs_batch=[0], rhs_batch=[0],
-        )  # fmt: skip
-        return [converted(b, self.reduce(b, "sum", sums, [0]), element)]
+        if parts == 1 or ((moves or product.widens or thin) and not room.squares):
+            return None
+        contracts = [1 - product.lhs_depth_first, 1 - product.rhs_depth_first]
+
+        def multiplied(start: int, stop: int, parts: int) -> Value:
+            """What the depth gives between two steps, in so many parts; all of it, if these are 0."""
+            sides = [sliced(b, v, depth, start, stop) for v, depth in zip(op.operands, contracts, strict=True)]
+            sides = [_in_parts(b, v, parts, not depth) for v, depth in zip(sides, contracts, strict=True)]
+            batch, first = ([0], 1) if parts else ([], 0)
+            return b.dot(
+                *sides, lhs_contract=[first + contracts[0]], rhs_contract=[first + contracts[1]], lhs_batch=batch,
+                rhs_batch=batch, type=TensorType((*[parts][: first], rows, columns), product.accumulator),
+            )  # fmt: skip
+
+        total = self.reduce(b, "sum", multiplied(0, parts * length, parts), [0])
+        if parts * length < depth:
+            total = b.add(total, multiplied(parts * length, depth, 0))
+        return [converted(b, total, element_type(op.results[0].type))]
 
     def lines(self, op: Op, b: Builder, product: Product) -> Value:
         """A product with one row or one column, as sums along the lines of the other side."""
@@ -271,13 +291,24 @@ class _Splitting:
         totals = getattr(b, name)(cut, axes=[place + 1])
         if name == "sum" and isinstance(element_type(cut.type), FloatType):
             # What is exclusive begins with 0.0, which would make 0.0 of -0.0.
-            earlier = _moved_on(b, along(totals, axis=place, reverse=reverse), place, reverse)
+            earlier = moved_on(b, along(totals, axis=place, reverse=reverse), place, reverse)
         else:
             earlier = along(totals, axis=place, reverse=reverse, exclusive=True)
         kept = [d for d in range(len(shape_of(cut.type))) if d != place + 1]
         gathered = Accumulation(name, element_type(cut.type))
         joined = gathered.combine(b, b.broadcast(earlier, type=cut.type, dimensions=kept), within)
         return [view(b, converted(b, joined, element_type(source.type)), shape_of(source.type))]
+
+
+def _runs(axes: Sequence[int]) -> list[list[int]]:
+    """Axes in order, those together that lie side by side."""
+    runs: list[list[int]] = []
+    for d in sorted(axes):
+        if runs and runs[-1][-1] == d - 1:
+            runs[-1].append(d)
+        else:
+            runs.append([d])
+    return runs
 
 
 def _read_again(function: Op) -> set[Op]:
@@ -322,70 +353,10 @@ def _matrices(op: Op) -> Product | None:
     return product_of(op, {})
 
 
-def view(b: Builder, value: Value, shape: Sequence[int]) -> Value:
-    """The value in another shape."""
-    owner = value.owner
-    if isinstance(owner, Op) and owner.name == "ng.reshape":
-        value = owner.operands[0]
-    if shape_of(value.type) == tuple(shape):
-        return value
-    return b.reshape(value, type=TensorType(tuple(shape), element_type(value.type)))
-
-
-def taken(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
-    """What lies from `start` to `stop` along an axis."""
-    shape = shape_of(value.type)
-    if (start, stop) == (0, shape[axis]):
-        return value
-    starts = [start if d == axis else 0 for d in range(len(shape))]
-    limits = [stop if d == axis else size for d, size in enumerate(shape)]
-    return b.slice(value, starts=starts, limits=limits, steps=[1] * len(shape))
-
-
-def with_rest(
-    b: Builder, name: str, value: Value, source: Value, axis: int, start: int, stop: int, rows: int
-) -> Value:
-    """What was reduced along an axis, with the rest of `source` joined to it: rows from `start` to `stop`, of which `value` has
-    room for so many. Of the last ones, as many are read; those that were taken in before leave everything as it is."""
-    gathered = Accumulation(name, element_type(source.type))
-    for first in range(start, stop, rows):
-        end = min(first + rows, stop)
-        rest = widened(b, name, taken(b, source, axis, end - rows, end))
-        rest = view(b, rest, shape_of(value.type))
-        if before := rows - (end - first):
-            count = b.iota(type=with_element(rest.type, i32), dimension=axis)
-            taken_in = b.less(count, b.number(shape_of(rest.type)[axis] * before // rows, count.type))
-            rest = b.select(taken_in, b.number(gathered.start, rest.type), rest)
-        value = gathered.combine(b, value, rest)
-    return value
-
-
-def widened(b: Builder, name: str, value: Value) -> Value:
-    """What a reduction takes in: sums and products of f16 and bf16 are f32 until the end."""
-    element = element_type(value.type)
-    if name in ("sum", "product") and isinstance(element, FloatType) and element.width < 32:
-        return b.cast(value, type=with_element(value.type, f32))
-    return value
-
-
-def converted(b: Builder, value: Value, element: Type) -> Value:
-    """The value with elements of a type."""
-    if element_type(value.type) is element:
-        return value
-    return b.cast(value, type=with_element(value.type, element))
-
-
-def _moved_on(b: Builder, value: Value, axis: int, reverse: bool) -> Value:
-    """The value one place further along an axis (`reverse`: back), with -0.0 in the place that becomes free."""
-    shape = list(shape_of(value.type))
-    low, high = [0] * len(shape), [0] * len(shape)
-    low[axis], high[axis] = (0, 1) if reverse else (1, 0)
-    part = taken(b, value, axis, high[axis], shape[axis] - low[axis])
-    return b.pad(part, low=low, high=high, value=numeric_literal(-0.0, element_type(value.type)))
-
-
 def _in_parts(b: Builder, side: Value, parts: int, depth_first: bool) -> Value:
-    """A matrix as a batch of the parts of its depth."""
+    """A matrix as a batch of so many parts of its depth; 0: as it is."""
+    if not parts:
+        return side
     first, last = shape_of(side.type)
     if depth_first:
         return view(b, side, (parts, first // parts, last))

@@ -112,15 +112,28 @@ class Matrix:
     """One matrix of a side of a product, as it lies in memory: that of an element of the batch."""
 
     def __init__(self, b: Builder, buffer: Value, batch: Sequence[Value], side: Side | Implicit | None):
-        # Of what lies nowhere as a matrix, kernels read what they have packed.
-        side = side if isinstance(side, Side) else None
-        self.b, self.buffer, self.side = b, buffer, side
+        self.b, self.buffer = b, buffer
         self.before = list(batch)  # indices before the matrix's own
-        if side is not None:
+        self.row = len(self.before)  # the dimension of the buffer along which its rows lie
+        if isinstance(side, Side):  # of what lies nowhere as a matrix, kernels read what they have packed
+            self.row = side.row
             parts = list[Span]()
             for number in batch:
                 parts = apart(b, number, side.batch)
             self.before = [_index(b, place, parts) for place in side.places]
+            if side.is_window:
+                self.cut(side.size)
+        else:
+            self.before += [b.index(0)] * 2
+
+    def cut(self, size: tuple[int, int]) -> None:
+        """Goes on with the window that the matrix is: what lies around it is beyond its ends."""
+        whole = self.buffer.type
+        assert isinstance(whole, MemRefType)
+        shape = (size[0], *[1] * (whole.rank - self.row - 2), size[1])
+        type = MemRefType(shape, whole.element, whole.row_strides[self.row :], DYNAMIC, whole.space)
+        self.buffer = self.b.subview(self.buffer, self.before, type=type)
+        self.row, self.before = 0, [self.b.index(0)] * len(shape)
 
     def load(
         self,
@@ -142,9 +155,7 @@ class Matrix:
 
     def place(self, row: Value, column: Value) -> tuple[list[Value], list[int]]:
         """The indices of an element in the buffer, and which of them are those of the matrix."""
-        if self.side is None:
-            return [*self.before, row, column], [len(self.before), len(self.before) + 1]
-        indices, dims = list(self.before), [self.side.row, len(self.before) - 1]
+        indices, dims = list(self.before), [self.row, len(self.before) - 1]
         indices[dims[0]], indices[dims[1]] = row, column
         return indices, dims
 

@@ -84,22 +84,31 @@ class Room:
         wanted = min(-(-self.programs // programs), work // programs // self.elements)
         return divisor(size, wanted, min(4 * wanted, size // 2))
 
-    def cut(self, size: int, work: int, programs: int, whole: bool = False) -> Cut:
-        """The same for a machine that reads what begins at a line the fastest, and has threads for a rest: of lengths that are
-        whole lines, one that leaves next to nothing; nothing, if the loop has to be parted as a `whole`."""
-        if not self.squares or whole or size < 2 * ALIGNED or not self.short_of_programs(work, programs):
+    def cut(self, size: int, work: int, programs: int, line: int = LINE) -> Cut:
+        """The same for a machine that has threads for a rest: of lengths that are whole lines, as memory is read the fastest
+        from where one begins, one that leaves next to nothing."""
+        if not self.squares or size < 2 * ALIGNED or not self.short_of_programs(work, programs):
             parts = self.parts(size, work, programs)
             return Cut(parts, size // parts)
         wanted = min(-(-self.programs // programs), work // programs // self.elements, size // ALIGNED)
-        cuts = [Cut(p, size // p // LINE * LINE) for p in range(wanted, 2 * wanted)]
+        # What has no lines leaves one step for each part at most, and more parts would be more to join.
+        cuts = [Cut(p, size // p // line * line) for p in range(wanted, 2 * wanted if line > 1 else wanted + 1)]
         return min(
             cuts, key=lambda cut: -(-(size - cut.parts * cut.length) // cut.parts), default=Cut(1, size)
         )
 
-    def fold(self, size: int, columns: int, item: int, whole: bool = False) -> int:
-        """How many rows of narrow columns lie side by side, so that they leave the least empty: a divisor of `size`, or on a
-        machine that has threads for a rest, any number, best of whole pieces of memory."""
-        if columns >= self.width or size * columns < min(FOLD_ELEMENTS, self.elements):
+    def depths(self, depth: int, wanted: int) -> Cut:
+        """How the depth of a product is cut: into equal parts, or on a machine of square tiles into parts that begin at lines."""
+        parts = divisor(depth, wanted, min(2 * wanted, depth // 2))
+        if parts >= wanted or not self.squares:
+            return Cut(parts, depth // parts)
+        cuts = [Cut(p, depth // p // ALIGNED * ALIGNED) for p in range(wanted, 2 * wanted)]
+        return min((c for c in cuts if c.length), key=lambda c: depth - c.parts * c.length)
+
+    def fold(self, size: int, columns: int) -> int:
+        """How many rows of narrow columns lie side by side, so that they leave the least empty: a divisor of `size`. Blocks of
+        threads have several rows at once as it is."""
+        if self.squares or columns >= self.width or size * columns < min(FOLD_ELEMENTS, self.elements):
             return 1
 
         def filled(rows: int) -> float:
@@ -107,10 +116,7 @@ class Room:
             return rows * columns / (units * self.unit)
 
         rows = range(-(-self.width // columns), 8 * self.width // columns + 1)
-        fitting = [r for r in rows if size % r == 0 and r < size]
-        if self.squares and not whole and not any(r * columns * item % PIECE_BYTES == 0 for r in fitting):
-            fitting = [r for r in rows if r * columns * item % PIECE_BYTES == 0 and 2 * r <= size] or fitting
-        return max(fitting, key=filled, default=1)
+        return max((r for r in rows if size % r == 0 and r < size), key=filled, default=1)
 
 
 def divisor(size: int, wanted: int, most: int) -> int:

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values in other shapes and of other elements, and parts of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.attributes import numeric_literal
+from ...ir.core import Op, Value
+from ...ir.elements import ElementsAttr
+from ...ir.types import FloatType, TensorType, Type, element_type, f32, i32, shape_of, with_element
+from ...ops.builder import Builder
+from ...ops.fields import get_i64s
+from ..fusion.group import splat
+from ..kernels.reduction import Accumulation
+
+#: Ops that follow each other and are computed again of parts of what they read.
+MOST_OPS = 8
+
+
+def view(b: Builder, value: Value, shape: Sequence[int]) -> Value:
+    """The value in another shape."""
+    owner = value.owner
+    if isinstance(owner, Op) and owner.name == "ng.reshape":
+        value = owner.operands[0]
+    if shape_of(value.type) == tuple(shape):
+        return value
+    return b.reshape(value, type=TensorType(tuple(shape), element_type(value.type)))
+
+
+def taken(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
+    """What lies from `start` to `stop` along an axis. Of what a few elementwise ops compute, it is computed of such parts: a
+    kernel reads these where they lie, and nothing is made in memory for it."""
+    return _Part(b, shape_of(value.type), axis, start, stop).of(value, MOST_OPS)
+
+
+class _Part:
+    """A part of values of one shape, each made once."""
+
+    def __init__(self, b: Builder, shape: Sequence[int], axis: int, start: int, stop: int):
+        self.b, self.shape, self.axis, self.start, self.stop = b, tuple(shape), axis, start, stop
+        self.known: dict[Value, Value] = {}
+
+    def of(self, value: Value, depth: int) -> Value:
+        """The part of a value, which may be seen in another shape; computed by ops that follow each other so often at most."""
+        if value not in self.known:
+            self.known[value] = self.made(value, depth)
+        return self.known[value]
+
+    def made(self, value: Value, depth: int) -> Value:
+        b, owner = self.b, value.owner
+        type = TensorType(self.across(self.shape), element_type(value.type))
+        if isinstance(owner, Op) and owner.name == "ng.reshape":
+            return self.of(owner.operands[0], depth)
+        if isinstance(owner, Op) and owner.name == "ng.constant" and splat(owner):
+            literal = owner.attributes["value"]
+            assert isinstance(literal, ElementsAttr)
+            return b.constant(type=type, value=literal.of_type(type))
+        if isinstance(owner, Op) and owner.name == "ng.broadcast" and shape_of(value.type) == self.shape:
+            dimensions, (source,) = get_i64s(owner, "dimensions"), owner.operands
+            if self.axis in dimensions:
+                source = sliced(b, source, dimensions.index(self.axis), self.start, self.stop)
+            return b.broadcast(source, type=type, dimensions=dimensions)
+        if isinstance(owner, Op) and "elementwise" in owner.traits and depth:
+            operands = [self.of(v, depth - 1) for v in owner.operands]
+            return b.add_op(owner.rebuilt(operands, types=[type])).result
+        return sliced(b, view(b, value, self.shape), self.axis, self.start, self.stop)
+
+    def across(self, shape: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.stop - self.start if d == self.axis else size for d, size in enumerate(shape))
+
+
+def sliced(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
+    """What lies from `start` to `stop` along an axis of a value as it is."""
+    shape = shape_of(value.type)
+    if (start, stop) == (0, shape[axis]):
+        return value
+    starts = [start if d == axis else 0 for d in range(len(shape))]
+    limits = [stop if d == axis else size for d, size in enumerate(shape)]
+    return b.slice(value, starts=starts, limits=limits, steps=[1] * len(shape))
+
+
+def with_rest(b: Builder, name: str, value: Value, source: Value, axis: int, start: int) -> Value:
+    """What was reduced along an axis in parts, with the rest of `source` joined to it, which begins at `start`: one step of it
+    for each part at a time. Of the last ones, as many are read; those that were taken in before leave everything as it is."""
+    gathered = Accumulation(name, element_type(source.type))
+    parts, stop = (shape_of(v.type)[axis] for v in (value, source))
+    for first in range(start, stop, parts):
+        end = min(first + parts, stop)
+        rest = widened(b, name, taken(b, source, axis, end - parts, end))
+        if before := parts - (end - first):
+            count = b.iota(type=with_element(rest.type, i32), dimension=axis)
+            taken_in = b.less(count, b.number(before, count.type))
+            rest = b.select(taken_in, b.number(gathered.start, rest.type), rest)
+        value = gathered.combine(b, value, rest)
+    return value
+
+
+def widened(b: Builder, name: str, value: Value) -> Value:
+    """What a reduction takes in: sums and products of f16 and bf16 are f32 until the end."""
+    element = element_type(value.type)
+    if name in ("sum", "product") and isinstance(element, FloatType) and element.width < 32:
+        return b.cast(value, type=with_element(value.type, f32))
+    return value
+
+
+def converted(b: Builder, value: Value, element: Type) -> Value:
+    """The value with elements of a type."""
+    if element_type(value.type) is element:
+        return value
+    return b.cast(value, type=with_element(value.type, element))
+
+
+def moved_on(b: Builder, value: Value, axis: int, reverse: bool) -> Value:
+    """The value one place further along an axis (`reverse`: back), with -0.0 in the place that becomes free."""
+    shape = list(shape_of(value.type))
+    low, high = [0] * len(shape), [0] * len(shape)
+    low[axis], high[axis] = (0, 1) if reverse else (1, 0)
+    part = taken(b, value, axis, high[axis], shape[axis] - low[axis])
+    return b.pad(part, low=low, high=high, value=numeric_literal(-0.0, element_type(value.type)))
