@@ -31,7 +31,7 @@ from ..ir.types import (
     with_element,
 )
 from . import ng_rules, rules
-from .fields import get_float, get_i64, get_i64s
+from .fields import get_bool, get_enum, get_float, get_i64, get_i64s
 from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
 from .ng import NgVerbs
 from .sorting import argsort
@@ -191,6 +191,41 @@ def overlap_add(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]
     named = {name: get_i64s(op, name) for name in ("axes", "steps", "dilations")}
     summed = verbs.overlap_add(verbs.cast(operands[0], type=_computed(source)), type=wide, **named)
     return [verbs.cast(summed, type=target)]
+
+
+def cumulative_runs(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    """Run by run, each joined to what comes before it."""
+    source, before = (o.type for o in op.operands)
+    if not _static(source, before):
+        return None
+    axis, run, combine = get_i64(op, "axis"), get_i64(op, "run"), get_enum(op, "combine")
+    along = getattr(verbs, f"cumulative_{combine}")
+    join = getattr(verbs, {"sum": "add", "product": "multiply", "max": "maximum", "min": "minimum"}[combine])
+    wide, shape = with_element(source, element_type(before)), shape_of(source)
+    value = _converted(verbs, operands[0], source, wide)
+
+    def part(value: V, shape: Sequence[int], first: int, end: int) -> V:
+        starts = [first if d == axis else 0 for d in range(len(shape))]
+        limits = [end if d == axis else size for d, size in enumerate(shape)]
+        return verbs.slice(value, starts=starts, limits=limits, steps=[1] * len(shape))
+
+    parts: list[V] = []
+    for number, first in enumerate(range(0, shape[axis], run)):
+        end = min(first + run, shape[axis])
+        within = along(
+            part(value, shape, first, end),
+            axis=axis,
+            reverse=get_bool(op, "reverse"),
+            exclusive=get_bool(op, "exclusive"),
+        )
+        kept = [d for d in range(len(shape)) if d != axis]
+        own, names = [end - first if d == axis else size for d, size in enumerate(shape)], rules.names_of(wide)
+        line = rules.reshaped(before, [shape[d] for d in kept], names and [names[d] for d in kept])
+        start = verbs.reshape(part(operands[1], shape_of(before), number, number + 1), type=line)
+        parts.append(
+            join(verbs.broadcast(start, type=rules.reshaped(wide, own, names), dimensions=kept), within)
+        )
+    return [_converted(verbs, verbs.concatenate(parts, axis=axis), wide, source)]
 
 
 # ---- along axes --------------------------------------------------------------------------------------------
@@ -368,6 +403,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.argsort": argsort,
     "ng.windows": windows,
     "ng.overlap_add": overlap_add,
+    "ng.cumulative_runs": cumulative_runs,
     "ng.mean": mean,
     "ng.first_max": first_max,
     "ng.softmax": softmax,

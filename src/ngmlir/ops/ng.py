@@ -2807,6 +2807,63 @@ class CumulativeMinOp(Op):
         return fields.get_bool(self, "exclusive")
 
 
+class CumulativeRunsOp(Op):
+    """What the cumulative op that combines so gives of each run of so many elements along an axis, the last of which may be shorter, where it goes on from the element of `before` at the run's place. Sums and products of f16 and bf16 are gathered in f32, as which `before` comes."""
+
+    __slots__ = ()
+    name = "ng.cumulative_runs"
+    definition = OpDefinition(
+        name,
+        operands=(
+            Operand("input", Constraint("tensor(numeric)", "tensor", "numeric"), "T", domain=Domain(-2.0, 2.0, False)),
+            Operand("before", Constraint("tensor(numeric)", "tensor", "numeric"), domain=Domain(-2.0, 2.0, False)),
+        ),
+        results=(
+            Operand("result", Constraint("tensor(numeric)", "tensor", "numeric"), "T"),
+        ),
+        attributes=(
+            AttributeField("axis", "i64", None, False),
+            AttributeField("run", "i64", None, False),
+            AttributeField("combine", "enum(sum|product|max|min)", fields.default("enum(sum|product|max|min)", 'sum'), False),
+            AttributeField("reverse", "bool", fields.default("bool", 'false'), False),
+            AttributeField("exclusive", "bool", fields.default("bool", 'false'), False),
+        ),
+        traits=frozenset(['pure', 'stops']),
+        rule=ng_rules.cumulative_runs,
+        form=('$input', 'from', '$before', 'axis', '$axis', 'run', '$run'),
+        doc="What the cumulative op that combines so gives of each run of so many elements along an axis, the last of which may be shorter, where it goes on from the element of `before` at the run's place. Sums and products of f16 and bf16 are gathered in f32, as which `before` comes.",
+        example='%r = ng.cumulative_runs %a from %b axis 1 run 2 : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x2xf32, #ng.axes<N, R>>) -> tensor<4x3xf32, #ng.axes<N, C>>',
+    )
+
+    @property
+    def input(self) -> Value:
+        return self.operands[0]
+
+    @property
+    def before(self) -> Value:
+        return self.operands[1]
+
+    @property
+    def axis(self) -> int:
+        return fields.get_i64(self, "axis")
+
+    @property
+    def run(self) -> int:
+        return fields.get_i64(self, "run")
+
+    @property
+    def combine(self) -> Literal["sum", "product", "max", "min"]:
+        return fields.get_enum(self, "combine")  # pyright: ignore
+
+    @property
+    def reverse(self) -> bool:
+        return fields.get_bool(self, "reverse")
+
+    @property
+    def exclusive(self) -> bool:
+        return fields.get_bool(self, "exclusive")
+
+
 class DotOp(Op):
     """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. A result of wider elements (i32 of i8, f32 of bf16) is that of the operands cast to it before."""
 
@@ -3345,6 +3402,7 @@ OPS: dict[str, type[Op]] = {
     "ng.cumulative_product": CumulativeProductOp,
     "ng.cumulative_max": CumulativeMaxOp,
     "ng.cumulative_min": CumulativeMinOp,
+    "ng.cumulative_runs": CumulativeRunsOp,
     "ng.dot": DotOp,
     "ng.random_bits": RandomBitsOp,
     "ng.random_uniform": RandomUniformOp,
@@ -3735,6 +3793,10 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
     def cumulative_min(self, input: V, *, axis: int, reverse: bool | None = None, exclusive: bool | None = None) -> V:
         """The least of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
         return self.build(CumulativeMinOp, [input], {"axis": axis, "reverse": reverse, "exclusive": exclusive})[0]
+
+    def cumulative_runs(self, input: V, before: V, *, axis: int, run: int, combine: Literal["sum", "product", "max", "min"] | None = None, reverse: bool | None = None, exclusive: bool | None = None) -> V:
+        """What the cumulative op that combines so gives of each run of so many elements along an axis, the last of which may be shorter, where it goes on from the element of `before` at the run's place. Sums and products of f16 and bf16 are gathered in f32, as which `before` comes."""
+        return self.build(CumulativeRunsOp, [input, before], {"axis": axis, "run": run, "combine": combine, "reverse": reverse, "exclusive": exclusive})[0]
 
     def dot(self, lhs: V, rhs: V, *, lhs_contract: Sequence[int], rhs_contract: Sequence[int], lhs_batch: Sequence[int] | None = None, rhs_batch: Sequence[int] | None = None, type: Type | None = None) -> V:
         """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. A result of wider elements (i32 of i8, f32 of bf16) is that of the operands cast to it before."""

@@ -17,6 +17,7 @@ from ..ir.types import (
     IntegerType,
     Type,
     element_type,
+    f32,
     i1,
     i16,
     i32,
@@ -26,7 +27,7 @@ from ..ir.types import (
     with_element,
 )
 from ..support.diagnostics import UserError
-from .fields import get_i64, get_i64s
+from .fields import get_enum, get_i64, get_i64s
 from .rules import Types, fits, names_of, require, reshaped, same_kind, same_shape, same_size
 from .schedules import SCHEDULE, schedule_complaints
 from .sliding import count_of, described, span_of
@@ -297,6 +298,21 @@ def _not_of_nothing(source: Type, axis: int, indices: Type) -> None:
 def cumulative(t: Typing) -> Types:
     (source,) = t.operands
     _axis(t, len(shape_of(source)))
+    return [source]
+
+
+def cumulative_runs(t: Typing) -> Types:
+    source, before = t.operands
+    axis, run, element = _axis(t, len(shape_of(source))), get_i64(t, "run"), element_type(source)
+    require(run > 0, f"no run has {run} elements")
+    runs = list(shape_of(source))
+    runs[axis] = DYNAMIC if runs[axis] == DYNAMIC else -(-runs[axis] // run)
+    wider = get_enum(t, "combine") in ("sum", "product") and isinstance(element, FloatType) and element.width < 32
+    gathered = f32 if wider else element
+    require(
+        same_shape(before, reshaped(source, runs)) and element_type(before) is gathered,
+        f"{before} is not one {gathered} before each run of {run} elements along axis {axis} of {source}",
+    )
     return [source]
 
 

@@ -273,31 +273,45 @@ class _Splitting:
     # -- cumulative ops ----------------------------------------------------------------------------------
 
     def cumulative(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        """Each part by itself; then what comes before a part joins all of it. Everything is read and written once more
-        than one core would have to, so this is for machines of many."""
-        source, axis = op.operands[0], get_i64(op, "axis")
+        name, reverse, exclusive = op.name.rpartition("_")[2], get_bool(op, "reverse"), get_bool(op, "exclusive")
+        made = self.running(b, name, op.operands[0], get_i64(op, "axis"), reverse, exclusive)
+        return None if made is None else [made]
+
+    def running(
+        self, b: Builder, name: str, source: Value, axis: int, reverse: bool, exclusive: bool
+    ) -> Value | None:
+        """What comes before each run; then the runs go on from that. Everything is read twice, so this is for machines of
+        many."""
         before, size, after = merged(shape_of(source.type), axis)
         room = self.room(source)
-        parts = room.parts(size, before * size * after, before * -(-after // room.stripe))
-        if parts == 1 or not room.squares:
+        run = room.run(size, before * size * after, before * -(-after // room.stripe), after)
+        if run >= size or not room.squares:
             return None
-        name = op.name.rpartition("_")[2]
-        reverse, exclusive = get_bool(op, "reverse"), get_bool(op, "exclusive")
         outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
         place = len(outer)
-        cut = view(b, widened(b, name, source), (*outer, parts, size // parts, *inner))
-        along = getattr(b, f"cumulative_{name}")
-        within = along(cut, axis=place + 1, reverse=reverse, exclusive=exclusive)
-        totals = getattr(b, name)(cut, axes=[place + 1])
-        if name == "sum" and isinstance(element_type(cut.type), FloatType):
-            # What is exclusive begins with 0.0, which would make 0.0 of -0.0.
-            earlier = moved_on(b, along(totals, axis=place, reverse=reverse), place, reverse)
-        else:
-            earlier = along(totals, axis=place, reverse=reverse, exclusive=True)
-        kept = [d for d in range(len(shape_of(cut.type))) if d != place + 1]
-        gathered = Accumulation(name, element_type(cut.type))
-        joined = gathered.combine(b, b.broadcast(earlier, type=cut.type, dimensions=kept), within)
-        return [view(b, converted(b, joined, element_type(source.type)), shape_of(source.type))]
+        line = view(b, source, (*outer, size, *inner))
+
+        def totals(start: int, stop: int, length: int) -> Value:
+            """Of the runs between two steps, each of so many."""
+            runs = widened(b, name, taken(b, line, place, start, stop))
+            runs = view(b, runs, (*outer, (stop - start) // length, length, *inner))
+            return getattr(b, name)(runs, axes=[place + 1])
+
+        # The last run may be shorter; before all others comes none.
+        last = (size - 1) // run * run
+        found = [totals(run if reverse else 0, last, run)] if last > run or not reverse else []
+        found += [totals(last, size, size - last)] if reverse else []
+        total = found[0] if len(found) == 1 else b.concatenate(found, axis=place)
+        earlier = self.running(b, name, total, place, reverse, False)
+        if earlier is None:
+            earlier = getattr(b, f"cumulative_{name}")(total, axis=place, reverse=reverse)
+        earlier = moved_on(b, earlier, place, reverse, Accumulation(name, element_type(total.type)).start)
+        if exclusive and name == "sum" and isinstance(element_type(total.type), FloatType):
+            earlier = b.add(earlier, b.number(0.0, earlier.type))  # the sum of nothing, not -0.0
+        joined = b.cumulative_runs(
+            line, earlier, axis=place, run=run, combine=name, reverse=reverse, exclusive=exclusive
+        )
+        return view(b, joined, shape_of(source.type))
 
 
 def _runs(axes: Sequence[int]) -> list[list[int]]:

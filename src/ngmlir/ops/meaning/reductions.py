@@ -12,7 +12,7 @@ import numpy as np
 from ...ir.core import Op
 from ...ir.literals import dtype_of
 from ...ir.types import element_type
-from ..fields import get_bool, get_i64, get_i64s
+from ..fields import get_bool, get_enum, get_i64, get_i64s
 from ..ng_rules import count_positions
 from .elementwise import maximum, minimum
 from .numbers import Array, is_float, widened
@@ -133,6 +133,29 @@ def _cumulative(
     return value
 
 
+#: What the values of `combine` join two numbers by.
+_JOINED: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": np.add, "product": np.multiply, "max": maximum, "min": minimum,
+}  # fmt: skip
+
+
+def cumulative_runs(op: Op, arrays: Sequence[Array]) -> Any:
+    axis, run, combine = get_i64(op, "axis"), get_i64(op, "run"), _JOINED[get_enum(op, "combine")]
+    source = widened(arrays[0])
+    line, before = np.moveaxis(source, axis, 0), np.moveaxis(arrays[1], axis, 0)
+    result = np.empty_like(source)
+    out = np.moveaxis(result, axis, 0)
+    exclusive = get_bool(op, "exclusive")
+    for first in range(0, len(line), run):
+        so_far = before[first // run]
+        steps = range(first, min(first + run, len(line)))
+        for i in reversed(steps) if get_bool(op, "reverse") else steps:
+            after = combine(so_far, line[i])
+            out[i] = so_far if exclusive else after
+            so_far = after
+    return result.astype(arrays[0].dtype)
+
+
 REDUCTIONS: dict[str, Callable[[Op, Sequence[Array]], Any]] = {
     "ng.sum": sum_,
     "ng.product": product,
@@ -148,4 +171,5 @@ REDUCTIONS: dict[str, Callable[[Op, Sequence[Array]], Any]] = {
     "ng.cumulative_product": _cumulative(np.multiply, lambda dtype: 1),
     "ng.cumulative_max": _cumulative(maximum, lambda dtype: extreme(dtype, -1)),
     "ng.cumulative_min": _cumulative(minimum, lambda dtype: extreme(dtype, 1)),
+    "ng.cumulative_runs": cumulative_runs,
 }

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import gcd
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
 from ...ir.types import Type, VectorType, element_type, shape_of
-from ...ops.fields import get_bool, get_i64
+from ...ops.fields import get_bool, get_enum, get_i64
 from ...support.target import Target
 from .frame import Span, power_of_two, within
 from .reduction import Accumulation
@@ -27,7 +28,8 @@ class _Running(Accumulation):
     """The parts of one cumulative op."""
 
     def __init__(self, frame: SingleFrame, op: Op):
-        super().__init__(op.name.rpartition("_")[2], element_type(op.results[0].type))
+        kind = get_enum(op, "combine") if "combine" in op.attributes else op.name.rpartition("_")[2]
+        super().__init__(kind, element_type(op.results[0].type))
         self.frame, self.b = frame, frame.b
         self.reverse = get_bool(op, "reverse")
         self.exclusive = get_bool(op, "exclusive")
@@ -59,19 +61,24 @@ class _Running(Accumulation):
             here = VectorType((*shape[:along], step, *shape[along + 1 :]), self.element)
             return self.tile(here, along, at(start), start, carry, masked or beyond > 0, beyond)
 
-        def turn(k: Value, carried: Sequence[Value]) -> list[Value]:
-            start = b.subtract(b.index((full - 1) * step), k) if self.reverse else k
-            return [tile(start, step, carried[0])]
-
         carry = self.carried([*shape[:along], *shape[along + 1 :]])
         if rest and self.reverse:
             carry = tile(b.index(full * step), rest, carry)
-        if full == 1:
-            carry = tile(b.index(0), step, carry)
-        else:
-            (carry,) = b.loop(0, full * step, step, [carry], turn)
+        carry = self.steps(full, step, carry, lambda start, carry: tile(start, step, carry))
         if rest and not self.reverse:
             tile(b.index(full * step), rest, carry)
+
+    def steps(self, count: int, step: int, carry: Value, tile: Callable[[Value, Value], Value]) -> Value:
+        """The carry after so many tiles, each of which begins a step behind the one before."""
+        b = self.b
+        if count == 1:
+            return tile(b.index(0), carry)
+
+        def turn(k: Value, carried: Sequence[Value]) -> list[Value]:
+            start = b.subtract(b.index((count - 1) * step), k) if self.reverse else k
+            return [tile(start, carried[0])]
+
+        return b.loop(0, count * step, step, [carry], turn)[0]
 
     def tile(
         self,
@@ -171,4 +178,37 @@ def _in_bands(op: Op, target: Target, shape: Sequence[int]) -> Single:
         run.through(size, (steps, width), 0, lambda start: [row.start, start, span.start], span.masked)
 
     frame.visit(frame.sizes, frame.width, lines)
+    return frame.done()
+
+
+def runs_kernel(op: Op, target: Target) -> Single:
+    """Of a block of threads each: a run of a line, or of lines side by side, from what comes before it on."""
+    before, size, after = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
+    run = get_i64(op, "run")
+    count, beside = -(-size // run), after > 1
+    rank = 3 if beside else 2
+    held = tile_width(target, item_bytes(element_type(op.results[0].type)))
+    width = min(target.threads, power_of_two(after))
+    step = gcd(run, 2 * held // width if beside else held)
+    whole, runs = (before, size, after)[:rank], (before, count, after)[:rank]
+    frame = SingleFrame(op, target, (before, count, after), [whole, runs], [whole], width=width)
+    b, running = frame.b, _Running(frame, op)
+    across = (width,) if beside else ()
+    beyond = size if size % run else 0  # the last run is shorter
+
+    def one(spans: list[Span]) -> None:
+        row, number, span = spans
+        first = b.multiply(number.start, b.index(run))
+        masked = beside and span.masked
+
+        def tile(start: Value, carry: Value) -> Value:
+            place = b.add(first, start)
+            type, at = VectorType((step, *across), running.element), [row.start, place, span.start][:rank]
+            return running.tile(type, 0, at, place, carry, masked or beyond > 0, beyond)
+
+        at, type = [row.start, number.start, span.start][:rank], vector(width * beside, running.accumulator)
+        carry = b.load(frame.sources[1], at, type=type, masked=masked)
+        running.steps(run // step, step, carry, tile)
+
+    frame.visit((before, count, after), width, one)
     return frame.done()

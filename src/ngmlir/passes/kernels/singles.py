@@ -11,7 +11,7 @@ from .extremes import arg_kernel
 from .indexed import gather_elements_kernel, gather_kernel, scatter_kernel
 from .moves import concatenate_kernel, slice_kernel, transpose_kernel
 from .pads import pad_kernel
-from .running import cumulative_kernel
+from .running import cumulative_kernel, runs_kernel
 from .single import Single
 from .sorting import argsort_kernel
 from .windows import overlap_add_kernel, windows_kernel
@@ -33,4 +33,5 @@ SINGLES: dict[str, Callable[[Op, Target], Single]] = {
     "ng.cumulative_product": cumulative_kernel,
     "ng.cumulative_max": cumulative_kernel,
     "ng.cumulative_min": cumulative_kernel,
+    "ng.cumulative_runs": runs_kernel,
 }

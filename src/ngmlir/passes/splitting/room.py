@@ -33,6 +33,8 @@ DEPTH, BLOCK_DEPTH = 512, 128
 LINE = 16
 #: The least length of such a part.
 ALIGNED = 32
+#: Elements of a run that are worth a program, and how many times more runs there are than other programs.
+RUN, RUNS = 1 << 10, 4
 
 
 class Cut(NamedTuple):
@@ -96,6 +98,16 @@ class Room:
         return min(
             cuts, key=lambda cut: -(-(size - cut.parts * cut.length) // cut.parts), default=Cut(1, size)
         )
+
+    def run(self, size: int, work: int, programs: int, columns: int) -> int:
+        """How long the runs of a cumulative op are of which programs have one each: whole tiles of a block, side by side of so
+        many columns. Each waits for the tile before, so that more of them keep memory busy than otherwise."""
+        tile = min(RUN, self.elements)
+        if work // programs < PATIENCE * tile or 2 * programs > self.programs:
+            return size
+        wanted = min(RUNS * -(-self.programs // programs), work // programs // tile)
+        step = max(LINE, tile // (1 << (columns - 1).bit_length()))
+        return -(-size // (wanted * step)) * step
 
     def depths(self, depth: int, wanted: int) -> Cut:
         """How the depth of a product is cut: into equal parts, or on a machine of square tiles into parts that begin at lines."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.attributes import numeric_literal
+from ...ir.attributes import Attribute
 from ...ir.core import Op, Value
 from ...ir.elements import ElementsAttr
 from ...ir.types import FloatType, TensorType, Type, element_type, f32, i32, shape_of, with_element
@@ -111,10 +111,9 @@ def converted(b: Builder, value: Value, element: Type) -> Value:
     return b.cast(value, type=with_element(value.type, element))
 
 
-def moved_on(b: Builder, value: Value, axis: int, reverse: bool) -> Value:
-    """The value one place further along an axis (`reverse`: back), with -0.0 in the place that becomes free."""
-    shape = list(shape_of(value.type))
-    low, high = [0] * len(shape), [0] * len(shape)
-    low[axis], high[axis] = (0, 1) if reverse else (1, 0)
-    part = taken(b, value, axis, high[axis], shape[axis] - low[axis])
-    return b.pad(part, low=low, high=high, value=numeric_literal(-0.0, element_type(value.type)))
+def moved_on(b: Builder, value: Value, axis: int, reverse: bool, start: Attribute) -> Value:
+    """The value one place further along an axis (`reverse`: back), with `start` in the place that becomes free."""
+    rank = len(shape_of(value.type))
+    free = [int(d == axis) for d in range(rank)]
+    low, high = ([0] * rank, free) if reverse else (free, [0] * rank)
+    return b.pad(value, low=low, high=high, value=start)
