@@ -219,7 +219,10 @@ def cumulative_runs(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequenc
             exclusive=get_bool(op, "exclusive"),
         )
         kept = [d for d in range(len(shape)) if d != axis]
-        own, names = [end - first if d == axis else size for d, size in enumerate(shape)], rules.names_of(wide)
+        own, names = (
+            [end - first if d == axis else size for d, size in enumerate(shape)],
+            rules.names_of(wide),
+        )
         line = rules.reshaped(before, [shape[d] for d in kept], names and [names[d] for d in kept])
         start = verbs.reshape(part(operands[1], shape_of(before), number, number + 1), type=line)
         parts.append(

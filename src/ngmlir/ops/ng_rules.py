@@ -307,7 +307,9 @@ def cumulative_runs(t: Typing) -> Types:
     require(run > 0, f"no run has {run} elements")
     runs = list(shape_of(source))
     runs[axis] = DYNAMIC if runs[axis] == DYNAMIC else -(-runs[axis] // run)
-    wider = get_enum(t, "combine") in ("sum", "product") and isinstance(element, FloatType) and element.width < 32
+    wider = (
+        get_enum(t, "combine") in ("sum", "product") and isinstance(element, FloatType) and element.width < 32
+    )
     gathered = f32 if wider else element
     require(
         same_shape(before, reshaped(source, runs)) and element_type(before) is gathered,

@@ -6,21 +6,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..ir.attributes import numeric_literal
 from ..ir.core import Module, Op, Value
 from ..ir.literals import item_bytes
-from ..ir.types import FloatType, TensorType, Type, element_type, f32, i32, shape_of, with_element
+from ..ir.types import FloatType, TensorType, element_type, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_bool, get_i64, get_i64s
 from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
+from .dead_code import without_dead
 from .kernels.product import Product, product_of
 from .kernels.reduction import Accumulation
 from .kernels.single import merged
+from .splitting.positions import best_in_parts, best_part
 from .splitting.room import LINE, PATIENCE, TILE, Cut, Room
-from .splitting.values import converted, moved_on, sliced, taken, view, widened, with_rest
+from .splitting.values import along, converted, moved_on, parted, sliced, taken, view, widened, with_rest
 
 
 @contract(needs=("named", "plain"), anchor="function")
@@ -49,11 +50,13 @@ def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Mo
         }
     """
     return module.with_ops(
-        [
-            sweep_op(op, _Splitting(op, target, elements).rule) if op.name == "func.func" else op
-            for op in module.ops
-        ]
+        [_function(op, target, elements) if op.name == "func.func" else op for op in module.ops]
     )
+
+
+def _function(function: Op, target: Target, elements: int) -> Op:
+    made = sweep_op(function, _Splitting(function, target, elements).rule)
+    return function if made is function else without_dead(made)  # nobody may read what is computed of parts
 
 
 class _Splitting:
@@ -133,19 +136,17 @@ class _Splitting:
         shape, runs = shape_of(source.type), _runs(axes)
         if len(runs) > 1:
             return self.in_turn(b, name, source, runs, room, again)
-        before, size, after = merged(shape, runs[0][0], len(runs[0]))
+        axis, count = runs[0][0], len(runs[0])
+        before, size, after = merged(shape, axis, count)
         programs = before * -(-after // room.stripe)
-        parts, length = room.cut(size, before * size * after, programs, LINE if after == 1 else 1)
+        parts, length = room.cut(size, prod(shape), programs, LINE if after == 1 else 1)
         if parts == 1:
             return None
-        outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
-        axis = len(outer)
-        line = view(b, source, (*outer, size, *inner))
+        line = view(b, source, (*shape[:axis], size, *shape[axis + count :]))
         value = widened(b, name, taken(b, line, axis, 0, parts * length))
-        value = getattr(b, name)(view(b, value, (*outer, parts, length, *inner)), axes=[axis + 1])
+        value = along(b, name, parted(b, value, axis, parts), axis + 1)
         # The parts may be enough for a step between.
         value = self.reduce(b, name, with_rest(b, name, value, line, axis, parts * length), [axis])
-        value = view(b, value, [size for d, size in enumerate(shape) if d not in axes])
         return converted(b, value, element_type(source.type))
 
     def in_turn(
@@ -200,7 +201,9 @@ class _Splitting:
 
         def multiplied(start: int, stop: int, parts: int) -> Value:
             """What the depth gives between two steps, in so many parts; all of it, if these are 0."""
-            sides = [sliced(b, v, depth, start, stop) for v, depth in zip(op.operands, contracts, strict=True)]
+            sides = [
+                sliced(b, v, depth, start, stop) for v, depth in zip(op.operands, contracts, strict=True)
+            ]
             sides = [_in_parts(b, v, parts, not depth) for v, depth in zip(sides, contracts, strict=True)]
             batch, first = ([0], 1) if parts else ([], 0)
             return b.dot(
@@ -234,46 +237,31 @@ class _Splitting:
     # -- positions ---------------------------------------------------------------------------------------
 
     def position(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        """Where the best element of each part is, then which part has the best of these."""
         axes = sorted(get_i64s(op, "axes"))
         if axes != list(range(axes[0], axes[0] + len(axes))):
             return None
-        source, result = op.operands[0], element_type(op.results[0].type)
+        source = op.operands[0]
         before, size, after = merged(shape_of(source.type), axes[0], len(axes))
         room = self.room(source).for_bytes(item_bytes(element_type(source.type)))
-        parts, length = room.cut(size, before * size * after, before * -(-after // room.stripe))
-        if parts == 1:
+        cut = room.cut(
+            size, before * size * after, before * -(-after // room.stripe), LINE if after == 1 else 1
+        )
+        if cut.parts == 1:
             return None
         outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
-        axis = len(outer)
-        search = getattr(b, op.name.removeprefix("ng."))
-
-        def positions(value: Value, shape: Sequence[int], along: int) -> Value:
-            return search(value, type=TensorType(tuple(shape), result), axes=[along])
-
-        def bests(first: int, count: int, steps: int) -> tuple[Value, Value]:
-            """Of so many parts from a place on: where their best elements are, and these."""
-            line = view(b, source, (*outer, size, *inner))
-            cut = view(b, taken(b, line, axis, first, first + count * steps), (*outer, count, steps, *inner))
-            places = positions(cut, (*outer, count, *inner), axis + 1)
-            values = b.gather_elements(cut, view(b, places, (*outer, count, 1, *inner)), axis=axis + 1)
-            return places, view(b, values, (*outer, count, *inner))
-
-        found, best = bests(0, parts, length)
-        if rest := size - parts * length:
-            behind = bests(parts * length, 1, rest)
-            found, best = (
-                b.concatenate([x, y], axis=axis) for x, y in zip((found, best), behind, strict=True)
-            )
-        part = positions(best, (*outer, *inner), axis)
-        within = b.gather_elements(found, view(b, part, (*outer, 1, *inner)), axis=axis)
-        start = b.multiply(part, b.number(length, part.type))
-        return [view(b, b.add(start, view(b, within, shape_of(part.type))), shape_of(op.results[0].type))]
+        line = view(b, source, (*outer, size, *inner))
+        # Searches read memory as it lies: of all lines but one, parts that leave a rest would be copied.
+        search = best_in_parts if before == 1 or cut.parts * cut.length == size else best_part
+        return [view(b, search(op, b, line, len(outer), cut), shape_of(op.results[0].type))]
 
     # -- cumulative ops ----------------------------------------------------------------------------------
 
     def cumulative(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        name, reverse, exclusive = op.name.rpartition("_")[2], get_bool(op, "reverse"), get_bool(op, "exclusive")
+        name, reverse, exclusive = (
+            op.name.rpartition("_")[2],
+            get_bool(op, "reverse"),
+            get_bool(op, "exclusive"),
+        )
         made = self.running(b, name, op.operands[0], get_i64(op, "axis"), reverse, exclusive)
         return None if made is None else [made]
 
@@ -294,8 +282,7 @@ class _Splitting:
         def totals(start: int, stop: int, length: int) -> Value:
             """Of the runs between two steps, each of so many."""
             runs = widened(b, name, taken(b, line, place, start, stop))
-            runs = view(b, runs, (*outer, (stop - start) // length, length, *inner))
-            return getattr(b, name)(runs, axes=[place + 1])
+            return along(b, name, parted(b, runs, place, (stop - start) // length), place + 1)
 
         # The last run may be shorter; before all others comes none.
         last = (size - 1) // run * run

@@ -94,7 +94,9 @@ class Room:
             return Cut(parts, size // parts)
         wanted = min(-(-self.programs // programs), work // programs // self.elements, size // ALIGNED)
         # What has no lines leaves one step for each part at most, and more parts would be more to join.
-        cuts = [Cut(p, size // p // line * line) for p in range(wanted, 2 * wanted if line > 1 else wanted + 1)]
+        cuts = [
+            Cut(p, size // p // line * line) for p in range(wanted, 2 * wanted if line > 1 else wanted + 1)
+        ]
         return min(
             cuts, key=lambda cut: -(-(size - cut.parts * cut.length) // cut.parts), default=Cut(1, size)
         )

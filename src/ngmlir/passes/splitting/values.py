@@ -18,11 +18,16 @@ from ..kernels.reduction import Accumulation
 MOST_OPS = 8
 
 
+def seen_from(value: Value) -> Value:
+    """What a value is another shape of."""
+    while isinstance(value.owner, Op) and value.owner.name == "ng.reshape":
+        value = value.owner.operands[0]
+    return value
+
+
 def view(b: Builder, value: Value, shape: Sequence[int]) -> Value:
     """The value in another shape."""
-    owner = value.owner
-    if isinstance(owner, Op) and owner.name == "ng.reshape":
-        value = owner.operands[0]
+    value = seen_from(value)
     if shape_of(value.type) == tuple(shape):
         return value
     return b.reshape(value, type=TensorType(tuple(shape), element_type(value.type)))
@@ -49,7 +54,8 @@ class _Part:
 
     def made(self, value: Value, depth: int) -> Value:
         b, owner = self.b, value.owner
-        type = TensorType(self.across(self.shape), element_type(value.type))
+        shape = (*self.shape[: self.axis], self.stop - self.start, *self.shape[self.axis + 1 :])
+        type = TensorType(shape, element_type(value.type))
         if isinstance(owner, Op) and owner.name == "ng.reshape":
             return self.of(owner.operands[0], depth)
         if isinstance(owner, Op) and owner.name == "ng.constant" and splat(owner):
@@ -61,13 +67,19 @@ class _Part:
             if self.axis in dimensions:
                 source = sliced(b, source, dimensions.index(self.axis), self.start, self.stop)
             return b.broadcast(source, type=type, dimensions=dimensions)
-        if isinstance(owner, Op) and "elementwise" in owner.traits and depth:
+        if isinstance(owner, Op) and "elementwise" in owner.traits and depth and self.takes_in(owner):
             operands = [self.of(v, depth - 1) for v in owner.operands]
             return b.add_op(owner.rebuilt(operands, types=[type])).result
         return sliced(b, view(b, value, self.shape), self.axis, self.start, self.stop)
 
-    def across(self, shape: Sequence[int]) -> tuple[int, ...]:
-        return tuple(self.stop - self.start if d == self.axis else size for d, size in enumerate(shape))
+    def takes_in(self, op: Op) -> bool:
+        """Whether parts of what an op reads need not be made first."""
+        owners = [owner for v in op.operands if isinstance(owner := seen_from(v).owner, Op)]
+        return all(
+            owner.name != "ng.iota"
+            and (owner.name != "ng.broadcast" or shape_of(owner.result.type) == self.shape)
+            for owner in owners
+        )
 
 
 def sliced(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
@@ -117,3 +129,23 @@ def moved_on(b: Builder, value: Value, axis: int, reverse: bool, start: Attribut
     free = [int(d == axis) for d in range(rank)]
     low, high = ([0] * rank, free) if reverse else (free, [0] * rank)
     return b.pad(value, low=low, high=high, value=start)
+
+
+def along(b: Builder, name: str, value: Value, axis: int) -> Value:
+    """The value reduced along an axis; of one element there is nothing to reduce."""
+    shape = shape_of(value.type)
+    if shape[axis] == 1:
+        return view(b, value, (*shape[:axis], *shape[axis + 1 :]))
+    return getattr(b, name)(value, axes=[axis])
+
+
+def parted(b: Builder, value: Value, axis: int, parts: int) -> Value:
+    """The value with an axis cut into so many parts."""
+    shape = shape_of(value.type)
+    return view(b, value, (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]))
+
+
+def spread(b: Builder, value: Value, axis: int) -> Value:
+    """The value with an axis of one element."""
+    shape = shape_of(value.type)
+    return view(b, value, (*shape[:axis], 1, *shape[axis:]))
