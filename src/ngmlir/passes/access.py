@@ -173,20 +173,23 @@ def access_of(op: Op, through: Callable[[Value], Op | None], whole: bool = False
     places = [Place(0, {d: 1} if size != 1 else {}) for d, size in enumerate(sizes)]
     current: Op | None = op
     source, fill = op.results[0], None
-    shape = sizes
+    shape, seen = sizes, False
     while current is not None:
         (source,) = current.operands
-        if fill is not None and current.name != "ng.reshape":
-            return None  # what the border hides of this op's operand would show
-        if fill is None:
+        if seen and current.name != "ng.reshape":
+            return None  # what the border hides of this op's operand would show, or its elements lie in other rows
+        if not seen:
             moved = _before(current, places, sizes)
-            if moved is None:
+            if moved is None and current.name != "ng.reshape":
                 return None
-            places, shape = moved, shape_of(source.type)
+            # Rows that are read in parts may end anywhere in those before a reshape: the buffer is seen without it.
+            seen = moved is None
+            if moved is not None:
+                places, shape = moved, shape_of(source.type)
             if current.name == "ng.pad" and leaves(places, shape, sizes):
                 given = current.attributes.get("value")
                 fill = numeric_literal(0, element_type(source.type)) if given is None else given
-        # Behind a border reshapes change nothing: the buffer is seen in the shape that the pad gave it.
+                seen = True  # behind a border reshapes change nothing: the buffer is seen as the pad took it
         current = through(source)
     return _merged(source, shape, places, sizes, fill, whole)
 

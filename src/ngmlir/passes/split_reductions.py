@@ -195,8 +195,9 @@ class _Splitting:
         parts, length = room.depths(depth, wanted) if wanted >= 4 else Cut(1, depth)
         moves = (not product.lhs_depth_first and rows > 1) or (not product.rhs_depth_first and columns > 1)
         thin = min(rows, columns) < 2 * room.unit
-        if parts == 1 or ((moves or product.widens or thin) and not room.squares):
-            return None
+        narrow = product.widens
+        if parts == 1 or ((moves or narrow or thin) and not room.squares) or (narrow and wanted < 16):
+            return None  # elements of f16 and bf16 are multiplied faster than few parts are added up
         contracts = [1 - product.lhs_depth_first, 1 - product.rhs_depth_first]
 
         def multiplied(start: int, stop: int, parts: int) -> Value:
