@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Literal, TypeAlias
 
 from ..ir.core import Module, Op, Value
 from ..ir.literals import item_bytes
@@ -23,17 +24,27 @@ from .splitting.positions import best_in_parts, best_part
 from .splitting.room import LINE, PATIENCE, TILE, Cut, Room
 from .splitting.values import along, converted, moved_on, parted, sliced, taken, view, widened, with_rest
 
+Combined: TypeAlias = Literal["sum", "product", "max", "min"]
+#: What each cumulative op combines by.
+_COMBINED: dict[str, Combined] = {
+    "ng.cumulative_sum": "sum",
+    "ng.cumulative_product": "product",
+    "ng.cumulative_max": "max",
+    "ng.cumulative_min": "min",
+}
+
 
 @contract(needs=("named", "plain"), anchor="function")
 def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Module:
     """Makes two reductions of one with many operands and few results, so that there is work for the whole machine.
 
-    The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. Narrow
-    columns lie side by side, as many as fill the registers (or threads). On a machine of many, parts begin where lines of
-    memory do; the rest that a length leaves joins what the parts gave, an element for each. There dimensions that do not lie
-    side by side are reduced one after the other. How many parts there are follows from the shape and from
-    what the target is, never from how many threads there are, so a result has the same bits everywhere. `elements` are
-    those that a part has at least; 0: as the target likes it. What states a schedule stays in one piece: how its kernel is
+    The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. On a CPU narrow
+    columns lie side by side, as many as fill the registers. On a machine of many, parts begin where lines of memory do, and the
+    rest that a length leaves joins what the parts gave, an element for each; parts of what a few elementwise ops compute are
+    computed of parts of what these read. There dimensions that do not lie side by side are reduced one after the other, and
+    what runs along a line goes on in each of its runs from what comes before. How many parts there are follows from the shape
+    and from what the target is, never from how many threads there are, so a result has the same bits everywhere. `elements`
+    are those that a part has at least; 0: as the target likes it. What states a schedule stays in one piece: how its kernel is
     cut is said.
 
     Before:
@@ -258,16 +269,12 @@ class _Splitting:
     # -- cumulative ops ----------------------------------------------------------------------------------
 
     def cumulative(self, op: Op, b: Builder) -> Sequence[Value] | None:
-        name, reverse, exclusive = (
-            op.name.rpartition("_")[2],
-            get_bool(op, "reverse"),
-            get_bool(op, "exclusive"),
-        )
-        made = self.running(b, name, op.operands[0], get_i64(op, "axis"), reverse, exclusive)
+        reverse, exclusive = get_bool(op, "reverse"), get_bool(op, "exclusive")
+        made = self.running(b, _COMBINED[op.name], op.operands[0], get_i64(op, "axis"), reverse, exclusive)
         return None if made is None else [made]
 
     def running(
-        self, b: Builder, name: str, source: Value, axis: int, reverse: bool, exclusive: bool
+        self, b: Builder, name: Combined, source: Value, axis: int, reverse: bool, exclusive: bool
     ) -> Value | None:
         """What comes before each run; then the runs go on from that. Everything is read twice, so this is for machines of
         many."""
