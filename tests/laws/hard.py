@@ -598,3 +598,48 @@ WITH_LOOPS = {
         return %r : tensor<4xf32> }
       func.func private @elsewhere(%a: tensor<4xf32>) -> tensor<4xf32>""",
 }
+
+#: What only its size makes hard: programs that are lowered, not run.
+LARGE = {
+    "small windows": """(%a: tensor<64x64x57x57xf32>) -> tensor<64x64x28x28xf32> {
+        %w = ng.windows %a axes [2, 3] steps [2, 2] dilations [1, 1] : (tensor<64x64x57x57xf32>) -> tensor<3x3x64x64x28x28xf32>
+        %r = ng.max %w axes [0, 1] : (tensor<3x3x64x64x28x28xf32>) -> tensor<64x64x28x28xf32>
+        return %r : tensor<64x64x28x28xf32> }""",
+    "moves of many short rows": """(%a: tensor<100003x5x3xi8>, %b: tensor<8x114x114x32xf32>, %c: tensor<401x10000xf32>) -> (tensor<100003x7x5xi8>, tensor<3x3x8x112x112x32xf32>, tensor<1600241xf32>) {
+        %0 = ng.pad %a low [0, 1, 1] high [0, 1, 1] : (tensor<100003x5x3xi8>) -> tensor<100003x7x5xi8>
+        %1 = ng.windows %b axes [1, 2] steps [1, 1] dilations [1, 1] : (tensor<8x114x114x32xf32>) -> tensor<3x3x8x112x112x32xf32>
+        %2 = ng.overlap_add %c axes [0] steps [160] dilations [1] : (tensor<401x10000xf32>) -> tensor<1600241xf32>
+        return %0, %1, %2 : tensor<100003x7x5xi8>, tensor<3x3x8x112x112x32xf32>, tensor<1600241xf32> }""",
+    "depths without a divisor": """(%a: tensor<17x10007xf32>, %b: tensor<10007x17xf32>, %c: tensor<4x10007x24xf32>) -> (tensor<17x17xf32>, tensor<17x24xf32>) {
+        %0 = ng.dot %a, %b contract [1] x [0] : (tensor<17x10007xf32>, tensor<10007x17xf32>) -> tensor<17x17xf32>
+        %1 = ng.slice %c from [1, 0, 0] to [2, 10007, 24] step [1, 1, 1] : (tensor<4x10007x24xf32>) -> tensor<1x10007x24xf32>
+        %2 = ng.reshape %1 : (tensor<1x10007x24xf32>) -> tensor<10007x24xf32>
+        %3 = ng.dot %a, %2 contract [1] x [0] : (tensor<17x10007xf32>, tensor<10007x24xf32>) -> tensor<17x24xf32>
+        return %0, %3 : tensor<17x17xf32>, tensor<17x24xf32> }""",
+    "long lines": """(%a: tensor<4096x20000xf32>, %b: tensor<100000003xf32>, %c: tensor<3x1000003xf32>, %w: tensor<1000003xf32>, %d: tensor<20481xf32>) -> (tensor<4096x20000xf32>, tensor<100000003xf32>, tensor<3xf32>, tensor<f32>, tensor<20481xf32>) {
+        %0 = ng.softmax %a axes [1] : tensor<4096x20000xf32>
+        %1 = ng.cumulative_sum %b axis 0 {exclusive = true} : tensor<100000003xf32>
+        %k = ng.constant dense<2.0> : tensor<3x1000003xf32>
+        %2 = ng.broadcast %w dims [1] : (tensor<1000003xf32>) -> tensor<3x1000003xf32>
+        %3 = ng.multiply %c, %2 : tensor<3x1000003xf32>
+        %4 = ng.add %3, %k : tensor<3x1000003xf32>
+        %5 = ng.sum %4 axes [1] : (tensor<3x1000003xf32>) -> tensor<3xf32>
+        %6 = ng.max %c axes [0, 1] : (tensor<3x1000003xf32>) -> tensor<f32>
+        %7 = ng.broadcast %5 dims [0] : (tensor<3xf32>) -> tensor<3x1000003xf32>
+        %8 = ng.subtract %c, %7 : tensor<3x1000003xf32>
+        %9 = ng.max %8 axes [1] : (tensor<3x1000003xf32>) -> tensor<3xf32>
+        %10 = ng.cumulative_max %d axis 0 {reverse = true} : tensor<20481xf32>
+        return %0, %1, %9, %6, %10 : tensor<4096x20000xf32>, tensor<100000003xf32>, tensor<3xf32>, tensor<f32>, tensor<20481xf32> }""",
+    "axes side by side": """(%a: tensor<3x1000x1001xf32>, %b: tensor<3x1001x1000x5xf32>, %i: tensor<200xui64>, %u: tensor<200x5xf32>, %x: tensor<70x5xf32>) -> (tensor<3xf32>, tensor<3x5xf32>, tensor<70x5xf32>) {
+        %0 = ng.sum %a axes [1, 2] : (tensor<3x1000x1001xf32>) -> tensor<3xf32>
+        %1 = ng.sum %b axes [1, 2] : (tensor<3x1001x1000x5xf32>) -> tensor<3x5xf32>
+        %2 = ng.scatter %x[%i], %u axis 0 {combine = "add"} : (tensor<70x5xf32>, tensor<200xui64>, tensor<200x5xf32>) -> tensor<70x5xf32>
+        return %0, %1, %2 : tensor<3xf32>, tensor<3x5xf32>, tensor<70x5xf32> }""",
+    "a kernel as long as may be": "(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<64x64xf32> {\n"
+    + "\n".join(
+        f"        %{v}{n} = ng.{'maximum' if n % 2 else 'add'} %{v if n == 0 else f'{v}{n - 1}'}, %{'yx'[v == 'y']} : tensor<64x64xf32>"
+        for v, count in (("x", 300), ("y", 230))
+        for n in range(count)
+    )
+    + "\n        %r = ng.subtract %x299, %y229 : tensor<64x64xf32>\n        return %r : tensor<64x64xf32> }",
+}

@@ -33,7 +33,7 @@ import test_windows
 from arms import Watch
 from fuzz import CORPUS
 from generators import drawn
-from hard import HARD, WITH_LOOPS
+from hard import HARD, LARGE, WITH_LOOPS
 from keeping import CPU, GPU, LATE
 
 import ngmlir
@@ -74,7 +74,7 @@ def random_programs(watch: Watch) -> None:
 
 
 def hard_programs(watch: Watch) -> None:
-    texts = [f"func.func @main{text}" for text in (*HARD.values(), *WITH_LOOPS.values())]
+    texts = [f"func.func @main{text}" for text in (*HARD.values(), *WITH_LOOPS.values(), *LARGE.values())]
     texts += [to_text(test_memory_plan.program(text)) for text in test_memory_plan.HARD.values()]
     files = [*(ROOT / "examples").rglob("*.ngir"), *CORPUS.glob("*.ngir")]
     texts += [path.read_text(encoding="utf-8") for path in files if ", damaged\n" not in path.read_text()]

@@ -180,8 +180,6 @@ def access_of(op: Op, through: Callable[[Value], Op | None], whole: bool = False
             return None  # what the border hides of this op's operand would show, or its elements lie in other rows
         if not seen:
             moved = _before(current, places, sizes)
-            if moved is None and current.name != "ng.reshape":
-                return None
             # Rows that are read in parts may end anywhere in those before a reshape: the buffer is seen without it.
             seen = moved is None
             if moved is not None:

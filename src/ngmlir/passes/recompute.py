@@ -14,7 +14,7 @@ from ..ops import ng
 from ..rewrite.contracts import contract
 from ..support.diagnostics import Limit
 from ..support.target import Target
-from .fusion.group import FREE, MAX_OPS, has_elements, reads
+from .fusion.group import FREE, has_elements, reads
 from .inline import copied
 from .kernels.plan import kind, tiles_plan
 from .schedules.loops import MATH_WORK
@@ -152,8 +152,6 @@ class _Writer:
 
     def inlined(self, fusion: Op, value: Value, recipe: _Recipe) -> Op | None:
         """A fusion that computes a value instead of reading it, over the same loops; None if it cannot."""
-        if len(fusion.block.ops) + len(recipe.ops) > MAX_OPS:
-            return None
         inputs = [v for v in fusion.operands if v is not value]
         outside = [self.mapping.get(v, v) for v in inputs]
         more = [v for v in dict.fromkeys(recipe.inputs.values()) if v not in outside]

@@ -68,10 +68,7 @@ def _box(target: Target, shape: Sequence[int], order: Sequence[int], item: int) 
     # Of little, there are blocks for all multiprocessors rather than much in each.
     enough = min(tile_width(target, item), power_of_two(prod(shape) // (2 * target.multiprocessors)))
     while prod(map(power_of_two, box)) < enough:
-        short = [side for side in sides if growing(side) is not None]
-        if not short:
-            break
-        grow(min(short, key=run))
+        grow(min((side for side in sides if growing(side) is not None), key=run))
     return box
 
 

@@ -102,8 +102,6 @@ def spends_on_finding(target: Target, shape: Sequence[int], item: int, rows: int
 def rows_together(target: Target, shape: Sequence[int], item: int, blocks: int = 2) -> int:
     """How many short rows a block of a GPU has in one tile. Of little, there are so many blocks for each multiprocessor
     rather than many rows in each."""
-    if len(shape) < 2:
-        return 1
     room = tile_width(target, item) // power_of_two(shape[-1])
     share = power_of_two(prod(shape[:-1]) // (blocks * target.multiprocessors))
     return max(1, min(room, share, power_of_two(shape[-2])))

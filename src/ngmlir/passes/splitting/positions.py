@@ -32,13 +32,12 @@ def best_in_parts(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value
 
 
 def best_part(op: Op, b: Builder, line: Value, axis: int, cut: Cut) -> Value:
-    """Which part has the best element, then where in it that is."""
+    """Which part has the best element, then where in it that is; of parts that leave a rest."""
     size, whole = shape_of(line.type)[axis], cut.parts * cut.length
     name = op.name.removeprefix("ng.arg")
     best = along(b, name, parted(b, taken(b, line, axis, 0, whole), axis, cut.parts), axis + 1)
-    if whole < size:
-        rest = taken(b, line, axis, whole, size)
-        best = b.concatenate([best, spread(b, along(b, name, rest, axis), axis)], axis=axis)
+    rest = taken(b, line, axis, whole, size)
+    best = b.concatenate([best, spread(b, along(b, name, rest, axis), axis)], axis=axis)
     part = searched(op, b, best, axis)
     start = b.multiply(part, b.number(cut.length, part.type))
     # Of a shorter part, the last element stands in for those that it lacks: these are never the first.
