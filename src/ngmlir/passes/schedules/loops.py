@@ -23,8 +23,8 @@ from .candidate import Candidate, fixed, tile_sizes
 TURN = 2.0
 #: Instructions of a transcendental function.
 MATH_WORK = 20
-#: Instructions that a core looks ahead over, to begin what need not wait for what is under way.
-WINDOW = 192
+#: Instructions that a core looks ahead over, to begin what need not wait for what is under way (448 on Zen 5, 512 on Golden Cove).
+WINDOW = 448
 #: Registers of one tile that are tried: several have independent work for the core, too many have no place.
 REGISTERS = (4, 2, 1)
 #: Registers that a row may fill to be held in one tile on a CPU.
