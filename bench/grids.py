@@ -56,12 +56,16 @@ def grids(lowered: Module) -> Iterator[Grid]:
             yield Grid(kernel.symbol, blocks, threads.value, min(threads.value, useful), elements)
 
 
+#: Ops that say how much of a buffer they move.
+_TILES = frozenset({"tile.load", "tile.store", "tile.gather"})
+
+
 def _moved(block: Block, rounds: int) -> Iterator[int]:
     """The elements of a buffer that each op of a block moves, where so many rounds of all loops around it run: no more than
     there are, and all that there are, unless it says which."""
     for op in block.ops:
         buffers = [v.type for v in op.operands if isinstance(v.type, MemRefType)]
-        known = op.name in ("tile.load", "tile.store")
+        known = op.name in _TILES
         yield from (min(prod(b.shape), rounds * _elements(op)) if known else prod(b.shape) for b in buffers)
         inner = rounds
         if isinstance(op, tile.ForOp):
@@ -74,9 +78,11 @@ def _moved(block: Block, rounds: int) -> Iterator[int]:
 
 
 def _elements(op: Op) -> int:
-    """Of the tile that a load or store moves, those that are inside the buffer."""
-    if op.name not in ("tile.load", "tile.store"):
+    """Of the tile that an op moves, those that are inside the buffer."""
+    if op.name not in _TILES:
         return 1
+    if op.name == "tile.gather":
+        return prod(shape_of(op.results[0].type))
     value, buffer = (op.results[0], op.operands[0]) if op.name == "tile.load" else op.operands[:2]
     part, whole = shape_of(value.type), shape_of(buffer.type)
     dims = get_i64s(op, "dims") if "dims" in op.attributes else range(len(whole) - len(part), len(whole))

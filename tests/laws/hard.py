@@ -616,7 +616,7 @@ LARGE = {
         %2 = ng.reshape %1 : (tensor<1x10007x24xf32>) -> tensor<10007x24xf32>
         %3 = ng.dot %a, %2 contract [1] x [0] : (tensor<17x10007xf32>, tensor<10007x24xf32>) -> tensor<17x24xf32>
         return %0, %3 : tensor<17x17xf32>, tensor<17x24xf32> }""",
-    "long lines": """(%a: tensor<4096x20000xf32>, %b: tensor<100000003xf32>, %c: tensor<3x1000003xf32>, %w: tensor<1000003xf32>, %d: tensor<20481xf32>) -> (tensor<4096x20000xf32>, tensor<100000003xf32>, tensor<3xf32>, tensor<f32>, tensor<20481xf32>) {
+    "long lines": """(%a: tensor<4096x20000xf32>, %b: tensor<100000003xf32>, %c: tensor<3x1000003xf32>, %w: tensor<1000003xf32>, %d: tensor<20481xf32>, %e: tensor<200003x17xf32>) -> (tensor<4096x20000xf32>, tensor<100000003xf32>, tensor<3xf32>, tensor<f32>, tensor<20481xf32>, tensor<200003x17xf32>) {
         %0 = ng.softmax %a axes [1] : tensor<4096x20000xf32>
         %1 = ng.cumulative_sum %b axis 0 {exclusive = true} : tensor<100000003xf32>
         %k = ng.constant dense<2.0> : tensor<3x1000003xf32>
@@ -629,7 +629,8 @@ LARGE = {
         %8 = ng.subtract %c, %7 : tensor<3x1000003xf32>
         %9 = ng.max %8 axes [1] : (tensor<3x1000003xf32>) -> tensor<3xf32>
         %10 = ng.cumulative_max %d axis 0 {reverse = true} : tensor<20481xf32>
-        return %0, %1, %9, %6, %10 : tensor<4096x20000xf32>, tensor<100000003xf32>, tensor<3xf32>, tensor<f32>, tensor<20481xf32> }""",
+        %11 = ng.cumulative_sum %e axis 0 : tensor<200003x17xf32>
+        return %0, %1, %9, %6, %10, %11 : tensor<4096x20000xf32>, tensor<100000003xf32>, tensor<3xf32>, tensor<f32>, tensor<20481xf32>, tensor<200003x17xf32> }""",
     "axes side by side": """(%a: tensor<3x1000x1001xf32>, %b: tensor<3x1001x1000x5xf32>, %i: tensor<200xui64>, %u: tensor<200x5xf32>, %x: tensor<70x5xf32>) -> (tensor<3xf32>, tensor<3x5xf32>, tensor<70x5xf32>) {
         %0 = ng.sum %a axes [1, 2] : (tensor<3x1000x1001xf32>) -> tensor<3xf32>
         %1 = ng.sum %b axes [1, 2] : (tensor<3x1001x1000x5xf32>) -> tensor<3x5xf32>

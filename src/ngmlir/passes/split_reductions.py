@@ -297,7 +297,9 @@ class _Splitting:
         found = [totals(run if reverse else 0, last, run)] if last > run or not reverse else []
         found += [totals(last, size, size - last)] if reverse else []
         total = found[0] if len(found) == 1 else b.concatenate(found, axis=place)
-        earlier = getattr(b, f"cumulative_{name}")(total, axis=place, reverse=reverse)
+        earlier = self.running(b, name, total, place, reverse, False)
+        if earlier is None:
+            earlier = getattr(b, f"cumulative_{name}")(total, axis=place, reverse=reverse)
         earlier = moved_on(b, earlier, place, reverse, Accumulation(name, element_type(total.type)).start)
         if exclusive and name == "sum" and isinstance(element_type(total.type), FloatType):
             earlier = b.add(earlier, b.number(0.0, earlier.type))  # the sum of nothing, not -0.0
