@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from math import prod
 
 from ..ir.core import Module, Op, Value
-from ..ir.types import DYNAMIC, IntegerType, TensorType, element_type, i16, i32, i64, shape_of, with_element
+from ..ir.types import DYNAMIC, TensorType, element_type, i16, i32, i64, shape_of, with_element
 from ..ops.builder import Builder
 from ..ops.ng import ScatterOp
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
+from .kernels.indices import position
 
 #: Of fewer updates every block looks at all indices itself, which is quicker than to sort them.
 FEW = 128
@@ -71,14 +72,8 @@ def order_updates(module: Module, target: Target) -> Module:
 
 def _places(b: Builder, index: Value, size: int) -> Value:
     """Positions along an axis; of an index that is out of range the one behind the end."""
-    element = element_type(index.type)
-    assert isinstance(element, IntegerType)
-    if element.unsigned and element.width == 64:
-        index = b.minimum(index, b.number((1 << 63) - 1, index.type))
-    wide = with_element(index.type, i64)
-    place = b.cast(index, type=wide)
-    nothing, extent = b.number(0, wide), b.number(size, wide)
-    place = b.select(b.less(place, nothing), b.add(place, extent), place)
-    inside = b.bitwise_and(b.greater_equal(place, nothing), b.less(place, extent))
+    place = position(b, index, size)
+    extent = b.number(size, place.type)
+    inside = b.bitwise_and(b.greater_equal(place, b.number(0, place.type)), b.less(place, extent))
     short = next((n for n, bits in ((i16, 15), (i32, 31)) if size < 1 << bits), i64)
-    return b.cast(b.select(inside, place, extent), type=with_element(wide, short))
+    return b.cast(b.select(inside, place, extent), type=with_element(place.type, short))

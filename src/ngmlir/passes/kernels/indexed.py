@@ -8,38 +8,17 @@ from math import prod
 
 from ...ir.core import Op, Value
 from ...ir.literals import item_bytes
-from ...ir.types import DYNAMIC, IntegerType, MemRefType, VectorType, element_type, i64, index, shape_of
+from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, index, shape_of
 from ...ops.fields import find_unit, get_i64, get_str
 from ...support.target import Target
 from .frame import Span, positions, power_of_two, share
+from .indices import clamped, position
 from .segments import scatter_in_order
 from .single import Single, SingleFrame, line_frame, merged, places_in, take_turns, tile_width, vector
 
 
 def _axis(op: Op) -> int:
     return get_i64(op, "axis")
-
-
-def _wide(frame: SingleFrame, value: Value) -> Value:
-    """An index (scalar or tile) as signed 64-bit. Unsigned 64-bit ones beyond the signed range stay out of range."""
-    b = frame.b
-    element = element_type(value.type)
-    wide = vector(shape_of(value.type)[0] if shape_of(value.type) else 0, i64)
-    if element is wide:
-        return value
-    if isinstance(element, IntegerType) and element.unsigned and element.width == 64:
-        most = b.number((1 << 63) - 1, value.type)
-        return b.cast(b.minimum(value, most), type=wide)
-    return b.cast(value, type=wide)
-
-
-def _clamped(frame: SingleFrame, value: Value, size: int) -> Value:
-    """A negative index counts from the end; then all are clamped to the axis."""
-    b = frame.b
-    value = _wide(frame, value)
-    zero, extent = b.number(0, value.type), b.number(size, value.type)
-    value = b.select(b.less(value, zero), b.add(value, extent), value)
-    return b.minimum(b.maximum(value, zero), b.number(size - 1, value.type))
 
 
 def gather_kernel(op: Op, target: Target) -> Single:
@@ -64,7 +43,7 @@ def gather_kernel(op: Op, target: Target) -> Single:
                 type=vector(span.size, element_type(op.operands[1].type)),
                 masked=span.masked,
             )
-            place = _clamped(frame, found, size)
+            place = clamped(b, found, size)
             tile = b.gather_tile(
                 frame.sources[0], [row.start, place, b.index(0)], type=vector(span.size, element)
             )
@@ -77,7 +56,7 @@ def gather_kernel(op: Op, target: Target) -> Single:
 
     def copy(spans: list[Span]) -> None:
         row, number, span = spans
-        place = b.cast(_clamped(frame, frame.scalar(frame.sources[1], [number.start]), size), type=index)
+        place = b.cast(clamped(b, frame.scalar(frame.sources[1], [number.start]), size), type=index)
         tile = b.load(
             frame.sources[0],
             [row.start, place, span.start],
@@ -101,7 +80,7 @@ def _short_rows(op: Op, target: Target, operands: Sequence[tuple[int, ...]]) -> 
         (span,) = spans
         row, at, column = places_in(b, span, (before, count, after))
         found = b.gather_tile(frame.sources[1], [at], type=VectorType((span.size,), number))
-        place = _clamped(frame, found, size)
+        place = clamped(b, found, size)
         tile = b.gather_tile(frame.sources[0], [row, place, column], type=VectorType((span.size,), element))
         b.store(tile, frame.results[0], [span.start], masked=span.masked)
 
@@ -126,7 +105,7 @@ def gather_elements_kernel(op: Op, target: Target) -> Single:
         span = spans[-1]
         starts = [s.start for s in spans]
         kind = vector(span.size, element_type(op.operands[1].type))
-        found = _clamped(frame, b.load(frame.sources[1], starts, type=kind, masked=span.masked), source[axis])
+        found = clamped(b, b.load(frame.sources[1], starts, type=kind, masked=span.masked), source[axis])
         places = places_in(b, span, shape) if in_line else list(starts)
         if axis != last and not in_line:
             wide = VectorType((span.size,), i64)
@@ -269,7 +248,7 @@ class _Scatter:
         """A tile of indices: whether any is the owner's, then one by one."""
         b = self.b
         kind = vector(part.size, element_type(self.op.operands[1].type))
-        place = self.place(b.load(self.indices, [part.start], type=kind, masked=part.masked))
+        place = position(b, b.load(self.indices, [part.start], type=kind, masked=part.masked), self.size)
         inside = self.owned(place)
         if part.masked:
             here = b.less(
@@ -302,7 +281,7 @@ class _Scatter:
         b, frame = self.b, self.frame
 
         def one(number: Value, _: object) -> tuple[()]:
-            place = self.place(frame.scalar(self.indices, [number]))
+            place = position(b, frame.scalar(self.indices, [number]), self.size)
             at = b.cast(place, type=index)
 
             def tile(span: Span) -> tuple[()]:
@@ -326,13 +305,6 @@ class _Scatter:
         b.loop(start, stop, 1, (), one)
 
     # -- indices -----------------------------------------------------------------------------------------
-
-    def place(self, index: Value) -> Value:
-        """Indices that count from the end as positions; what is out of range stays so."""
-        b = self.b
-        place = _wide(self.frame, index)
-        behind = b.add(place, b.number(self.size, place.type))
-        return b.select(b.less(place, b.number(0, place.type)), behind, place)
 
     def owned(self, place: Value) -> Value:
         """Which positions are the owner's."""
