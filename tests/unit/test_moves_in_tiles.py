@@ -7,21 +7,18 @@ from math import prod
 
 import numpy as np
 import pytest
+from test_gpu_ideals import TARGET, tensor
 
 from ngmlir.compiler import assemble, lower
 from ngmlir.llvm.machine import nvptx_target
 from ngmlir.ops.fields import get_i64s
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
+from ngmlir.runtime.buffers import DTYPES
 from ngmlir.runtime.cuda_sim import CudaSimDevice
 from ngmlir.runtime.gpu import load
 
-TARGET = nvptx_target("sm_90a")
-DTYPES = {"f32": np.float32, "i8": np.int8, "f64": np.float64, "i32": np.int32}
-
-
-def tensor(shape: tuple[int, ...], element: str) -> str:
-    return f"tensor<{'x'.join(map(str, (*shape, element)))}>"
+ELEMENTS = ["f32", "i8", "f64", "i32"]
 
 
 def drawn(random: np.random.RandomState, element: str) -> str:
@@ -75,7 +72,7 @@ def drawn(random: np.random.RandomState, element: str) -> str:
 
 
 @pytest.mark.parametrize("machine", ["sm_90a", "sm_53"])
-@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.parametrize("seed", range(12))
 def test_what_moves_is_read_where_it_lies(seed: int, element: str, machine: str) -> None:
     """Where multiprocessors are few, a block takes several rows of small results too."""
