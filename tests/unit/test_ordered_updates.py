@@ -94,3 +94,19 @@ def test_bools() -> None:
     ]
     (expected,) = run(from_text(text), *given)
     np.testing.assert_array_equal(compile_module(from_text(text), "cuda-sim")(*given)[0], expected)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
+@pytest.mark.parametrize(
+    ("kind", "far"), [("i64", 1 << 40), ("ui64", (1 << 63) + 1), ("ui32", (1 << 31) + 1), ("i32", 7)]
+)
+def test_an_order_that_a_program_promises(kind: str, far: int, target: str) -> None:
+    """Of indices of any type and shape; those far behind the end change nothing."""
+    text = program((3, 2), 0, (2, 3), ("f32", kind), "add").replace('"add"}', '"add", ascending}')
+    given = [
+        np.ones((3, 2), np.float32),
+        np.array([[0, 1, 1], [1, 2, far]], DTYPES[kind]),
+        np.ones((2, 3, 2), np.float32),
+    ]
+    (expected,) = run(from_text(text), *given)
+    np.testing.assert_array_equal(compile_module(from_text(text), target)(*given)[0], expected)

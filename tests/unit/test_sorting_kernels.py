@@ -147,3 +147,22 @@ def test_top_k_of_arrays_of_bools_and_long_rows() -> None:
     found, places = transformers.make_transformer("cpu").computation([top, at])()
     np.testing.assert_array_equal(places, expected(x.astype("u1"), 1, 20, True))
     np.testing.assert_array_equal(found, np.take_along_axis(x, places, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "runs", "count"),
+    [((3, 4), 1, 4, 4), ((3, 4, 2), 1, 2, 4), ((3, 4), 1, 2, 2), ((5, 6), 1, 3, 6)],
+)
+@pytest.mark.parametrize("target", ["cpu", "cuda-sim"])
+def test_runs_that_a_program_promises(
+    shape: tuple[int, ...], axis: int, runs: int, count: int, target: str
+) -> None:
+    """However many there are, along any axis, and where only the first positions are asked for."""
+    parts = [*shape[:axis], shape[axis] // runs, runs, *shape[axis + 1 :]]
+    x = np.sort(values(tuple(parts), "i32", True), axis + 1).reshape(shape)
+    kept = [count if d == axis else n for d, n in enumerate(shape)]
+    source, result = (f"tensor<{'x'.join(map(str, s))}xi32>" for s in (shape, kept))
+    body = f"%r = ng.argsort %x axis {axis} {{runs = {runs} : i64}} : ({source}) -> {result}"
+    text = f"func.func @main(%x: {source}) -> {result} {{\n {body}\n return %r : {result}\n}}"
+    (got,) = compile_module(from_text(text), target)(x)
+    np.testing.assert_array_equal(np.asarray(got), expected(x, axis, count))

@@ -2152,7 +2152,7 @@ class GatherElementsOp(Op):
 
 
 class ScatterOp(Op):
-    """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` indices of one dimension are known to be in order, and none is negative."""
+    """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` the indices are known to be in order, and none is negative."""
 
     __slots__ = ()
     name = "ng.scatter"
@@ -2174,7 +2174,7 @@ class ScatterOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.scatter,
         form=('$input', '[', '$indices', ']', ',', '$updates', 'axis', '$axis'),
-        doc='The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` indices of one dimension are known to be in order, and none is negative.',
+        doc='The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` the indices are known to be in order, and none is negative.',
         example='%r = ng.scatter %a[%i], %u axis 0 {combine = "add"} : (tensor<10x3xf32>, tensor<4xi32>, tensor<4x3xf32>) -> tensor<10x3xf32>',
     )
 
@@ -3723,7 +3723,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(GatherElementsOp, [input, indices], {"axis": axis})[0]
 
     def scatter(self, input: V, indices: V, updates: V, *, axis: int, combine: Literal["set", "add", "max", "min"] | None = None, ascending: bool | None = None) -> V:
-        """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` indices of one dimension are known to be in order, and none is negative."""
+        """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` the indices are known to be in order, and none is negative."""
         return self.build(ScatterOp, [input, indices, updates], {"axis": axis, "combine": combine, "ascending": ascending})[0]
 
     def one_hot(self, indices: V, *, type: Type, axis: int) -> V:

@@ -17,13 +17,14 @@ from ..ir.attributes import Attribute, numeric_literal
 from ..ir.core import Module, Op, Value
 from ..ir.types import DYNAMIC, IntegerType, TensorType, element_type, i32, i64, shape_of, with_element
 from ..ops.builder import Builder
-from ..ops.fields import find_i64, get_i64
+from ..ops.fields import get_i64
 from ..ops.sorting import is_plain_order
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
 from .kernels.exchanges import LONGEST, comes_before
 from .kernels.frame import power_of_two
+from .kernels.merging import has_two_runs
 
 #: Packed keys, or keys and their places.
 Keys = tuple[Value, ...]
@@ -67,7 +68,7 @@ def sorting_networks(module: Module, target: Target) -> Module:
             return None
         shape, axis = shape_of(op.operands[0].type), get_i64(op, "axis")
         if target.shares_tiles:
-            done = (axis == len(shape) - 1 and shape[axis] <= LONGEST) or find_i64(op, "runs")
+            done = (axis == len(shape) - 1 and shape[axis] <= LONGEST) or has_two_runs(op)
             return None if done else [_order(b, op, True, partial(_first, b))]
         return [_order(b, op, False, partial(_side_by_side, b))] if shape[axis] <= SHORT else None
 

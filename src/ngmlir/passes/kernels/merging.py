@@ -4,29 +4,34 @@ first run (S. Odeh et al., "Merge Path", 2012), and so needs to know of no other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...ir.core import Op, Value
 from ...ir.types import VectorType, element_type, i32, i64, shape_of
 from ...ops.builder import Builder
+from ...ops.fields import find_i64, get_i64
 from ...support.target import Target
-from .frame import Span
-from .single import Single, line_frame, places_in
+from .frame import Span, halved
+from .single import Single, line_frame, merged, places_in
 
 
-def argsort_of_runs(op: Op, target: Target, run: int) -> Single:
-    """The positions along rows of two runs, of which every `run` elements are sorted."""
-    rows, size = shape_of(op.operands[0].type)
-    assert size == 2 * run
+def has_two_runs(op: Op) -> bool:
+    """Whether an `ng.argsort` gives all positions along lines in one piece that are known to be two sorted halves."""
+    shape, axis, run = shape_of(op.operands[0].type), get_i64(op, "axis"), find_i64(op, "runs")
+    whole = shape == shape_of(op.results[0].type) and axis == len(shape) - 1
+    return whole and run is not None and shape[axis] == 2 * run
+
+
+def argsort_of_runs(op: Op, target: Target) -> Single:
+    """The positions along rows whose halves are sorted."""
+    rows, size, _ = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
     frame = line_frame(op, target, rows * size, [(rows, size)])
     b, key = frame.b, element_type(op.operands[0].type)
 
     def pick(spans: list[Span]) -> None:
         (span,) = spans
         row, place = places_in(b, span, (rows, size))
-        merge = _Merge(b, frame.sources[0], row, VectorType((span.size,), key), run)
-        at = b.cast(place, type=merge.number) if size < 1 << 30 else place
-        found = b.cast(merge.source(at), type=VectorType((span.size,), element_type(op.results[0].type)))
+        merge = _Merge(b, frame.sources[0], row, VectorType((span.size,), key), size // 2)
+        places = merge.source(b.cast(place, type=merge.number))
+        found = b.cast(places, type=VectorType((span.size,), element_type(op.results[0].type)))
         b.store(found, frame.results[0], [span.start], masked=span.masked)
 
     frame.visit(frame.sizes, frame.width, pick)
@@ -54,18 +59,10 @@ class _Merge:
 
     def source(self, place: Value) -> Value:
         """Where in the row stands what comes to these places."""
-        b, one, run = self.b, self.count(1), self.count(self.run)
-
-        def halve(_: Value, between: Sequence[Value]) -> list[Value]:
-            low, high = between
-            middle = b.shift_right_logical(b.add(low, high), one)
-            more = self.first_before(middle, b.subtract(b.subtract(place, one), middle))
-            unknown = b.less(low, high)
-            more, fewer = b.bitwise_and(more, unknown), b.bitwise_and(b.bitwise_not(more), unknown)
-            return [b.select(more, b.add(middle, one), low), b.select(fewer, middle, high)]
-
-        low = b.maximum(b.subtract(place, run), self.count(0))
-        low, _ = b.loop(0, self.run.bit_length(), 1, [low, b.minimum(place, run)], halve, name="step")
+        b, run = self.b, self.count(self.run)
+        before = b.subtract(place, self.count(1))
+        low, high = b.maximum(b.subtract(place, run), self.count(0)), b.minimum(place, run)
+        low = halved(b, low, high, self.run, lambda i: self.first_before(i, b.subtract(before, i)))
         other = b.subtract(place, low)
         left = b.bitwise_and(
             b.less(low, run),

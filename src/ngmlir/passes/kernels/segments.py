@@ -8,12 +8,25 @@ joins a few updates of all rows side by side; what is left of a longer segment, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ...ir.core import Op, Value
-from ...ir.types import MemRefType, VectorType, element_type, i32, i64, index, shape_of, with_element
+from ...ir.types import (
+    IntegerType,
+    MemRefType,
+    Type,
+    VectorType,
+    element_type,
+    i32,
+    i64,
+    index,
+    shape_of,
+    with_element,
+)
 from ...ops.fields import get_i64, get_str
 from ...support.target import Target
-from .frame import Span, positions, power_of_two
+from .frame import Span, halved, positions, power_of_two
+from .indices import wide
 from .reduction import Accumulation
 from .single import Single, SingleFrame, merged
 
@@ -34,7 +47,7 @@ class _Segments:
         self.combine = get_str(op, "combine")
         shape = merged(shape_of(op.operands[0].type), get_i64(op, "axis"))
         self.before, self.size, self.after = shape
-        (self.count,) = shape_of(op.operands[1].type)
+        self.count = prod(shape_of(op.operands[1].type))
         self.width = min(power_of_two(self.after), target.threads)
         self.rows = min(power_of_two(self.size), _HELD * target.threads // self.width)
         columns = self.before * -(-self.after // self.width)
@@ -47,8 +60,9 @@ class _Segments:
         self.source, self.indices, self.updates = self.frame.sources
         self.element = element_type(op.results[0].type)
         self.joins = Accumulation(_KINDS[self.combine], self.element)
-        # Of numbers of rows and updates, and of one beyond both.
-        self.number = i32 if max(self.size, self.count) < 1 << 30 else i64
+        # Of numbers of rows and updates, and of one beyond both, beside which indices of any type are held.
+        few = max(self.size, self.count) < 1 << 30 and _is_short(element_type(op.operands[1].type))
+        self.number = i32 if few else i64
         self.at_once = _AT_ONCE * target.threads // self.width
 
     def build(self) -> Single:
@@ -72,20 +86,14 @@ class _Segments:
     def bound(self, row: Value) -> Value:
         """How many updates go to rows before these."""
         b, type = self.b, row.type
-        one, last = b.number(1, type), b.number(self.count - 1, type)
-        key = VectorType(shape_of(type), element_type(self.indices.type))
+        last = b.number(self.count - 1, type)
+        key = with_element(type, element_type(self.indices.type))
 
-        def halve(_: Value, between: Sequence[Value]) -> list[Value]:
-            low, high = between
-            middle = b.shift_right_logical(b.add(low, high), one)
-            found = b.gather_tile(self.indices, [b.minimum(middle, last)], type=key)
-            before = b.less(b.cast(found, type=type), row)
-            unknown = b.less(low, high)
-            more, fewer = b.bitwise_and(before, unknown), b.bitwise_and(b.bitwise_not(before), unknown)
-            return [b.select(more, b.add(middle, one), low), b.select(fewer, middle, high)]
+        def before(number: Value) -> Value:
+            found = b.gather_tile(self.indices, [b.minimum(number, last)], type=key)
+            return b.less(b.cast(found, type=type) if self.number is i32 else wide(b, found), row)
 
-        ends = [b.number(0, type), b.number(self.count, type)]
-        return b.loop(0, self.count.bit_length(), 1, ends, halve, name="step")[0]
+        return halved(b, b.number(0, type), b.number(self.count, type), self.count, before)
 
     def read(self, number: Value) -> Value:
         """The elements of a tile of updates with these numbers, in the columns of the block."""
@@ -158,3 +166,8 @@ class _Segments:
         low, high = (b.cast(x, type=index) for x in (start, stop))
         (part,) = b.loop(low, high, self.at_once, [nothing], some, name="update")
         return self.joins.across(b, part, [0])
+
+
+def _is_short(element: Type) -> bool:
+    """Whether all integers of a type are signed ones of 32 bits."""
+    return isinstance(element, IntegerType) and element.width + element.unsigned <= 32

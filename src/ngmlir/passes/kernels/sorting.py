@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 from ...ir.core import Op, Value
 from ...ir.types import IntegerType, MemRefType, VectorType, element_type, i32, i64, index, shape_of
-from ...ops.fields import find_i64, get_i64
+from ...ops.fields import get_i64
 from ...ops.sorting import is_plain_order
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
 from ...support.target import Target
 from .exchanges import argsort_in_blocks, comes_before
 from .frame import Span
-from .merging import argsort_of_runs
+from .merging import argsort_of_runs, has_two_runs
 from .single import Single, SingleFrame, merged
 
 #: Bits of a digit: its counters and the places that are written side by side are few enough for the near caches.
@@ -36,8 +36,7 @@ def argsort_kernel(op: Op, target: Target) -> Single:
     if not is_plain_order(op):
         raise Limit("kernels sort signed integers in ascending order", op.location, hint=pass_for(op))
     if target.shares_tiles:
-        run = find_i64(op, "runs")
-        return argsort_in_blocks(op, target) if run is None else argsort_of_runs(op, target, run)
+        return (argsort_of_runs if has_two_runs(op) else argsort_in_blocks)(op, target)
     axis = get_i64(op, "axis")
     before, size, after = merged(shape_of(op.operands[0].type), axis)
     kept = shape_of(op.results[0].type)[axis]
