@@ -133,27 +133,23 @@ def _cumulative(
     return value
 
 
-#: What the values of `combine` join two numbers by.
-_JOINED: dict[str, Callable[[Any, Any], Any]] = {
-    "sum": np.add, "product": np.multiply, "max": maximum, "min": minimum,
-}  # fmt: skip
+#: What each kind of cumulative op joins two numbers by, and what it begins with.
+_CUMULATED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[np.dtype[Any]], Any]]] = {
+    "sum": (np.add, lambda dtype: 0),
+    "product": (np.multiply, lambda dtype: 1),
+    "max": (maximum, lambda dtype: extreme(dtype, -1)),
+    "min": (minimum, lambda dtype: extreme(dtype, 1)),
+}
 
 
 def cumulative_runs(op: Op, arrays: Sequence[Array]) -> Any:
-    axis, run, combine = get_i64(op, "axis"), get_i64(op, "run"), _JOINED[get_enum(op, "combine")]
-    source = widened(arrays[0])
-    line, before = np.moveaxis(source, axis, 0), np.moveaxis(arrays[1], axis, 0)
-    result = np.empty_like(source)
-    out = np.moveaxis(result, axis, 0)
-    exclusive = get_bool(op, "exclusive")
-    for first in range(0, len(line), run):
-        so_far = before[first // run]
-        steps = range(first, min(first + run, len(line)))
-        for i in reversed(steps) if get_bool(op, "reverse") else steps:
-            after = combine(so_far, line[i])
-            out[i] = so_far if exclusive else after
-            so_far = after
-    return result.astype(arrays[0].dtype)
+    """Run by run, each joined to what comes before it."""
+    axis, run, (combine, first) = get_i64(op, "axis"), get_i64(op, "run"), _CUMULATED[get_enum(op, "combine")]
+    source, before = widened(arrays[0]), arrays[1]
+    parts = np.split(source, range(run, source.shape[axis], run), axis)
+    alone = np.concatenate([_cumulative(combine, first)(op, [part]) for part in parts], axis)
+    spread = before.repeat([part.shape[axis] for part in parts], axis)
+    return combine(spread.astype(source.dtype), alone).astype(arrays[0].dtype)
 
 
 REDUCTIONS: dict[str, Callable[[Op, Sequence[Array]], Any]] = {
@@ -167,9 +163,6 @@ REDUCTIONS: dict[str, Callable[[Op, Sequence[Array]], Any]] = {
     "ng.all": all_,
     "ng.argmax": argmax,
     "ng.argmin": argmin,
-    "ng.cumulative_sum": _cumulative(np.add, lambda dtype: 0),
-    "ng.cumulative_product": _cumulative(np.multiply, lambda dtype: 1),
-    "ng.cumulative_max": _cumulative(maximum, lambda dtype: extreme(dtype, -1)),
-    "ng.cumulative_min": _cumulative(minimum, lambda dtype: extreme(dtype, 1)),
+    **{f"ng.cumulative_{kind}": _cumulative(*of) for kind, of in _CUMULATED.items()},
     "ng.cumulative_runs": cumulative_runs,
 }
