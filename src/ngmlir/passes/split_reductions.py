@@ -21,7 +21,7 @@ from .kernels.product import Product, product_of
 from .kernels.reduction import Accumulation
 from .kernels.single import merged
 from .splitting.positions import best_in_parts, best_part
-from .splitting.room import LINE, PATIENCE, TILE, Cut, Room
+from .splitting.room import PATIENCE, TILE, Cut, Room
 from .splitting.values import along, converted, moved_on, parted, sliced, taken, view, widened, with_rest
 
 Combined: TypeAlias = Literal["sum", "product", "max", "min"]
@@ -123,7 +123,7 @@ class _Splitting:
         size = shape[axis] // fold
         side = 1 if last in axes else shape[last] * fold
         results = prod(s for d, s in enumerate(shape) if d not in axes) * fold
-        parts = room.parts(size, prod(shape), results // side * -(-side // room.stripe))
+        parts = room.parts(size, prod(shape), room.stripes(results // side, side))
         if parts * fold == 1:
             return None
         cut = [parts] if parts > 1 else []
@@ -149,8 +149,7 @@ class _Splitting:
             return self.in_turn(b, name, source, runs, room, again)
         axis, count = runs[0][0], len(runs[0])
         before, size, after = merged(shape, axis, count)
-        programs = before * -(-after // room.stripe)
-        parts, length = room.cut(size, prod(shape), programs, LINE if after == 1 else 1)
+        parts, length = room.cut(before, size, after)
         if parts == 1:
             return None
         line = view(b, source, (*shape[:axis], size, *shape[axis + count :]))
@@ -255,9 +254,7 @@ class _Splitting:
         source = op.operands[0]
         before, size, after = merged(shape_of(source.type), axes[0], len(axes))
         room = self.room(source).for_bytes(item_bytes(element_type(source.type)))
-        cut = room.cut(
-            size, before * size * after, before * -(-after // room.stripe), LINE if after == 1 else 1
-        )
+        cut = room.cut(before, size, after)
         if cut.parts == 1:
             return None
         outer, inner = [before] if before > 1 else [], [after] if after > 1 else []
@@ -280,7 +277,7 @@ class _Splitting:
         many."""
         before, size, after = merged(shape_of(source.type), axis)
         room = self.room(source)
-        run = room.run(size, before * size * after, before * -(-after // room.stripe), after)
+        run = room.run(before, size, after)
         if run >= size or not room.squares:
             return None
         outer, inner = [before] if before > 1 else [], [after] if after > 1 else []

@@ -79,6 +79,10 @@ class Room:
         """Whether so many programs have more than enough to do, and leave most of the machine idle."""
         return work // programs >= PATIENCE * self.elements and 2 * programs <= self.programs
 
+    def stripes(self, before: int, after: int) -> int:
+        """Programs that reduce the loop between two others, of which each takes so many columns side by side."""
+        return before * -(-after // self.stripe)
+
     def parts(self, size: int, work: int, programs: int) -> int:
         """Into how many parts a loop of `size` steps is cut, where `programs` share `work` elements as it is."""
         if not self.short_of_programs(work, programs):
@@ -86,9 +90,11 @@ class Room:
         wanted = min(-(-self.programs // programs), work // programs // self.elements)
         return divisor(size, wanted, min(4 * wanted, size // 2))
 
-    def cut(self, size: int, work: int, programs: int, line: int = LINE) -> Cut:
-        """The same for a machine that has threads for a rest: of lengths that are whole lines, as memory is read the fastest
-        from where one begins, one that leaves next to nothing."""
+    def cut(self, before: int, size: int, after: int) -> Cut:
+        """How the loop between two others is cut, by programs that each have a stripe of the last one. A machine that has
+        threads for a rest takes lengths that are whole lines, as memory is read the fastest from where one begins, and of
+        these one that leaves next to nothing."""
+        work, programs, line = before * size * after, self.stripes(before, after), LINE if after == 1 else 1
         if not self.squares or size < 2 * ALIGNED or not self.short_of_programs(work, programs):
             parts = self.parts(size, work, programs)
             return Cut(parts, size // parts)
@@ -101,14 +107,16 @@ class Room:
             cuts, key=lambda cut: -(-(size - cut.parts * cut.length) // cut.parts), default=Cut(1, size)
         )
 
-    def run(self, size: int, work: int, programs: int, columns: int) -> int:
-        """How long the runs of a cumulative op are of which programs have one each: whole tiles of a block, side by side of so
-        many columns. Each waits for the tile before, so that more of them keep memory busy than otherwise."""
+    def run(self, before: int, size: int, after: int) -> int:
+        """How long the runs of a cumulative op are of which programs have one each, of the loop between two others: whole tiles
+        of a block, side by side of all columns. Each waits for the tile before, so that more of them keep memory busy than
+        otherwise."""
+        work, programs = before * size * after, self.stripes(before, after)
         tile = min(RUN, self.elements)
         if work // programs < PATIENCE * tile or 2 * programs > self.programs:
             return size
         wanted = min(RUNS * -(-self.programs // programs), work // programs // tile)
-        step = max(LINE, tile // (1 << (columns - 1).bit_length()))
+        step = max(LINE, tile // (1 << (after - 1).bit_length()))
         return -(-size // (wanted * step)) * step
 
     def depths(self, depth: int, wanted: int) -> Cut:
