@@ -14,6 +14,7 @@ from ..ops import ng
 from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..support.target import Target
+from .fusion.regions import in_functions, nested
 from .inline import copied
 from .kernels.links import Link, apart, link_of, source
 from .kernels.plan import kind
@@ -59,14 +60,7 @@ def chain(module: Module, target: Target) -> Module:
     """
     if target.shares_tiles:
         return module  # what a block of threads shares is too little for strips of rows
-    return module.with_ops([_nested(op, target) if op.name == "func.func" else op for op in module.ops])
-
-
-def _nested(op: Op, target: Target) -> Op:
-    """An op with the blocks of its regions in chains."""
-    if not op.regions or op.name == "ng.fusion":
-        return op
-    return op.with_blocks(lambda block: _Writer(block, target).written())
+    return in_functions(module, lambda block: _Writer(block, target).written())
 
 
 class _Writer:
@@ -130,7 +124,7 @@ class _Writer:
 
     def written(self) -> Block:
         """The block in chains; itself where there are none."""
-        made = {op: _nested(op, self.target) for op in self.block.ops}
+        made = {op: nested(op, lambda block: _Writer(block, self.target).written()) for op in self.block.ops}
         if not self.chains and all(op is new for op, new in made.items()):
             return self.block
         out, mapping = self.block.emptied(), dict[Value, Value]()

@@ -13,6 +13,7 @@ from ..rewrite.contracts import contract
 from ..support.target import Target
 from .fusion.group import Group, reads
 from .fusion.groups import Groups
+from .fusion.regions import in_functions, nested
 
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
@@ -45,14 +46,7 @@ def fuse(module: Module, target: Target) -> Module:
           func.return %0 : tensor<8xf32>
         }
     """
-    return module.with_ops([_nested(op, target) if op.name == "func.func" else op for op in module.ops])
-
-
-def _nested(op: Op, target: Target) -> Op:
-    """An op with the blocks of its regions fused."""
-    if not op.regions or op.name == "ng.fusion":
-        return op
-    return op.with_blocks(lambda block: _Writer(block, target).block())
+    return in_functions(module, lambda block: _Writer(block, target).block())
 
 
 class _Writer:
@@ -70,7 +64,7 @@ class _Writer:
         for group in _scheduled(self.groups):
             if group.kind == "alone":
                 (op,) = group.ops
-                new = _nested(_renamed(op, self.mapping), self.target)
+                new = nested(_renamed(op, self.mapping), lambda block: _Writer(block, self.target).block())
                 self.mapping.update(zip(op.results, new.results, strict=True))
                 out.ops.append(new)
             else:

@@ -15,6 +15,7 @@ from ..rewrite.contracts import contract
 from ..support.diagnostics import Limit
 from ..support.target import Target
 from .fusion.group import FREE, has_elements, reads
+from .fusion.regions import in_functions, nested
 from .inline import copied
 from .kernels.plan import kind, tiles_plan
 from .schedules.loops import MATH_WORK
@@ -67,14 +68,7 @@ def recompute(module: Module, target: Target) -> Module:
     """
     if not target.shares_tiles:
         return module  # the caches of a CPU keep what is read soon
-    return module.with_ops([_nested(op, target) if op.name == "func.func" else op for op in module.ops])
-
-
-def _nested(op: Op, target: Target) -> Op:
-    """An op with the blocks of its regions written anew."""
-    if not op.regions or op.name == "ng.fusion":
-        return op
-    return op.with_blocks(lambda block: _Writer(block, target).written())
+    return in_functions(module, lambda block: _Writer(block, target).written())
 
 
 @dataclass(frozen=True)
@@ -114,7 +108,9 @@ class _Writer:
                 kept = [not self.repeated(new, number, value, out) for number, value in enumerate(op.results)]
             if not any(kept) and op.results:
                 continue
-            new = _nested(new, self.target) if all(kept) else _giving(new, kept)
+            if not all(kept):
+                new = _giving(new, kept)
+            new = nested(new, lambda block: _Writer(block, self.target).written())
             left = [value for value, stays in zip(op.results, kept, strict=True) if stays]
             self.mapping.update(zip(left, new.results, strict=True))
             out.ops.append(new)
@@ -133,8 +129,10 @@ class _Writer:
         there = [op for op in readers if op.name == "ng.fusion" and kind(op) in _KINDS]
         all_read = len(there) == len(readers)
         for recipe in _recipes(fusion, number) if there else ():
+            if not self.pays(recipe, there, all_read):
+                continue
             made = {op: self.inlined(self.current[op], value, recipe) for op in there}
-            if all(made.values()) and self.pays(recipe, there, all_read):
+            if all(made.values()):
                 self.current.update({op: new for op, new in made.items() if new is not None})
                 out.ops += recipe.views
                 return all_read
