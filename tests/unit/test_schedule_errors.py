@@ -125,6 +125,8 @@ def _violations(text: str) -> list[tuple[str, str]]:
         (loops("exp %x", "threads = 48"), "sm_80", "in whole warps of 32, not 48"),
         (loops("exp %x", "keep = false"), "x86-64-v3", "a schedule has no knob 'keep' here"),
         (loops("sum %x axes [0]", "tile = 16, stripe = 40", result="130"), "x86-64-v3", "no whole number of tiles of 16"),
+        (loops("max %x axes [1]", "rows = 3", "9x5x6", "9x6"), "sm_80", "a power of two of rows, not 3"),
+        (loops("max %x axes [1]", "rows = 4, band = 4", "9x5x6", "9x6"), "sm_80", "a band of rows of one result, or rows of several"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_built_is_refused_at_the_users_line(text: str, target: str, message: str) -> None:
@@ -132,6 +134,17 @@ def test_what_cannot_be_built_is_refused_at_the_users_line(text: str, target: st
         scheduled(text, target)
     assert any(message in d.message for d in caught.value.diagnostics), caught.value
     assert caught.value.diagnostics[0].location.line in (2, 3)
+
+
+def test_what_is_given_of_columns_decides_what_is_left() -> None:
+    """A band is of one row of results, and rows of several leave none, however they would be cut otherwise."""
+    for given, wanted in (
+        ("band = 4", {"band": 4, "rows": 1}),
+        ("rows = 2", {"band": 0, "rows": 2}),
+    ):
+        for steps in (5, 700):
+            (made,) = scheduled(loops("max %x axes [1]", given, f"9000x{steps}x6", "9000x6"), "sm_90a")
+            assert wanted.items() <= given_by(made).items()
 
 
 def test_ops_that_share_a_kernel_must_agree() -> None:

@@ -144,7 +144,7 @@ class Tiles(Schedule):
         "steps of the outermost loop of one program, tiles of the only one (0: each tile is one)", least=0
     )
     rows: int = _knob(
-        "steps of the loop around it that one tile spans, where each tile is a program and nothing is moved on the way",
+        "steps of the loop around it that one tile spans, where each tile is a program",
         1,
     )
     threads: int = _threads()
@@ -184,14 +184,18 @@ class Columns(Schedule):
         least=0,
     )
     stripe: int = _knob("columns of one program")
-    rows: int = _knob("rows of results of one program")
+    rows: int = _knob("rows of results of one program; of one tile without a band, where threads share it")
     threads: int = _threads()
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
         yield from _uneven("stripe", self.stripe, "tiles", self.tile)
-        if self.threads > 1 and self.band & (self.band - 1):
-            yield f"a tile that threads share has a power of two of rows, not {self.band}"
+        if self.threads > 1:
+            for size in (self.band, self.rows):
+                if size & (size - 1):
+                    yield f"a tile that threads share has a power of two of rows, not {size}"
+            if self.band > 1 and self.rows > 1:
+                yield "a tile that threads share has a band of rows of one result, or rows of several results"
 
 
 @dataclass(frozen=True, kw_only=True)

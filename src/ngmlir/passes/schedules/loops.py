@@ -17,6 +17,7 @@ from ..fusion.group import FREE
 from ..kernels.frame import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, power_of_two, stages_for
 from ..kernels.plan import Plan, widest_item
 from ..kernels.reduction import reductions
+from ..kernels.single import tile_width
 from .candidate import Candidate, fixed, tile_sizes
 
 #: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
@@ -102,7 +103,7 @@ def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]
     """For elementwise kernels."""
     sizes, item = plan.sizes, widest_item(plan)
     if target.shares_tiles:
-        width = target.threads * max(1, 16 // item)  # 16 bytes of each thread
+        width = tile_width(target, item)
         tile = fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1)
         around = power_of_two(sizes[-2]) if len(sizes) > 1 and plan.has_tiles(-2) else 1
         made = Tiles(
@@ -133,7 +134,7 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
         width, around = power_of_two(columns), 1
         if len(inner) == 1 and kept and plan.has_tiles(-2):
             # Narrow rows side by side, until each thread has 16 bytes; or a row for each, where rows begin anywhere.
-            room = target.threads * max(1, 16 // widest_item(plan)) // width
+            room = tile_width(target, widest_item(plan)) // width
             room = target.threads if _apart(plan, target, kept) else room
             around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
         together = fixed(given, "rows", around)
@@ -234,8 +235,7 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
 
 def _rows_beside(plan: Plan, target: Target, count: int, near: int, width: int) -> int:
     """How many rows of results stand side by side in one tile, so that each thread has 16 bytes and blocks are enough."""
-    rows = target.threads * max(1, PIECE_BYTES // widest_item(plan)) // width
-    rows = min(power_of_two(plan.sizes[near]), rows)
+    rows = min(power_of_two(plan.sizes[near]), tile_width(target, widest_item(plan)) // width)
     while rows > 1 and count * -(-plan.sizes[-1] // width) < rows * RESIDENT * target.multiprocessors:
         rows //= 2
     return max(1, rows)
@@ -270,10 +270,11 @@ def _bands(
     rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
     busy = target.multiprocessors
 
+    beside = 1
     if outer and prod(plan.sizes[l] for l in reduced) <= _FEW and plan.has_tiles(outer[-1]):
-        beside = _rows_beside(plan, target, count, outer[-1], width)
-        if fixed(given, "rows", beside) > 1:
-            return _filled(given, target, tile=width, band=0, rows=beside)
+        beside = _rows_beside(plan, target, count, outer[-1], fixed(given, "tile", width))
+    if fixed(given, "rows", beside) > 1 and not given.get("band"):
+        return _filled(given, target, tile=width, band=0, rows=beside)
 
     def blocks() -> int:
         return count * -(-size // width)
