@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 
@@ -29,6 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
         ],
     )
     settings.load_profile("ngmlir")
+
+
+def pytest_collection_finish() -> None:
+    # Half a million objects, which stay to the end: no collection of garbage needs to look through them.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -73,6 +73,22 @@ def test_launches_keep_their_arguments(machine: Machine) -> None:
     assert [int(b.numpy()[0]) for _, b in buffers] == [n + 1 for n in range(50)]
 
 
+def test_kernels_that_nobody_has_any_more_are_unloaded(machine: Machine) -> None:
+    device = cuda.CudaDevice()
+    a, b = word(device, 1), word(device, 2)
+    go = device.piece([device.bind(device.load(PTX), "add", (1, 1, 1), 1, 0, [a.address, b.address])])
+    assert device.load(PTX) is device.load(PTX)
+    for _ in range(3):
+        gc.collect()
+        go()  # has them still
+    assert not machine.counts["cuModuleUnload"] and machine.counts["cuModuleLoadDataEx"] == 1
+    del go
+    gc.collect()
+    assert b.numpy() == [5] and machine.counts["cuModuleUnload"] == 1
+    device.load(PTX)
+    assert machine.counts["cuModuleLoadDataEx"] == 2
+
+
 def test_what_is_passed_by_value(machine: Machine) -> None:
     """To the limit of 4 KB, in any place among the addresses."""
     head, body = PTX.split("p, .param", 1)

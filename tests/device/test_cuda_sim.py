@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -229,6 +230,19 @@ def test_buffers_are_freed():
     gc.collect()
     device.synchronize()
     assert not device.memory.regions
+
+
+def test_programs_that_are_gone_leave_nothing_of_their_kernels():
+    device = CudaSimDevice()
+    one, other = load(training_step(100), device), load(training_step(100), device)
+    assert one.code.module is other.code.module
+    module = weakref.ref(one.code.module)
+    del one
+    gc.collect()
+    other.run([random(100), random(100)])
+    del other
+    gc.collect()
+    assert module() is None
 
 
 def test_threads_may_share_a_device():

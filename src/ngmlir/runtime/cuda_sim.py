@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from threading import RLock
 from types import TracebackType
 from typing import Any
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 
@@ -46,7 +47,8 @@ class CudaSimDevice:
         self.memory = DeviceMemory() if sample is None else DeviceMemory(fresh=0)
         self.lost = ""
         self.together_bytes = 4 << 20
-        self._modules: dict[str, Module] = {}
+        #: Those that some program still has.
+        self._modules: WeakValueDictionary[str, Module] = WeakValueDictionary()
         # One kernel or copy at a time. What the garbage collector frees in the midst of one waits for its end.
         self._lock = RLock()
         self._freed: deque[int] = deque()
@@ -114,9 +116,11 @@ class CudaSimDevice:
 
     def load(self, ptx: str) -> Module:
         with self._lock:
-            if ptx not in self._modules:
-                self._modules[ptx] = Module(ptx, self.memory)
-            return self._modules[ptx]
+            module = self._modules.get(ptx)
+            if module is None:
+                module = self._modules[ptx] = Module(ptx, self.memory)
+                finalize(module, self._freed.extend, list(module.addresses.values())).atexit = False
+            return module
 
     def bind(
         self,

@@ -30,7 +30,8 @@ class CudaDevice(Context):
         super().__init__(ordinal)
         #: What the device uses of others, until the moment when it does no more.
         self._borrowed: deque[tuple[Event, object]] = deque()
-        self._modules: dict[str, CudaModule] = {}
+        #: Those that some program still has.
+        self._modules: weakref.WeakValueDictionary[str, CudaModule] = weakref.WeakValueDictionary()
         self.ring = Ring(self.driver, self.stream)
         self.pinned = Pinned(self.driver)
         with self:
@@ -98,9 +99,16 @@ class CudaDevice(Context):
     def load(self, ptx: str) -> CudaModule:
         key = hashlib.sha256(ptx.encode()).hexdigest()
         with self:
-            if key not in self._modules:
-                self._modules[key] = load(self.driver, ptx, self.facts.capability)
-            return self._modules[key]
+            module = self._modules.get(key)
+            if module is None:
+                module = self._modules[key] = load(self.driver, ptx, self.facts.capability)
+                self.destroy_after(module, self._unload, module.handle)
+            return module
+
+    def _unload(self, handle: Any) -> tuple[Any, ...]:
+        """Unloads kernels once none of them can run."""
+        self.driver.value(self.driver.api.cuStreamSynchronize(self.stream))
+        return self.driver.api.cuModuleUnload(handle)
 
     def bind(
         self,
@@ -112,8 +120,7 @@ class CudaDevice(Context):
         arguments: Sequence[int | bytes],
     ) -> Bound:
         with self:
-            function = module.function(kernel, shared_bytes)
-        return Bound(self.driver.api, kernel, function, grid, threads, shared_bytes, arguments)
+            return Bound(module, kernel, grid, threads, shared_bytes, arguments)
 
     def host_memory(self, owner: object, size: int) -> np.ndarray:
         with self:

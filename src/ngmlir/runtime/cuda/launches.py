@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .context import Context
+from .modules import CudaModule
 
 
 def one_by_one() -> bool:
@@ -25,21 +26,21 @@ class Bound:
 
     def __init__(
         self,
-        api: Any,
+        module: CudaModule,
         kernel: str,
-        function: Any,
         grid: tuple[int, int, int],
         threads: int,
         shared_bytes: int,
         arguments: Sequence[int | bytes],
     ):
+        self.module = module  # which stays loaded
         self.kernel = kernel
         words = [a if isinstance(a, bytes) else a.to_bytes(8, "little") for a in arguments]
         begins = list(accumulate((len(word) for word in words), initial=0))[:-1]
         self._values = np.frombuffer(b"".join(words) or b"\0", np.uint8)
         self._places = np.array(begins, np.uint64) + np.uint64(self._values.ctypes.data)
-        self._launch: Callable[..., tuple[Any, ...]] = api.cuLaunchKernel
-        self._before = (function, *grid, threads, 1, 1, shared_bytes)
+        self._launch: Callable[..., tuple[Any, ...]] = module.driver.api.cuLaunchKernel
+        self._before = (module.function(kernel, shared_bytes), *grid, threads, 1, 1, shared_bytes)
         self._after = (self._places.ctypes.data, 0)
 
     def on(self, stream: Any) -> Callable[[], tuple[Any, ...]]:
