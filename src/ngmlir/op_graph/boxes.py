@@ -63,7 +63,7 @@ class _Writer:
         return op in self.boxes and self.boxes[op] is None
 
     def inside(self, op: Any) -> Drawing | None:
-        regions: Iterable[Any] = getattr(op, "regions", ())
+        regions: Iterable[Any] = _own(op, "regions") or ()
         drawings = [_Writer(r.results, r).drawing for r in regions]
         if len(drawings) <= 1:
             return drawings[0] if drawings else None
@@ -74,9 +74,16 @@ class _Writer:
         return made
 
 
+def _own(op: Any, name: str) -> Any:
+    """What only some kinds of ops have, else None: a tensor that is asked looks for the method that was meant."""
+    try:
+        return object.__getattribute__(op, name)
+    except AttributeError:
+        return None
+
+
 def _has(op: Any, name: str) -> bool:
-    """Whether an op has what only some kinds of ops have."""
-    return getattr(op, name, None) is not None
+    return _own(op, name) is not None
 
 
 def _kind(op: Any) -> str:
@@ -93,7 +100,7 @@ def _kind(op: Any) -> str:
 
 def _lines(op: Any) -> tuple[str, ...]:
     """What a box says of an op: what it is, its name, its axes and elements."""
-    kind = op.operation or getattr(op, "kind", None)
+    kind = op.operation or _own(op, "kind")
     if _has(op, "role"):
         what, name = op.called, op.role.value
     else:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from inspect import unwrap
 from typing import Any
 
@@ -24,8 +24,12 @@ class Methods(Mapping[str, Callable[[Tensor], Any]]):
             raise KeyError(name)
         return partial(partial, found)
 
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for name in self.family.__all__ if name in self)
+
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self.family.__all__ if name in self)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._names)
