@@ -12,7 +12,7 @@ from typing import Any
 from ...ir.types import Type
 from ...llvm.text import Function
 from ...llvm.types import Type as LlvmType
-from ...llvm.types import Value, bits_of, constant, i1, i8, i32, i64, poison, vector
+from ...llvm.types import Value, bits_of, constant, i1, i8, i16, i32, i64, poison, vector
 from ..elementwise import llvm_element
 from ..layouts import LANE_BITS, Layout, copied_bits, thread_bits
 
@@ -213,6 +213,19 @@ class Block:
 
     def from_memory(self, value: Value, kind: LlvmType) -> Value:
         return self.b.icmp("ne", value, 0) if kind == i1 else value
+
+    def settle(self, values: Sequence[Value]) -> None:
+        """Has values computed here, by an instruction that is none: LLVM moves what is needed only behind a branch to there, and
+        then keeps in registers all that it is made of."""
+        words = [self._word(value) for value in dict.fromkeys(values) if value.name.startswith("%")]
+        letters = ",".join({64: "l", 32: "r", 16: "h"}[bits_of(word.type)] for word in words)
+        self.b.assembly("void", "", letters, *words, side_effects=True)
+
+    def _word(self, value: Value) -> Value:
+        """As an operand of inline assembly."""
+        width = bits_of(value.type)
+        whole = value if width == 1 else self.b.bitcast(value, f"i{width}")
+        return self.b.zext(whole, i16) if width < 16 else whole
 
     # Other threads
 

@@ -73,6 +73,7 @@ def _by_fma(block: Block, lhs: Tile, rhs: Tile, accumulator: Tile, pairs: bool) 
             _multiply_add(block, accumulator.element, a[i], c[j], total, pairs)
             for i, j, total in zip(row_of, column_of, sums, strict=True)
         ]
+    block.settle(sums)
     block.scratch_done()
     return accumulator.with_values(sums)
 
