@@ -6,7 +6,8 @@ A scalar is one value, the same in all threads; a tile is spread over them as `a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import gcd, prod
@@ -45,6 +46,9 @@ from .values import Values
 
 #: Bytes of shared memory that a kernel may declare; more is asked for at the launch.
 STATIC_BYTES = 48 * 1024
+#: Elements that a thread computes side by side: so many that an instruction seldom waits for the one before, so few that what
+#: they need meanwhile finds registers beside all that a tile holds.
+_SIDE_BY_SIDE = 8
 
 
 @dataclass(frozen=True)
@@ -154,13 +158,19 @@ class _Kernel:
     # Ops
 
     def _run(self, block: IrBlock) -> None:
-        for op in block.ops:
-            self.b.stem = stem_of(op)
-            if (trace := self.b.trace) is None:
-                self._lower(op)
+        for ops in _together(block.ops, self.values.layout):
+            if _on_tiles(ops[0]):
+                self._elementwise(ops)
             else:
-                with trace.at(op.location, loop_name(op)):
-                    self._lower(op)
+                with self._written_for(ops[0]):
+                    self._lower(ops[0])
+
+    @contextmanager
+    def _written_for(self, op: Op) -> Generator[None]:
+        """Code that is called what an op is called, and comes from its line."""
+        self.b.stem = stem_of(op)
+        with self.b.trace.at(op.location, loop_name(op)) if self.b.trace else nullcontext():
+            yield
         self.b.stem = "v"
 
     def _lower(self, op: Op) -> None:
@@ -212,24 +222,31 @@ class _Kernel:
                     op.result, cumulate(self.block, op, self.values.tile(op.operands[0], layout))
                 )
             case _ if "elementwise" in op.traits:
-                self._elementwise(op)
+                self.values[op.result] = elementwise.lower(self.b, op, self.values.scalars(op.operands))
             case _:
                 message = f"{op.name} inside a kernel has no code for the GPU yet"
                 raise Limit(message, op.location, hint=pass_for(op))
 
-    def _elementwise(self, op: Op) -> None:
-        if not is_tile(op.result):
-            self.values[op.result] = elementwise.lower(self.b, op, self.values.scalars(op.operands))
-            return
-        layout = self.values.layout(op.result)
-        operands = [self.values.tile(value, layout).values for value in op.operands]
+    def _elementwise(self, ops: Sequence[Op]) -> None:
+        """A few elements after the other, not op after op: what one op leaves for the next is in registers no longer."""
+        layout = self.values.layout(ops[0].result)
+        made: dict[IrValue, list[Value]] = {op.result: [] for op in ops}
+        taken = dict.fromkeys(value for op in ops for value in op.operands if value not in made)
+        held = {value: self.values.tile(value, layout).values for value in taken} | made
         # Registers with equal operands (after a broadcast) are computed once.
-        known: dict[tuple[Value, ...], Value] = {}
-        for row in zip(*operands, strict=True):
-            if row not in known:
-                known[row] = elementwise.lower(self.b, op, row)
-        values = tuple(known[row] for row in zip(*operands, strict=True))
-        self.values[op.result] = Tile(layout, shape_of(op.result.type), element_type(op.result.type), values)
+        known: dict[tuple[Op, tuple[Value, ...]], Value] = {}
+        for first in range(0, layout.registers, _SIDE_BY_SIDE):
+            some = range(first, min(first + _SIDE_BY_SIDE, layout.registers))
+            for op in ops:
+                with self._written_for(op):
+                    for row in [tuple(held[value][register] for value in op.operands) for register in some]:
+                        if (op, row) not in known:
+                            known[op, row] = elementwise.lower(self.b, op, row)
+                        made[op.result].append(known[op, row])
+        for value, registers in made.items():
+            self.values[value] = Tile(
+                layout, shape_of(value.type), element_type(value.type), tuple(registers)
+            )
 
     # Memory
 
@@ -366,6 +383,29 @@ class _Kernel:
         then, otherwise = (partial(values, region) for region in op.regions)
         chosen = self.b.choose(self.values.scalar(op.operands[0]), then, otherwise)
         self.values.enter_registers(op.results, chosen)
+
+
+def _on_tiles(op: Op) -> bool:
+    return "elementwise" in op.traits and is_tile(op.result)
+
+
+def _together(ops: Sequence[Op], layout: Callable[[IrValue], Layout]) -> Iterator[list[Op]]:
+    """All ops in turn: elementwise ones as runs on tiles of one layout, which constants do not end, others one by one."""
+    run: list[Op] = []
+    for op in ops:
+        if isinstance(op, ng.ConstantOp):
+            yield [op]
+            continue
+        joins = _on_tiles(op)
+        if run and not (joins and layout(op.result) == layout(run[0].result)):
+            yield run
+            run = []
+        if joins:
+            run.append(op)
+        else:
+            yield [op]
+    if run:
+        yield run
 
 
 def _memref(value: IrValue) -> MemRefType:
