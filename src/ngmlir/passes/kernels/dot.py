@@ -112,14 +112,19 @@ def _for_threads(
             return b.transpose(tile, permutation=[1, 0]) if turned == left else tile
         return matrix.load(*place, VectorType(shape, element), depth_first == left, masked)
 
+    atom = target.gpu.atom(*product.multiplied, product.accumulator.text)
+    once = atom.depth if atom else depth
     staged = schedule.stages > 1 and can_wait(product, target)
     waiting = Waiting(b, product, schedule.tile, depth) if staged else None
 
     def step(k: Value, values: Sequence[Value]) -> list[Value]:
         if waiting is not None:
-            across = (product.lhs_depth_first, product.rhs_depth_first)
-            left, right = waiting.read([*zip((lhs, rhs), (row, column), (k, k), across, beyond, strict=True)])
-            total = b.dot_tile(left, right, values[0], tf32=product.tf32)
+            waiting.bring([*zip((lhs, rhs), (row, column), (k, k), beyond, strict=True)])
+            (total,) = values
+            # What is multiplied next is read next: of all that came at once, sums leave no room in registers.
+            for first in range(0, depth, once):
+                left, right = waiting.read(first, once)
+                total = b.dot_tile(left, right, total, tf32=product.tf32)
             b.barrier()
             return [total]
         left = side(lhs, row, rows, k, product.lhs_depth_first, True)

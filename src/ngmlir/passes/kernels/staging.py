@@ -8,7 +8,7 @@ from math import gcd
 
 from ...ir.core import Value
 from ...ir.literals import item_bytes
-from ...ir.types import MemRefType, Type, VectorType
+from ...ir.types import MemRefType, Type, VectorType, element_type, shape_of
 from ...ops.builder import Builder
 from ...support.machines import PIECE_BYTES, SECTOR_BYTES
 from ...support.target import Target
@@ -79,23 +79,34 @@ class Waiting:
 
     def __init__(self, b: Builder, product: Product, tile: tuple[int, int], step: int):
         self.b = b
+        self.step = step
+        self.depth_first = (product.lhs_depth_first, product.rhs_depth_first)
         self.buffers = [b.alloc(type=type) for type in waiting(product, tile, step)]
 
-    def read(self, places: list[tuple[Matrix, Value, Value, bool, bool]]) -> tuple[Value, ...]:
-        """The tiles of one round. Of each side the matrix, where its tile begins across and along the depth, whether it is
-        stored depth first, and whether a tile may reach beyond it; the left one comes first."""
+    def bring(self, places: list[tuple[Matrix, Value, Value, bool]]) -> None:
+        """Copies the tiles of one round. Of each side the matrix, where its tile begins across and along the depth, and whether
+        it may reach beyond the side; the left one comes first."""
         b = self.b
-        for (matrix, across, k, depth_first, masked), buffer in zip(places, self.buffers, strict=True):
+        for (matrix, across, k, masked), depth_first, buffer in zip(
+            places, self.depth_first, self.buffers, strict=True
+        ):
             place = (k, across) if depth_first else (across, k)
-            assert isinstance(buffer.type, MemRefType)
-            rows, columns = buffer.type.shape
-            b.copy(matrix.window(*place, (rows, columns), masked), buffer)
+            b.copy(matrix.window(*place, _sizes(buffer), masked), buffer)
         b.barrier()
-        tiles: list[Value] = []
-        for number, ((_, _, _, depth_first, _), buffer) in enumerate(zip(places, self.buffers, strict=True)):
+
+    def read(self, k: int, depth: int) -> tuple[Value, ...]:
+        """Of both tiles `depth` of the depth from `k` on, as rows x depth and depth x columns."""
+        b, tiles = self.b, list[Value]()
+        for number, (depth_first, buffer) in enumerate(zip(self.depth_first, self.buffers, strict=True)):
             turned = depth_first == (number == 0)
-            assert isinstance(buffer.type, MemRefType)
-            shape = buffer.type.shape[::-1] if turned else buffer.type.shape
-            type = VectorType(shape, buffer.type.element)
-            tiles.append(b.load(buffer, [b.index(0)] * 2, type=type, dims=[1, 0] if turned else None))
+            rows, columns = _sizes(buffer)
+            shape, place = ((depth, columns), (k, 0)) if depth_first else ((rows, depth), (0, k))
+            type = VectorType(shape[::-1] if turned else shape, element_type(buffer.type))
+            tiles.append(b.load(buffer, [*map(b.index, place)], type=type, dims=[1, 0] if turned else None))
         return tuple(tiles)
+
+
+def _sizes(buffer: Value) -> tuple[int, int]:
+    """Rows and columns of a buffer, as they lie."""
+    rows, columns = shape_of(buffer.type)
+    return rows, columns
