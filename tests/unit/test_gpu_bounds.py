@@ -13,7 +13,7 @@ from test_gpu_ideals import tensor
 from ngmlir.compiler import assemble, lower
 from ngmlir.llvm.machine import nvptx_target
 from ngmlir.ops.words import from_text
-from ngmlir.runtime.counted import counted
+from ngmlir.runtime.counted import counted, registers_of
 
 ITEM = {"f32": 4, "i32": 4, "bf16": 2, "f16": 2, "f64": 8, "i64": 8, "i8": 1}
 MANY = 1 << 24
@@ -190,3 +190,29 @@ def test_products_of_f32_multiply_nearly_all_the_time(arch: str, turned: tuple[b
     gpu = target.gpu
     peak = 2 * gpu.multiply_adds["f32"] * target.multiprocessors * gpu.clock * 1e6
     assert 2 * size**3 / peak / sum(kernel.seconds(gpu) for kernel in kernels) >= 0.8
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("batch", "rows", "columns", "depth", "element", "result", "then"),
+    [
+        (0, 17_472, 1920, 32, "f64", "f64", ""), (1000, 17, 17, 17, "f64", "f64", ""),
+        (0, 1111, 8617, 58, "bf16", "bf16", "ng.tanh %0"),  # of each sum much is computed
+        # Sums of which each lies inside by its row and by its column.
+        (0, 3776, 4360, 416, "f16", "f32", ""), (0, 8864, 8124, 2, "f32", "f32", "ng.add %0, %0"),
+    ],
+)  # fmt: skip
+def test_products_keep_their_sums_in_registers(
+    arch: str, batch: int, rows: int, columns: int, depth: int, element: str, result: str, then: str
+) -> None:
+    target, before = nvptx_target(arch), (batch,) if batch else ()
+    x, y = tensor((*before, rows, depth), element), tensor((*before, depth, columns), element)
+    z, contract = tensor((*before, rows, columns), result), len(before)
+    many = " {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>}" if batch else ""
+    text = f"""func.func @main(%a: {x}, %b: {y}) -> {z} {{
+ %0 = ng.dot %a, %b contract [{contract + 1}] x [{contract}]{many} : ({x}, {y}) -> {z}
+ {f"%r = {then} : {z}" if then else ""}
+ func.return {"%r" if then else "%0"} : {z}
+}}"""
+    found = registers_of(assemble(lower(from_text(text), target), target), arch)
+    assert not any(spills for _, spills in found.values())

@@ -6,9 +6,9 @@ Accesses that a mask guards are predicated instructions, not branches, and as wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from math import gcd, prod
 from typing import Literal, TypeAlias
 
@@ -29,6 +29,8 @@ Inside: TypeAlias = Value | Literal[True]
 
 #: Offsets below this fit 32 bit arithmetic.
 _NARROW = 1 << 31
+#: Predicates of a stored tile that find room beside it; ptxas keeps all of them at once.
+_PREDICATES = 32
 
 
 @dataclass(frozen=True)
@@ -82,14 +84,38 @@ class Memory:
         """Writes a tile, each element once."""
         block, layout = self.block, tile.layout
         piece = access.piece(layout)
-        speaks = block.speaks(layout)
-        for register in range(0, layout.registers, piece):
-            inside = block.both(speaks, self._inside(access, indices, layout, register))
-            if inside is False:
+        guards = {
+            register: (block.speaks(layout), *self._guards(access, indices, layout, register))
+            for register in range(0, layout.registers, piece)
+        }
+        written = {register: each for register, each in guards.items() if False not in each}
+
+        def write(registers: Iterable[int], known: Value | bool = True) -> None:
+            for register in registers:
+                place = self._place(access, buffer, indices, layout, register)
+                packed = block.pack([block.to_memory(v) for v in tile.values[register : register + piece]])
+                inside = reduce(block.both, (each for each in written[register] if each is not known), True)
+                assert inside is not False
+                self.put(buffer, place, packed, inside)
+
+        if len(set(written.values())) <= _PREDICATES:
+            write(written)
+            return
+        # What many elements have in common is asked once, by a branch.
+        common = min(
+            zip(*written.values(), strict=True), key=lambda each: (set(each) == {True}, len(set(each)))
+        )
+        block.settle([value for register in written for value in tile.values[register : register + piece]])
+        groups = {guard: [r for r, g in zip(written, common, strict=True) if g is guard] for guard in common}
+        for guard, registers in groups.items():
+            if guard is True:
+                write(registers)
                 continue
-            place = self._place(access, buffer, indices, layout, register)
-            packed = block.pack([block.to_memory(v) for v in tile.values[register : register + piece]])
-            self.put(buffer, place, packed, inside)
+            self._place(
+                access, buffer, indices, layout, registers[0]
+            )  # what places share is for all branches
+            with self.b.when(guard), block.branch():
+                write(registers, guard)
 
     def _place(
         self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, register: int
@@ -128,12 +154,14 @@ class Memory:
         self, access: Access, indices: Sequence[Value], layout: Layout, register: int
     ) -> Value | bool:
         """Whether the element in a register lies inside the tile and the buffer."""
-        block = self.block
-        inside = block.alive(layout, register, access.shape)
-        for bound in access.bounds:
-            if inside is not False:
-                inside = block.both(inside, self._within(bound, indices[bound.dimension], layout, register))
-        return inside
+        return reduce(self.block.both, self._guards(access, indices, layout, register))
+
+    def _guards(
+        self, access: Access, indices: Sequence[Value], layout: Layout, register: int
+    ) -> list[Value | bool]:
+        """All that must hold for that."""
+        within = [self._within(bound, indices[bound.dimension], layout, register) for bound in access.bounds]
+        return [self.block.alive(layout, register, access.shape), *within]
 
     def _within(self, bound: Bound, index: Value, layout: Layout, register: int) -> Value | bool:
         block, b = self.block, self.b
