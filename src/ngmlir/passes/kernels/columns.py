@@ -43,18 +43,31 @@ def _for_threads(
 ) -> Op:
     columns, width = planned.sizes[-1], schedule.tile
     rows = [planned.sizes[l] for l in outer]
-    group = schedule.rows if outer and planned.has_tiles(outer[-1]) else 1
-    groups = [*rows[:-1], -(-rows[-1] // group)] if group > 1 else rows
+    beside = rows_beside(planned, outer, schedule.rows)
+    groups = [-(-size // group) for size, group in zip(rows, beside, strict=True)]
     kernel = Kernel(planned, target, (prod(groups), -(-columns // width)))
     b, places = kernel.b, kernel.apart(kernel.programs[0], groups) if groups else []
-    if group > 1:
-        places[-1] = Span(b.multiply(places[-1].start, b.index(group)), group, rows[-1] % group != 0)
+    places = [
+        Span(b.multiply(place.start, b.index(group)), group, size % group != 0) if group > 1 else place
+        for place, group, size in zip(places, beside, rows, strict=True)
+    ]
     span = Span(b.multiply(kernel.programs[1], b.index(width)), width, columns % width != 0)
     together = min(schedule.band, power_of_two(planned.sizes[reduced[-1]])) if schedule.band > 1 else 0
-    together = together if group == 1 and planned.has_tiles(reduced[-1]) else 0
+    together = together if prod(beside) == 1 and planned.has_tiles(reduced[-1]) else 0
     positions = dict(zip(outer, places, strict=True))
     _Columns(kernel, positions, reduced, found, together=together).tile(span)
     return kernel.finish(name, schedule.threads)
+
+
+def rows_beside(plan: Plan, outer: Sequence[int], rows: int) -> list[int]:
+    """Of how many steps of each of the `outer` loops one tile holds results, so that these are `rows`: loops further out have
+    several where those further in are held whole."""
+    found: list[int] = []
+    for l in reversed(outer):
+        whole = power_of_two(plan.sizes[l])
+        found.insert(0, min(rows, whole) if plan.has_tiles(l) else 1)
+        rows = rows // whole if found[0] == whole else 1
+    return found
 
 
 def _for_vectors(

@@ -14,6 +14,7 @@ from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Tiles
 from ...support.machines import PIECE_BYTES, WARP
 from ...support.target import Target
 from ..fusion.group import FREE
+from ..kernels.columns import rows_beside
 from ..kernels.frame import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, power_of_two, stages_for
 from ..kernels.plan import Plan, widest_item
 from ..kernels.reduction import reductions
@@ -233,9 +234,9 @@ def columns(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Colu
         yield Candidate(made, cycles, count * steps * size / lanes * work.roof(target), registers)
 
 
-def _rows_beside(plan: Plan, target: Target, count: int, near: int, width: int) -> int:
+def _rows_beside(plan: Plan, target: Target, count: int, outer: Sequence[int], width: int) -> int:
     """How many rows of results stand side by side in one tile, so that each thread has 16 bytes and blocks are enough."""
-    rows = min(power_of_two(plan.sizes[near]), tile_width(target, widest_item(plan)) // width)
+    rows = prod(rows_beside(plan, outer, tile_width(target, widest_item(plan)) // width))
     while rows > 1 and count * -(-plan.sizes[-1] // width) < rows * RESIDENT * target.multiprocessors:
         rows //= 2
     return max(1, rows)
@@ -271,8 +272,8 @@ def _bands(
     busy = target.multiprocessors
 
     beside = 1
-    if outer and prod(plan.sizes[l] for l in reduced) <= _FEW and plan.has_tiles(outer[-1]):
-        beside = _rows_beside(plan, target, count, outer[-1], fixed(given, "tile", width))
+    if outer and prod(plan.sizes[l] for l in reduced) <= _FEW:
+        beside = _rows_beside(plan, target, count, outer, fixed(given, "tile", width))
     if fixed(given, "rows", beside) > 1 and not given.get("band"):
         return _filled(given, target, tile=width, band=0, rows=beside)
 
