@@ -15,10 +15,12 @@ from test_gpu_ideals import TARGET, kernels, tensor
 from test_gpu_reductions import on_gpu, values
 from test_split_reductions import reduction
 
-from ngmlir.compiler import compile_module
+from ngmlir.compiler import assemble, compile_module, lower
+from ngmlir.llvm.machine import nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.buffers import DTYPES
+from ngmlir.runtime.counted import counted
 
 NAMES = {"sum": "f32", "max": "bf16", "min": "f64", "product": "i32"}
 
@@ -161,6 +163,57 @@ def test_products_take_little_longer_than_copies(
     x, y, z = ((rows, depth), element), ((depth, columns), element), ((rows, columns), element)
     body = f"ng.dot %a, %b contract [1] x [0] : ({tensor(*x)}, {tensor(*y)}) -> {tensor(*z)}"
     assert times([x, y], z, body) <= most
+
+
+MATRICES = [("f32", "f32"), ("f64", "f64"), ("bf16", "bf16"), ("f16", "f32"), ("i8", "i32"), ("i32", "i32")]
+
+
+def batched(sizes: tuple[int, int, int, int], turned: tuple[int, int], element: str, result: str) -> str:
+    """Of so many products of rows x depth by depth x columns; a side that is `turned` lies the other way round."""
+    batch, rows, columns, depth = sizes
+    x = tensor((batch, *((depth, rows) if turned[0] else (rows, depth))), element)
+    y = tensor((batch, *((columns, depth) if turned[1] else (depth, columns))), element)
+    many, z = "{lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>}", tensor((batch, rows, columns), result)
+    body = f"%r = ng.dot %a, %b contract [{2 - turned[0]}] x [{1 + turned[1]}] {many} : ({x}, {y}) -> {z}"
+    return f"func.func @main(%a: {x}, %b: {y}) -> {z} {{\n {body}\n func.return %r : {z}\n}}"
+
+
+@pytest.mark.parametrize("turned", [*product((0, 1), repeat=2)])
+@pytest.mark.parametrize("sizes", [(37, 4, 4, 4), (300, 3, 5, 2), (3, 7, 1, 9), (19, 2, 30, 8)])
+def test_small_products_of_a_batch(sizes: tuple[int, int, int, int], turned: tuple[int, int]) -> None:
+    batch, rows, columns, depth = sizes
+    random = np.random.default_rng(batch)
+    for element, result in MATRICES:
+        a = random.integers(-3, 4, (batch, rows, depth)).astype(DTYPES[element])
+        c = random.integers(-3, 4, (batch, depth, columns)).astype(DTYPES[element])
+        if a.dtype.kind not in "iu":
+            a[1, 0, 0], c[2, 0, 0] = np.nan, np.inf
+        sides = [
+            np.ascontiguousarray(np.swapaxes(v, 1, 2)) if t else v
+            for v, t in zip((a, c), turned, strict=True)
+        ]
+        with np.errstate(invalid="ignore"):
+            want = np.matmul(a.astype(np.float64), c.astype(np.float64))
+        got = on_gpu(from_text(batched(sizes, turned, element, result)), *sides)
+        np.testing.assert_array_equal(got.astype(np.float64), want)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("sizes", "turned", "element", "most"),
+    [
+        *(((1 << 16, 4, 4, 4), turned, "f32", 1.01 if turned == (1, 0) else 1.7) for turned in ((1, 0), (0, 1))),
+        ((1 << 16, 3, 3, 3), (0, 0), "f64", 1.1), ((1 << 15, 5, 7, 6), (0, 0), "f32", 1.3), ((1 << 16, 4, 4, 4), (0, 0), "bf16", 1.1),
+    ],
+)  # fmt: skip
+def test_small_products_take_little_longer_than_copies(
+    sizes: tuple[int, int, int, int], turned: tuple[int, int], element: str, most: float, arch: str
+) -> None:
+    target, (batch, rows, columns, depth) = nvptx_target(arch), sizes
+    code = assemble(lower(from_text(batched(sizes, turned, element, element)), target), target)
+    moved = batch * ITEM[element] * (rows * depth + depth * columns + rows * columns)
+    took = sum(kernel.seconds(target.gpu) for kernel in counted(code, arch, 4))
+    assert took * target.gpu.bandwidth * 1e9 / moved <= most
 
 
 @pytest.mark.parametrize(

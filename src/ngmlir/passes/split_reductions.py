@@ -21,7 +21,7 @@ from .kernels.product import Product, product_of
 from .kernels.reduction import Accumulation
 from .kernels.single import merged
 from .splitting.positions import best_in_parts, best_part
-from .splitting.room import PATIENCE, TILE, Cut, Room
+from .splitting.room import LEAST_TILE, PATIENCE, TILE, Cut, Room
 from .splitting.values import along, converted, moved_on, parted, sliced, taken, view, widened, with_rest
 
 Combined: TypeAlias = Literal["sum", "product", "max", "min"]
@@ -42,7 +42,8 @@ def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Mo
     columns lie side by side, as many as fill the registers. On a machine of many, parts begin where lines of memory do, and the
     rest that a length leaves joins what the parts gave, an element for each; parts of what a few elementwise ops compute are
     computed of parts of what these read. There dimensions that do not lie side by side are reduced one after the other, and
-    what runs along a line goes on in each of its runs from what comes before. How many parts there are follows from the shape
+    what runs along a line goes on in each of its runs from what comes before, and products of a batch that are too small for a
+    block of threads each become sums. How many parts there are follows from the shape
     and from what the target is, never from how many threads there are, so a result has the same bits everywhere. `elements`
     are those that a part has at least; 0: as the target likes it. What states a schedule stays in one piece: how its kernel is
     cut is said.
@@ -192,6 +193,8 @@ class _Splitting:
         room = self.room(op.operands[0])
         if room.squares and 1 in (product.rows, product.columns):
             return [self.lines(op, b, product)]
+        if room.squares and self.small(product):
+            return [self.by_elements(op, b, product)]
         batch, rows, columns, depth = max(1, product.batch), product.rows, product.columns, product.depth
         if rows == columns == 1 and room.parts(depth, batch * depth, batch) > 1:
             return [self.lines(op, b, product)]
@@ -240,8 +243,32 @@ class _Splitting:
             depth = len(batch) + (not first)
             spread = b.broadcast(view(b, one, line), type=other.type, dimensions=[*range(len(batch)), depth])
             products = b.multiply(other, spread)
+        return self.summed(op, b, products, depth)
+
+    def small(self, product: Product) -> bool:
+        """Whether the products of a batch are so small that each would leave most of a block of threads idle."""
+        atom = self.target.gpu.atom(*product.multiplied, product.accumulator.text)
+        deepest, share = (atom.depth // 2, 16) if atom else (LEAST_TILE, 4)
+        share *= 1 if product.rhs_depth_first else 2  # a kernel turns that side before
+        work = product.rows * product.columns * product.depth
+        return product.batch > 1 and product.depth <= deepest and work <= LEAST_TILE**3 // share
+
+    def by_elements(self, op: Op, b: Builder, product: Product) -> Value:
+        """Small products as sums, of which a block computes many: columns lie side by side, as in the result."""
+        lhs, rhs = (converted(b, side, product.accumulator) for side in op.operands)
+        rhs = rhs if product.rhs_depth_first else b.transpose(rhs, permutation=[0, 2, 1])
+        depth = 1 if product.lhs_depth_first else 2
+        whole = TensorType((*shape_of(lhs.type), product.columns), product.accumulator)
+        left, right = (
+            b.broadcast(side, type=whole, dimensions=dims)
+            for side, dims in ((lhs, [0, 1, 2]), (rhs, [0, depth, 3]))
+        )
+        return self.summed(op, b, b.multiply(left, right), depth)
+
+    def summed(self, op: Op, b: Builder, products: Value, depth: int) -> Value:
+        """The result of a product whose multiplications are done, by sums along the `depth`."""
         total = self.reduce(b, "sum", products, [depth])
-        if isinstance(product.accumulator, FloatType):  # a product begins with 0.0, and so is never -0.0
+        if isinstance(element_type(total.type), FloatType):  # a product begins with 0.0, and so is never -0.0
             total = b.add(total, b.number(0.0, total.type))
         return view(b, converted(b, total, element_type(op.results[0].type)), shape_of(op.results[0].type))
 

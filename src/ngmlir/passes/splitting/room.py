@@ -26,6 +26,8 @@ FOLD_ELEMENTS = 1 << 12
 STRIPE_BYTES = 4096
 #: Rows and columns of a product that one program computes at least.
 TILE = 64
+#: Rows, columns and steps of the depth that a block of a GPU multiplies at once, at least.
+LEAST_TILE = 16
 #: The depth that is worth adding up the results of a part, on a CPU and on a GPU.
 DEPTH, BLOCK_DEPTH = 512, 128
 
