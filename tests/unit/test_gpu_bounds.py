@@ -117,6 +117,15 @@ def test_columns(arch: str, shape: tuple[int, int], element: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_few_columns_do_not_fill_all_registers(arch: str) -> None:
+    """So that each thread of the largest blocks has room for what it computes."""
+    shape = (9, 7859, 3)
+    x, y = tensor(shape, "f64"), tensor((9, 3), "f64")
+    body = f"%e = ng.exp %a : {x}\n %r = ng.sum %e axes [1] : ({x}) -> {y}"
+    assert share(arch, x, y, body, ITEM["f64"] * prod(shape)) >= 0.06  # by nine blocks; none spills
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_a_sum_of_all(arch: str) -> None:
     x = tensor((MANY,))
     assert share(arch, x, "tensor<f32>", f"ng.sum %a axes [0] : ({x}) -> tensor<f32>", 4 * MANY) >= 0.85

@@ -39,6 +39,9 @@ PARTIAL_TILES = 64
 BAND = 8
 #: Registers of a thread that hold such rows on a GPU.
 _BAND_REGISTERS = 128
+#: Bytes of such rows that a block may hold: a quarter of the registers of a multiprocessor, all of which it has where its threads
+#: are the most.
+_HELD_BYTES = 65536
 #: Steps of such a reduction that are too few to fill a tile: its results lie side by side there.
 _FEW = 64
 #: How many places the tiles of columns have for each column, at most.
@@ -289,7 +292,8 @@ def _bands(
     ):
         width //= 2
     width, threads = fixed(given, "tile", width), target.threads
-    while threads < MOST_THREADS and rows > each * threads // width and blocks() < busy:
+    most = min(MOST_THREADS, _HELD_BYTES // (each * max(items, default=1)))
+    while threads < most and rows > each * threads // width and blocks() < busy:
         threads *= 2
     band = min(rows, each * threads // width) if rows > 1 else 0
     return _filled(given, target, tile=width, band=band, rows=1, threads=threads)
