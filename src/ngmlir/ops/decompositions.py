@@ -313,43 +313,58 @@ def normalize(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] |
 # ---- random numbers ----------------------------------------------------------------------------------------
 
 
-def random_bits(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    """Every element computes its own block and takes its word of it, so that no array of blocks is ever stored."""
-    (key,), target = operands, op.result.type
-    if not _static(target):
-        return None
-    line = TensorType((prod(shape_of(target)),), ui64)
+def _random_block(verbs: NgVerbs[V], key: V, block: V, line: TensorType) -> tuple[V, V, V, V]:
+    """The four words of each of these blocks, in the lower halves of ui64: what stands above is cut off where it would matter."""
 
     def number(value: int) -> V:
         return _number(verbs, value, line)
 
-    def halves(value: V) -> tuple[V, V]:
-        return verbs.bitwise_and(value, low), verbs.shift_right_logical(value, half)
+    def upper(value: V) -> V:
+        return verbs.shift_right_logical(value, half)
 
     def key_word(i: int) -> V:
         word = verbs.slice(key, starts=[i], limits=[i + 1], steps=[1])
         return verbs.broadcast(verbs.reshape(word, type=TensorType((), ui64)), type=line, dimensions=[])
 
     low, half = number(0xFFFFFFFF), number(32)
-    place = verbs.iota(type=line, dimension=0)
-    a, b = halves(verbs.shift_right_logical(place, number(2)))
-    c, d = halves(key_word(1))
-    keys = halves(key_word(0))
+    seed, stream = key_word(0), key_word(1)
+    a, b, c, d = block, upper(block), stream, upper(stream)
+    keys = seed, upper(seed)
     for i in range(ROUNDS):
-        k, l = (
-            verbs.bitwise_and(verbs.add(word, number(i * w & 0xFFFFFFFF)), low)
-            for word, w in zip(keys, WEYL, strict=True)
+        k, l = (verbs.add(word, number(i * w & 0xFFFFFFFF)) for word, w in zip(keys, WEYL, strict=True))
+        first, second = (
+            verbs.multiply(verbs.bitwise_and(word, low), number(by))
+            for word, by in zip((a, c), MULTIPLIERS, strict=True)
         )
-        first_low, first_high = halves(verbs.multiply(a, number(MULTIPLIERS[0])))
-        second_low, second_high = halves(verbs.multiply(c, number(MULTIPLIERS[1])))
-        a = verbs.bitwise_xor(verbs.bitwise_xor(second_high, b), k)
-        c = verbs.bitwise_xor(verbs.bitwise_xor(first_high, d), l)
-        b, d = second_low, first_low
-    which = verbs.bitwise_and(place, number(3))
-    found = d
-    for i, word in ((2, c), (1, b), (0, a)):
-        found = verbs.select(verbs.equal(which, number(i)), word, found)
-    return [verbs.reshape(verbs.cast(found, type=with_element(line, ui32)), type=target)]
+        a = verbs.bitwise_xor(verbs.bitwise_xor(upper(second), b), k)
+        c = verbs.bitwise_xor(verbs.bitwise_xor(upper(first), d), l)
+        b, d = second, first
+    return a, b, c, d
+
+
+def _random_words(verbs: NgVerbs[V], key: V, count: int, each: int) -> list[V]:
+    """The words of `count` elements, `each` of which has so many of the stream, one or two, that follow each other.
+
+    Every element computes the block that has its words, so that no array of blocks is ever stored, and what reads them may be
+    in one kernel with them. Threads that have neighbours compute what these share once."""
+    line, share = TensorType((count,), ui64), 4 // each
+    place = verbs.iota(type=line, dimension=0)
+    block = verbs.shift_right_logical(place, _number(verbs, share.bit_length() - 1, line))
+    words = _random_block(verbs, key, block, line)
+    which = verbs.bitwise_and(place, _number(verbs, share - 1, line))
+    *others, found = (words[i : i + each] for i in range(0, 4, each))
+    for i, own in reversed([*enumerate(others)]):
+        here = verbs.equal(which, _number(verbs, i, line))
+        found = tuple(verbs.select(here, word, other) for word, other in zip(own, found, strict=True))
+    return [verbs.cast(word, type=with_element(line, ui32)) for word in found]
+
+
+def random_bits(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    target = op.result.type
+    if not _static(target):
+        return None
+    (words,) = _random_words(verbs, operands[0], prod(shape_of(target)), 1)
+    return [verbs.reshape(words, type=target)]
 
 
 def _fractions(verbs: NgVerbs[V], bits: V, source: Type, target: Type, start: int) -> V:
@@ -377,11 +392,7 @@ def random_normal(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[
     count = prod(shape_of(target))
     element = element_type(_computed(target))
     words, line = TensorType((count,), ui32), TensorType((count,), element)
-    pairs = verbs.random_bits(operands[0], type=TensorType((count, 2), ui32))
-    radius_bits, angle_bits = (
-        verbs.reshape(verbs.slice(pairs, starts=[0, i], limits=[count, i + 1], steps=[1, 1]), type=words)
-        for i in (0, 1)
-    )
+    radius_bits, angle_bits = _random_words(verbs, operands[0], count, 2)
     # One is added so that the logarithm never sees zero.
     logarithm = verbs.log(_fractions(verbs, radius_bits, words, line, 1))
     radius = verbs.sqrt(verbs.multiply(_number(verbs, -2, line), logarithm))

@@ -107,7 +107,9 @@ def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]
     """For elementwise kernels."""
     sizes, item = plan.sizes, widest_item(plan)
     if target.shares_tiles:
-        width = tile_width(target, item)
+        # What is computed in between is in registers, of whatever width.
+        moved = (item_bytes(element_type(v.type)) for v in (*plan.inputs, *plan.outputs) if plan.loops.get(v))
+        width = tile_width(target, max(moved, default=item))
         tile = fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1)
         around = power_of_two(sizes[-2]) if len(sizes) > 1 and plan.has_tiles(-2) else 1
         made = Tiles(
