@@ -38,6 +38,15 @@ def test_elementwise(arch: str, element: str, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("length", [MANY, MANY + 3])
+def test_random_numbers(arch: str, length: int) -> None:
+    """Four neighbours are words of one block of the generator: the thread that has them computes it once."""
+    y = tensor((length,))
+    body = f"ng.random_uniform %a : (tensor<2xui64>) -> {y}"
+    assert share(arch, "tensor<2xui64>", y, body, ITEM["f32"] * length) >= 0.85
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("element", ["f32", "bf16"])
 @pytest.mark.parametrize("shape", [(4096, 4096), (1 << 20, 16), (16, 1 << 20), (128, 1 << 17), (4099, 4099)])
 def test_rows(arch: str, element: str, shape: tuple[int, int]) -> None:

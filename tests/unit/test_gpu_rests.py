@@ -21,6 +21,7 @@ from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.buffers import DTYPES
 from ngmlir.runtime.counted import counted
+from ngmlir.support.machines import MEETING_BLOCKS, PIECE_BYTES
 
 NAMES = {"sum": "f32", "max": "bf16", "min": "f64", "product": "i32"}
 
@@ -58,6 +59,25 @@ def test_what_is_no_number_goes_on() -> None:
     for name in ("sum", "max", "min"):
         of = from_text(cumulative(name, x.shape, 1, "f32"))
         np.testing.assert_array_equal(on_gpu(of, x), run(of, x)[0])
+
+
+def test_the_end_of_a_line_lies_within_what_one_thread_moves() -> None:
+    """Of many tiles, whole ones move in pieces of 16 bytes, and of the last one what is left of a piece element by element."""
+    few = TARGET.threads * MEETING_BLOCKS * TARGET.multiprocessors
+    for kind, rest in (("f64", 1), ("f32", 2), ("bf16", 7), ("i8", 5)):
+        length = few * PIECE_BYTES // ITEM[kind] + rest
+        type = tensor((length,), kind)
+        of = from_text(
+            f"func.func @main(%a: {type}) -> {type} {{\n %r = ng.add %a, %a : {type}\n func.return %r : {type}\n}}"
+        )
+        x = np.random.default_rng(0).integers(-50, 50, length).astype(DTYPES[kind])
+        np.testing.assert_array_equal(on_gpu(of, x), x + x)
+        asked: list[int] = []
+        for each in (length, length - rest):
+            type = tensor((each,), kind)
+            (found,) = kernels([type], type, f"%r = ng.add %a, %a : {type}")
+            asked.append(found.counters.mix["memory"])
+        assert asked[0] <= 1.02 * asked[1]
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda-sim"])

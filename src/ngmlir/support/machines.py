@@ -24,8 +24,8 @@ SECTOR_BYTES = 32
 COPIED_BYTES = (4, 8, PIECE_BYTES)
 #: A copy has so many instructions of each thread at most, and is a loop where more are needed.
 COPIES_WRITTEN_OUT = 32
-#: Blocks of each multiprocessor from which on threads of a GPU read a row each of elements shorter than a word, which meet in
-#: banks of shared memory: then memory binds all the same.
+#: Blocks of each multiprocessor from which on memory binds whatever one block waits for: threads of a GPU read a row each of
+#: elements shorter than a word, which meet in banks of shared memory, and the end of a line has code of its own.
 MEETING_BLOCKS = 8
 #: Bytes that shared memory moves at once.
 WAVEFRONT_BYTES = 128

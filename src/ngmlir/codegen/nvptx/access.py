@@ -46,7 +46,8 @@ class Bound(NamedTuple):
 @dataclass(frozen=True)
 class Access:
     """`strides` in elements per tile dimension; `bounds` are those that a mask must check; `width` is how many
-    neighbours along tile dimension `closest` are adjacent and aligned in memory."""
+    neighbours along tile dimension `closest` are adjacent and aligned in memory; where it is `ragged`, the end of the buffer
+    may lie between some of them."""
 
     shape: tuple[int, ...]
     item: int
@@ -54,6 +55,12 @@ class Access:
     bounds: tuple[Bound, ...]
     closest: int | None
     width: int
+    ragged: bool = False
+
+    @property
+    def inside(self) -> Access:
+        """Of a tile that lies inside as a whole."""
+        return replace(self, bounds=(), ragged=False)
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -115,7 +122,7 @@ class Access:
         return asked / max(1, moved * self.item / SECTOR_BYTES)
 
     def with_strides(self, strides: Iterable[int]) -> Access:
-        return replace(self, strides=tuple(strides), closest=None, width=1)
+        return replace(self, strides=tuple(strides), closest=None, width=1, ragged=False)
 
     def _offset(self, coordinates: tuple[int, ...]) -> int:
         return self.item * sum(c * s for c, s in zip(coordinates, self.strides, strict=True))
@@ -127,16 +134,16 @@ def rows(shape: tuple[int, ...], element: Type) -> Access:
     return Access(shape, item_bytes(element), strides, (), None, 1)
 
 
-def access_of(op: Op, facts: Facts) -> Access:
-    """Of a tile.load or tile.store whose indices are known to `facts`."""
+def access_of(op: Op, facts: Facts, many: bool) -> Access:
+    """Of a tile.load or tile.store, by one of `many` blocks or of few, whose indices are known to `facts`."""
     if isinstance(op, tile.LoadOp):
         type, buffer, indices = op.result.type, op.operands[0], op.operands[1:]
     else:
         type, buffer, indices = op.operands[0].type, op.operands[1], op.operands[2:]
-    return window(op, type, buffer, indices, facts)
+    return window(op, type, buffer, indices, facts, many)
 
 
-def window(op: Op, type: Type, buffer: Value, indices: tuple[Value, ...], facts: Facts) -> Access:
+def window(op: Op, type: Type, buffer: Value, indices: tuple[Value, ...], facts: Facts, many: bool) -> Access:
     memory = memory_of(buffer, op)
     shape = shape_of(type)
     rank = len(shape)
@@ -147,21 +154,22 @@ def window(op: Op, type: Type, buffer: Value, indices: tuple[Value, ...], facts:
     long = [d for d in range(rank) if shape[d] > 1]
     closest = next((d for d in long if strides[d] == 1), None)
     item = item_bytes(memory.element)
-    width = 1
+    width, ragged = 1, False
     if closest is not None:
         start = alignment(buffer, facts)
         for index, stride in zip(indices, memory.row_strides, strict=True):
             start = gcd(start, facts.of(index).divisor * stride)
         start = gcd(start, *(strides[d] for d in long if d != closest))
-        # A piece must lie inside the tile and inside the buffer as a whole, or not at all.
+        # A piece must lie inside the tile as a whole, or not at all. So it must inside the buffer if no tile lies there, or if there
+        # are few: what the last one has to do beside takes longer than all others.
         if padded(shape) != shape:
             start = gcd(start, shape[closest])
-        for bound in bounds:
-            if bound.along == closest:
-                start = gcd(start, bound.size, facts.of(indices[bound.dimension]).divisor)
+        ends = [bound.size for bound in bounds if bound.along == closest]
+        start = gcd(start, *(end for end in ends if end < shape[closest] or not many))
         limit = WIDEST // item
         width = min(limit, start & -start) if start else limit
-    return Access(shape, item, strides, bounds, closest, width)
+        ragged = any(end % width for end in ends)
+    return Access(shape, item, strides, bounds, closest, width, ragged)
 
 
 def bounds_of(

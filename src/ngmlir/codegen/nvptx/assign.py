@@ -141,7 +141,7 @@ class _Assigner:
         traits = op.traits
         match op:
             case tile.LoadOp() | tile.StoreOp():
-                self.windows[op] = access = access_of(op, self.facts)
+                self.windows[op] = access = access_of(op, self.facts, self.many)
                 if (
                     self.ahead.isdisjoint(op.results)
                     and (lines := lines_of(op, access, self.facts)) is not None

@@ -60,6 +60,8 @@ class Block:
         #: Whether threads may still read what the last exchange wrote, and whether there was any in the innermost region.
         self._scratch_read = self._scratch_used = False
         self._scopes: list[dict[Any, Any]] = [{}]
+        #: By the first of its elements, what was taken apart: where it is put together again, it is as it was.
+        self._unpacked: dict[Value, tuple[Value, tuple[Value, ...]]] = {}
         self.thread = b.intrinsic("llvm.nvvm.read.ptx.sreg.tid.x", i32, overload=())
 
     @property
@@ -200,13 +202,17 @@ class Block:
         """Scalars as one vector."""
         if len(values) == 1:
             return values[0]
+        if values[0] in self._unpacked and self._unpacked[values[0]][1] == tuple(values):
+            return self._unpacked[values[0]][0]
         whole = poison(vector(len(values), values[0].type))
         for lane, value in enumerate(values):
             whole = self.b.insert(whole, value, lane)
         return whole
 
     def unpack(self, whole: Value, count: int) -> list[Value]:
-        return [self.b.extract(whole, lane) for lane in range(count)]
+        values = [self.b.extract(whole, lane) for lane in range(count)]
+        self._unpacked[values[0]] = whole, tuple(values)
+        return values
 
     def to_memory(self, value: Value) -> Value:
         return self.b.zext(value, i8) if value.type == i1 else value

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tiles from and to memory: loads, stores and copies of one block of threads.
 
-Accesses that a mask guards are predicated instructions, not branches, and as wide as is known to be aligned.
+Accesses that a mask guards are predicated instructions, not branches, and as wide as is known to be aligned. Only where the end
+of the buffer may lie within what one instruction moves, tiles that have it have code of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import gcd, prod
 from typing import Literal, TypeAlias
@@ -16,7 +17,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import MemRefType
 from ...llvm.instructions import Instructions
 from ...llvm.types import Type as LlvmType
-from ...llvm.types import Value, bits_of, constant, element_of, i32, i64, lanes_of, vector
+from ...llvm.types import Value, bits_of, constant, element_of, i1, i32, i64, lanes_of, vector
 from ...support.machines import COPIES_WRITTEN_OUT
 from ..elementwise import llvm_element
 from ..layouts import Layout, padded
@@ -62,60 +63,118 @@ class Memory:
         self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value
     ) -> tuple[Value, ...]:
         """What each thread holds of a tile; outside the buffer, `pad`."""
-        block, kind = self.block, memory_element(buffer.type.element)
-        piece, element = access.piece(layout), llvm_element(buffer.type.element)
-        # All pieces are asked for before the first is taken apart.
-        pieces: list[Value | None] = []
-        for register in range(0, layout.registers, piece):
-            inside, whole = self._inside(access, indices, layout, register), None
-            if inside is not False:
-                place = self._place(access, buffer, indices, layout, register)
-                whole = self.fetch(buffer, place, kind, piece, inside, block.to_memory(pad))
-            pieces.append(whole)
-        values: list[Value] = []
-        for whole in pieces:
-            if whole is None:
-                values += [pad] * piece
-            else:
-                values += [block.from_memory(value, element) for value in block.unpack(whole, piece)]
-        return tuple(values)
+        return self._moved(
+            access, indices, layout, lambda each: self._load(each, buffer, indices, layout, pad)
+        )
 
     def store(self, access: Access, buffer: Buffer, indices: Sequence[Value], tile: Tile) -> None:
         """Writes a tile, each element once."""
+
+        def write(access: Access) -> tuple[()]:
+            self._store(access, buffer, indices, tile)
+            return ()
+
+        self._moved(access, indices, tile.layout, write)
+
+    def _moved(
+        self,
+        access: Access,
+        indices: Sequence[Value],
+        layout: Layout,
+        move: Callable[[Access], tuple[Value, ...]],
+    ) -> tuple[Value, ...]:
+        """What moves a tile gives: where the end of the buffer may lie within a piece, by code of its own where it does not."""
+        if not access.ragged or access.piece(layout) == 1:
+            return move(replace(access, ragged=False))
+        block, b = self.block, self.b
+
+        def moved(access: Access) -> tuple[Value, ...]:
+            with block.region():
+                return move(access)
+
+        def lies_inside() -> Value:
+            known: Value | bool = True
+            for bound in access.bounds:
+                index, reach = indices[bound.dimension], 0
+                if bound.along is not None:
+                    reach = (access.shape[bound.along] - 1) * bound.step
+                if not bound.positive:
+                    known = block.both(known, b.icmp("sge", index, max(0, -reach)))
+                known = block.both(known, b.icmp("slt", index, bound.size - max(0, reach)))
+            assert isinstance(known, Value)
+            return known
+
+        whole = block.once((access.bounds, access.shape, tuple(indices)), lies_inside)
+        return tuple(b.choose(whole, lambda: moved(access.inside), lambda: moved(access)))
+
+    def _load(
+        self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value
+    ) -> tuple[Value, ...]:
+        block, kind = self.block, memory_element(buffer.type.element)
+        piece, element = access.piece(layout), llvm_element(buffer.type.element)
+        fill = block.to_memory(pad)
+        # All pieces are asked for before the first is taken apart.
+        pieces: list[Value | None] = []
+        singles: list[tuple[int, Inside, Value]] = []
+        for register in range(0, layout.registers, piece):
+            inside, whole = self._inside(access, indices, layout, register, piece), None
+            if inside is not False:
+                place = self._place(access, buffer, indices, layout, register)
+                whole = self.fetch(buffer, place, kind, piece, inside, fill)
+            pieces.append(whole)
+            for each, there in self._singles(access, indices, layout, register, piece):
+                place = self._place(access, buffer, indices, layout, each)
+                singles.append((each, there, self.fetch(buffer, place, kind, 1, there, fill)))
+        values: list[Value] = []
+        for whole in pieces:
+            values += [fill] * piece if whole is None else block.unpack(whole, piece)
+        for register, there, value in singles:
+            values[register] = value if there is True else self.b.select(there, value, values[register])
+        return tuple(block.from_memory(value, element) for value in values)
+
+    def _store(self, access: Access, buffer: Buffer, indices: Sequence[Value], tile: Tile) -> None:
         block, layout = self.block, tile.layout
         piece = access.piece(layout)
+        speaks = block.speaks(layout)
         guards = {
-            register: (block.speaks(layout), *self._guards(access, indices, layout, register))
+            register: (speaks, *self._guards(access, indices, layout, register, piece))
             for register in range(0, layout.registers, piece)
         }
         written = {register: each for register, each in guards.items() if False not in each}
 
+        def put(register: int, count: int, guards: Iterable[Value | bool]) -> None:
+            inside = reduce(block.both, guards, True)
+            if inside is not False:
+                place = self._place(access, buffer, indices, layout, register)
+                values = [block.to_memory(v) for v in tile.values[register : register + count]]
+                self.put(buffer, place, block.pack(values), inside)
+
         def write(registers: Iterable[int], known: Value | bool = True) -> None:
             for register in registers:
-                place = self._place(access, buffer, indices, layout, register)
-                packed = block.pack([block.to_memory(v) for v in tile.values[register : register + piece]])
-                inside = reduce(block.both, (each for each in written[register] if each is not known), True)
-                assert inside is not False
-                self.put(buffer, place, packed, inside)
+                put(register, piece, [each for each in written[register] if each is not known])
 
         if len(set(written.values())) <= _PREDICATES:
             write(written)
-            return
-        # What many elements have in common is asked once, by a branch.
-        common = min(
-            zip(*written.values(), strict=True), key=lambda each: (set(each) == {True}, len(set(each)))
-        )
-        block.settle([value for register in written for value in tile.values[register : register + piece]])
-        groups = {guard: [r for r, g in zip(written, common, strict=True) if g is guard] for guard in common}
-        for guard, registers in groups.items():
-            if guard is True:
-                write(registers)
-                continue
-            self._place(
-                access, buffer, indices, layout, registers[0]
-            )  # what places share is for all branches
-            with self.b.when(guard), block.branch():
-                write(registers, guard)
+        else:
+            # What many elements have in common is asked once, by a branch.
+            common = min(
+                zip(*written.values(), strict=True), key=lambda each: (set(each) == {True}, len(set(each)))
+            )
+            block.settle(
+                [value for register in written for value in tile.values[register : register + piece]]
+            )
+            for guard in dict.fromkeys(common):
+                registers = [r for r, own in zip(written, common, strict=True) if own is guard]
+                if guard is True:
+                    write(registers)
+                    continue
+                # What places share is for all branches.
+                self._place(access, buffer, indices, layout, registers[0])
+                with self.b.when(guard), block.branch():
+                    write(registers, guard)
+        for register in guards:
+            for each, there in self._singles(access, indices, layout, register, piece):
+                put(each, 1, (speaks, there))
 
     def _place(
         self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, register: int
@@ -151,17 +210,34 @@ class Memory:
         return self.block.once((buffer, tuple(indices)), compute)
 
     def _inside(
-        self, access: Access, indices: Sequence[Value], layout: Layout, register: int
+        self, access: Access, indices: Sequence[Value], layout: Layout, register: int, count: int = 1
     ) -> Value | bool:
-        """Whether the element in a register lies inside the tile and the buffer."""
-        return reduce(self.block.both, self._guards(access, indices, layout, register))
+        """Whether the elements in some registers, of one piece, lie inside the tile and the buffer."""
+        return reduce(self.block.both, self._guards(access, indices, layout, register, count))
 
     def _guards(
-        self, access: Access, indices: Sequence[Value], layout: Layout, register: int
+        self, access: Access, indices: Sequence[Value], layout: Layout, register: int, count: int
     ) -> list[Value | bool]:
         """All that must hold for that."""
+        register += count - 1 if access.ragged else 0
         within = [self._within(bound, indices[bound.dimension], layout, register) for bound in access.bounds]
         return [self.block.alive(layout, register, access.shape), *within]
+
+    def _singles(
+        self, access: Access, indices: Sequence[Value], layout: Layout, register: int, count: int
+    ) -> Iterator[tuple[int, Inside]]:
+        """The registers of a piece whose element may lie inside though the last one does not, and whether it is so."""
+        if not access.ragged:
+            return
+        last = self._inside(access, indices, layout, register, count)
+        if last is True:
+            return
+        for each in range(register, register + count - 1):
+            there = self._inside(access, indices, layout, each)
+            if isinstance(last, Value):
+                there = self.block.both(there, self.b.xor(last, constant(i1, 1)))
+            if there is not False:
+                yield each, there
 
     def _within(self, bound: Bound, index: Value, layout: Layout, register: int) -> Value | bool:
         block, b = self.block, self.b
