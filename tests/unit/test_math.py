@@ -88,7 +88,7 @@ def interpreted(name: str, element: str, *arrays: Array) -> Array:
 def compiled(name: str, element: str) -> Callable[..., Array]:
     """The expanded op as machine code, in a loop over arrays whose length is a multiple of the lanes."""
     lanes, arity = LANES[element], 2 if name in BINARY else 1
-    module = expand_math(program(name, f"vector<{lanes}x{element}>"), SCALAR)
+    module = expand_math(program(name, f"tensor<{lanes}x{element}>"), SCALAR)
     pointers = [Argument(ptr, f"p{i}", "noalias") for i in range(arity + 1)]
     b = LlvmModule().function("f", "void", [*pointers, Argument(i64, "n")])
     *sources, out, n = b.arguments
@@ -387,8 +387,10 @@ def test_integer_power_is_its_meaning(element: str):
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 @pytest.mark.parametrize("far", [False, True])
 def test_tiles_leave_the_rare_path_out_unless_it_is_needed(name: str, far: bool, element: str):
-    module = program(name, f"vector<4x8x{element}>")
-    branching, straight = expand_math(module, VECTOR), expand_math(module, SCALAR)
+    branching, straight = (
+        expand_math(program(name, f"{container}<4x8x{element}>"), VECTOR)
+        for container in ("vector", "tensor")
+    )
     check(branching)
     x = np.linspace(-1e4, 1e4, 32, dtype=DTYPES[element]).reshape(4, 8)
     if far:

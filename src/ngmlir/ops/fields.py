@@ -28,6 +28,11 @@ V = TypeVar("V")
 A = TypeVar("A", bound=Attribute)
 
 
+#: Says of a selection that its condition almost never holds; of `any` over such conditions that nobody minds who asks for whom:
+#: what is done where one holds is the same for all others, so that each thread may ask for what it has of a tile.
+RARE = "ng.rare"
+
+
 def default(kind: str, text: str) -> Attribute:
     """The default of an attribute as a dialect file writes it."""
     if kind == "i64":

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from ..ir.attributes import UnitAttr
+from ..ir.attributes import UnitAttr, integers
 from ..ir.core import Module, Op, Value, callee
 from ..ir.types import FloatType, IntegerType, Type, VectorType, element_type, f32, i1, shape_of, with_element
 from ..ops import ng
 from ..ops.builder import Builder
+from ..ops.fields import RARE
 from ..ops.words import from_text
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
@@ -64,7 +65,7 @@ def expand_math(module: Module, target: Target) -> Module:
         computed = element if find_library_function(f"{name}_{element}") else f32
         if NONPOSITIVE in op.attributes and find_library_function(f"{name}_nonpositive_{computed}"):
             name = f"{name}_nonpositive"
-        made = _Inliner(builder, operands[0].type, target).inline(f"{name}_{computed}", operands)
+        made = _Inliner(builder, operands[0].type).inline(f"{name}_{computed}", operands)
         return [builder.cast(made, type=op.result.type) if element.width < 32 else made]
 
     return sweep(module, expand, MATH)
@@ -95,15 +96,14 @@ def library_function(symbol: str) -> Op:
 class _Inliner:
     """Puts bodies of library functions at the builder, every type lifted to the container of `like`."""
 
-    def __init__(self, builder: Builder, like: Type, target: Target):
+    def __init__(self, builder: Builder, like: Type):
         self.builder, self.like = builder, like
-        # Elsewhere asking all lanes costs more than computing both sides: a block of threads would have to agree.
-        self.branches = isinstance(like, VectorType) and not target.shares_tiles
+        self.branches = isinstance(like, VectorType)  # of a tile it is worth asking
 
     def inline(self, symbol: str, arguments: Sequence[Value]) -> Value:
         body = library_function(symbol).regions[0].block
         values = dict(zip(body.args, arguments, strict=True))
-        late = {op.operands[1]: op for op in body.ops if self.branches and "ng.rare" in op.attributes}
+        late = {op.operands[1]: op for op in body.ops if self.branches and RARE in op.attributes}
         calls: dict[Value, Op] = {}
         for op in body.ops:
             operands = [values[o] for o in op.operands if o in values]
@@ -134,8 +134,9 @@ class _Inliner:
 
     def rarely(self, condition: Value, symbol: str, arguments: Sequence[Value], usual: Value) -> Value:
         """`symbol(arguments)` in the lanes where the condition holds; not computed at all if it holds in none."""
-        builder = self.builder
-        some = builder.any(condition, axes=range(len(shape_of(condition.type))))
+        builder, axes = self.builder, range(len(shape_of(condition.type)))
+        marked = {"axes": integers(axes), RARE: UnitAttr()}
+        some = builder.add_op(ng.AnyOp([condition], [i1], marked, (), builder.location)).result
 
         def special() -> Sequence[Value]:
             return [builder.select(condition, self.inline(symbol, arguments), usual)]

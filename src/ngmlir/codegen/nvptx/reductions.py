@@ -12,7 +12,7 @@ from functools import partial
 from ...ir.core import Op
 from ...ir.types import FloatType, Type, f32
 from ...llvm.types import Value, constant
-from ...ops.fields import get_bool, get_i64, get_i64s
+from ...ops.fields import RARE, get_bool, get_i64, get_i64s
 from ..elementwise import JOINS, apply, cast, identity, llvm_element
 from ..layouts import LANE_BITS, Layout
 from .block import Block, Tile
@@ -49,6 +49,9 @@ def reduce(block: Block, op: Op, tile: Tile) -> Tile:
     kept = [d for d in range(layout.rank) if d not in axes]
     target = layout.drop(axes)
     join = JOINS["sum" if name == "mean" else name]
+    if RARE in op.attributes:
+        # Each thread asks for what it holds; what lies outside the tile may ask as well.
+        return Tile(target, (), op.result.type, (_tree(tile.values, b.or_),))
     values, wide = _prepared(block, tile, join, axes)
     groups: dict[tuple[int, ...], list[Value]] = {at: [] for at in target.held}
     for register, value in enumerate(values):
