@@ -8,7 +8,7 @@ share its bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from ..ir.attributes import UnitAttr, integers
@@ -134,14 +134,21 @@ class _Inliner:
 
     def rarely(self, condition: Value, symbol: str, arguments: Sequence[Value], usual: Value) -> Value:
         """`symbol(arguments)` in the lanes where the condition holds; not computed at all if it holds in none."""
-        builder, axes = self.builder, range(len(shape_of(condition.type)))
-        marked = {"axes": integers(axes), RARE: UnitAttr()}
-        some = builder.add_op(ng.AnyOp([condition], [i1], marked, (), builder.location)).result
+        builder = self.builder
+        return where_any(
+            builder,
+            condition,
+            lambda: builder.select(condition, self.inline(symbol, arguments), usual),
+            usual,
+        )
 
-        def special() -> Sequence[Value]:
-            return [builder.select(condition, self.inline(symbol, arguments), usual)]
 
-        return builder.branch(some, special, lambda: [usual])[0]
+def where_any(builder: Builder, condition: Value, special: Callable[[], Value], usual: Value) -> Value:
+    """`special()`, which is `usual` in the lanes where a condition that almost never holds does not; nothing is computed where
+    it holds in none."""
+    marked = {"axes": integers(range(len(shape_of(condition.type)))), RARE: UnitAttr()}
+    some = builder.add_op(ng.AnyOp([condition], [i1], marked, (), builder.location)).result
+    return builder.branch(some, lambda: [special()], lambda: [usual])[0]
 
 
 def integer_power(builder: Builder, base: Value, exponent: Value) -> Value:
@@ -149,14 +156,23 @@ def integer_power(builder: Builder, base: Value, exponent: Value) -> Value:
     type = base.type
     element = element_type(type)
     assert isinstance(element, IntegerType)
-    zero, one = builder.number(0, type), builder.number(1, type)
-    result, square, rest = one, base, exponent
-    for bit in range(element.width):
-        odd = builder.not_equal(builder.bitwise_and(rest, one), zero)
-        result = builder.select(odd, builder.multiply(result, square), result)
-        if bit + 1 < element.width:
-            square = builder.multiply(square, square)
-            rest = builder.shift_right_logical(rest, one)
+    zero, one, width = builder.number(0, type), builder.number(1, type), element.width
+
+    def to_the(bits: range, result: Value, square: Value, rest: Value) -> tuple[Value, Value, Value]:
+        for bit in bits:
+            odd = builder.not_equal(builder.bitwise_and(rest, one), zero)
+            result = builder.select(odd, builder.multiply(result, square), result)
+            if bit + 1 < width:
+                square = builder.multiply(square, square)
+                rest = builder.shift_right_logical(rest, one)
+        return result, square, rest
+
+    # Larger exponents leave no digit of most bases.
+    few = max(1, (width - 1).bit_length()) if isinstance(type, VectorType) else width
+    result, square, rest = to_the(range(few), one, base, exponent)
+    if few < width:
+        more = builder.not_equal(rest, zero)
+        result = where_any(builder, more, lambda: to_the(range(few, width), result, square, rest)[0], result)
     if element.unsigned or element is i1:
         return result
     minus_one = builder.number(-1, type)
