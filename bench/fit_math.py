@@ -279,6 +279,12 @@ def logarithm_to(base: mpf, terms: int) -> Polynomial:
     return Polynomial(target, LOG_LOW, LOG_HIGH, terms, lambda f: f / scale / mpmath.log1p(f))
 
 
+def logarithm_up_to_2(terms: int) -> Polynomial:
+    """log(1 + t) = t p(t), 0 <= t <= 1."""
+    target = series_safe(lambda t: mpmath.log1p(t) / t, mpf(1))
+    return Polynomial(target, mpf(0), mpf(1), terms, lambda t: t / mpmath.log1p(t))
+
+
 def power_exponential(terms: int) -> Polynomial:
     """2^r = p(r), for the f32 power where it is computed in f64."""
     half = mpf("0.5001")
@@ -319,7 +325,9 @@ TABLES: dict[str, tuple[str, Callable[[], Polynomial]]] = {
     "log_half_f32": ("f32", lambda: logarithm_to(mp.e, 6)),
     "log_quarter_f32": ("f32", lambda: logarithm_to(mp.e, 5)),
     "log2_half_f32": ("f32", lambda: logarithm_to(mpf(2), 6)),
+    "log2_power_half_f32": ("f32", lambda: logarithm_to(mpf(2), 8)),
     "log10_half_f32": ("f32", lambda: logarithm_to(mpf(10), 6)),
+    "log1p_half_f32": ("f32", lambda: logarithm_up_to_2(6)),
     "log_quotient_f64": ("f64", lambda: logarithm_by_quotient(mp.e, 7)),
     "sin_f32": ("f32", lambda: sine(3)),
     "sin_half_f32": ("f32", lambda: sine(2)),

@@ -369,9 +369,25 @@ def test_shorter_functions_round_nearly_right(name: str, element: str):
         assert_close(interpreted(name, element, x), exact, element, 0.54, x)
 
 
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+def test_powers_of_halves_round_nearly_right(element: str):
+    x, random = halves(element), np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        reach = random.uniform(-1.1, 1.1, len(x)) * BITS[element][1]
+        near_the_ends = (reach / np.log2(np.abs(x.astype(np.float64)))).astype(x.dtype)
+        for y in (
+            *(np.full_like(x, each) for each in (2, 3, -1, 0.5, 0)),
+            near_the_ends,
+            random.permutation(x),
+        ):
+            exact = np.power(x.astype(np.float64), y.astype(np.float64))
+            assert_close(interpreted("power", element, x, y), exact, element, 0.51, x, y)
+
+
 @pytest.mark.parametrize("element", ["i8", "ui8", "i16", "i32", "ui32", "i64", "ui64"])
 def test_integer_power_is_its_meaning(element: str):
     module = program("power", f"tensor<1024x{element}>")
+    tiles = program("power", f"vector<1024x{element}>")
     dtype = dtype_of(module.lookup("main").regions[0].block.args[0].type)  # type: ignore[union-attr]
     random, low = np.random.default_rng(0), 0 if element[0] == "u" else -5
     x = random.integers(low, 12, 1024).astype(dtype)
@@ -380,7 +396,8 @@ def test_integer_power_is_its_meaning(element: str):
         np.repeat(np.arange(low, low + 8), 8).astype(dtype),
         np.tile(np.arange(low, low + 8), 8).astype(dtype),
     )
-    assert np.array_equal(run(expand_math(module, SCALAR), x, y)[0], run(module, x, y)[0])
+    for each in (module, tiles):
+        assert np.array_equal(run(expand_math(each, SCALAR), x, y)[0], run(module, x, y)[0])
 
 
 @pytest.mark.parametrize("element", ELEMENTS)

@@ -85,17 +85,6 @@ def sign(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None
     return [verbs.select(verbs.greater(x, zero), one, negative)]
 
 
-def softplus(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    type = op.result.type
-    if not _static(type):
-        return None
-    wide = _computed(type)
-    x = _converted(verbs, operands[0], type, wide)
-    # exp of the magnitude's negative never overflows.
-    rest = verbs.log1p(verbs.exp(verbs.negative(verbs.absolute(x))))
-    return [_converted(verbs, verbs.add(verbs.maximum(x, _number(verbs, 0, wide)), rest), wide, type)]
-
-
 def _quotient_and_remainder(verbs: NgVerbs[V], type: Type, lhs: V, rhs: V) -> tuple[V, V]:
     zero, one = _number(verbs, 0, type), _number(verbs, 1, type)
     quotient = verbs.floor(verbs.divide(lhs, rhs))
@@ -408,7 +397,6 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.reciprocal": reciprocal,
     "ng.rsqrt": rsqrt,
     "ng.sign": sign,
-    "ng.softplus": softplus,
     "ng.floor_divide": floor_divide,
     "ng.remainder": remainder,
     "ng.stack": stack,

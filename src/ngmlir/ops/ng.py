@@ -760,7 +760,7 @@ class SigmoidOp(Op):
 
 
 class SoftplusOp(Op):
-    """log(1 + exp(x)), for operands of any size. f16 and bf16 are computed in f32 and rounded once."""
+    """log(1 + exp(x)), for operands of any size."""
 
     __slots__ = ()
     name = "ng.softplus"
@@ -772,11 +772,11 @@ class SoftplusOp(Op):
         results=(
             Operand("result", Constraint("value(float)", "value", "float"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure']),
+        traits=frozenset(['elementwise', 'math', 'pure']),
         form=('$input',),
         errors=(('f32', 2.0), ('f64', 2.4)),
         points=(((-float("inf"),), 0.0), ((float("inf"),), float("inf"))),
-        doc='log(1 + exp(x)), for operands of any size. f16 and bf16 are computed in f32 and rounded once.',
+        doc='log(1 + exp(x)), for operands of any size.',
         example='%r = ng.softplus %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -3539,7 +3539,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(SigmoidOp, [input], {})[0]
 
     def softplus(self, input: V) -> V:
-        """log(1 + exp(x)), for operands of any size. f16 and bf16 are computed in f32 and rounded once."""
+        """log(1 + exp(x)), for operands of any size."""
         return self.build(SoftplusOp, [input], {})[0]
 
     def erf(self, input: V) -> V:

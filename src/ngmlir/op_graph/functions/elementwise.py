@@ -202,7 +202,7 @@ def atanh(x: Any) -> Tensor:
 
 
 def softplus(x: Any) -> Tensor:
-    """log(1 + exp(x)), for operands of any size. f16 and bf16 are computed in f32 and rounded once."""
+    """log(1 + exp(x)), for operands of any size."""
     return unary("softplus", x)
 
 
