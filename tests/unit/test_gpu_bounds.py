@@ -38,6 +38,15 @@ def test_elementwise(arch: str, element: str, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(("shape", "element"), [((1 << 20, 2, 5), "f64"), ((1 << 20, 3, 7), "bf16")])
+def test_two_short_loops_inside(arch: str, shape: tuple[int, int, int], element: str) -> None:
+    """A tile spans both of them, and many steps of the loop around."""
+    x, y = tensor((shape[0], shape[2]), element), tensor(shape, element)
+    moved = ITEM[element] * (prod(shape) + shape[0] * shape[2])
+    assert share(arch, x, y, f"ng.broadcast %a dims [0, 2] : ({x}) -> {y}", moved) >= 0.85
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("length", [MANY, MANY + 3])
 def test_random_numbers(arch: str, length: int) -> None:
     """Four neighbours are words of one block of the generator: the thread that has them computes it once."""

@@ -144,7 +144,7 @@ class Tiles(Schedule):
         "steps of the outermost loop of one program, tiles of the only one (0: each tile is one)", least=0
     )
     rows: int = _knob(
-        "steps of the loop around it that one tile spans, where each tile is a program",
+        "steps of the loops around it that one tile spans, where each tile is a program",
         1,
     )
     threads: int = _threads()

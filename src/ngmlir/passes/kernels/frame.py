@@ -336,15 +336,13 @@ class Frame:
     def _visit_tile(
         self, sizes: Sequence[int], width: int, rows: int, body: Callable[[list[Span]], None]
     ) -> None:
-        b = self.b
-        width = min(width, power_of_two(sizes[-1]))
-        tiles = -(-sizes[-1] // width)
-        if rows == 1:
-            *outer, last = self.apart(self.programs[0], [*sizes[:-1], tiles])
-        else:
-            *outer, row, last = self.apart(self.programs[0], [*sizes[:-2], -(-sizes[-2] // rows), tiles])
-            outer.append(Span(b.multiply(row.start, b.index(rows)), rows, sizes[-2] % rows != 0))
-        body([*outer, Span(b.multiply(last.start, b.index(width)), width, sizes[-1] % width != 0)])
+        steps = tile_steps(sizes, width, rows)
+        counts = [-(-size // step) for size, step in zip(sizes, steps, strict=True)]
+        *outer, last = (
+            Span(self.b.multiply(at.start, self.b.index(step)), step, size % step != 0)
+            for at, size, step in zip(self.apart(self.programs[0], counts), sizes, steps, strict=True)
+        )
+        body([*(span if span.size > 1 else Span(span.start) for span in outer), last])
 
     def _visit_part(
         self,
@@ -410,14 +408,24 @@ def steps_of(part: int, sizes: Sequence[int], width: int) -> int:
     return part * width if len(sizes) == 1 else part
 
 
+def tile_steps(sizes: Sequence[int], width: int, rows: int) -> list[int]:
+    """How many steps of each loop a tile has, of `width` of the last one and `rows` of the two around it, the nearest first."""
+    steps = [1] * len(sizes)
+    steps[-1] = min(width, power_of_two(sizes[-1]))
+    for loop in range(len(sizes) - 2, max(-1, len(sizes) - 4), -1):
+        steps[loop] = min(rows, power_of_two(sizes[loop]))
+        rows //= steps[loop]
+    return steps
+
+
 def grid_for(target: Target, sizes: Sequence[int], width: int, part: int, rows: int = 1) -> tuple[int, ...]:
     """The programs that visit a space: one for each `part` steps of the outermost loop (each so many tiles of the only
-    one), or for each tile if that is 0: of `rows` steps of the last loop but one."""
+    one), or for each tile if that is 0 (`tile_steps`)."""
     if not sizes:
         programs = 1
     elif part == 0:
-        programs = -(-sizes[-1] // min(width, power_of_two(sizes[-1])))
-        programs *= prod(sizes[:-1]) if rows == 1 else prod(sizes[:-2]) * -(-sizes[-2] // rows)
+        steps = tile_steps(sizes, width, rows)
+        programs = prod(-(-size // step) for size, step in zip(sizes, steps, strict=True))
     else:
         programs = -(-sizes[0] // steps_of(part, sizes, width))
     return (programs,) if programs > 1 or target.shares_tiles else ()

@@ -19,7 +19,7 @@ from ..access import Access, is_long
 from ..implicit import Implicit
 from ..sides import Side
 from ..space import Atoms, Space, label
-from .frame import Frame, Span, positions, within
+from .frame import Frame, Span, positions, power_of_two, within
 from .reading import read, write
 from .reduction import Reduction
 from .unmoved import unmoved
@@ -78,15 +78,24 @@ class Plan:
             return self.inputs.index(value), self.shape(value)
         return self.inputs.index(access.source), access.shape
 
-    def has_tiles(self, loop: int) -> bool:
-        """Whether threads can have tiles of several steps of a loop and of the innermost one: in all that is read or written
+    def has_tiles(self, *loops: int) -> bool:
+        """Whether threads can have tiles of several steps of some loops and of the innermost one: in all that is read or written
         through an access, each of them runs along a dimension of its own."""
-        loop, last = loop % len(self.sizes), len(self.sizes) - 1
+        tiled = [*(loop % len(self.sizes) for loop in loops), len(self.sizes) - 1]
         for access in (*self.accesses.values(), *self.written.values()):
-            at = [[d for d, place in enumerate(access.places) if l in place.terms] for l in (loop, last)]
-            if any(len(dims) > 1 for dims in at) or (at[0] and at[0] == at[1]):
+            at = [[d for d, place in enumerate(access.places) if l in place.terms] for l in tiled]
+            dims = [d for own in at for d in own]
+            if any(len(own) > 1 for own in at) or len(dims) > len(set(dims)):
                 return False
         return True
+
+    @property
+    def most_rows(self) -> int:
+        """How many steps of the two loops around the innermost one a tile of threads can span at most."""
+        if len(self.sizes) < 2 or not self.has_tiles(-2):
+            return 1
+        near = power_of_two(self.sizes[-2])
+        return near * power_of_two(self.sizes[-3]) if len(self.sizes) > 2 and self.has_tiles(-3, -2) else near
 
     def cuts(self, target: Target) -> list[list[int]]:
         """Where each loop ends and another begins: at borders that a tile cannot be read across, as the machine has no masks

@@ -111,11 +111,10 @@ def tiles(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Tiles]
         moved = (item_bytes(element_type(v.type)) for v in (*plan.inputs, *plan.outputs) if plan.loops.get(v))
         width = tile_width(target, max(moved, default=item))
         tile = fixed(given, "tile", min(width, power_of_two(sizes[-1])) if sizes else 1)
-        around = power_of_two(sizes[-2]) if len(sizes) > 1 and plan.has_tiles(-2) else 1
         made = Tiles(
             tile=tile,
             part=fixed(given, "part", 0),
-            rows=fixed(given, "rows", max(1, min(width // tile, around))),
+            rows=fixed(given, "rows", max(1, min(width // tile, plan.most_rows))),
             threads=fixed(given, "threads", target.threads),
         )
         yield Candidate(made, prod(sizes) / target.threads, prod(sizes) / target.threads)
