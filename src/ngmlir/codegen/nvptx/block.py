@@ -18,6 +18,8 @@ from ..layouts import LANE_BITS, Layout, copied_bits, thread_bits
 
 SHARED = "ptr addrspace(3)"
 GLOBAL = "ptr addrspace(1)"
+#: Bytes of a register.
+_WORD = 4
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,16 @@ class Block:
         return whole
 
     def unpack(self, whole: Value, count: int) -> list[Value]:
-        values = [self.b.extract(whole, lane) for lane in range(count)]
+        """The scalars of a vector. Bytes are taken from words: where they come from longer vectors, LLVM takes each load apart
+        before it asks for the next."""
+        b = self.b
+        if whole.type == vector(count, i8) and count > _WORD:
+            words = self.unpack(b.bitcast(whole, vector(count // _WORD, i32)), count // _WORD)
+            values = [
+                byte for word in words for byte in self.unpack(b.bitcast(word, vector(_WORD, i8)), _WORD)
+            ]
+        else:
+            values = [b.extract(whole, lane) for lane in range(count)]
         self._unpacked[values[0]] = whole, tuple(values)
         return values
 

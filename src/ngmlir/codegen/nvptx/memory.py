@@ -274,7 +274,10 @@ class Memory:
         type = vector(count, kind)
         if inside is True:
             invariant = b.module.invariant if buffer.steady else ""
-            return b.load(type, place, align=count * bits_of(kind) // 8, attach=invariant)
+            words, width = _words(count, kind)
+            loaded = vector(words, f"i{width}") if bits_of(kind) == 8 else type
+            found = b.load(loaded, place, align=count * bits_of(kind) // 8, attach=invariant)
+            return b.bitcast(found, type)
         words, width = _words(count, kind)
         word = f"i{width}"
         fill = b.bitcast(b.splat(pad, count), vector(words, word))
