@@ -15,7 +15,7 @@ from ngmlir.llvm.machine import nvptx_target
 from ngmlir.ops.words import from_text
 from ngmlir.runtime.counted import counted, registers_of
 
-ITEM = {"f32": 4, "i32": 4, "bf16": 2, "f16": 2, "f64": 8, "i64": 8, "i8": 1}
+ITEM = {"f32": 4, "i32": 4, "bf16": 2, "f16": 2, "f64": 8, "i64": 8, "i8": 1, "ui8": 1}
 MANY = 1 << 24
 
 
@@ -69,6 +69,8 @@ def test_rows(arch: str, element: str, shape: tuple[int, int]) -> None:
     ("shape", "axes", "element"),
     [
         *[((4096, 4099), (1,), element) for element in ("f64", "i64", "i8")],
+        ((MANY,), (0,), "i8"), ((48_126, 515), (0, 1), "ui8"), ((140, 131_072), (1,), "i8"), ((140, 131_072), (1,), "bf16"),
+        ((4099, 4096), (0,), "i8"),
         *[((MANY + 43,), (0,), element) for element in ("i32", "f16", "f64")],
         *[((n, m), (0,), "f32") for n, m in [(1_000_003, 16), (1_000_003, 17), (2_396_749, 7), (254_209, 66), (65_537, 257)]],
         ((3, 5_592_407), (1,), "bf16"), ((541_201, 31), (0,), "i32"), ((1_000_003, 17), (0,), "f64"),
@@ -105,7 +107,9 @@ def test_functions_of_halves(arch: str, element: str, name: str) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("element", ["f32", "bf16"])
-@pytest.mark.parametrize("shape", [(4096, 4096), (4099, 4099), (1 << 18, 64), (1_000_003, 17)])
+@pytest.mark.parametrize(
+    "shape", [(4096, 4096), (4099, 4099), (1 << 18, 64), (1_000_003, 17), (1000, 16_807)]
+)
 def test_softmax(arch: str, element: str, shape: tuple[int, int]) -> None:
     x, y = tensor(shape, element), tensor(shape[:1], element)
     body = f"""%m = ng.max %a axes [1] : ({x}) -> {y}
@@ -126,6 +130,7 @@ def test_softmax(arch: str, element: str, shape: tuple[int, int]) -> None:
         *[((n, m), "f32") for n, m in [(1000, 16_807), (2_000_000, 10)]],
         *[((n, m), "bf16") for n, m in [(4096, 4096), (1 << 10, 1 << 14), (16, 1 << 20), (1 << 14, 1 << 10), (4099, 4099)]],
         *[((n, m), "bf16") for n, m in [(65_537, 257), (254_209, 66), (1_000_003, 17), (2_396_749, 7)]],
+        *[((4099, 4096), element) for element in ("i8", "ui8")],
     ],
 )  # fmt: skip
 def test_columns(arch: str, shape: tuple[int, int], element: str) -> None:
@@ -169,13 +174,13 @@ def test_positions_of_the_greatest(arch: str, element: str, shape: tuple[int, in
 
 def test_a_loop_that_few_blocks_run_has_more_rounds_under_way() -> None:
     """As many as memory needs to be busy, and one that is waited for: of rows of bf16 that one block of a multiprocessor
-    reads, two and one."""
+    reads in tiles of 8 KB, two and one."""
     target = nvptx_target("sm_90a")
 
     def stages(rows: int, element: str) -> int:
         x = tensor((rows, 28672), element)
         text = f"""func.func @main(%a: {x}) -> tensor<{rows}x{element}> {{
- %r = ng.max %a axes [1] : ({x}) -> tensor<{rows}x{element}>
+ %r = ng.max %a axes [1] {{ng.schedule = {{by = "rows", tile = 4096, threads = 128}}}} : ({x}) -> tensor<{rows}x{element}>
  func.return %r : tensor<{rows}x{element}>
 }}"""
         names = [op.name for kernel in lower(from_text(text), target).ops for op in kernel.walk()]

@@ -89,7 +89,17 @@ def test_zeros_infinities_and_nans_at_the_end_of_a_row(length: int) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "length"),
-    [(3, 31), (3, 4096), (3, 4099), (3, 8191), (3, 9001), (17_001, 17), (16_896, 50), (17_000, 3)],
+    [
+        (3, 31),
+        (3, 4096),
+        (3, 4099),
+        (3, 8191),
+        (3, 16_807),
+        (3, 40_001),
+        (17_001, 17),
+        (16_896, 50),
+        (17_000, 3),
+    ],
 )
 @pytest.mark.parametrize("kind", ["f32", "bf16"])
 def test_softmax_of_rows_that_end_anywhere(rows: int, length: int, kind: str) -> None:
@@ -131,6 +141,21 @@ def test_parts_that_leave_a_rest(shape: tuple[int, ...], axes: tuple[int, ...]) 
             np.testing.assert_array_equal(
                 got, getattr(x, name)(axis=axes) if name != "sum" else x.sum(axis=axes, dtype=x.dtype)
             )
+
+
+@pytest.mark.parametrize("kind", ["i8", "ui8", "i16", "ui16"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 33), 1), ((3, 40_001), 1), ((70, 512), 0), ((2_003, 129), 0)]
+)
+def test_short_integers_wrap_around(shape: tuple[int, int], axis: int, kind: str) -> None:
+    """They are gathered in whole registers."""
+    ends, random = np.iinfo(DTYPES[kind]), np.random.default_rng(shape[1])
+    x = random.integers(ends.min, ends.max, shape, dtype=DTYPES[kind], endpoint=True)
+    for name in ("sum", "product", "max", "min"):
+        a = x | 1 if name == "product" else x
+        got = on_gpu(reduction(name, shape, (axis,), kind, kind), a)
+        reduce = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}[name]
+        np.testing.assert_array_equal(got, reduce.reduce(a, axis=axis, dtype=a.dtype))
 
 
 @pytest.mark.parametrize("columns", [2, 3, 7, 17, 31, 50, 66, 127])

@@ -31,8 +31,8 @@ SCHEDULE = "ng.schedule"
 Setting: TypeAlias = int | bool | str | tuple[int, ...] | tuple[str, ...]
 Given: TypeAlias = Mapping[str, Setting]
 
-#: Threads of a block, which come in whole warps.
-MOST_THREADS = 1024
+#: Threads of a block, which come in whole warps: at most, and of a usual one.
+MOST_THREADS, FEW_THREADS = 1024, 128
 
 
 class Knob(NamedTuple):
@@ -90,7 +90,7 @@ class Schedule:
 
     by: ClassVar[str]
     kind: ClassVar[str]
-    #: Elements of a tile: larger ones are only more code.
+    #: Elements of a tile, of few threads: larger ones are only more code.
     largest: ClassVar[int] = 1 << 13
 
     @classmethod
@@ -113,8 +113,9 @@ class Schedule:
         for size in sizes:
             if threads > 1 and size & (size - 1):
                 yield f"a tile that threads share has a power of two of elements, not {size}"
-        if prod(sizes) > self.largest:
-            yield f"a tile has {self.largest} elements at most, not {prod(sizes)}"
+        largest = self.largest * max(1, threads // FEW_THREADS)
+        if prod(sizes) > largest:
+            yield f"a tile has {largest} elements at most, not {prod(sizes)}"
 
     def tile_shape(self) -> tuple[int, ...]:
         """The sizes of one tile."""

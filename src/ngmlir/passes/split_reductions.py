@@ -111,7 +111,6 @@ class _Splitting:
         room = self.room(source)
         if not room.squares:
             return self.by_threads(b, name, source, axes, room)
-        room = room if again else room.for_bytes(item_bytes(element_type(source.type)))
         return self.by_blocks(b, name, source, axes, room, again)
 
     def by_threads(

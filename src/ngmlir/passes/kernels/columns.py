@@ -12,7 +12,7 @@ from ...ir.types import MemRefType, VectorType
 from ...ops.schedules import Columns
 from ...support.target import Target
 from .frame import Span, power_of_two, sections, share
-from .plan import Kernel, Plan, Tile, tiles_plan
+from .plan import Kernel, Plan, Tile, pieces_wide, tiles_plan
 from .reading import all_inside
 from .reduction import Reduction, reductions
 
@@ -55,7 +55,8 @@ def _for_threads(
     together = min(schedule.band, power_of_two(planned.sizes[reduced[-1]])) if schedule.band > 1 else 0
     together = together if prod(beside) == 1 and planned.has_tiles(reduced[-1]) else 0
     positions = dict(zip(outer, places, strict=True))
-    _Columns(kernel, positions, reduced, found, together=together).tile(span)
+    gathered = min(together, max(1, pieces_wide(planned, schedule.threads) // width))
+    _Columns(kernel, positions, reduced, found, together=together, gathered=gathered).tile(span)
     return kernel.finish(name, schedule.threads)
 
 
@@ -127,9 +128,11 @@ class _Columns:
         found: Sequence[Reduction],
         band: int = 0,
         together: int = 0,
+        gathered: int = 0,
     ):
         self.rows = band
         self.together = together  # rows of one tile, if not one
+        self.gathered = gathered  # rows of sums that they become: no thread has several of one column
         self.kernel, self.b = kernel, kernel.b
         self.outer, self.reduced, self.found = outer, reduced, found
         self.sizes = kernel.plan.sizes
@@ -248,7 +251,7 @@ class _Columns:
 
     def starts(self, span: Span) -> list[Value]:
         beside = [place.size for place in self.outer.values() if place.size]
-        shape = (*beside, *[self.together] * bool(self.together), span.size)
+        shape = (*beside, *[self.gathered] * bool(self.together), span.size)
         return [self.b.number(r.start, VectorType(shape, r.accumulator)) for r in self.found]
 
     def joined(
@@ -258,7 +261,10 @@ class _Columns:
         b, here = self.b, self.at(inner, span, inside=inside)
         # Everything is loaded before the stores: they may overwrite an input.
         rows = self.reduced[-1]
-        made = [r.combine(b, v, here.neutral(r, rows)) for r, v in zip(self.found, values, strict=True)]
+        made: list[Value] = []
+        for r, v in zip(self.found, values, strict=True):
+            new = here.neutral(r, rows)
+            made.append(r.combine(b, v, r.folded(b, new, self.gathered) if self.together else new))
         here.store([(v, buffer) for v, buffer in self.buffers.items() if self.every(v)])
         return made
 

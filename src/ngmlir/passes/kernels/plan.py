@@ -14,6 +14,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import FloatType, MemRefType, Type, VectorType, element_type, i64, shape_of, with_element
 from ...ops.fields import get_i64
 from ...support.diagnostics import Diagnostic, Limit, Location
+from ...support.machines import PIECE_BYTES
 from ...support.target import Target
 from ..access import Access, is_long
 from ..implicit import Implicit
@@ -463,6 +464,18 @@ def _splat(attribute: Attribute) -> Attribute:
 def widest_item(planned: Plan) -> int:
     """Bytes of the largest element that the kernel computes with."""
     return max((item_bytes(element_type(v.type)) for v in planned.loops), default=4)
+
+
+def narrowest_item(planned: Plan) -> int:
+    """Bytes of the smallest element that the kernel reads along the last loop."""
+    last = len(planned.sizes) - 1
+    read = [v for v in planned.inputs if last in planned.loops.get(v, ())]
+    return min((item_bytes(element_type(v.type)) for v in read), default=PIECE_BYTES)
+
+
+def pieces_wide(planned: Plan, threads: int) -> int:
+    """Elements along the last loop of which each thread of a block reads one piece."""
+    return threads * PIECE_BYTES // narrowest_item(planned)
 
 
 def kind(fusion: Op) -> str:

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from ...ir.attributes import Attribute, FloatAttr, IntegerAttr, numeric_literal
 from ...ir.core import Op, Value
 from ...ir.literals import float_bits, item_bytes
-from ...ir.types import FloatType, IntegerType, Type, element_type, f32, with_element
+from ...ir.types import (
+    FloatType,
+    IntegerType,
+    Type,
+    VectorType,
+    element_type,
+    f32,
+    shape_of,
+    with_element,
+)
 from ...ops.builder import Builder
 from ...support.target import Target
 
@@ -29,8 +38,12 @@ class Accumulation:
     def __init__(self, kind: str, element: Type, target: Target | None = None):
         self.element = element
         floats = isinstance(element, FloatType)
-        narrow = kind in ("sum", "product") and floats and item_bytes(element) < 4
-        self.accumulator: Type = f32 if narrow else element
+        self.accumulator: Type = element
+        if kind in ("sum", "product") and floats and item_bytes(element) < 4:
+            self.accumulator = f32
+        elif target is not None and target.shares_tiles and isinstance(element, IntegerType):
+            # A thread of a GPU has registers of 32 bits, and computes with all of them: shorter integers are widened once.
+            self.accumulator = IntegerType(32, element.sign) if 1 < element.width < 32 else element
         # The minimum of floats takes less than the maximum where MINPS has to make both (see `codegen.cpu.rules`):
         # the greatest is then found as the negative of the least negative.
         self.negated = kind == "max" and floats and target is not None and target.can("minps")
@@ -39,7 +52,14 @@ class Accumulation:
     @property
     def start(self) -> Attribute:
         """What leaves everything it is combined with as it is; of a float sum -0.0, not 0.0."""
-        element = self.accumulator
+        beyond = self.beyond
+        assert isinstance(beyond, FloatAttr | IntegerAttr)
+        return numeric_literal(beyond.value, self.accumulator)
+
+    @property
+    def beyond(self) -> Attribute:
+        """An element that is the start once it has entered."""
+        element = self.element
         match self.kind:
             case "sum":
                 return numeric_literal(-0.0 if isinstance(element, FloatType) else 0, element)
@@ -49,15 +69,6 @@ class Accumulation:
                 return numeric_literal(0, element)
             case kind:
                 return extreme(element, lowest=kind == "max")
-
-    @property
-    def beyond(self) -> Attribute:
-        """An element that is the start once it has entered."""
-        start = self.start
-        if self.accumulator is self.element:
-            return start
-        assert isinstance(start, FloatAttr)
-        return numeric_literal(start.value, self.element)
 
     def combine(self, b: Builder, x: Value, y: Value) -> Value:
         return getattr(b, _COMBINE[self.kind])(x, y)
@@ -71,6 +82,15 @@ class Accumulation:
     def across(self, b: Builder, tile: Value, axes: Sequence[int]) -> Value:
         """Reduces dimensions of a tile of what was gathered."""
         return getattr(b, self.kind)(tile, axes=axes) if axes else tile
+
+    def folded(self, b: Builder, tile: Value, size: int) -> Value:
+        """A tile of what was gathered with only `size` steps along its first dimension: what stands so many steps apart is
+        joined."""
+        steps, *beside = shape_of(tile.type)
+        if steps == size:
+            return tile
+        apart = VectorType((steps // size, size, *beside), element_type(tile.type))
+        return self.across(b, b.reshape(tile, type=apart), [0])
 
     def leave(self, b: Builder, value: Value) -> Value:
         """The result of what was gathered."""

@@ -19,7 +19,7 @@ from ...ir.types import FloatType, MemRefType, VectorType, element_type
 from ...ops.schedules import Rows
 from ...support.target import Target
 from .frame import Span, power_of_two, share
-from .plan import Kernel, Plan, Tile, tiles_plan
+from .plan import Kernel, Plan, Tile, pieces_wide, tiles_plan
 from .reduction import Reduction, reductions
 
 #: Scratch for the costly values of one row, in bytes.
@@ -269,7 +269,8 @@ class _Row:
         b = self.b
         step = self.schedule.tile
         width = min(step, power_of_two(self.inner[-1])) if self.kernel.masks else min(step, self.inner[-1])
-        starts = [b.number(r.start, VectorType((width,), r.accumulator)) for r in phase]
+        gathered = min(width, pieces_wide(self.plan, self.schedule.threads)) if self.kernel.masks else width
+        starts = [b.number(r.start, VectorType((gathered,), r.accumulator)) for r in phase]
         starts += [b.number(r.start, r.accumulator) for r in phase]  # what shorter tiles gave
 
         def body(tile: Tile, values: Sequence[Value]) -> list[Value]:
@@ -278,7 +279,7 @@ class _Row:
             for i, r in enumerate(phase):
                 source = tile.neutral(r, len(tile.spans) - 1)
                 if size == width:
-                    lanes[i] = r.combine(b, lanes[i], source)
+                    lanes[i] = r.combine(b, lanes[i], r.folded(b, source, gathered))
                 else:
                     rest[i] = r.combine(b, rest[i], r.across(b, source, [0]))
             return [*lanes, *rest]

@@ -11,12 +11,12 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import element_type
 from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Tiles
-from ...support.machines import PIECE_BYTES, WARP
+from ...support.machines import BLOCK_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
 from ..fusion.group import FREE
 from ..kernels.columns import rows_beside
 from ..kernels.frame import PROGRAM_ELEMENTS, RESIDENT, a_row_each, part_of, power_of_two, stages_for
-from ..kernels.plan import Plan, widest_item
+from ..kernels.plan import Plan, pieces_wide, widest_item
 from ..kernels.reduction import reductions
 from ..kernels.single import tile_width
 from .candidate import Candidate, fixed, tile_sizes
@@ -33,10 +33,14 @@ REGISTERS = (4, 2, 1)
 ROW_REGISTERS = 8
 #: The widest tile of a row that a block of threads holds.
 BLOCK_TILE = 4096
+#: Registers of a thread that hold elements of a row, at most, and how many it needs for each of them with what is computed.
+_HELD, _REGISTERS_EACH = 32, 3.5
 #: Tiles that one partial sum of a long row takes in.
 PARTIAL_TILES = 64
 #: Rows of a column kernel that are added up before the sums go back to scratch.
 BAND = 8
+#: Pieces of 16 bytes that a thread of a GPU asks for at once in a loop that gathers.
+_PIECES = 8
 #: Registers of a thread that hold such rows on a GPU.
 _BAND_REGISTERS = 128
 #: Bytes of such rows that a block may hold: a quarter of the registers of a multiprocessor, all of which it has where its threads
@@ -143,15 +147,17 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             room = target.threads if _apart(plan, target, kept) else room
             around = max(1, min(room, power_of_two(plan.sizes[kept - 1])))
         together = fixed(given, "rows", around)
-        # Held in one tile, a row is read once for all that is made of it.
         several = len(found) + any(len(plan.loops[v]) > kept for v in plan.outputs) > 1
-        widest = BLOCK_TILE * (1 + (several and BLOCK_TILE < columns <= 2 * BLOCK_TILE))
+        tile, threads = _tile_of_rows(plan, target, count, inner, several)
+        if given.keys() & {"tile", "threads"}:
+            tile, threads = min(BLOCK_TILE, tile), target.threads
+        threads = max(WARP, min(threads, width * together))
         made = Rows(
-            tile=fixed(given, "tile", min(widest, power_of_two(inner[-1]))),
+            tile=fixed(given, "tile", min(tile, power_of_two(inner[-1]))),
             partial=fixed(given, "partial", 0),
             rows=together,
             keep=bool(given.get("keep", False)),  # the threads of a block would have to share it
-            threads=fixed(given, "threads", max(32, min(target.threads, width * together))),
+            threads=fixed(given, "threads", threads),
         )
         # Of each tile of a long row, its inputs come from memory.
         item = sum(item_bytes(element_type(v.type)) for v in plan.inputs if len(plan.loops.get(v, ())) > kept)
@@ -183,6 +189,39 @@ def rows(plan: Plan, target: Target, given: Given) -> Iterator[Candidate[Rows]]:
             turns = phases * columns // inner[-1] * -(-inner[-1] // width)
             cycles = count * turns * (max(cycles, target.fma_cycles) + TURN)
             yield Candidate(made, cycles, roof, registers)
+
+
+def _at_once(plan: Plan) -> int:
+    """Elements that a thread of a GPU asks for at once in a loop that gathers, as far as registers have room."""
+    most = min(_PIECES * pieces_wide(plan, 1), _BAND_REGISTERS // (work_of(plan).live + 1))
+    return 1 << max(0, most.bit_length() - 1)
+
+
+def _tile_of_rows(
+    plan: Plan, target: Target, count: int, inner: Sequence[int], several: bool
+) -> tuple[int, int]:
+    """The elements of a row that a block of threads computes at once, and its threads; `several`: things are made of a row,
+    which is read once if one tile holds it."""
+    columns, tile, threads = inner[-1], min(BLOCK_TILE, power_of_two(inner[-1])), target.threads
+    if several and len(inner) == 1 and (holding := _threads_that_hold(plan, target, columns)):
+        return power_of_two(columns), holding
+    # A thread has the more elements the narrower they are, and a block the more threads the fewer there are.
+    each, few = _at_once(plan), 2 * count < RESIDENT * target.multiprocessors
+    while few and 2 * each * threads <= min(columns // 2, BLOCK_REGISTERS / _REGISTERS_EACH):
+        threads *= 2
+    while tile >= BLOCK_TILE and 2 * tile <= min(columns, each * threads):
+        tile *= 2
+    return tile, threads
+
+
+def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
+    """The threads of a block that have registers for a whole row, as few as can be; 0: a row is too long."""
+    words = -(-widest_item(plan) // REGISTER_BYTES)
+    for threads in (1 << n for n in range(target.threads.bit_length() - 1, MOST_THREADS.bit_length())):
+        held = -(-columns // threads) * words
+        if held <= min(_HELD, BLOCK_REGISTERS // threads // _REGISTERS_EACH):
+            return threads
+    return 0
 
 
 def _apart(plan: Plan, target: Target, kept: int) -> bool:
@@ -264,14 +303,11 @@ def _bands(
 ) -> Columns:
     """Of `count` rows of results, how blocks of threads reduce the columns: what is loaded for several rows at once is under
     way at once, as far as registers have room."""
-    size, last = plan.sizes[-1], len(plan.sizes) - 1
-    items = [item_bytes(element_type(v.type)) for v in plan.inputs if last in plan.loops.get(v, ())]
+    size = plan.sizes[-1]
     # A request of a warp is as wide as it can be: then no lanes have to be joined. But tiles are no emptier than they must,
     # and where there is little to do, more blocks are quicker, unless one has all its rows under way at once.
-    width = min(
-        power_of_two(size), max(target.threads, WARP * PIECE_BYTES // min(items, default=PIECE_BYTES))
-    )
-    each = max(1, min(BLOCK_TILE // target.threads, _BAND_REGISTERS // (work_of(plan).live + 1)))
+    width = min(power_of_two(size), max(target.threads, pieces_wide(plan, WARP)))
+    each = _at_once(plan)
     rows = power_of_two(plan.sizes[reduced[-1]]) if reduced and plan.has_tiles(reduced[-1]) else 1
     busy = target.multiprocessors
 
@@ -293,7 +329,7 @@ def _bands(
     ):
         width //= 2
     width, threads = fixed(given, "tile", width), target.threads
-    most = min(MOST_THREADS, _HELD_BYTES // (each * max(items, default=1)))
+    most = min(MOST_THREADS, _HELD_BYTES // (each * widest_item(plan)))
     while threads < most and rows > each * threads // width and blocks() < busy:
         threads *= 2
     band = min(rows, each * threads // width) if rows > 1 else 0
