@@ -149,6 +149,19 @@ def test_few_columns_do_not_fill_all_registers(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_all_of_what_is_computed_with_a_row_is_made_nowhere_in_memory(arch: str, element: str) -> None:
+    shape = (40_001, 411)
+    x, row, v = tensor(shape, element), tensor((1, *shape[1:]), element), tensor(shape[1:], element)
+    body = f"""%s = ng.slice %a from [0, 0] to [1, {shape[1]}] step [1, 1] : ({x}) -> {row}
+ %v = ng.reshape %s : ({row}) -> {v}
+ %b = ng.broadcast %v dims [1] : ({v}) -> {x}
+ %d = ng.subtract %a, %b : {x}
+ %r = ng.max %d axes [0, 1] : ({x}) -> tensor<{element}>"""
+    assert share(arch, x, f"tensor<{element}>", body, ITEM[element] * prod(shape)) >= 0.85
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_a_sum_of_all(arch: str) -> None:
     x = tensor((MANY,))
     assert share(arch, x, "tensor<f32>", f"ng.sum %a axes [0] : ({x}) -> tensor<f32>", 4 * MANY) >= 0.85

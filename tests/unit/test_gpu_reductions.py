@@ -143,6 +143,24 @@ def test_parts_that_leave_a_rest(shape: tuple[int, ...], axes: tuple[int, ...]) 
             )
 
 
+@pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 2)])
+@pytest.mark.parametrize(("shape", "axes"), [((2_003, 3, 43), (0, 1, 2)), ((3, 20_003, 9), (1, 2))])
+def test_what_is_spread_along_some_dimensions_is_reduced_with_them(
+    shape: tuple[int, ...], axes: tuple[int, ...], dims: tuple[int, ...]
+) -> None:
+    x, v = tensor(shape, "f32"), tensor(tuple(shape[d] for d in dims), "f32")
+    y = tensor(tuple(s for d, s in enumerate(shape) if d not in axes), "f32")
+    text = f"""func.func @main(%a: {x}, %v: {v}) -> {y} {{
+ %b = ng.broadcast %v dims {[*dims]} : ({v}) -> {x}
+ %d = ng.subtract %a, %b : {x}
+ %r = ng.max %d axes {[*axes]} : ({x}) -> {y}
+ func.return %r : {y}
+}}"""
+    a, b = values(shape, "f32"), values(tuple(shape[d] for d in dims), "f32")
+    spread = b.reshape([size if d in dims else 1 for d, size in enumerate(shape)])
+    np.testing.assert_array_equal(on_gpu(from_text(text), a, b), (a - spread).max(axis=axes))
+
+
 @pytest.mark.parametrize("kind", ["i8", "ui8", "i16", "ui16"])
 @pytest.mark.parametrize(
     ("shape", "axis"), [((3, 33), 1), ((3, 40_001), 1), ((70, 512), 0), ((2_003, 129), 0)]

@@ -22,7 +22,19 @@ from .kernels.reduction import Accumulation
 from .kernels.single import merged
 from .splitting.positions import best_in_parts, best_part
 from .splitting.room import LEAST_TILE, PATIENCE, TILE, Cut, Room
-from .splitting.values import along, converted, moved_on, parted, sliced, taken, view, widened, with_rest
+from .splitting.values import (
+    along,
+    converted,
+    in_shape,
+    moved_on,
+    parted,
+    sliced,
+    spread_shape,
+    taken,
+    view,
+    widened,
+    with_rest,
+)
 
 Combined: TypeAlias = Literal["sum", "product", "max", "min"]
 #: What each cumulative op combines by.
@@ -152,6 +164,11 @@ class _Splitting:
         parts, length = room.cut(before, size, after)
         if parts == 1:
             return None
+        wide = spread_shape(source)
+        if wide and (apart := _dimensions(shape, runs[0], wide)):
+            value = in_shape(b, source, wide)
+            made = self.in_turn(b, name, value, [[d] for d in apart], room, again)
+            return None if made is None else view(b, made, [s for d, s in enumerate(shape) if d not in axes])
         line = view(b, source, (*shape[:axis], size, *shape[axis + count :]))
         value = widened(b, name, taken(b, line, axis, 0, parts * length))
         value = along(b, name, parted(b, value, axis, parts), axis + 1)
@@ -330,6 +347,17 @@ class _Splitting:
             line, earlier, axis=place, run=run, combine=name, reverse=reverse, exclusive=exclusive
         )
         return view(b, joined, shape_of(source.type))
+
+
+def _dimensions(shape: Sequence[int], run: Sequence[int], other: Sequence[int]) -> range | None:
+    """The dimensions of another shape of the same elements that some of a shape are, which lie side by side; None if they are
+    one, or only a part of one."""
+    starts = [prod(other[:d]) for d in range(len(other) + 1)]
+    first, behind = prod(shape[: run[0]]), prod(shape[: run[-1] + 1])
+    if first not in starts or behind not in starts:
+        return None
+    found = range(starts.index(first), starts.index(behind))
+    return found if len(found) > 1 else None
 
 
 def _runs(axes: Sequence[int]) -> list[list[int]]:

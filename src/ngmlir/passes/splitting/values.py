@@ -82,6 +82,26 @@ class _Part:
         )
 
 
+def spread_shape(value: Value, depth: int = MOST_OPS) -> tuple[int, ...] | None:
+    """Of what few elementwise ops compute in one line, the shape of which something is spread along some dimensions: it would
+    be made in memory if these did not stay apart. None if nothing is."""
+    shape, owner = shape_of(value.type), value.owner
+    if not isinstance(owner, Op) or not depth:
+        return None
+    if owner.name == "ng.reshape":
+        source = seen_from(value)
+        spread = isinstance(source.owner, Op) and source.owner.name == "ng.broadcast"
+        return shape_of(source.type) if spread and shape_of(source.type) != shape else None
+    if "elementwise" not in owner.traits:
+        return None
+    return next((found for v in owner.operands if (found := spread_shape(v, depth - 1))), None)
+
+
+def in_shape(b: Builder, value: Value, shape: Sequence[int]) -> Value:
+    """What few elementwise ops compute, computed in another shape."""
+    return _Part(b, shape, 0, 0, shape[0]).of(value, MOST_OPS)
+
+
 def sliced(b: Builder, value: Value, axis: int, start: int, stop: int) -> Value:
     """What lies from `start` to `stop` along an axis of a value as it is."""
     shape = shape_of(value.type)
