@@ -17,7 +17,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import MemRefType
 from ...llvm.instructions import Instructions
 from ...llvm.types import Type as LlvmType
-from ...llvm.types import Value, bits_of, constant, element_of, i1, i32, i64, lanes_of, vector
+from ...llvm.types import Value, bits_of, constant, element_of, i1, i8, i32, i64, lanes_of, vector
 from ...support.machines import COPIES_WRITTEN_OUT
 from ..elementwise import llvm_element
 from ..layouts import Layout, padded
@@ -119,12 +119,12 @@ class Memory:
         for register in range(0, layout.registers, piece):
             inside, whole = self._inside(access, indices, layout, register, piece), None
             if inside is not False:
-                place = self._place(access, buffer, indices, layout, register)
-                whole = self.fetch(buffer, place, kind, piece, inside, fill)
+                place, behind = self._place(access, buffer, indices, layout, register)
+                whole = self.fetch(buffer, place, kind, piece, inside, fill, behind)
             pieces.append(whole)
             for each, there in self._singles(access, indices, layout, register, piece):
-                place = self._place(access, buffer, indices, layout, each)
-                singles.append((each, there, self.fetch(buffer, place, kind, 1, there, fill)))
+                place, behind = self._place(access, buffer, indices, layout, each)
+                singles.append((each, there, self.fetch(buffer, place, kind, 1, there, fill, behind)))
         values: list[Value] = []
         for whole in pieces:
             values += [fill] * piece if whole is None else block.unpack(whole, piece)
@@ -145,9 +145,9 @@ class Memory:
         def put(register: int, count: int, guards: Iterable[Value | bool]) -> None:
             inside = reduce(block.both, guards, True)
             if inside is not False:
-                place = self._place(access, buffer, indices, layout, register)
+                place, behind = self._place(access, buffer, indices, layout, register)
                 values = [block.to_memory(v) for v in tile.values[register : register + count]]
-                self.put(buffer, place, block.pack(values), inside)
+                self.put(buffer, place, block.pack(values), inside, behind)
 
         def write(registers: Iterable[int], known: Value | bool = True) -> None:
             for register in registers:
@@ -178,7 +178,8 @@ class Memory:
 
     def _place(
         self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, register: int
-    ) -> Value:
+    ) -> tuple[Value, int]:
+        """An address, and how many elements behind it the one in a register lies."""
         block, b, kind = self.block, self.b, memory_element(buffer.type.element)
         coordinates = block.coordinates(layout, register)
 
@@ -194,8 +195,7 @@ class Memory:
             return b.getelementptr(kind, place, _wide(b, offset)) if offset else place
 
         first = block.once((buffer, tuple(indices), access, layout), start)
-        known = sum(c.constant * stride for c, stride in zip(coordinates, access.strides, strict=True))
-        return b.getelementptr(kind, first, known) if known else first
+        return first, sum(c.constant * stride for c, stride in zip(coordinates, access.strides, strict=True))
 
     def offset(self, buffer: Buffer, indices: Sequence[Value]) -> Value:
         """The address of one element of a buffer."""
@@ -267,25 +267,34 @@ class Memory:
     # One piece of up to 16 bytes
 
     def fetch(
-        self, buffer: Buffer, place: Value, kind: LlvmType, count: int, inside: Inside, pad: Value
+        self,
+        buffer: Buffer,
+        place: Value,
+        kind: LlvmType,
+        count: int,
+        inside: Inside,
+        pad: Value,
+        behind: int = 0,
     ) -> Value:
-        """`count` elements; where `inside` is false, `pad`."""
+        """`count` elements, so many `behind` a place; where `inside` is false, `pad`."""
         b = self.b
         type = vector(count, kind)
         if inside is True:
+            place = self._found(kind, place, behind)
             invariant = b.module.invariant if buffer.steady else ""
             words, width = _words(count, kind)
             loaded = vector(words, f"i{width}") if bits_of(kind) == 8 else type
             found = b.load(loaded, place, align=count * bits_of(kind) // 8, attach=invariant)
             return b.bitcast(found, type)
         words, width = _words(count, kind)
-        word = f"i{width}"
-        fill = b.bitcast(b.splat(pad, count), vector(words, word))
+        fill, word = b.bitcast(b.splat(pad, count), vector(words, f"i{width}")), f"i{width}"
+        if width == 8:  # a byte fills a register: from one of 16 bits it would be widened twice
+            fill, word = b.zext(fill, i32), i32
         cached = ".nc" if buffer.steady else ""
         number = "" if words == 1 else f".v{words}"
         targets = ",".join(f"${i}" for i in range(words))
-        text = f"@${words} ld.{buffer.space}{cached}{number}.b{width} {{{targets}}}, [${words + 1}];"
-        letter = _register(width)
+        text = f"@${words} ld.{buffer.space}{cached}{number}.b{width} {{{targets}}}, [${words + 1}{_further(kind, behind)}];"
+        letter = _register(bits_of(word))
         constraints = ",".join(
             [f"={letter}"] * words
             + ["b", "l"]
@@ -302,14 +311,17 @@ class Memory:
             *self.block.unpack(fill, words),
             side_effects=not buffer.steady,
         )
+        if width == 8:
+            return b.bitcast(b.trunc(got, i8), type)
         parts = [got] if words == 1 else [b.extract_value(got, i, word) for i in range(words)]
         return b.bitcast(self.block.pack(parts), type)
 
-    def put(self, buffer: Buffer, place: Value, value: Value, inside: Inside) -> None:
-        """Writes a scalar or vector where `inside` holds."""
+    def put(self, buffer: Buffer, place: Value, value: Value, inside: Inside, behind: int = 0) -> None:
+        """Writes a scalar or vector where `inside` holds, so many elements `behind` a place."""
         b = self.b
         count, kind = lanes_of(value.type), element_of(value.type)
         if inside is True:
+            place = self._found(kind, place, behind)
             b.store(value, place, align=count * bits_of(kind) // 8)
             return
         words, width = _words(count, kind)
@@ -318,8 +330,11 @@ class Memory:
         sources = ",".join(f"${i + 2}" for i in range(words))
         sources = sources if words == 1 else f"{{{sources}}}"
         constraints = ",".join(["b", "l", *[_register(width)] * words, "~{memory}"])
-        text = f"@$0 st.{buffer.space}{number}.b{width} [$1], {sources};"
+        text = f"@$0 st.{buffer.space}{number}.b{width} [$1{_further(kind, behind)}], {sources};"
         b.assembly("void", text, constraints, inside, self._address(place), *parts, side_effects=True)
+
+    def _found(self, kind: LlvmType, place: Value, behind: int) -> Value:
+        return self.b.getelementptr(kind, place, behind) if behind else place
 
     def _address(self, place: Value) -> Value:
         """What an address operand of inline assembly takes: 64 bits in every space."""
@@ -368,7 +383,7 @@ class Memory:
                 layout = with_banks_apart(layout, place, piece)
             for register in range(0, layout.registers, piece):
                 read, write = (
-                    self._place(side, each, start, layout, register)
+                    self._found(kind, *self._place(side, each, start, layout, register))
                     for side, each in zip(sides, (source, target), strict=True)
                 )
                 move(read, write, self._inside(sides[0], source.starts, layout, register))
@@ -415,6 +430,11 @@ def _words(count: int, kind: LlvmType) -> tuple[int, int]:
     # Elements of 64 bits in one register each: in halves, each load would be followed by what joins them.
     width = max(32, bits_of(kind))
     return (bits // width, width) if bits >= 32 else (1, bits)
+
+
+def _further(kind: LlvmType, behind: int) -> str:
+    """What stands behind an address in inline assembly: instructions have room for so many bytes more."""
+    return f"+{behind * bits_of(kind) // 8}" if behind else ""
 
 
 def _register(width: int) -> str:
