@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..support.machines import GPU_REGISTERS
 from .decoding import Step, decodes
 from .frame import AT_MBARRIER, READY, WARP, Frame
 from .program import Instruction, Integer
@@ -20,8 +21,6 @@ from .registers import Slots, Threads
 Array = np.ndarray
 
 GROUP = 4 * WARP
-#: 32-bit registers that the warps of one block share, on every architecture.
-REGISTERS = 65536
 #: Of one thread, at most.
 MOST = 255
 _STEP = 8
@@ -32,7 +31,7 @@ def at_launch(threads: int, directives: dict[str, tuple[int, ...]]) -> int:
     if "maxnreg" in directives:
         return directives["maxnreg"][0]
     blocks = directives.get("minnctapersm", (1,))[0]
-    return min(MOST + 1, REGISTERS // (threads * blocks) // _STEP * _STEP)
+    return min(MOST + 1, GPU_REGISTERS // (threads * blocks) // _STEP * _STEP)
 
 
 def _wanted(slots: Slots, instruction: Instruction) -> int:

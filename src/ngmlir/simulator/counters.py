@@ -15,7 +15,7 @@ from math import ceil, prod
 
 import numpy as np
 
-from ..support.machines import MEMORY_LATENCY, SECTOR_BYTES, WARP, Gpu
+from ..support.machines import GPU_REGISTERS, MEMORY_LATENCY, SECTOR_BYTES, WARP, Gpu
 from .program import Function, Instruction, Integer
 from .uses import reads_and_writes
 
@@ -211,7 +211,7 @@ class Counters:
         if self.shared_bytes:
             room.append(gpu.shared // (self.shared_bytes + 1024))
         if registers:
-            room.append(65536 // (-(-registers // 8) * 8 * threads))
+            room.append(GPU_REGISTERS // (-(-registers // 8) * 8 * threads))
         return max(1, min(room))
 
     def bytes_in_flight(self, gpu: Gpu, registers: int = 0) -> int:

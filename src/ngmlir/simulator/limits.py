@@ -6,8 +6,7 @@ from __future__ import annotations
 from math import prod
 
 from ..support.diagnostics import Limit, Location, UserError
-from ..support.machines import machines
-from .budget import REGISTERS
+from ..support.machines import GPU_REGISTERS, machines
 from .program import Function
 
 #: Blocks and threads along x, y and z, on every architecture.
@@ -55,8 +54,8 @@ def check_launch(
     if count > most:
         raise UserError(f"{name} is launched with {count} threads, at most {most} are allowed", where)
     registers = directives.get("maxnreg", (0,))[0]
-    if registers * count > REGISTERS:
-        hint = f"a block has {REGISTERS} of them: {REGISTERS // count} for each"
+    if registers * count > GPU_REGISTERS:
+        hint = f"a block has {GPU_REGISTERS} of them: {GPU_REGISTERS // count} for each"
         raise UserError(
             f"{name} asks for {registers} registers for each of {count} threads", where, hint=hint
         )

@@ -14,8 +14,8 @@ from .home import folder
 
 #: Threads of a GPU that carry out the same instructions.
 WARP = 32
-#: Registers of a multiprocessor, of which each thread of a block has as many as its kernel wants, and bytes of one.
-BLOCK_REGISTERS, REGISTER_BYTES = 1 << 16, 4
+#: Registers of a multiprocessor of a GPU, of which the threads of its blocks have as many as their kernel wants, and bytes of one.
+GPU_REGISTERS, REGISTER_BYTES = 1 << 16, 4
 #: Seconds until a load from a GPU's memory is answered, about: so long must its bytes be under way.
 MEMORY_LATENCY = 600e-9
 #: Bytes that one thread of a GPU moves at once at most, and `ldmatrix` reads of each row.

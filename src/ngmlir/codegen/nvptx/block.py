@@ -13,13 +13,12 @@ from ...ir.types import Type
 from ...llvm.text import Function
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, bits_of, constant, i1, i8, i16, i32, i64, poison, vector
+from ...support.machines import REGISTER_BYTES
 from ..elementwise import llvm_element
 from ..layouts import LANE_BITS, Layout, copied_bits, thread_bits
 
 SHARED = "ptr addrspace(3)"
 GLOBAL = "ptr addrspace(1)"
-#: Bytes of a register.
-_WORD = 4
 
 
 @dataclass(frozen=True)
@@ -215,11 +214,11 @@ class Block:
         """The scalars of a vector. Bytes are taken from words: where they come from longer vectors, LLVM takes each load apart
         before it asks for the next."""
         b = self.b
-        if whole.type == vector(count, i8) and count > _WORD:
-            words = self.unpack(b.bitcast(whole, vector(count // _WORD, i32)), count // _WORD)
-            values = [
-                byte for word in words for byte in self.unpack(b.bitcast(word, vector(_WORD, i8)), _WORD)
-            ]
+        if whole.type == vector(count, i8) and count > REGISTER_BYTES:
+            many = count // REGISTER_BYTES
+            words = self.unpack(b.bitcast(whole, vector(many, i32)), many)
+            pieces = [b.bitcast(word, vector(REGISTER_BYTES, i8)) for word in words]
+            values = [byte for piece in pieces for byte in self.unpack(piece, REGISTER_BYTES)]
         else:
             values = [b.extract(whole, lane) for lane in range(count)]
         self._unpacked[values[0]] = whole, tuple(values)

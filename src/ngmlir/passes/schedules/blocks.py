@@ -11,6 +11,7 @@ from ...ir.literals import item_bytes
 from ...ops.schedules import Blocks, Given
 from ...support.machines import (
     COPIES_WRITTEN_OUT,
+    GPU_REGISTERS,
     MEMORY_LATENCY,
     PIECE_BYTES,
     WARP,
@@ -32,8 +33,8 @@ _TILES, _STEPS, _THREADS = (16, 32, 64, 128, 256), (16, 32, 64, 128), (64, 128, 
 _STAGES = (1, 2, 3, 4)
 #: Registers of a thread: those of addresses and loops, and all that it may take before some have no place.
 _OTHER_REGISTERS, _MOST_REGISTERS = 48, 240
-#: Registers of one multiprocessor, of 4 bytes; bytes of sectors in a cycle.
-_REGISTERS, _SECTORS = 65536, 64
+#: Bytes of sectors that one multiprocessor is given in a cycle.
+_SECTORS = 64
 #: Cycles of a round in which all threads of a block meet, and the first operands come from shared memory.
 _MEETING = 64
 #: What a block takes of shared memory beside what it asks for.
@@ -205,7 +206,7 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int, feed:
         gpu.blocks,
         gpu.threads // made.threads,
         gpu.shared // (_shared_bytes(product, target, made) + _BLOCK_BYTES),
-        _REGISTERS // (registers * made.threads),
+        GPU_REGISTERS // (registers * made.threads),
     )
     together = max(1, min(room, each))
     steps = -(-product.depth // depth)

@@ -11,7 +11,7 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import element_type
 from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Tiles
-from ...support.machines import BLOCK_REGISTERS, REGISTER_BYTES, WARP
+from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
 from ..fusion.group import FREE
 from ..kernels.columns import rows_beside
@@ -45,7 +45,7 @@ _PIECES = 8
 _BAND_REGISTERS = 128
 #: Bytes of such rows that a block may hold: a quarter of the registers of a multiprocessor, all of which it has where its threads
 #: are the most.
-_HELD_BYTES = 65536
+_HELD_BYTES = GPU_REGISTERS * REGISTER_BYTES // 4
 #: Steps of such a reduction that are too few to fill a tile: its results lie side by side there.
 _FEW = 64
 #: How many places the tiles of columns have for each column, at most.
@@ -207,7 +207,7 @@ def _tile_of_rows(
         return power_of_two(columns), holding
     # A thread has the more elements the narrower they are, and a block the more threads the fewer there are.
     each, few = _at_once(plan), 2 * count < RESIDENT * target.multiprocessors
-    while few and 2 * each * threads <= min(columns // 2, BLOCK_REGISTERS / _REGISTERS_EACH):
+    while few and 2 * each * threads <= min(columns // 2, GPU_REGISTERS / _REGISTERS_EACH):
         threads *= 2
     while tile >= BLOCK_TILE and 2 * tile <= min(columns, each * threads):
         tile *= 2
@@ -219,7 +219,7 @@ def _threads_that_hold(plan: Plan, target: Target, columns: int) -> int:
     words = -(-widest_item(plan) // REGISTER_BYTES)
     for threads in (1 << n for n in range(target.threads.bit_length() - 1, MOST_THREADS.bit_length())):
         held = -(-columns // threads) * words
-        if held <= min(_HELD, BLOCK_REGISTERS // threads // _REGISTERS_EACH):
+        if held <= min(_HELD, GPU_REGISTERS // threads // _REGISTERS_EACH):
             return threads
     return 0
 
