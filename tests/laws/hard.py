@@ -351,6 +351,15 @@ HARD = {
         %y = ng.broadcast %a dims [1] : (tensor<4xf32>) -> tensor<4x4xf32>
         %z = ng.subtract %x, %y : tensor<4x4xf32>
         return %z : tensor<4x4xf32> }""",
+    "what is made of one line, spread both ways": """(%i: tensor<4xf32>, %k: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
+        %t = ng.add %i, %i : tensor<4xf32>
+        %e = ng.multiply %i, %i : tensor<4xf32>
+        %a = ng.broadcast %t dims [0] : (tensor<4xf32>) -> tensor<4x4xf32>
+        %s = ng.multiply %a, %k : tensor<4x4xf32>
+        %b = ng.broadcast %e dims [1] : (tensor<4xf32>) -> tensor<4x4xf32>
+        %c = ng.subtract %s, %b : tensor<4x4xf32>
+        %m = ng.max %c axes [1] : (tensor<4x4xf32>) -> tensor<4xf32>
+        return %c, %m : tensor<4x4xf32>, tensor<4xf32> }""",
     "shapes that share no loops meet": """(%a: tensor<8xf32>, %b: tensor<6xf32>, %c: tensor<24xf32>) -> tensor<24xf32> {
         %p = ng.broadcast %a dims [0] : (tensor<8xf32>) -> tensor<8x3xf32>
         %q = ng.broadcast %b dims [0] : (tensor<6xf32>) -> tensor<6x4xf32>

@@ -177,6 +177,8 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False, whole: bool 
     domain = max(resolved.values(), key=len, default=())
     if not all(set(atoms) <= set(domain) for atoms in resolved.values()):
         raise Limit(Diagnostic("the values of this fusion have no loops in common", fusion.location))
+    if len(set(domain)) < len(domain):  # what runs along both of two loops says that they are one
+        raise Limit(Diagnostic("a value of this fusion runs along two of its loops", fusion.location))
     # The dimensions of a skipped op stay apart: its kernel tiles each in its own way.
     apart = [(a,) for op in body.ops if skip(op) for a in resolved[op.results[0]]]
     # So do those of what is read through an access, but for runs.
