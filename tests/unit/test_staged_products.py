@@ -160,3 +160,44 @@ def test_products_by_multiply_adds_load_a_round_ahead(
     with np.errstate(invalid="ignore"):
         wanted = (x.T if turned[0] else x) @ (w.T if turned[1] else w)
     np.testing.assert_array_equal(found, wanted)
+
+
+def with_a_residual(m: int, k: int, n: int, element: str, result: str, turned: tuple[bool, bool]) -> str:
+    """To the product a tensor of its size is added."""
+    text, made = program(m, k, n, element, result, turned, 1), f"tensor<{m}x{n}x{result}>"
+    text = text.replace(" {ng.schedule = {stages = 1 : i64}}", "").replace("%r = ng.dot", "%0 = ng.dot")
+    text = text.replace(f") -> {made} {{", f", %c: {made}) -> {made} {{", 1)
+    return text.replace("  return", f"  %r = ng.add %0, %c : {made}\n  return")
+
+
+@pytest.mark.parametrize("size", [(64, 64, 128), (131, 40, 135)])
+@pytest.mark.parametrize(
+    ("element", "result"), [("bf16", "bf16"), ("f16", "f32"), ("i8", "i32"), ("f32", "f32")]
+)
+def test_what_is_added_is_loaded_as_it_lies(size: tuple[int, int, int], element: str, result: str) -> None:
+    """Sums go to where it is: by elements with all that elementwise ops give beside them, infinities and NaN too."""
+    m, k, n = size
+    types, draw = DTYPES | {"f32": np.float32, "i32": np.int32}, np.random.default_rng(0)
+    x, w, c = (
+        draw.integers(-4, 5, shape).astype(types[each])
+        for shape, each in (((m, k), element), ((k, n), element), ((m, n), result))
+    )
+    if element != "i8":
+        c[3, 5], c[-1, -1] = np.nan, np.inf
+    wanted = (x.astype(np.float64) @ w.astype(np.float64)).astype(types[result]) + c
+    (got,) = compile_module(from_text(with_a_residual(*size, element, result, (False, False))), "cuda-sim")(
+        x, w, c
+    )
+    np.testing.assert_array_equal(np.asarray(got).astype(np.float64), wanted.astype(np.float64))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_to_add_costs_nothing_in_shared_memory(arch: str) -> None:
+    """The sums pass there on the way to whole rows, with or without what is added."""
+    target, size = nvptx_target(arch), (512, 256, 512, "bf16", "bf16", (False, False))
+    plain = program(*size, 1).replace(" {ng.schedule = {stages = 1 : i64}}", "")
+    (alone,), (added,) = (
+        counted(assemble(lower(from_text(text), target), target), arch, 2)
+        for text in (plain, with_a_residual(*size))
+    )
+    assert added.counters.shared.parts == alone.counters.shared.parts and not added.spills

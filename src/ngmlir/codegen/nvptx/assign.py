@@ -5,7 +5,8 @@ Tiles that meet in elementwise ops, loops or branches form a class and share one
 is work within a thread. Matrix products say what the layout of their class is; then the larger class goes
 first: a class that is reduced or broadcast from a class that has a layout takes the slice of it; other
 classes take the layout that suits their accesses to memory. What disagrees is converted where it meets: an
-access for which the layout of the class would be slow has one of its own in `accesses`.
+access for which the layout of the class would be slow has one of its own in `accesses`. Sums of products that
+meet what such an access loads do not join it: they alone are converted, not all that they meet, and the result.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ _TOO_SLOW = 1.5
 
 @dataclass
 class Assignment:
-    """`of` every tile but constants, which fit any layout; `accesses` of the loads and stores that differ; `straight` are
-    loads from shared memory by which each thread gets what a matrix instruction wants of it; `lines` of those that move some,
-    but for loads whose round does not wait for them."""
+    """`of` every tile but constants, which fit any layout; `handed` on in another one are those that are converted as soon as they
+    are made, before what they meet takes registers; `accesses` of the loads and stores that differ; `straight` are loads from
+    shared memory by which each thread gets what a matrix instruction wants of it; `lines` of those that move some, but for
+    loads whose round does not wait for them."""
 
     of: dict[Value, Layout]
+    handed: dict[Value, Layout]
     accesses: dict[Op, Layout]
     windows: dict[Op, Access]
     straight: set[Op]
@@ -87,6 +90,7 @@ class _Assigner:
         self.lines: dict[Op, Lines] = {}
         self.ahead: set[Value] = set()  # what a round makes for the next one
         self.products: list[tuple[Value, Layout]] = []
+        self.handed: dict[Value, Value] = {}  # sums, and what is made of them in another layout
         self.straight: set[Op] = set()
         self.gathered: list[Value] = []
         self.summed: list[Value] = []
@@ -102,7 +106,8 @@ class _Assigner:
             pending.remove(chosen)
             layouts[self._root(chosen.members[0])] = layout
         of = {value: layouts[self._root(value)] for value in self.parent}
-        return Assignment(of, dict(self._own_accesses(of)), self.windows, self.straight, self.lines)
+        handed = {value: of[made] for value, made in self.handed.items()}
+        return Assignment(of, handed, dict(self._own_accesses(of)), self.windows, self.straight, self.lines)
 
     # Which values belong together
 
@@ -193,10 +198,30 @@ class _Assigner:
                 self._link(op.result, op.operands[0], lambda layout: layout.drop(axes))
                 if tuple(axes) == (1,):
                     self.summed.append(op.operands[0])
-            case _ if "elementwise" in traits or "cumulative" in traits:
+            case _ if "elementwise" in traits:
+                self._meet(op)
+            case _ if "cumulative" in traits:
                 self._join(*op.operands, *op.results)
             case _:
                 pass
+
+    def _meet(self, op: Op) -> None:
+        """Joins what meets in an elementwise op, but for sums where what they meet is loaded otherwise than they lie."""
+        laid = {self._root(value): layout for value, layout in self.products}
+        tiles = [value for value in op.operands if value in self.parent]
+        sums = [value for value in tiles if self._root(value) in laid]
+        others = [value for value in tiles if value not in sums]
+        met = {self._root(value) for value in others}
+        if any(
+            self._slow(self.windows[load], laid[self._root(value)])
+            for value in sums
+            for load in self.windows
+            if isinstance(load, tile.LoadOp) and load.result in self.parent and self._root(load.result) in met
+        ):
+            self.handed |= dict.fromkeys(sums, op.results[0])
+            self._join(*others, *op.results)
+        else:
+            self._join(*tiles, *op.results)
 
     def _classes(self) -> dict[Value, _Class]:
         classes: dict[Value, _Class] = {}
@@ -257,6 +282,9 @@ class _Assigner:
             if value in of and op not in self.straight:
                 if access.in_line(self.threads, self.many) and of[value] == access.by_rows(self.threads):
                     continue  # they are read as lines, through shared memory
-                best = access.layout(self.threads)
-                if access.waste(of[value]) >= _TOO_SLOW * access.waste(best):
-                    yield op, best
+                if self._slow(access, of[value]):
+                    yield op, access.layout(self.threads)
+
+    def _slow(self, access: Access, layout: Layout) -> bool:
+        """Whether an access deserves another layout than this one."""
+        return access.waste(layout) >= _TOO_SLOW * access.waste(access.layout(self.threads))

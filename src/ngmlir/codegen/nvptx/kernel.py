@@ -164,6 +164,8 @@ class _Kernel:
             else:
                 with self._written_for(ops[0]):
                     self._lower(ops[0])
+            for op in ops:
+                self.values.hand_on(op.results)
 
     @contextmanager
     def _written_for(self, op: Op) -> Generator[None]:

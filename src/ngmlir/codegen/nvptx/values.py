@@ -66,6 +66,12 @@ class Values:
             convert(self.block, made, self.layout(value)) if is_tile(value) else made.values[0]
         )
 
+    def hand_on(self, values: Sequence[IrValue]) -> None:
+        """Converts what is handed on in another layout, once for all that is made of it."""
+        for value in values:
+            if value in self.layouts.handed:
+                self._known[value] = self.tile(value, self.layouts.handed[value])
+
     # What loops carry and branches give
 
     def registers(self, values: Sequence[IrValue], like: Sequence[IrValue]) -> list[Value]:
