@@ -14,7 +14,7 @@ from ngmlir.compiler import assemble, compile_module, lower
 from ngmlir.llvm.machine import nvptx_target
 from ngmlir.ops.words import from_text
 from ngmlir.runtime import ptxas
-from ngmlir.runtime.counted import counted
+from ngmlir.runtime.counted import counted, registers_of
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8}
 
@@ -201,3 +201,22 @@ def test_to_add_costs_nothing_in_shared_memory(arch: str) -> None:
         for text in (plain, with_a_residual(*size))
     )
     assert added.counters.shared.parts == alone.counters.shared.parts and not added.spills
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("size", "element", "result", "added"),
+    [
+        # Of many sums: whose rows end within pieces; to which is added what lies in lines that begin off a sector.
+        ((7091, 29, 236), "f32", "f32", False), ((261, 440, 7359), "bf16", "f32", True),
+        ((1547, 2463, 1857), "ui8", "i32", True), ((1662, 6543, 1395), "f16", "f16", True),
+    ],
+)  # fmt: skip
+def test_turned_products_spill_nothing(
+    arch: str, size: tuple[int, int, int], element: str, result: str, added: bool
+) -> None:
+    target, turned = nvptx_target(arch), (True, True)
+    plain = program(*size, element, result, turned, 1).replace(" {ng.schedule = {stages = 1 : i64}}", "")
+    text = with_a_residual(*size, element, result, turned) if added else plain
+    found = registers_of(assemble(lower(from_text(text), target), target), arch)
+    assert not any(spills for _, spills in found.values())

@@ -9,7 +9,7 @@ whole pieces of 16 bytes, and waits in shared memory, where any element is as ne
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd
 from typing import NamedTuple
@@ -119,6 +119,16 @@ class Lines:
         width = gcd(self.columns, self.piece) if together else 1
         return Access(access.shape, access.item, strides, bounds, closest if width > 1 else None, width)
 
+    @property
+    def filled(self) -> Access:
+        """As `apart`, for what is written there: what lies behind the ends has room too, and is not moved on. So nothing that is
+        computed has to wait for an answer: of what only some threads store, ptxas keeps all that it is made of until then."""
+        apart = self.apart
+        needed = tuple(
+            bound for bound in apart.bounds if not bound.positive or (self.whole and bound.dimension == 0)
+        )
+        return replace(apart, bounds=needed)
+
 
 def lines_of(op: Op, access: Access, facts: Facts) -> Lines | None:
     """The lines that a tile.load or tile.store moves, if it does."""
@@ -206,17 +216,25 @@ class LineMemory:
         def by_lines() -> tuple[Value, ...]:
             place = self._place(lines, buffer, indices)
             source, kept = self._from(buffer, place.first), self._kept(lines, buffer.type)
-            mover = _Mover(self.memory, lines, place, source, kept, alone)
-            mover.move()
+
+            def move(alone: bool) -> tuple[()]:
+                _Mover(self.memory, lines, place, source, kept, alone).move()
+                return ()
+
+            # What others write meanwhile, or what is no buffer's, is not even to be looked at. Both ways end in shared memory:
+            # of two that end in registers, both would find room for all of a tile.
+            whole = buffer.steady and not lines.afloat and self._are_whole(lines, place)
+            if isinstance(whole, Value):
+                self._choose(whole, "pieces", lambda: move(False), lambda: move(True))
+            else:
+                move(not whole)
             self.block.barrier()
             waiting = self._from(kept, place.back) if place.back else kept
             loaded = self.memory.load(lines.apart, waiting, self._inside(lines, indices), layout, pad)
             self.block.scratch_done()
             return loaded
 
-        # What others write meanwhile, or what is no buffer's, is not even to be looked at.
-        alone = not buffer.steady or lines.afloat
-        return self._either(lines, buffer, indices, not alone, by_lines, as_it_lies)
+        return self._either(lines, indices, by_lines, as_it_lies)
 
     def store(self, lines: Lines, buffer: Buffer, indices: Sequence[Value], stored: Tile) -> None:
         """As `Memory.store`; where some lines are not there, by that."""
@@ -228,13 +246,13 @@ class LineMemory:
         def by_lines() -> tuple[Value, ...]:
             place, kept = self._place(lines, buffer, indices), self._kept(lines, buffer.type)
             waiting = self._from(kept, place.back) if place.back else kept
-            self.memory.store(lines.apart, waiting, self._inside(lines, indices), stored)
+            self.memory.store(lines.filled, waiting, self._inside(lines, indices), stored)
             self.block.barrier()
             _Mover(self.memory, lines, place, kept, self._from(buffer, place.first), True).move()
             self.block.scratch_done()
             return ()
 
-        self._either(lines, buffer, indices, False, by_lines, as_it_lies)
+        self._either(lines, indices, by_lines, as_it_lies)
 
     def _place(self, lines: Lines, buffer: Buffer, indices: Sequence[Value]) -> _Place:
         key = (lines, buffer.pointer if lines.afloat else None, tuple(indices))
@@ -297,13 +315,11 @@ class LineMemory:
     def _either(
         self,
         lines: Lines,
-        buffer: Buffer,
         indices: Sequence[Value],
-        pieces: bool,
         by_lines: Callable[[], tuple[Value, ...]],
         as_it_lies: Callable[[], tuple[Value, ...]],
     ) -> tuple[Value, ...]:
-        """The first where all lines are there, and all `pieces` in which they lie."""
+        """The first where all lines are there."""
         b, block, access = self.b, self.block, lines.access
         known: Value | bool = True
         for bound in access.bounds:
@@ -314,29 +330,42 @@ class LineMemory:
                 known = block.both(known, b.icmp("sge", index, 0))
             if bound is not lines.last:
                 known = block.both(known, b.icmp("slt", index, bound.size))
-        if pieces and (lines.moved > lines.count or lines.ends is not None or lines.last is not None):
-            place = self._place(lines, buffer, indices)
-            number, length = (
-                constant(i64, each) if isinstance(each, int) else b.sext(each, i64)
-                for each in (place.number, place.length)
-            )
-            last = b.add(b.mul(b.sub(number, 1), lines.stride), b.add(place.first, length))
-            reach = b.add(last, lines.sector + lines.piece - 2)
-            known = block.both(known, b.icmp("sle", reach, lines.memory.extent))
-        if not isinstance(known, Value):
-            return by_lines()
-        ways = [(b.label("lines"), by_lines), (b.label("apart"), as_it_lies)]
+        return self._choose(known, "lines", by_lines, as_it_lies) if isinstance(known, Value) else by_lines()
+
+    def _are_whole(self, lines: Lines, place: _Place) -> Value | bool:
+        """Whether the buffer has all of the pieces in which the lines lie."""
+        if lines.moved <= lines.count and lines.ends is None and lines.last is None:
+            return True
+        b = self.b
+        number, length = (
+            constant(i64, each) if isinstance(each, int) else b.sext(each, i64)
+            for each in (place.number, place.length)
+        )
+        last = b.add(b.mul(b.sub(number, 1), lines.stride), b.add(place.first, length))
+        reach = b.add(last, lines.sector + lines.piece - 2)
+        return b.icmp("sle", reach, lines.memory.extent)
+
+    def _choose(
+        self,
+        condition: Value,
+        name: str,
+        one: Callable[[], tuple[Value, ...]],
+        other: Callable[[], tuple[Value, ...]],
+    ) -> tuple[Value, ...]:
+        """What one of two ways gives, of which the first is called `name`."""
+        b = self.b
+        ways = [(b.label(name), one), (b.label("apart"), other)]
         after = b.label("moved")
-        b.branch_if(known, *(label for label, _ in ways))
+        b.branch_if(condition, *(label for label, _ in ways))
         ends: list[tuple[tuple[Value, ...], str]] = []
         for label, way in ways:
             b.place(label)
-            with block.region():
+            with self.block.region():
                 ends.append((way(), b.block))
             b.branch(after)
         b.place(after)
-        (first, one), (second, other) = ends
-        return tuple(b.phi(v.type, (v, one), (w, other)) for v, w in zip(first, second, strict=True))
+        (first, begun), (second, ended) = ends
+        return tuple(b.phi(v.type, (v, begun), (w, ended)) for v, w in zip(first, second, strict=True))
 
 
 class _Mover:
