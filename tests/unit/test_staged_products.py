@@ -191,6 +191,20 @@ def test_what_is_added_is_loaded_as_it_lies(size: tuple[int, int, int], element:
     np.testing.assert_array_equal(np.asarray(got).astype(np.float64), wanted.astype(np.float64))
 
 
+def test_what_is_added_comes_a_few_elements_after_the_others() -> None:
+    """Beside so many sums not all of it finds registers: some is loaded when the first has been added."""
+    cut = "{ng.schedule = {tile = [32, 256], threads = 64 : i64}} : (tensor<40x"
+    text = with_a_residual(40, 24, 268, "bf16", "f32", (False, False)).replace(": (tensor<40x", cut, 1)
+    draw = np.random.default_rng(0)
+    x, w = (draw.integers(-4, 5, shape).astype(DTYPES["bf16"]) for shape in ((40, 24), (24, 268)))
+    c = draw.integers(-4, 5, (40, 268)).astype(np.float32)
+    c[3, 5], c[-1, -1] = np.nan, np.inf
+    (got,) = compile_module(from_text(text), "cuda-sim")(x, w, c)
+    np.testing.assert_array_equal(got, x.astype(np.float32) @ w.astype(np.float32) + c)
+    code = assemble(lower(from_text(text), target := nvptx_target("sm_80")), target).code.decode()
+    assert re.search(r"ld\.global\.nc[^;]*;(?s:.*)add\.rn\.f32(?s:.*)ld\.global\.nc", code)
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_to_add_costs_nothing_in_shared_memory(arch: str) -> None:
     """The sums pass there on the way to whole rows, with or without what is added."""
@@ -207,8 +221,8 @@ def test_to_add_costs_nothing_in_shared_memory(arch: str) -> None:
 @pytest.mark.parametrize(
     ("size", "element", "result", "added"),
     [
-        # Of many sums: whose rows end within pieces; to which is added what lies in lines that begin off a sector.
-        ((7091, 29, 236), "f32", "f32", False), ((261, 440, 7359), "bf16", "f32", True),
+        # Of many sums: whose rows end within pieces; to which is added what lies as they do, or in lines that begin off a sector.
+        ((7091, 29, 236), "f32", "f32", False), ((3116, 88, 732), "bf16", "f32", True), ((261, 440, 7359), "bf16", "f32", True),
         ((1547, 2463, 1857), "ui8", "i32", True), ((1662, 6543, 1395), "f16", "f16", True),
     ],
 )  # fmt: skip

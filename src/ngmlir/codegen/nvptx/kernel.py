@@ -23,7 +23,7 @@ from ...ops import ng, tile
 from ...ops.accesses import leaves_its_buffer
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
-from ...support.machines import COPIED_BYTES
+from ...support.machines import COPIED_BYTES, REGISTER_BYTES
 from ...support.target import PARAMETER_BYTES, POINTER_BYTES, Target
 from .. import elementwise
 from ..layouts import Layout, blocked
@@ -49,6 +49,8 @@ STATIC_BYTES = 48 * 1024
 #: Elements that a thread computes side by side: so many that an instruction seldom waits for the one before, so few that what
 #: they need meanwhile finds registers beside all that a tile holds.
 _SIDE_BY_SIDE = 8
+#: Registers of a thread that two tiles may fill for one to be loaded at once that meets the other; the rest are for places and predicates.
+_MOST_HELD = 160
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,8 @@ class _Kernel:
     # Ops
 
     def _run(self, block: IrBlock) -> None:
-        for ops in _together(block.ops, self.values.layout):
-            if _on_tiles(ops[0]):
+        for ops in _together(block.ops, self._side_by_side):
+            if self._side_by_side(ops[0]):
                 self._elementwise(ops)
             else:
                 with self._written_for(ops[0]):
@@ -229,11 +231,26 @@ class _Kernel:
                 message = f"{op.name} inside a kernel has no code for the GPU yet"
                 raise Limit(message, op.location, hint=pass_for(op))
 
+    def _side_by_side(self, op: Op) -> Layout | None:
+        """The layout of the tile that an op makes a few elements after the other, if it does: one that computes elements, or
+        loads so many of them that those it meets leave no room for all."""
+        if "elementwise" in op.traits and is_tile(op.result):
+            return self.values.layout(op.result)
+        if not isinstance(op, tile.LoadOp) or op.result not in self.layouts.of:
+            return None
+        layout, access = self.values.layout(op.result), self.layouts.windows[op]
+        plain = op not in self.layouts.straight and op not in self.layouts.accesses
+        lines = self.layouts.lines.get(op)
+        at_once = _at_once(op, layout)
+        many = at_once < layout.registers and not access.ragged and access.piece(layout) <= at_once
+        return layout if plain and many and (lines is None or not lines.pays(layout)) else None
+
     def _elementwise(self, ops: Sequence[Op]) -> None:
         """A few elements after the other, not op after op: what one op leaves for the next is in registers no longer."""
         layout = self.values.layout(ops[0].result)
         made: dict[IrValue, list[Value]] = {op.result: [] for op in ops}
-        taken = dict.fromkeys(value for op in ops for value in op.operands if value not in made)
+        computed = [op for op in ops if not isinstance(op, tile.LoadOp)]
+        taken = dict.fromkeys(value for op in computed for value in op.operands if value not in made)
         held = {value: self.values.tile(value, layout).values for value in taken} | made
         # Registers with equal operands (after a broadcast) are computed once.
         known: dict[tuple[Op, tuple[Value, ...]], Value] = {}
@@ -241,6 +258,10 @@ class _Kernel:
             some = range(first, min(first + _SIDE_BY_SIDE, layout.registers))
             for op in ops:
                 with self._written_for(op):
+                    if isinstance(op, tile.LoadOp):
+                        if first % (at_once := _at_once(op, layout)) == 0:
+                            made[op.result] += self._loaded(op, layout, range(first, first + at_once))
+                        continue
                     for row in [tuple(held[value][register] for value in op.operands) for register in some]:
                         if (op, row) not in known:
                             known[op, row] = elementwise.lower(self.b, op, row)
@@ -265,12 +286,14 @@ class _Kernel:
             bounds = bounds_of(op.indices, whole.type, dims, (1,) * type.rank, type.shape, self.facts)
         self.values[op.result] = Buffer(place, type, whole.steady, bounds, tuple(starts))
 
+    def _loaded(self, op: tile.LoadOp, layout: Layout, registers: range | None = None) -> tuple[Value, ...]:
+        """What each thread holds of a tile, or has in some of its registers, from where it lies in memory."""
+        buffer, indices = self.values.buffer(op.operands[0]), self.values.scalars(op.operands[1:])
+        return self.memory.load(self.layouts.windows[op], buffer, indices, layout, _pad_of(op), registers)
+
     def _load(self, op: tile.LoadOp) -> None:
         buffer, indices = self.values.buffer(op.operands[0]), self.values.scalars(op.operands[1:])
         element = element_type(op.result.type)
-        kind = elementwise.llvm_element(element)
-        given = op.attributes.get("pad")
-        pad = constant(kind, 0) if given is None else number(kind, given)
         layout = self.layouts.accesses.get(op) or self.values.layout(op.result)
         access = self.layouts.windows[op]
         place = stored_at(access, buffer.type) if op in self.layouts.straight else None
@@ -278,9 +301,9 @@ class _Kernel:
             stored = Stored(place, self.memory.offset(buffer, indices))
             values = words_apart(self.block, read_words(self.block, stored, pointed, element), element)
         elif (lines := self.layouts.lines.get(op)) is not None and lines.pays(layout):
-            values = LineMemory(self.memory).load(lines, buffer, indices, layout, pad)
+            values = LineMemory(self.memory).load(lines, buffer, indices, layout, _pad_of(op))
         else:
-            values = self.memory.load(access, buffer, indices, layout, pad)
+            values = self._loaded(op, layout)
         self.values.enter(op.result, Tile(layout, shape_of(op.result.type), element, values))
 
     def _store(self, op: tile.StoreOp) -> None:
@@ -387,19 +410,28 @@ class _Kernel:
         self.values.enter_registers(op.results, chosen)
 
 
-def _on_tiles(op: Op) -> bool:
-    return "elementwise" in op.traits and is_tile(op.result)
+def _at_once(op: tile.LoadOp, layout: Layout) -> int:
+    """The elements of a loaded tile that find registers beside all of another one that it meets."""
+    room = _MOST_HELD // -(-item_bytes(element_type(op.result.type)) // REGISTER_BYTES) - layout.registers
+    return max(_SIDE_BY_SIDE, 1 << max(0, room).bit_length() >> 1)
 
 
-def _together(ops: Sequence[Op], layout: Callable[[IrValue], Layout]) -> Iterator[list[Op]]:
-    """All ops in turn: elementwise ones as runs on tiles of one layout, which constants do not end, others one by one."""
+def _pad_of(op: tile.LoadOp) -> Value:
+    """What is loaded outside the buffer."""
+    kind, given = elementwise.llvm_element(element_type(op.result.type)), op.attributes.get("pad")
+    return constant(kind, 0) if given is None else number(kind, given)
+
+
+def _together(ops: Sequence[Op], layout: Callable[[Op], Layout | None]) -> Iterator[list[Op]]:
+    """All ops in turn: those that are made side by side as runs on tiles of one layout, which constants do not end, others one
+    by one."""
     run: list[Op] = []
     for op in ops:
         if isinstance(op, ng.ConstantOp):
             yield [op]
             continue
-        joins = _on_tiles(op)
-        if run and not (joins and layout(op.result) == layout(run[0].result)):
+        joins = layout(op)
+        if run and not (joins and joins == layout(run[0])):
             yield run
             run = []
         if joins:

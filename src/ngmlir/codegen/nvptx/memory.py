@@ -60,11 +60,18 @@ class Memory:
     # Loads and stores
 
     def load(
-        self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value
+        self,
+        access: Access,
+        buffer: Buffer,
+        indices: Sequence[Value],
+        layout: Layout,
+        pad: Value,
+        registers: range | None = None,
     ) -> tuple[Value, ...]:
-        """What each thread holds of a tile; outside the buffer, `pad`."""
+        """What each thread holds of a tile, or has in some of its registers; outside the buffer, `pad`."""
+        some = registers or range(layout.registers)
         return self._moved(
-            access, indices, layout, lambda each: self._load(each, buffer, indices, layout, pad)
+            access, indices, layout, lambda each: self._load(each, buffer, indices, layout, pad, some)
         )
 
     def store(self, access: Access, buffer: Buffer, indices: Sequence[Value], tile: Tile) -> None:
@@ -108,7 +115,13 @@ class Memory:
         return tuple(b.choose(whole, lambda: moved(access.inside), lambda: moved(access)))
 
     def _load(
-        self, access: Access, buffer: Buffer, indices: Sequence[Value], layout: Layout, pad: Value
+        self,
+        access: Access,
+        buffer: Buffer,
+        indices: Sequence[Value],
+        layout: Layout,
+        pad: Value,
+        registers: range,
     ) -> tuple[Value, ...]:
         block, kind = self.block, memory_element(buffer.type.element)
         piece, element = access.piece(layout), llvm_element(buffer.type.element)
@@ -116,7 +129,7 @@ class Memory:
         # All pieces are asked for before the first is taken apart.
         pieces: list[Value | None] = []
         singles: list[tuple[int, Inside, Value]] = []
-        for register in range(0, layout.registers, piece):
+        for register in registers[::piece]:
             inside, whole = self._inside(access, indices, layout, register, piece), None
             if inside is not False:
                 place, behind = self._place(access, buffer, indices, layout, register)
@@ -129,7 +142,8 @@ class Memory:
         for whole in pieces:
             values += [fill] * piece if whole is None else block.unpack(whole, piece)
         for register, there, value in singles:
-            values[register] = value if there is True else self.b.select(there, value, values[register])
+            at = register - registers.start
+            values[at] = value if there is True else self.b.select(there, value, values[at])
         return tuple(block.from_memory(value, element) for value in values)
 
     def _store(self, access: Access, buffer: Buffer, indices: Sequence[Value], tile: Tile) -> None:
