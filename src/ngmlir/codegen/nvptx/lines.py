@@ -30,6 +30,8 @@ from .memory import Buffer, Inside, Memory
 _WORTH = 1.05
 #: Bytes of the shortest tile, what a warp asks for at once; and of shared memory for the largest.
 _LEAST, _MOST = 4 * SECTOR_BYTES, 5 << 13
+#: Bytes of each thread of a tile that is large: as much again finds no registers beside it and what it meets.
+_LARGE = 128
 #: Bytes of a line that is short.
 _SHORT = 16 * SECTOR_BYTES
 
@@ -213,6 +215,12 @@ class LineMemory:
         def as_it_lies() -> tuple[Value, ...]:
             return self.memory.load(lines.access, buffer, indices, layout, pad)
 
+        # What others write meanwhile, or what is no buffer's, is not even to be looked at.
+        steady = buffer.steady and not lines.afloat
+        # Of two ways that end in registers, both would find room for all of a tile: those of a large one end in shared memory.
+        large = layout.registers * lines.access.item > _LARGE
+        whole = steady and self._are_whole(lines, self._place(lines, buffer, indices))
+
         def by_lines() -> tuple[Value, ...]:
             place = self._place(lines, buffer, indices)
             source, kept = self._from(buffer, place.first), self._kept(lines, buffer.type)
@@ -221,10 +229,7 @@ class LineMemory:
                 _Mover(self.memory, lines, place, source, kept, alone).move()
                 return ()
 
-            # What others write meanwhile, or what is no buffer's, is not even to be looked at. Both ways end in shared memory:
-            # of two that end in registers, both would find room for all of a tile.
-            whole = buffer.steady and not lines.afloat and self._are_whole(lines, place)
-            if isinstance(whole, Value):
+            if large and isinstance(whole, Value):
                 self._choose(whole, "pieces", lambda: move(False), lambda: move(True))
             else:
                 move(not whole)
@@ -234,7 +239,7 @@ class LineMemory:
             self.block.scratch_done()
             return loaded
 
-        return self._either(lines, indices, by_lines, as_it_lies)
+        return self._either(lines, indices, by_lines, as_it_lies, True if large or not whole else whole)
 
     def store(self, lines: Lines, buffer: Buffer, indices: Sequence[Value], stored: Tile) -> None:
         """As `Memory.store`; where some lines are not there, by that."""
@@ -318,10 +323,10 @@ class LineMemory:
         indices: Sequence[Value],
         by_lines: Callable[[], tuple[Value, ...]],
         as_it_lies: Callable[[], tuple[Value, ...]],
+        known: Value | bool = True,
     ) -> tuple[Value, ...]:
-        """The first where all lines are there."""
+        """The first where all lines are there, and what else must be `known`."""
         b, block, access = self.b, self.block, lines.access
-        known: Value | bool = True
         for bound in access.bounds:
             if bound.along == access.closest:
                 continue
