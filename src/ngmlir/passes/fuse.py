@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 from ..ir.attributes import Attribute, StringAttr
 from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.types import shape_of
 from ..ops import ng
+from ..ops.builder import Builder
+from ..ops.fields import get_i64s
 from ..ops.schedules import SCHEDULE, merged, to_attribute
 from ..rewrite.contracts import contract
+from ..rewrite.sweep import sweep
 from ..support.target import Target
-from .fusion.group import Group, reads
+from .fusion.group import FREE, Group, reads
 from .fusion.groups import Groups
 from .fusion.regions import in_functions, nested
 
@@ -23,7 +28,8 @@ def fuse(module: Module, target: Target) -> Module:
     Kinds: `map` (elementwise over one space), `rows` (reductions over the innermost loop, perhaps with others,
     and what comes before and after: softmax and normalisations are one kernel), `columns` (reductions over
     outer loops only, with prologue and epilogue), `dot` (a matrix product with its epilogue). An op joins the kernel of an operand
-    when it runs over the same loops and no value would have to leave the kernel and come back. A slice that lies in memory in
+    when it runs over the same loops and no value would have to leave the kernel and come back. A value that is spread along
+    different dimensions is read once for each, as if these were several. A slice that lies in memory in
     one piece stays a slice: on CPUs it is read where it is. What else only moves a value
     that is in memory (slice, pad, transpose) is repeated in each kernel that reads it, which then reads through it; but
     not what would be read against the grain, its neighbours far apart.
@@ -46,7 +52,27 @@ def fuse(module: Module, target: Target) -> Module:
           func.return %0 : tensor<8xf32>
         }
     """
+    module = sweep(module, _Directions().rule, frozenset({"ng.broadcast"}), frozenset({"ng.fusion"}))
     return in_functions(module, lambda block: _Writer(block, target).block())
+
+
+class _Directions:
+    """Gives a value another name where it is spread along other dimensions than before: in one kernel its elements are those of
+    two loops, which are not one."""
+
+    def __init__(self) -> None:
+        self.first: dict[Value, tuple[int, ...]] = {}
+
+    def rule(self, op: Op, b: Builder) -> Sequence[Value] | None:
+        (value,), dimensions = op.operands, get_i64s(op, "dimensions")
+        shape = shape_of(value.type)
+        if self.first.setdefault(value, dimensions) == dimensions or 0 in shape:
+            return None
+        if isinstance(value.owner, Op) and value.owner.name in FREE and not value.owner.operands:
+            same = b.add_op(value.owner.rebuilt()).result
+        else:
+            same = b.slice(value, starts=[0] * len(shape), limits=shape, steps=[1] * len(shape))
+        return [b.broadcast(same, type=op.result.type, dimensions=dimensions)]
 
 
 class _Writer:
