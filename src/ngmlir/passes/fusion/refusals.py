@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from ...ir.core import Op, Value
 from ...ir.types import shape_of
+from ...ops.parts import first_of_part
 from ...rewrite.remarks import remark, wanted
 from ..space import Space
 from .group import FREE, MAX_OPS, Group, living
@@ -66,10 +67,18 @@ class Refusals:
         for op, refused, message in self.found:
             group = living(refused)
             alone = group.ops if group.kind == "alone" else ()
-            views = any(o.name in FREE for o in (op, *alone))  # and constants: they are no kernels
-            if not views and self.home[op] is not group and (op, group) not in told:
+            if (
+                not any(_is_no_kernel(o) for o in (op, *alone))
+                and self.home[op] is not group
+                and (op, group) not in told
+            ):
                 told.add((op, group))
                 remark("fuse", message, op.location)
+
+
+def _is_no_kernel(op: Op) -> bool:
+    """Whether an op is a view, or costs nothing."""
+    return op.name in FREE or (op.name == "ng.slice" and first_of_part(op) is not None)
 
 
 def apart(op: Op) -> str:
