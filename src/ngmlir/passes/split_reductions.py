@@ -263,7 +263,7 @@ class _Splitting:
 
     def small(self, product: Product) -> bool:
         """Whether the products of a batch are so small that each would leave most of a block of threads idle."""
-        atom = self.target.gpu.atom(*product.multiplied, product.accumulator.text)
+        atom = product.atom(self.target)
         deepest, share = (atom.depth // 2, 16) if atom else (LEAST_TILE, 4)
         share *= 1 if product.rhs_depth_first else 2  # a kernel turns that side before
         work = product.rows * product.columns * product.depth

@@ -160,9 +160,9 @@ class _Kernel:
     # Ops
 
     def _run(self, block: IrBlock) -> None:
-        for ops in _together(block.ops, self._side_by_side):
-            if self._side_by_side(ops[0]):
-                self._elementwise(ops)
+        for layout, ops in _together(block.ops, self._side_by_side):
+            if layout is not None:
+                self._elementwise(ops, layout)
             else:
                 with self._written_for(ops[0]):
                     self._lower(ops[0])
@@ -245,9 +245,8 @@ class _Kernel:
         many = at_once < layout.registers and not access.ragged and access.piece(layout) <= at_once
         return layout if plain and many and (lines is None or not lines.pays(layout)) else None
 
-    def _elementwise(self, ops: Sequence[Op]) -> None:
+    def _elementwise(self, ops: Sequence[Op], layout: Layout) -> None:
         """A few elements after the other, not op after op: what one op leaves for the next is in registers no longer."""
-        layout = self.values.layout(ops[0].result)
         made: dict[IrValue, list[Value]] = {op.result: [] for op in ops}
         computed = [op for op in ops if not isinstance(op, tile.LoadOp)]
         taken = dict.fromkeys(value for op in computed for value in op.operands if value not in made)
@@ -422,24 +421,27 @@ def _pad_of(op: tile.LoadOp) -> Value:
     return constant(kind, 0) if given is None else number(kind, given)
 
 
-def _together(ops: Sequence[Op], layout: Callable[[Op], Layout | None]) -> Iterator[list[Op]]:
+def _together(
+    ops: Sequence[Op], layout_of: Callable[[Op], Layout | None]
+) -> Iterator[tuple[Layout | None, list[Op]]]:
     """All ops in turn: those that are made side by side as runs on tiles of one layout, which constants do not end, others one
-    by one."""
-    run: list[Op] = []
+    by one, without a layout."""
+    run, shared = list[Op](), None
     for op in ops:
         if isinstance(op, ng.ConstantOp):
-            yield [op]
+            yield None, [op]
             continue
-        joins = layout(op)
-        if run and not (joins and joins == layout(run[0])):
-            yield run
+        layout = layout_of(op)
+        if run and layout != shared:
+            yield shared, run
             run = []
-        if joins:
-            run.append(op)
+        if layout is None:
+            yield None, [op]
         else:
-            yield [op]
+            run.append(op)
+        shared = layout
     if run:
-        yield run
+        yield shared, run
 
 
 def _memref(value: IrValue) -> MemRefType:

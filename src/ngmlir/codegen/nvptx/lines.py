@@ -219,7 +219,7 @@ class LineMemory:
         steady = buffer.steady and not lines.afloat
         # Of two ways that end in registers, both would find room for all of a tile: those of a large one end in shared memory.
         large = layout.registers * lines.access.item > _LARGE
-        whole = steady and self._are_whole(lines, self._place(lines, buffer, indices))
+        whole = steady and self._are_whole(lines, buffer, indices)
 
         def by_lines() -> tuple[Value, ...]:
             place = self._place(lines, buffer, indices)
@@ -337,11 +337,11 @@ class LineMemory:
                 known = block.both(known, b.icmp("slt", index, bound.size))
         return self._choose(known, "lines", by_lines, as_it_lies) if isinstance(known, Value) else by_lines()
 
-    def _are_whole(self, lines: Lines, place: _Place) -> Value | bool:
+    def _are_whole(self, lines: Lines, buffer: Buffer, indices: Sequence[Value]) -> Value | bool:
         """Whether the buffer has all of the pieces in which the lines lie."""
         if lines.moved <= lines.count and lines.ends is None and lines.last is None:
             return True
-        b = self.b
+        b, place = self.b, self._place(lines, buffer, indices)
         number, length = (
             constant(i64, each) if isinstance(each, int) else b.sext(each, i64)
             for each in (place.number, place.length)

@@ -112,7 +112,7 @@ def _for_threads(
             return b.transpose(tile, permutation=[1, 0]) if turned == left else tile
         return matrix.load(*place, VectorType(shape, element), depth_first == left, masked)
 
-    atom = target.gpu.atom(*product.multiplied, product.accumulator.text)
+    atom = product.atom(target)
     once = atom.depth if atom else depth
     staged = schedule.stages > 1 and can_wait(product, target)
     waiting = Waiting(b, product, schedule.tile, depth) if staged else None

@@ -19,6 +19,7 @@ from ...ir.types import (
     with_element,
 )
 from ...ops.fields import get_i64s
+from ...support.machines import MatrixAtom
 from ...support.target import Target
 from ..implicit import Implicit
 from ..short_floats import TF32
@@ -56,6 +57,10 @@ class Product:
     def multiplied(self) -> tuple[str, str]:
         """What matrix instructions take the elements of both sides for."""
         return ("tf32", "tf32") if self.tf32 else (self.lhs_element.text, self.rhs_element.text)
+
+    def atom(self, target: Target) -> MatrixAtom | None:
+        """The matrix instruction that a target has for it."""
+        return target.gpu.atom(*self.multiplied, self.accumulator.text)
 
     @property
     def widens(self) -> bool:

@@ -21,7 +21,7 @@ from .reading import Matrix
 def can_wait(product: Product, target: Target) -> bool:
     """Whether both sides are copied tile by tile as they lie, for matrix instructions to read. Of tiles that reach beyond a
     side, zeros are copied."""
-    atom = target.gpu.atom(*product.multiplied, product.accumulator.text)
+    atom = product.atom(target)
     return atom is not None and all(_pieces(product))
 
 

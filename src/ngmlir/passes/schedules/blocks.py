@@ -43,7 +43,7 @@ _BLOCK_BYTES = 1024
 
 def blocks(product: Product, target: Target, given: Given) -> Iterator[Candidate[Blocks]]:
     """One block of threads per tile of the result; by matrix instructions where there is one for the elements."""
-    atom = target.gpu.atom(*product.multiplied, product.accumulator.text)
+    atom = product.atom(target)
     if atom is not None and not any(product.implicit):
         found = list(_by_matrix(product, target, given, atom))
         if found:
