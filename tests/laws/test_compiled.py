@@ -45,7 +45,7 @@ from ngmlir.ops.builder import build_op
 from ngmlir.ops.interpreter import run
 from ngmlir.runtime import cpu
 from ngmlir.runtime.pool import Pool
-from ngmlir.testing import ordinary_numbers, special_numbers
+from ngmlir.testing import ordinary_numbers, special_numbers, wide_numbers
 
 Array = np.ndarray[Any, Any]
 FLOATS: tuple[Type, ...] = (f32, f64, f16, bf16)
@@ -135,6 +135,16 @@ def test_elementwise_ops_on_special_numbers(element: Type, target: str) -> None:
     table.check(target=target)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("element", ELEMENTS, ids=str)
+def test_elementwise_ops_on_numbers_of_all_exponents(element: Type, target: str) -> None:
+    """Where quotients overflow and have more digits than a float, sums cancel, and shifts leave the width."""
+    random, table = np.random.default_rng(4), Table()
+    x, y = (wide_numbers(element, 3000, random) for _ in range(2))
+    elementwise(table, element, x, y, lambda op: not may_err(op, element))
+    table.check(target=target)
+
+
 @pytest.mark.parametrize("element", ELEMENTS, ids=str)
 def test_elementwise_ops_on_all_sizes(element: Type) -> None:
     table = Table()
@@ -164,7 +174,7 @@ def test_large_elementwise_ops(element: Type) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("element", FLOATS, ids=str)
 def test_functions_err_no_more_than_they_say(element: Type, target: str) -> None:
-    """On pairs of special numbers and on the domain of each op. The reference is off by half a unit itself, in f64 by one."""
+    """On pairs of special numbers, on the domain of each op, and on numbers of all exponents. The reference is off by half a unit itself, in f64 by one."""
     for op in ELEMENTWISE:
         definition = op.definition
         assert definition is not None
@@ -175,7 +185,14 @@ def test_functions_err_no_more_than_they_say(element: Type, target: str) -> None
         random = np.random.default_rng(1)
         operands = [
             table.argument(
-                np.concatenate([x, ordinary_numbers(o.domain, TensorType((1000,), element), random)]), element
+                np.concatenate(
+                    [
+                        x,
+                        ordinary_numbers(o.domain, TensorType((1000,), element), random),
+                        wide_numbers(element, 500, random),
+                    ]
+                ),
+                element,
             )
             for o, x in zip(definition.operands, special, strict=True)
         ]

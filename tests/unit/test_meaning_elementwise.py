@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from ngmlir.ir.core import Op
 from ngmlir.ir.definition import ELEMENTS
 from ngmlir.ir.literals import float_bits, type_of_dtype
 from ngmlir.ops import ng
-from ngmlir.testing import ordinary_numbers
+from ngmlir.testing import ordinary_numbers, wide_numbers
 
 NAN, INF = math.nan, math.inf
 
@@ -51,6 +52,10 @@ def _divided(a: float, b: float) -> float:
     if b == 0:
         return NAN if a == 0 or a != a else math.copysign(INF, a) * math.copysign(1, b)
     return a / b
+
+
+def _remainder(a: float, b: float) -> float:
+    return NAN if b == 0 or math.isinf(a) else a % b  # Python takes C's fmod, which is exact
 
 
 def _greater(a: float, b: float) -> float:
@@ -97,6 +102,7 @@ OF_FLOATS: dict[type[Op], Callable[..., float]] = {
     ng.SubtractOp: lambda a, b: a - b,
     ng.MultiplyOp: lambda a, b: a * b,
     ng.DivideOp: _divided,
+    ng.RemainderOp: _remainder,
     ng.MaximumOp: _greater,
     ng.MinimumOp: _lesser,
     ng.CopysignOp: math.copysign,
@@ -181,6 +187,14 @@ def pairs_of(dtype: np.dtype, count: int) -> list[np.ndarray]:
     ]
 
 
+def wide_pairs_of(dtype: np.dtype, count: int) -> list[np.ndarray]:
+    """The same, and numbers of all exponents."""
+    rng = np.random.default_rng(7)
+    return [
+        np.concatenate([x, wide_numbers(type_of_dtype(dtype), 2000, rng)]) for x in pairs_of(dtype, count)
+    ]
+
+
 def cases(table: dict[type[Op], Any], dtypes: tuple[np.dtype, ...]) -> list[Any]:
     found = []
     for op in table:
@@ -192,7 +206,7 @@ def cases(table: dict[type[Op], Any], dtypes: tuple[np.dtype, ...]) -> list[Any]
 
 @pytest.mark.parametrize(("op", "dtype"), cases(OF_FLOATS, FLOATS))
 def test_floats(op: type[Op], dtype: np.dtype) -> None:
-    arrays = pairs_of(dtype, arity(op))
+    arrays = wide_pairs_of(dtype, arity(op))
     found = value(op, *arrays)
     exact = [OF_FLOATS[op](*map(float, numbers)) for numbers in zip(*arrays, strict=True)]
     wanted = (
@@ -203,7 +217,7 @@ def test_floats(op: type[Op], dtype: np.dtype) -> None:
 
 @pytest.mark.parametrize(("op", "dtype"), cases(OF_INTEGERS, INTEGERS))
 def test_integers(op: type[Op], dtype: np.dtype) -> None:
-    arrays, width = pairs_of(dtype, arity(op)), 8 * dtype.itemsize
+    arrays, width = wide_pairs_of(dtype, arity(op)), 8 * dtype.itemsize
     found = value(op, *arrays)
     exact = [OF_INTEGERS[op](*map(int, numbers), width) for numbers in zip(*arrays, strict=True)]
     assert same(
@@ -287,6 +301,26 @@ def test_float_division_with_rest(dtype: np.dtype) -> None:
     zero = np.zeros((), dtype)
     assert np.isnan(value(ng.RemainderOp, lhs[:1], zero.reshape(1)).astype(float)).all()
     assert np.isinf(value(ng.FloorDivideOp, lhs[:1], zero.reshape(1)).astype(float)).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_quotients_of_all_sizes_are_rounded_down(dtype: np.dtype) -> None:
+    """To the nearest float as far as all integers are floats, and beyond to one of the two around the quotient."""
+    x, y = wide_pairs_of(dtype, 2)
+    most = 2 ** {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[dtype.name]
+    seen = 0
+    for a, b, found in zip(x, y, value(ng.FloorDivideOp, x, y), strict=True):
+        if not math.isfinite(a) or not math.isfinite(b) or b == 0:
+            continue
+        exact = math.floor(Fraction(float(a)) / Fraction(float(b)))
+        if abs(exact) <= most:
+            seen += 1
+            assert float(found) == exact
+        elif math.isfinite(found):
+            assert abs(Fraction(float(found)) - exact) * most <= 2 * abs(exact)
+        else:
+            assert abs(exact) * 2 > float(ml_dtypes.finfo(dtype).max)
+    assert seen > 100
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

@@ -15,6 +15,7 @@ from ..ir.types import f32 as F32
 from ..llvm.instructions import Instructions
 from ..llvm.types import OF_DTYPE, Value, constant, f32, from_bits, i32, lanes_of, with_element
 from ..llvm.types import Type as LlvmType
+from ..ops.library import in_library
 from ..rewrite.advice import pass_for
 from ..support.diagnostics import Limit
 
@@ -53,7 +54,7 @@ def lower(b: Instructions, op: Op, operands: Sequence[Value]) -> Value:
         return b.bitcast(operands[0], with_element(operands[0].type, target))
     if name == "select":
         return b.select(*operands)
-    if name not in _RULES:
+    if name not in _RULES or in_library(op):
         raise Limit(f"{op.name} has no machine code of its own", op.location, hint=pass_for(op))
     return apply(b, name, source, *operands)
 
@@ -245,29 +246,29 @@ def _divided(b: Instructions, element: Type, x: Value, y: Value) -> tuple[Value,
     return b.select(is_zero, constant(x.type, 0), quotient), remainder
 
 
-def _divided_floats(b: Instructions, x: Value, y: Value) -> tuple[Value, Value]:
-    """Quotient rounded down and what it leaves; exact while the quotient fits into the mantissa."""
+def _divided_floats(b: Instructions, x: Value, y: Value) -> Value:
+    """The quotient rounded down. The sign of the rest is exact for every quotient, whatever was rounded."""
     quotient = b.floor(b.fdiv(x, y))
     rest = b.fma(b.fneg(quotient), y, x)
     rest = b.select(b.fcmp("oeq", quotient, 0.0), x, rest)
     # The quotient was rounded before it was floored, and may so have reached the next integer.
     below = b.and_(b.fcmp("olt", rest, 0.0), b.fcmp("ogt", y, 0.0))
     above = b.or_(below, b.and_(b.fcmp("ogt", rest, 0.0), b.fcmp("olt", y, 0.0)))
-    quotient = b.select(above, b.fsub(quotient, 1.0), quotient)
-    rest = b.select(above, b.fadd(rest, y), rest)
-    return quotient, b.select(b.fcmp("oeq", rest, 0.0), b.copysign(rest, y), rest)
+    return b.select(above, b.fsub(quotient, 1.0), quotient)
 
 
-def _quotient(which: int) -> Rule:
-    def rule(b: Instructions, element: Type, x: Value, y: Value) -> Value:
-        if not isinstance(element, FloatType):
-            return _divided(b, element, x, y)[which]
-        if element.width > 16:
-            return _divided_floats(b, x, y)[which]
-        wide = with_element(x.type, f32)
-        return b.fptrunc(_divided_floats(b, b.fpext(x, wide), b.fpext(y, wide))[which], x.type)
+def _floor_divide(b: Instructions, element: Type, x: Value, y: Value) -> Value:
+    if not isinstance(element, FloatType):
+        return _divided(b, element, x, y)[0]
+    if element.width > 16:
+        return _divided_floats(b, x, y)
+    wide = with_element(x.type, f32)
+    return b.fptrunc(_divided_floats(b, b.fpext(x, wide), b.fpext(y, wide)), x.type)
 
-    return rule
+
+def _remainder(b: Instructions, element: Type, x: Value, y: Value) -> Value:
+    """Of integers; that of floats is in the math library."""
+    return _divided(b, element, x, y)[1]
 
 
 def _shift(name: str) -> Rule:
@@ -318,8 +319,8 @@ _RULES: dict[str, Rule] = {
     "subtract": _arithmetic("fsub", "sub"),
     "multiply": _arithmetic("fmul", "mul"),
     "divide": _plain(Instructions.fdiv),
-    "floor_divide": _quotient(0),
-    "remainder": _quotient(1),
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
     "maximum": _extremum("maximum", "smax", "umax"),
     "minimum": _extremum("minimum", "smin", "umin"),
     "copysign": _plain(Instructions.copysign),

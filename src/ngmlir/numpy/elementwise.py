@@ -324,13 +324,15 @@ def modf(x: Any, /) -> tuple[Tensor, Tensor]:
 
 
 def fmod(x1: Any, x2: Any, /) -> Tensor:
-    """The remainder with the sign of x1, as C has it."""
+    """The remainder with the sign of x1, as C has it: of floats exact for every quotient."""
     one, other, _ = _types(np.fmod, None, x1, x2)
     x, y = of_type(x1, one), of_type(x2, other)
-    made = remainder(absolute(x), absolute(y))
-    if isinstance(made.element, FloatType):
-        return copysign(made, x)
-    return where(less(x, 0), negative(made), made)
+    if isinstance(x.element, FloatType):
+        return remainder(x, copysign(y, x))
+    made = remainder(x, y)
+    # Where the signs differ, what is left below is as far above the next multiple of x2.
+    above = logical_and(not_equal(made, 0), not_equal(less(x, 0), less(y, 0)))
+    return where(above, subtract(made, y), made)
 
 
 def _floating(x: Any) -> Tensor:

@@ -24,7 +24,9 @@ from ..ir.types import (
     Type,
     element_type,
     f32,
+    f64,
     i32,
+    i64,
     shape_of,
     ui32,
     ui64,
@@ -85,7 +87,7 @@ def sign(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None
     return [verbs.select(verbs.greater(x, zero), one, negative)]
 
 
-def _quotient_and_remainder(verbs: NgVerbs[V], type: Type, lhs: V, rhs: V) -> tuple[V, V]:
+def _quotient(verbs: NgVerbs[V], type: Type, lhs: V, rhs: V) -> V:
     zero, one = _number(verbs, 0, type), _number(verbs, 1, type)
     quotient = verbs.floor(verbs.divide(lhs, rhs))
     rest = verbs.fma(verbs.negative(quotient), rhs, lhs)
@@ -94,26 +96,37 @@ def _quotient_and_remainder(verbs: NgVerbs[V], type: Type, lhs: V, rhs: V) -> tu
     below = verbs.bitwise_and(verbs.less(rest, zero), verbs.greater(rhs, zero))
     above = verbs.bitwise_and(verbs.greater(rest, zero), verbs.less(rhs, zero))
     wrong = verbs.bitwise_or(below, above)
-    quotient = verbs.select(wrong, verbs.subtract(quotient, one), quotient)
-    rest = verbs.select(wrong, verbs.add(rest, rhs), rest)
-    return quotient, verbs.select(verbs.equal(rest, zero), verbs.copysign(rest, rhs), rest)
+    return verbs.select(wrong, verbs.subtract(quotient, one), quotient)
 
 
-def _divided(verbs: NgVerbs[V], op: Op, operands: Sequence[V], which: int) -> Sequence[V] | None:
+def floor_divide(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
     type = op.result.type
     if not isinstance(element_type(type), FloatType) or not _static(type):
         return None
     wide = _computed(type)
     lhs, rhs = (_converted(verbs, x, type, wide) for x in operands)
-    return [_converted(verbs, _quotient_and_remainder(verbs, wide, lhs, rhs)[which], wide, type)]
+    return [_converted(verbs, _quotient(verbs, wide, lhs, rhs), wide, type)]
 
 
-def floor_divide(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    return _divided(verbs, op, operands, 0)
-
-
-def remainder(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    return _divided(verbs, op, operands, 1)
+def fma(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
+    """Of f16 and bf16 in f64, where the product is exact; the sum is rounded to odd, so that the cast rounds once."""
+    type = op.result.type
+    if _computed(type) is type or not _static(type):
+        return None
+    wide, whole = with_element(type, f64), with_element(type, i64)
+    x, y, addend = (verbs.cast(o, type=wide) for o in operands)
+    product = verbs.multiply(x, y)
+    total = verbs.add(product, addend)
+    second = verbs.subtract(total, product)
+    first = verbs.subtract(total, second)
+    lost = verbs.add(verbs.subtract(product, first), verbs.subtract(addend, second))
+    bits, zero, one = verbs.bitcast(total, type=whole), _number(verbs, 0, whole), _number(verbs, 1, whole)
+    outwards = verbs.equal(verbs.copysign(lost, total), lost)
+    step = verbs.select(outwards, one, _number(verbs, -1, whole))
+    even = verbs.equal(verbs.bitwise_and(bits, one), zero)
+    inexact = verbs.greater(verbs.absolute(lost), _number(verbs, 0, wide))
+    step = verbs.select(verbs.bitwise_and(even, inexact), step, zero)
+    return [verbs.cast(verbs.bitcast(verbs.add(bits, step), type=wide), type=type)]
 
 
 # ---- shape and indices -------------------------------------------------------------------------------------
@@ -398,7 +411,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.rsqrt": rsqrt,
     "ng.sign": sign,
     "ng.floor_divide": floor_divide,
-    "ng.remainder": remainder,
+    "ng.fma": fma,
     "ng.stack": stack,
     "ng.one_hot": one_hot,
     "ng.lookup": lookup,

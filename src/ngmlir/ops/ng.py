@@ -1050,7 +1050,7 @@ class DivideOp(Op):
 
 
 class FloorDivideOp(Op):
-    """The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(lhs / rhs), less 1 where that leaves a remainder of the wrong sign; f16 and bf16 by way of f32."""
+    """The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(lhs / rhs), less 1 where that leaves a remainder of the wrong sign: exact as far as all integers are floats of the type; f16 and bf16 by way of f32."""
 
     __slots__ = ()
     name = "ng.floor_divide"
@@ -1065,7 +1065,7 @@ class FloorDivideOp(Op):
         ),
         traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(lhs / rhs), less 1 where that leaves a remainder of the wrong sign; f16 and bf16 by way of f32.',
+        doc='The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(lhs / rhs), less 1 where that leaves a remainder of the wrong sign: exact as far as all integers are floats of the type; f16 and bf16 by way of f32.',
         example='%r = ng.floor_divide %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1079,7 +1079,7 @@ class FloorDivideOp(Op):
 
 
 class RemainderOp(Op):
-    """lhs - floor_divide(lhs, rhs) * rhs, with the sign of rhs; of an integer by zero 0. Of floats rounded once, and lhs itself where the quotient rounds to zero; f16 and bf16 by way of f32."""
+    """lhs - floor(lhs / rhs) * rhs, with the sign of rhs; of an integer by zero 0. Of floats exact for every quotient, but where |lhs| < |rhs| and the signs differ: lhs + rhs, rounded once."""
 
     __slots__ = ()
     name = "ng.remainder"
@@ -1092,9 +1092,10 @@ class RemainderOp(Op):
         results=(
             Operand("result", Constraint("value(numeric)", "value", "numeric"), "T"),
         ),
-        traits=frozenset(['elementwise', 'pure', 'stops']),
+        traits=frozenset(['elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='lhs - floor_divide(lhs, rhs) * rhs, with the sign of rhs; of an integer by zero 0. Of floats rounded once, and lhs itself where the quotient rounds to zero; f16 and bf16 by way of f32.',
+        points=(((7.0, 3.0), 1.0), ((-7.0, 3.0), 2.0), ((7.0, -3.0), -2.0), ((-0.0, 3.0), 0.0), ((3.0, -float("inf")), -float("inf")), ((3.0, 0.0), float("nan")), ((float("inf"), 3.0), float("nan"))),
+        doc='lhs - floor(lhs / rhs) * rhs, with the sign of rhs; of an integer by zero 0. Of floats exact for every quotient, but where |lhs| < |rhs| and the signs differ: lhs + rhs, rounded once.',
         example='%r = ng.remainder %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -3583,11 +3584,11 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(DivideOp, [lhs, rhs], {})[0]
 
     def floor_divide(self, lhs: V, rhs: V) -> V:
-        """The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(lhs / rhs), less 1 where that leaves a remainder of the wrong sign; f16 and bf16 by way of f32."""
+        """The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(lhs / rhs), less 1 where that leaves a remainder of the wrong sign: exact as far as all integers are floats of the type; f16 and bf16 by way of f32."""
         return self.build(FloorDivideOp, [lhs, rhs], {})[0]
 
     def remainder(self, lhs: V, rhs: V) -> V:
-        """lhs - floor_divide(lhs, rhs) * rhs, with the sign of rhs; of an integer by zero 0. Of floats rounded once, and lhs itself where the quotient rounds to zero; f16 and bf16 by way of f32."""
+        """lhs - floor(lhs / rhs) * rhs, with the sign of rhs; of an integer by zero 0. Of floats exact for every quotient, but where |lhs| < |rhs| and the signs differ: lhs + rhs, rounded once."""
         return self.build(RemainderOp, [lhs, rhs], {})[0]
 
     def power(self, lhs: V, rhs: V) -> V:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transcendental functions become the arithmetic of the math library (`lowering/math/*.ngir`).
+"""Functions of floats become the arithmetic of the math library (`lowering/math/*.ngir`).
 
 The library is written on scalars: `@exp_f32` stands in `exp.ngir`. Its body is put in place of `ng.exp` with
 every type lifted to the container of the op, so scalars, tiles and tensors share one text, and all targets
@@ -17,6 +17,7 @@ from ..ir.types import FloatType, IntegerType, Type, VectorType, element_type, f
 from ..ops import ng
 from ..ops.builder import Builder
 from ..ops.fields import RARE
+from ..ops.library import LIBRARY, in_library
 from ..ops.words import from_text
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
@@ -24,18 +25,13 @@ from ..support.diagnostics import Bug
 from ..support.home import folder
 from ..support.target import Target
 
-MATH = frozenset(
-    name for name, op in ng.OPS.items() if op.definition is not None and "math" in op.definition.traits
-)
-
-
 #: Says of an exponential that its operand is never above zero; the pass `signs` finds out.
 NONPOSITIVE = "ng.nonpositive"
 
 
 @contract(anchor="function")
 def expand_math(module: Module, target: Target) -> Module:
-    """Replaces transcendental ops by arithmetic: f32 and f64 by the math library, f16 and bf16 by way of f32.
+    """Replaces transcendental ops, and remainders of floats, by arithmetic: f32 and f64 by the math library, f16 and bf16 by way of f32.
 
     Where the library has a function for f16 or bf16, shorter because these keep less, it takes and gives f32 too; what it
     gives is at most 0.54 of their last place from the exact result.
@@ -55,7 +51,9 @@ def expand_math(module: Module, target: Target) -> Module:
         }
     """
 
-    def expand(op: Op, builder: Builder) -> Sequence[Value]:
+    def expand(op: Op, builder: Builder) -> Sequence[Value] | None:
+        if not in_library(op):
+            return None
         element = element_type(op.result.type)
         if not isinstance(element, FloatType):
             return [integer_power(builder, *op.operands)]
@@ -68,7 +66,7 @@ def expand_math(module: Module, target: Target) -> Module:
         made = _Inliner(builder, operands[0].type).inline(f"{name}_{computed}", operands)
         return [builder.cast(made, type=op.result.type) if element.width < 32 else made]
 
-    return sweep(module, expand, MATH)
+    return sweep(module, expand, LIBRARY)
 
 
 @cache

@@ -11,6 +11,7 @@ from ..ir.core import Block, Module, Op, Region, Value
 from ..ir.literals import item_bytes
 from ..ir.types import element_type, shape_of
 from ..ops import ng
+from ..ops.library import in_library
 from ..rewrite.contracts import contract
 from ..support.diagnostics import Limit
 from ..support.target import Target
@@ -84,7 +85,7 @@ class _Recipe:
     @property
     def work(self) -> int:
         """Instructions for each element."""
-        return sum(MATH_WORK if "math" in op.traits else op.name not in FREE for op in self.ops)
+        return sum(MATH_WORK if in_library(op) else op.name not in FREE for op in self.ops)
 
 
 class _Writer:

@@ -9,6 +9,7 @@ from typing import Any
 from ..decl.pipeline_text import PipelineText, named_pipelines, step_names
 from ..ir.core import Op
 from ..ops.decompositions import DECOMPOSITIONS
+from ..ops.library import in_library
 from .contracts import STAGES, Stage, contract_of
 
 
@@ -64,4 +65,4 @@ def pass_for(op: Op) -> str:
     """The hint where an op has no code of its own: which pass writes it in terms of others; '' where none does."""
     if op.name in DECOMPOSITIONS:
         return "run decompose first, as the pipelines cpu and gpu do"
-    return "run expand-math first, as the pipelines cpu and gpu do" if "math" in op.traits else ""
+    return "run expand-math first, as the pipelines cpu and gpu do" if in_library(op) else ""

@@ -13,7 +13,7 @@ from .execution import (
     executor,
     numeric_derivative,
 )
-from .numbers import ordinary_numbers, special_numbers
+from .numbers import ordinary_numbers, special_numbers, wide_numbers
 from .random import RandomTensorGenerator
 from .settings import is_flex_factory, raise_all_numpy_errors, with_error_settings
 
@@ -32,6 +32,7 @@ __all__ = [
     "reference_deconv_bprop",
     "reference_deconv_fprop",
     "special_numbers",
+    "wide_numbers",
     "with_error_settings",
 ]
 

@@ -33,6 +33,14 @@ def special_numbers(element: Type) -> Array:
     return np.array([*ordinary, *edges, *(-n for n in (*ordinary, *edges)), np.nan]).astype(dtype)
 
 
+def wide_numbers(element: Type, size: int, random: np.random.Generator) -> Array:
+    """`size` numbers with bits drawn at random: floats of all exponents alike, integers of the whole range."""
+    dtype = dtype_of(element)
+    if element is i1:
+        return np.asarray(random.random(size) < 0.5)
+    return np.frombuffer(random.bytes(size * dtype.itemsize), dtype).copy()
+
+
 def ordinary_numbers(domain: Domain, type: Type, random: np.random.Generator) -> Array:
     """An array of this type with numbers of an operand's domain: integers whole, unsigned ones not below 0."""
     shape, element = shape_of(type), element_type(type)

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from ...ir.core import Op
 from ...ir.types import FloatType, IndexType, Type, element_type
 from ...llvm.types import Value
+from ...ops.library import in_library
+from ...rewrite.advice import pass_for
+from ...support.diagnostics import Limit
 from ..ranges import RULES, UNKNOWN
 from . import formats, rules
 from .emitter import Emitter
@@ -24,6 +27,8 @@ _DIVISIONS = frozenset({"ng.floor_divide", "ng.remainder"})
 def elementwise(e: Emitter, op: Op) -> None:
     """Any op with operands and result of one element type."""
     element = element_type(op.operands[0].type)
+    if in_library(op):
+        raise Limit(f"{op.name} of floats has no machine code of its own", op.location, hint=pass_for(op))
     known = UNKNOWN
     if isinstance(op.result.type, IndexType) and op.name in RULES:
         known = RULES[op.name](*map(e.range_of, op.operands))

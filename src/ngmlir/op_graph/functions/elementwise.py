@@ -257,12 +257,12 @@ def divide(x: Any, y: Any, dtype: Any = None) -> Tensor:
 
 
 def floordivide(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(x / y), less 1 where that leaves a remainder of the wrong sign; f16 and bf16 by way of f32."""
+    """The quotient rounded towards minus infinity; an integer divided by zero is 0. Of floats floor(x / y), less 1 where that leaves a remainder of the wrong sign: exact as far as all integers are floats of the type; f16 and bf16 by way of f32."""
     return binary("floor_divide", x, y, dtype)
 
 
 def mod(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x - floor_divide(x, y) * y, with the sign of y; of an integer by zero 0. Of floats rounded once, and x itself where the quotient rounds to zero; f16 and bf16 by way of f32."""
+    """x - floor(x / y) * y, with the sign of y; of an integer by zero 0. Of floats exact for every quotient, but where |x| < |y| and the signs differ: x + y, rounded once."""
     return binary("remainder", x, y, dtype)
 
 

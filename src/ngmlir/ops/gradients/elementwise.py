@@ -101,6 +101,12 @@ def _divide(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]
     return [over, v.negative(v.multiply(over, op.results[0])) if op.wanted[1] else None]
 
 
+@ELEMENTWISE.of("remainder")
+def _remainder(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
+    x, y = op.operands
+    return [delta, v.negative(v.multiply(delta, v.floor_divide(x, y))) if op.wanted[1] else None]
+
+
 @ELEMENTWISE.of("power")
 def _power(v: GradientVerbs[V], op: Applied[V], delta: V) -> Sequence[V | None]:
     x, y = op.operands

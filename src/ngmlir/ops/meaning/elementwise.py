@@ -68,25 +68,14 @@ def reciprocal(x: Array) -> Any:
     return np.ones_like(x) / x
 
 
-def quotient_and_remainder(lhs: Array, rhs: Array) -> tuple[Any, Any]:
-    """The floored quotient of floats and what it leaves, exact while the quotient has no more bits than the type."""
+@in_f32
+def _quotient(lhs: Array, rhs: Array) -> Any:
+    """The floored quotient of floats. The sign of the rest is exact for every quotient, whatever was rounded."""
     quotient = np.floor(lhs / rhs)
     rest = np.where(quotient == 0, lhs, fma(-quotient, rhs, lhs))
     # The quotient was rounded before it was floored, and may so have reached the next integer.
     above = ((rest < 0) & (rhs > 0)) | ((rest > 0) & (rhs < 0))
-    quotient = np.where(above, quotient - 1, quotient)
-    rest = np.where(above, rest + rhs, rest)
-    return quotient, np.where(rest == 0, np.copysign(rest, rhs), rest)
-
-
-@in_f32
-def _quotient(lhs: Array, rhs: Array) -> Any:
-    return quotient_and_remainder(lhs, rhs)[0]
-
-
-@in_f32
-def _remainder(lhs: Array, rhs: Array) -> Any:
-    return quotient_and_remainder(lhs, rhs)[1]
+    return np.where(above, quotient - 1, quotient)
 
 
 def floor_divide(lhs: Array, rhs: Array) -> Any:
@@ -95,7 +84,8 @@ def floor_divide(lhs: Array, rhs: Array) -> Any:
 
 
 def remainder(lhs: Array, rhs: Array) -> Any:
-    return _remainder(lhs, rhs) if is_float(lhs.dtype) else np.remainder(lhs, rhs)
+    # Of floats what C's fmod leaves, which is exact, and rhs more where that has the other sign.
+    return in_f32(np.remainder)(lhs, rhs)
 
 
 def power(lhs: Array, rhs: Array) -> Any:

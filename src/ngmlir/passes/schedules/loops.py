@@ -10,6 +10,7 @@ from math import prod
 from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import element_type
+from ...ops.library import in_library
 from ...ops.schedules import MOST_THREADS, Columns, Given, Rows, Tiles
 from ...support.machines import GPU_REGISTERS, REGISTER_BYTES, WARP
 from ...support.target import Target
@@ -23,7 +24,7 @@ from .candidate import Candidate, fixed, tile_sizes
 
 #: Cycles of one turn of a loop beside its work: counting, comparing, jumping.
 TURN = 2.0
-#: Instructions of a transcendental function.
+#: Instructions of a function of the math library.
 MATH_WORK = 20
 #: Instructions that a core looks ahead over, to begin what need not wait for what is under way (448 on Zen 5, 512 on Golden Cove).
 WINDOW = 448
@@ -92,12 +93,12 @@ def work_of(plan: Plan) -> Work:
     for at, op in enumerate(plan.ops):
         depth[op.results[0]] = max((depth.get(v, 0) for v in op.operands), default=0)
         if op.name not in FREE:
-            depth[op.results[0]] += MATH_WORK if "math" in op.traits else 1
+            depth[op.results[0]] += MATH_WORK if in_library(op) else 1
             live += 1
             most = max(most, live)
         live -= sum(last[v] == at for v in {*op.operands} if v in plan.loops)
         live = max(0, live)
-    instructions = sum(MATH_WORK if "math" in op.traits else 1 for op in computed)
+    instructions = sum(MATH_WORK if in_library(op) else 1 for op in computed)
     return Work(
         max(1, instructions),
         max(depth.values(), default=0),

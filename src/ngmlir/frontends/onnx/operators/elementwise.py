@@ -94,8 +94,12 @@ def mod(n: Node, lhs: Tensor, rhs: Tensor) -> Tensor:
     lhs, rhs = broadcast([lhs, rhs])
     if not n.flag("fmod") or lhs.is_unsigned:
         return lhs % rhs
-    size = n.verbs.absolute(lhs) % n.verbs.absolute(rhs)
-    return n.verbs.copysign(size, lhs) if lhs.is_float else (lhs < 0).where(-size, size)
+    if lhs.is_float:
+        return lhs % n.verbs.copysign(rhs, lhs)
+    made = lhs % rhs
+    # Where the signs differ, what is left below is as far above the next multiple of rhs.
+    above = made.differs(0) & n.verbs.bitwise_xor(lhs < 0, rhs < 0)
+    return above.where(made - rhs, made)
 
 
 @operator("Pow")
