@@ -29,6 +29,7 @@ from .runtime.stored import artifact_of, bytes_of, header_of
 from .support.artifact import Artifact, Entry
 from .support.diagnostics import Diagnostic, Limit, UserError
 from .support.machines import machines
+from .support.progress import Progress
 from .support.signature import Parameter
 from .support.spelling import did_you_mean
 from .support.target import Target
@@ -219,9 +220,23 @@ def compile_artifact(module: Module, target: Target | str, *, checked: bool | No
     return _named(artifact, module)
 
 
+@dataclass(frozen=True)
+class _Shown:
+    """Shows on a terminal which pass runs, where compilation takes longer than a second."""
+
+    progress: Progress
+
+    def before(self, step: Step, module: Module) -> None:
+        self.progress.reach(self.progress.done, step.name)
+
+    def after(self, step: Step, module: Module, seconds: float) -> None:
+        self.progress.reach(self.progress.done + 1, step.name)
+
+
 def _compiled(module: Module, target: Target, checked: bool) -> Artifact:
     prepare()
-    lowered = _lowered(module, target, checked)
+    with Progress(len(pipeline_for(target, checked=checked).steps), "compiling", after=1.0) as progress:
+        lowered = _lowered(module, target, checked, [_Shown(progress)])
     started = time.perf_counter()
     artifact = assemble(lowered, target)
     if (listener := timing.current()) is not None:
@@ -358,7 +373,7 @@ def emit_text(module: Module, target: Target | str, stage: Stage, *, checked: bo
     return listing(unit.llvm, target)
 
 
-def _lowered(module: Module, target: Target, checked: bool) -> Module:
+def _lowered(module: Module, target: Target, checked: bool, watch: Sequence[Watch] = ()) -> Module:
     """The module as code generation takes it, also if that is what it is already.
 
     Raises UserError where a module says that its memory is planned but is not so.
@@ -369,7 +384,7 @@ def _lowered(module: Module, target: Target, checked: bool) -> Module:
     planned = [op for op in functions if "ng.arguments" in op.attributes]
     if planned and len(planned) == len(functions) and (found := violations(module, "planned")):
         raise UserError(found)
-    return lower(module, target, checked=checked)
+    return lower(module, target, checked=checked, watch=watch)
 
 
 def _device(target: str) -> CudaDevice | CudaSimDevice:

@@ -105,3 +105,36 @@ def test_lengths_that_are_for_values_to_say() -> None:
             made.report()
         made([1.0, 2.0])
         assert "2xf32" in made.report().stages["named"]
+
+
+def test_the_page_has_title_figures_curves_shares_and_a_legend() -> None:
+    with ng.transformers.make_transformer("cpu") as transformer:
+        found = computation(transformer).report()
+    seconds = {kernel: float(i + 1) for i, kernel in enumerate(found.kernels)}
+    report = Report("main", found.target, found.modules, timing=lambda module: seconds, title="A <name>")
+    report.facts["test accuracy"] = "98.2 %"
+    report.curves["training loss"] = [2.0, 1.0, 0.5]
+    total = sum(seconds[k] * report.count(k) for k in seconds)
+    assert report.shares() == {k: seconds[k] * report.count(k) / total for k in seconds}
+    assert report.by_time() == sorted(seconds, key=lambda k: -report.shares()[k])
+    text = report.html()
+    assert "<h1>A &lt;name&gt;</h1>" in text and "<b>98.2 %</b><span>test accuracy</span>" in text
+    assert "<h2>Training loss</h2>" in text and f"{max(report.shares().values()):.1%}" in text
+    legend = text[text.index('<div class="legend">') :].partition("</div>")[0]
+    assert "variable" in legend and "reduction" in legend and "kernel" not in legend
+
+
+def test_the_source_of_most_ops_is_shown_first(tmp_path: Path) -> None:
+    other = tmp_path / "other.py"
+    other.write_text(
+        "import ngmlir as ng\n" + "\n" * 300 + "def wrap(x): return x + 1\n" + "\n" * 300 + "last" + " = 1\n"
+    )
+    scope: dict[str, Any] = {}
+    exec(compile(other.read_text(), str(other), "exec"), scope)
+    x = ng.placeholder([ng.make_axis(4, "A")])
+    y = ng.exp(ng.tanh(scope["wrap"](x)))
+    z = ng.log(y * y)
+    with ng.transformers.make_transformer("cpu") as transformer:
+        text = transformer.computation(z, x).report().html()
+    assert text.index("<h3 title=") < text.index(">test_report.py</h3>") < text.index(">other.py</h3>")
+    assert "def wrap(x)" in text and "last" + " = 1" not in text  # only what is near lines of ops

@@ -55,6 +55,11 @@ class Drawing:
         """How many boxes there are, those inside of others too."""
         return len(self.boxes) + sum(box.inside.count for box in self.boxes if box.inside)
 
+    def kinds(self) -> set[str]:
+        """The kinds of its boxes, those inside of others too."""
+        inner = [kind for box in self.boxes if box.inside for kind in box.inside.kinds()]
+        return {*(box.kind for box in self.boxes), *inner}
+
 
 def reduced(drawing: Drawing, most: int = MOST) -> Drawing:
     """A drawing of at most so many boxes, whose note says what was folded and what left out."""

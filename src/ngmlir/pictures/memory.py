@@ -113,7 +113,7 @@ class _Reader:
 
 
 def _name(value: Value, op: Op) -> str:
-    return value.name or (f"of @{callee(op)}" if callee(op) else "buffer")
+    return value.name or (f"@{callee(op)}" if callee(op) else "buffer")
 
 
 def plan_svg(plan: MemoryPlan) -> str:
@@ -125,7 +125,7 @@ def plan_svg(plan: MemoryPlan) -> str:
         text(
             _LEFT,
             16,
-            f"{plan.size:,} bytes at the peak, {len(plan.held)} buffers, {len(plan.steps)} steps",
+            f"{plan.size:,} bytes at the peak, {len(plan.held)} buffers, {len(plan.steps)} launches",
             more=' font-weight="bold"',
         )
     )
@@ -139,7 +139,7 @@ def plan_svg(plan: MemoryPlan) -> str:
     for i, held in enumerate(plan.held):
         x, width = _LEFT + held.first * across, (held.last - held.first + 1) * across
         y, height = _TOP + held.start * down, max(1.0, (held.stop - held.start) * down)
-        title = f"{held.name}: {held.stop - held.start:,} bytes at {held.start:,}, steps {held.first} to {held.last}"
+        title = f"{held.name}: {held.stop - held.start:,} bytes at offset {held.start:,}, in use from launch {held.first} to {held.last}"
         lines.append(f"<g><title>{_escaped(title)}</title>")
         lines.append(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{_COLOURS[i % len(_COLOURS)]}" stroke="#6b7280" stroke-width="0.5"/>'

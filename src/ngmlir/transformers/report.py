@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -57,7 +57,8 @@ class Report:
     """A program for a target at every stage. `str` is a table and the text of each stage; notebooks show the graph.
 
     `times` and `assembly` are made when they are asked for. `modules` are the stages by name: `named`, `plain`, `fused`, `kernels`
-    and `planned` (for the transformer `numpy`, which compiles nothing, the first alone).
+    and `planned` (for the transformer `numpy`, which compiles nothing, the first alone). A program may set `title`, `facts` and
+    `curves`, which the page shows above the rest.
     """
 
     name: str
@@ -65,6 +66,12 @@ class Report:
     modules: Mapping[str, Module]
     #: What `times` asks: seconds for a launch of each kernel of a planned module.
     timing: Callable[[Module], Mapping[str, float]] = field(default=kernel_times, repr=False)
+    #: The heading of the page; the name of the function where it is empty.
+    title: str = ""
+    #: Figures at the head of the page, by name: `{"test accuracy": "98.2 %"}`.
+    facts: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    #: Values of each step, by name, which the page draws: `{"training loss": losses}`.
+    curves: dict[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]], repr=False)
 
     @property
     def module(self) -> Module:
@@ -142,18 +149,35 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def table(self) -> str:
-        """Kernels with their launches and times, those that take longest first."""
-        rows = sorted(self.kernels, key=lambda k: -self.times.get(k, 0.0) * self._count(k))
-        lines = [f"{'kernel':40} {'launches':>8} {'us each':>10}  line"]
-        for kernel in rows:
-            place = next((launch.place for launch in self.launches if launch.kernel == kernel), Location())
+        """Kernels with their launches, times, shares of the time of all, and source lines; those that take longest first."""
+        shares = self.shares()
+        lines = [f"{'kernel':40} {'launches':>8} {'us each':>10} {'share':>7}  line"]
+        for kernel in self.by_time():
+            place = self.place_of(kernel)
             time = f"{self.times[kernel] * 1e6:.1f}" if kernel in self.times else ""
+            share = f"{shares[kernel]:.1%}" if kernel in shares else ""
             lines.append(
-                f"{kernel:40} {self._count(kernel):>8} {time:>10}  {place if place.known else ''}".rstrip()
+                f"{kernel:40} {self.count(kernel):>8} {time:>10} {share:>7}  {place if place.known else ''}".rstrip()
             )
         return "\n".join(lines) + "\n"
 
-    def _count(self, kernel: str) -> int:
+    def shares(self) -> dict[str, float]:
+        """The share of each kernel in the time of all launches, from 0 to 1; empty where `times` is."""
+        seconds = {kernel: self.times[kernel] * self.count(kernel) for kernel in self.times}
+        total = sum(seconds.values()) or 1.0
+        return {kernel: each / total for kernel, each in seconds.items()}
+
+    def by_time(self) -> list[str]:
+        """The names of the kernels, those that take longest first."""
+        shares = self.shares()
+        return sorted(self.kernels, key=lambda kernel: -shares.get(kernel, 0.0))
+
+    def place_of(self, kernel: str) -> Location:
+        """The source line of the first launch of a kernel."""
+        return next((launch.place for launch in self.launches if launch.kernel == kernel), Location())
+
+    def count(self, kernel: str) -> int:
+        """How many launches a kernel has."""
         return sum(launch.kernel == kernel for launch in self.launches)
 
     def __str__(self) -> str:
