@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/kernels.md: what the GPU kernels of the demo, of the op suite and of large programs ask for, and how exact they are.
+"""Writes docs/internals/kernels.md: registers, counts, predicted bounds and errors of the GPU kernels of the demo, the op suite and
+large programs.
 
     python bench/kernels.py --write              # the whole page
     python bench/kernels.py --only='^softmax'    # rows of programs whose names match, to the terminal
@@ -29,23 +30,24 @@ from ngmlir.runtime.cuda_sim import CudaSimDevice
 from ngmlir.runtime.gpu import load
 from ngmlir.tools import digits
 
-PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
+PAGE = Path(__file__).parents[1] / "docs" / "internals" / "kernels.md"
 ARCH = "sm_90a"
 #: Elements of a case of the op suite; of one that is run whole for its error; blocks that are counted.
 ELEMENTS, SMALL, SAMPLE = 1 << 16, 1 << 12, 16
 
-HEAD = """# Kernels of GPUs
+HEAD = """# GPU kernels: counts and predicted bounds
 
-Written by `python bench/kernels.py --write`; the columns are those of [the simulator](simulator.md). **Not yet timed on a device**: counts are of the simulator
-(of a sample of the blocks), registers of `ptxas`, and bounds follow from both. `error` is the largest difference from NumPy in float64, by the
-largest element of the result, in programs of the same kind on about {small} elements.
+Written by `python bench/kernels.py --write`. [The simulator](../simulator.md) explains the columns. **Nothing here was measured on a
+GPU**: counts come from the simulator (from a sample of the blocks), registers from `ptxas`, and bounds follow from both. `error` is
+the largest difference from NumPy in float64, relative to the largest element of the result, in small programs of the same kind
+(about {small} elements).
 """
 COLUMNS = "| program | kernel | blocks | threads | regs | occ. | useful | sectors | banks | in flight | us at least | bound by | error |"
 LARGE_HEAD = """
 ## Large programs
 
-`of` is what the bound of all launches together is compared with: the copying of what the program takes and gives at the bandwidth of
-memory, or the matrix instructions at their peak (on sm_90a that of `wgmma`, which the `mma.sync` of these kernels does not reach).
+`share` compares the bound of all launches with `of`: copying the arguments and results at the bandwidth of memory, or the matrix
+instructions at their peak (on sm_90a the peak of `wgmma`, which the `mma.sync` of these kernels does not reach).
 
 | program | on | kernels | us at least | bound by | share | of |
 |---|---|---|---|---|---|---|"""

@@ -2,11 +2,13 @@
 """What the documents say is true: IR in them reads, links lead somewhere, tables agree with the code.
 
 A block "```mlir ngopt FLAGS" shows what ngopt makes of the block above it; the first one what the Python above it
-lifts. Run as a program, this file writes those blocks anew.
+lifts. The picture of the README is drawn from its program. Run as a program, this file writes those blocks and the picture
+anew.
 """
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 import subprocess
@@ -31,6 +33,16 @@ DOCUMENTS = sorted(
 BLOCK = re.compile(r"^```mlir(?: ngopt (?P<flags>[^\n]*))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WALK = ROOT / "docs" / "architecture.md"
+PICTURE = ROOT / "docs" / "pictures" / "kernels.svg"
+#: Draws the tensor `loss` of a program, and the kernels that it is compiled to.
+DRAW = """
+from ngmlir.compiler import lower
+from ngmlir.pictures.drawing import Box, Drawing
+module, picture = ng.lift([loss], [x, y]).module, Drawing()
+for title, part in (("the graph", module), ("the kernels", lower(module, "x86-64-v3"))):
+    picture.add(Box((title,), inside=ng.pictures.drawing(part)))
+print(ng.pictures.svg(picture))
+"""
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
@@ -48,16 +60,24 @@ def test_ir_in_documents_reads(path: Path, found: re.Match[str]) -> None:
     from_text("\n" * above + found["text"], file=str(path))
 
 
+def printed(script: str) -> str:
+    """What a script prints, in a process of its own: names are unique among all ops that are alive, and other tests have
+    some."""
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+
+
+def drawn() -> str:
+    """The picture of the README: its program up to the loss."""
+    program = doctest.script_from_examples((ROOT / "README.md").read_text(encoding="utf-8"))
+    return printed(program[: program.index("train = ")] + DRAW)
+
+
 def walked() -> str:
     """The document of the walk, each block made from the one above it."""
     text = WALK.read_text(encoding="utf-8")
     program = PYTHON.search(text)
     assert program is not None
-    # In a process of its own: names are unique among all ops that are alive, and other tests have some.
-    script = f"{program[1]}\nfrom ngmlir.ops.words import to_text\nprint(to_text(module), end='')"
-    landing = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    ).stdout
+    landing = printed(f"{program[1]}\nfrom ngmlir.ops.words import to_text\nprint(to_text(module), end='')")
 
     def made(found: re.Match[str]) -> str:
         nonlocal landing
@@ -75,6 +95,10 @@ def walked() -> str:
 
 def test_the_walk_is_as_shown() -> None:
     assert WALK.read_text(encoding="utf-8") == walked(), "run: ./run python tests/laws/test_docs.py"
+
+
+def test_the_picture_of_the_readme_is_of_its_program() -> None:
+    assert PICTURE.read_text(encoding="utf-8") == drawn(), "run: ./run python tests/laws/test_docs.py"
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
@@ -109,3 +133,4 @@ def test_every_pass_has_a_text_test() -> None:
 
 if __name__ == "__main__":
     WALK.write_text(walked(), encoding="utf-8")
+    PICTURE.write_text(drawn(), encoding="utf-8")

@@ -134,7 +134,10 @@ def test_launches_are_counted() -> None:
 
 def test_the_page_of_kernels_is_of_these_kernels() -> None:
     """What does not depend on ptxas, of some programs; kernels that change have `bench/kernels.py --write` run again."""
-    written = [line.split("|")[1:-1] for line in (ROOT / "docs" / "kernels.md").read_text().splitlines()]
+    written = [
+        line.split("|")[1:-1]
+        for line in (ROOT / "docs" / "internals" / "kernels.md").read_text().splitlines()
+    ]
     wanted = ("add_f32", "sum_last_f32", "transpose_2d_f32")
     fresh = run(str(BENCH / "kernels.py"), f"--only=^({'|'.join(wanted)})$").splitlines()
     assert len(fresh) == len(wanted)

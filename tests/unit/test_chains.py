@@ -425,7 +425,7 @@ def test_a_chain_by_hand() -> None:
     [
         ("rows = 51", "", "a strip of 51 rows of 50"),
         ("rows = 10", "{ng.schedule = {block = [20, 40]}}", r"block is .*, but in strips of the chain it is"),
-        ("tile = 3", "", "no knob 'tile'"),
+        ("tile = 3", "", "no setting 'tile'"),
         ("", '{ng.schedule = {by = "along"}}', "by panels, not by along"),
     ],
 )

@@ -132,7 +132,7 @@ def test_a_tensor_says_how_it_is_cut() -> None:
     assert given["tile"] == (2, 8) and given["depth"] == 20 and given["unroll"] == 4
     a, b = (np.random.default_rng(2).random(s, dtype=np.float32) for s in ((20, 40), (40, 24)))
     np.testing.assert_allclose(ng.compile([y], [x, w])(a, b)[0], a @ b, rtol=1e-5)
-    with pytest.raises(UserError, match="a schedule has no knob 'til' here"):
+    with pytest.raises(UserError, match="a schedule has no setting 'til' here"):
         y.scheduled(til=4)
     with pytest.raises(UserError, match="is computed by no kernel"):
         x.scheduled(tile=4)

@@ -179,5 +179,5 @@ def test_what_two_ops_say_of_one_must_agree() -> None:
     assert any({"depth": 32, "unroll": 2}.items() <= given.items() for given in found), found
     with pytest.raises(UserError, match="'ng.transpose' is fused with an op whose schedule says otherwise"):
         fused(text.replace("SAID", "depth = 16"))
-    with pytest.raises(UserError, match="no family of kernels has all of the knobs"):
+    with pytest.raises(UserError, match="no kind of kernel has all of the settings"):
         fused(text.replace("SAID", "keep = true"))

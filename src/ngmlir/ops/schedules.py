@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules: how the kernel of a fusion is cut, as the attribute `ng.schedule`.
+"""Schedules: how the kernel of a fusion is tiled, as the attribute `ng.schedule`.
 
     %0 = ng.fusion dot(%x, %w) {ng.schedule = {by = "panels", tile = [6, 16], depth = 256 : i64}} -> ...
 
@@ -77,11 +77,11 @@ def _knob(doc: str, default: Any = dataclasses.MISSING, **details: Any) -> Any:
 
 
 def _threads() -> Any:
-    return _knob("threads of a block, where a tile is spread over several", 1)
+    return _knob("threads of a block that share a tile", 1)
 
 
 def _stages() -> Any:
-    return _knob("rounds of the loop whose tiles are under way at once, where threads share them", 1)
+    return _knob("loop iterations in flight, counting the current one; for tiles that threads share", 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,19 +103,19 @@ class Schedule:
         return {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING} - given.keys()
 
     def conflicts(self) -> Iterator[str]:
-        """Why no kernel can be cut so, though each knob could be set so by itself."""
+        """Why no kernel can be built with these settings, though each is valid by itself."""
         threads = getattr(self, "threads", 1)
         if threads > 1 and (threads % WARP or threads > MOST_THREADS):
             yield f"a block has {WARP} to {MOST_THREADS} threads, in whole warps of {WARP}, not {threads}"
         if threads == 1 < getattr(self, "stages", 1):
-            yield "tiles of several rounds are under way at once only where threads share them"
+            yield "stages need tiles that threads share (threads > 1)"
         sizes = self.tile_shape()
         for size in sizes:
             if threads > 1 and size & (size - 1):
-                yield f"a tile that threads share has a power of two of elements, not {size}"
+                yield f"the size of a tile that threads share must be a power of two, not {size}"
         largest = self.largest * max(1, threads // FEW_THREADS)
         if prod(sizes) > largest:
-            yield f"a tile has {largest} elements at most, not {prod(sizes)}"
+            yield f"a tile has at most {largest} elements, not {prod(sizes)}"
 
     def tile_shape(self) -> tuple[int, ...]:
         """The sizes of one tile."""
@@ -131,7 +131,7 @@ class Schedule:
 
 def _uneven(what: str, columns: int, units: str, unit: int) -> Iterator[str]:
     if columns % unit:
-        yield f"a {what} of {columns} columns is no whole number of {units} of {unit}"
+        yield f"a {what} of {columns} columns is not a multiple of the {units} of {unit}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,12 +140,13 @@ class Tiles(Schedule):
 
     by = "tiles"
     kind = "map"
-    tile: int = _knob("elements of one tile, along the innermost loop")
+    tile: int = _knob("elements of a tile along the innermost loop")
     part: int = _knob(
-        "steps of the outermost loop of one program, tiles of the only one (0: each tile is one)", least=0
+        "iterations of the outermost loop in one program, or tiles if there is one loop only (0: each tile is a program)",
+        least=0,
     )
     rows: int = _knob(
-        "steps of the loops around it that one tile spans, where each tile is a program",
+        "iterations of the outer loops that a tile spans; for tiles that are programs (part = 0)",
         1,
     )
     threads: int = _threads()
@@ -153,7 +154,7 @@ class Tiles(Schedule):
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
         if self.rows > 1 and self.part:
-            yield f"a tile spans {self.rows} rows only where each tile is a program (part = 0)"
+            yield f"rows = {self.rows} needs part = 0, so that each tile is a program"
 
     def tile_shape(self) -> tuple[int, ...]:
         return self.rows, self.tile
@@ -161,31 +162,35 @@ class Tiles(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Rows(Schedule):
-    """Reductions over the innermost loops. A row that fits into one tile is held in it; else it is walked in phases."""
+    """Reductions over the innermost loops. A row that fits into one tile is read once; a longer one in several passes."""
 
     by = "rows"
     kind = "rows"
     tile: int = _knob("elements of a row that are computed at once")
-    partial: int = _knob("tiles of one partial sum, so that errors grow less (0: one sum of all)", least=0)
-    rows: int = _knob("rows of one program")
-    keep: bool = _knob("whether what is costly is kept in scratch from phase to phase", yes=True)
+    partial: int = _knob(
+        "tiles that are added to a partial sum, which reduces rounding errors (0: one sum)", least=0
+    )
+    rows: int = _knob("rows in one program")
+    keep: bool = _knob("whether costly values are kept in temporary memory between passes", yes=True)
     threads: int = _threads()
     stages: int = _stages()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns(Schedule):
-    """Reductions over outer loops: neighbouring results side by side."""
+    """Reductions over outer loops: a tile holds adjacent results."""
 
     by = "columns"
     kind = "columns"
     tile: int = _knob("results that are computed at once")
     band: int = _knob(
-        "rows that are added up before the sums go back to scratch (0: all of them); of one tile, where threads share it",
+        "rows that are added before the sums are stored to temporary memory (0: all rows); for tiles that threads share, rows of a tile",
         least=0,
     )
-    stripe: int = _knob("columns of one program")
-    rows: int = _knob("rows of results of one program; of one tile without a band, where threads share it")
+    stripe: int = _knob("columns in one program")
+    rows: int = _knob(
+        "rows of results in one program; for tiles that threads share and have no band, rows of a tile"
+    )
     threads: int = _threads()
 
     def conflicts(self) -> Iterator[str]:
@@ -194,26 +199,26 @@ class Columns(Schedule):
         if self.threads > 1:
             for size in (self.band, self.rows):
                 if size & (size - 1):
-                    yield f"a tile that threads share has a power of two of rows, not {size}"
+                    yield f"the rows of a tile that threads share must be a power of two, not {size}"
             if self.band > 1 and self.rows > 1:
-                yield "a tile that threads share has a band of rows of one result, or rows of several results"
+                yield "a tile that threads share cannot have both band and rows above 1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panels(Schedule):
-    """A matrix product by register tiles over packed panels."""
+    """A matrix product on a CPU, with packed operands: register tiles of the result, cache blocks."""
 
     by = "panels"
     kind = "dot"
-    tile: tuple[int, int] = _knob("rows and columns of the sums that stay in registers", count=2)
-    block: tuple[int, int] = _knob("rows and columns of one program", count=2)
+    tile: tuple[int, int] = _knob("rows and columns of the result that stay in registers", count=2)
+    block: tuple[int, int] = _knob("rows and columns of the result in one program", count=2)
     depth: int = _knob(
-        "steps of the depth before it turns to the next tile; of integers in pairs two are one step"
+        "steps of the contracted dimension before the next tile; integers that are multiplied in pairs count as one step"
     )
-    unroll: int = _knob("steps of the depth that are written out")
-    pack: tuple[str, ...] = _knob("sides that kernels of their own pack before", words=("left", "right"))
-    part: int = _knob("columns of the right side that a program packs by itself at once (0: none)", least=0)
-    batch: int = _knob("products of a batch by one program")
+    unroll: int = _knob("steps of the contracted dimension that are unrolled")
+    pack: tuple[str, ...] = _knob("operands that are packed by kernels of their own", words=("left", "right"))
+    part: int = _knob("columns of the right operand that a program packs at a time (0: none)", least=0)
+    batch: int = _knob("products of a batch in one program")
 
     @property
     def packed(self) -> set[str]:
@@ -223,26 +228,26 @@ class Panels(Schedule):
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
         if self.part and "right" in self.pack:
-            yield "the right side is packed either before or part by part"
+            yield "the right operand is packed either by a kernel of its own (pack) or part by part (part)"
         yield from _uneven("part", self.part, "tiles", self.tile[1])
         yield from _uneven(
             "block", self.block[1], *(("parts", self.part) if self.part else ("tiles", self.tile[1]))
         )
         if self.depth % self.unroll:
-            yield f"a depth of {self.depth} is no whole number of {self.unroll} steps"
+            yield f"a depth of {self.depth} is not a multiple of unroll = {self.unroll}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Along(Schedule):
-    """A product of few rows whose sides are both stored along the depth: lanes of sums, joined at the end."""
+    """A product of few rows whose operands are both contiguous along the contracted dimension: partial sums in vector lanes, added at the end."""
 
     by = "along"
     kind = "dot"
     tile: tuple[int, int] = _knob(
-        "columns, and elements along the depth, that are multiplied at once", count=2
+        "columns, and elements of the contracted dimension, that are multiplied at once", count=2
     )
-    block: int = _knob("columns of one program")
-    batch: int = _knob("products of a batch by one program")
+    block: int = _knob("columns in one program")
+    batch: int = _knob("products of a batch in one program")
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
@@ -251,29 +256,29 @@ class Along(Schedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks(Schedule):
-    """A matrix product by blocks of threads: each computes a tile of the result."""
+    """A matrix product on a GPU: each block of threads computes a tile of the result."""
 
     by = "blocks"
     kind = "dot"
     largest = 1 << 15
-    tile: tuple[int, int] = _knob("rows and columns of the sums that a block of threads holds", count=2)
-    step: int = _knob("depth that is read at once", unit=16)
+    tile: tuple[int, int] = _knob("rows and columns of the result that a block of threads computes", count=2)
+    step: int = _knob("elements of the contracted dimension that are read at once", unit=16)
     threads: int = _threads()
     stages: int = _stages()
 
     def conflicts(self) -> Iterator[str]:
         yield from super().conflicts()
         if any(size < 16 for size in self.tile):
-            yield f"a tile of a product has 16 rows and columns at least, not {self.tile[0]} x {self.tile[1]}"
+            yield f"a tile of a product has at least 16 rows and columns, not {self.tile[0]} x {self.tile[1]}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strips(Schedule):
-    """Kernels that follow each other row by row, as one: what they hand on waits in scratch, a strip of rows at a time."""
+    """Several kernels in one, a few rows at a time: intermediate results of these rows stay in temporary memory."""
 
     by = "strips"
     kind = "chain"
-    rows: int = _knob("rows of one program, in each of them")
+    rows: int = _knob("rows in one program, for each of the kernels")
 
     def tile_shape(self) -> tuple[int, ...]:
         return ()  # each of them has its own
@@ -404,7 +409,7 @@ def schedule_complaints(name: str, attributes: Mapping[str, Attribute]) -> Itera
     """What keeps the schedule that an op of a name states from being built, whatever the machine."""
     attribute = attributes[SCHEDULE]
     if not isinstance(attribute, DictAttr):
-        yield Diagnostic(f"'{SCHEDULE}' must be a dictionary of knobs, not {attribute}")
+        yield Diagnostic(f"'{SCHEDULE}' must be a dictionary of settings, not {attribute}")
         return
     named = attributes.get("kind") if name == "ng.fusion" else None
     kind = named.value if isinstance(named, StringAttr) else None
@@ -429,18 +434,20 @@ def complaints(given: Given, kind: str | None = None) -> Iterator[Diagnostic]:
         knobs = [family.knobs()[name] for family in there if name in family.knobs()]
         if not knobs:
             known = sorted({name for family in there for name in family.knobs()})
-            hint = did_you_mean(name, known, f"the knobs: {', '.join(known)}")
-            yield Diagnostic(f"a schedule has no knob '{name}' here", hint=hint)
+            hint = did_you_mean(name, known, f"the settings: {', '.join(known)}")
+            yield Diagnostic(f"a schedule has no setting '{name}' here", hint=hint)
             found = True
         elif not any(knob.accepts(setting) for knob in knobs):
             takes = " or ".join(dict.fromkeys(knob.takes for knob in knobs))
-            yield Diagnostic(f"knob '{name}' takes {takes}, not {_written_or(setting)}")
+            yield Diagnostic(f"setting '{name}' takes {takes}, not {_written_or(setting)}")
             found = True
     if found:
         return
     fitting = families(kind, given)
     if not fitting:
-        yield Diagnostic(f"no family of kernels has all of the knobs {', '.join(stated(given))} set so")
+        yield Diagnostic(
+            f"no kind of kernel has all of the settings {', '.join(stated(given))} with these values"
+        )
     elif len(fitting) == 1 and not fitting[0].open(given):
         whole = fitting[0](**stated(given))
         yield from map(Diagnostic, whole.conflicts())

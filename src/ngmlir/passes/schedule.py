@@ -99,7 +99,7 @@ def _alone(ops: Sequence[Op]) -> Iterator[Op]:
 
 def _astray(op: Op) -> Diagnostic:
     return Diagnostic(
-        f"'{op_name(op)}' has a schedule, but it is in no fusion: its kernel has no knobs",
+        f"'{op_name(op)}' has a schedule, but it is in no fusion, so no kernel takes it",
         op.location,
         hint=f"take {SCHEDULE} away, or run fuse first",
     )

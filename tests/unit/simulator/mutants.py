@@ -2,7 +2,7 @@
 """Bugs planted in kernels, in their PTX and in the code generator, and what the simulator says of each.
 
 `PYTHONPATH=src python tests/unit/simulator/mutants.py` runs all of them, under three schedules each, and writes the
-table of docs/simulator.md; test_mutants.py runs a share of them. A bug is caught by a detector or by a wrong
+table of docs/internals/planted-bugs.md; test_mutants.py runs a share of them. A bug is caught by a detector or by a wrong
 value, and under every schedule; else it is missed. None is neutral: each breaks what a GPU promises.
 """
 
@@ -422,7 +422,7 @@ def outcome(mutant: Mutant | Patch) -> str:
     return worst or f"detector: {', '.join(sorted(kinds))}"
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "simulator.md"
+PAGE = Path(__file__).parents[3] / "docs" / "internals" / "planted-bugs.md"
 HEAD = "| program | bug in | bug | found by |\n|---|---|---|---|\n"
 
 
