@@ -143,6 +143,15 @@ def test_the_context_of_the_caller_comes_back(machine: Machine) -> None:
         machine.answers[name] = ["CUDA_ERROR_INVALID_VALUE"]
         with pytest.raises(UserError, match="CUDA_ERROR_INVALID_VALUE"):
             device.launch(module, "add", (1, 1, 1), 1, 0, [a.address, word(device, 2).address])
+    bound = device.piece([device.bind(module, "add", (1, 1, 1), 1, 0, [a.address, a.address])])
+    bound()
+    event = device.event()
+    for use in (bound, event.wait):
+        machine.answers["cuCtxPushCurrent"] = ["CUDA_ERROR_INVALID_CONTEXT"] * 2
+        with pytest.raises(UserError, match="CUDA_ERROR_INVALID_CONTEXT"):
+            use()
+        machine.answers.clear()
+        device.lost = ""
     assert machine.stack == [theirs]
 
 

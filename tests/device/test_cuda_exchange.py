@@ -261,6 +261,20 @@ def test_results_come_later(machine: Machine) -> None:
     assert machine.counts["cuStreamSynchronize"] == waited
 
 
+def test_memory_of_a_result_that_nobody_wants_is_free_only_after_its_copy(machine: Machine) -> None:
+    n, k = ng.make_axis(250, name="N"), ng.make_axis(3, name="K")
+    x, w = ng.placeholder([n]), ng.constant(np.array([1, 2, 3], np.float32), [k])
+    layer = ng.compile(ng.axes_with_order(x * w, [n, k]), [x], target="cuda")
+    layer.call_async(np.full(250, 7, np.float32))  # 3000 bytes on their way, for nobody
+    gc.collect()
+    values = np.arange(250, dtype=np.float32)
+    assert np.array_equal(layer(values), np.outer(values, [1, 2, 3]))  # which go through 1000 + 3000 bytes
+    held = len(machine.pinned)
+    for _ in range(9):
+        layer.call_async(values).result()
+    assert len(machine.pinned) == held  # what is free again is taken again
+
+
 @pytest.mark.parametrize("target", ["cpu", "numpy", "cuda-sim", "cuda"])
 def test_every_target_can_be_asked_so(machine: Machine, target: str) -> None:
     x, w = ng.placeholder([N, C]), ng.variable([C], initial_value=1)

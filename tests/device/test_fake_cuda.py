@@ -40,8 +40,8 @@ class Raw:
         self.ok(self.d.cuCtxPushCurrent(self.context))
         self.a, self.b = self.ok(self.d.cuStreamCreate(1)), self.ok(self.d.cuStreamCreate(1))
         self.event = self.ok(self.d.cuEventCreate(0))
-        module = self.ok(self.d.cuModuleLoadDataEx(PTX.encode() + b"\0", 0, [], []))
-        self.kernel = self.ok(self.d.cuModuleGetFunction(module, b"fill"))
+        self.module = self.ok(self.d.cuModuleLoadDataEx(PTX.encode() + b"\0", 0, [], []))
+        self.kernel = self.ok(self.d.cuModuleGetFunction(self.module, b"fill"))
         place = self.d.CUmemLocation()
         place.type, place.id = self.d.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE, 0
         properties = self.d.CUmemPoolProps()
@@ -90,7 +90,7 @@ def test_what_is_right_is_done(machine: Machine) -> None:
     raw.ok(raw.d.cuStreamWaitEvent(raw.b, raw.event, 0))
     raw.ok(raw.d.cuMemcpyDtoHAsync(out.ctypes.data, memory, 128, raw.b))
     raw.ok(raw.d.cuMemFreeAsync(memory, raw.b))
-    assert machine.launched == [] and not out.any()  # nobody has waited
+    assert machine.launched == [] and (out == 0xA5A5A5A5).all()  # nobody has waited
     raw.ok(raw.d.cuStreamSynchronize(raw.b))
     assert machine.launched == ["fill"] and (out == 7).all()
 
@@ -116,6 +116,9 @@ def test_what_is_pinned_is_read_late(machine: Machine) -> None:
         source[:] = 2
         raw.ok(raw.d.cuMemcpyDtoHAsync(out.ctypes.data, memory, 128, raw.a))
         assert (out == (2 if source is late else 1)).all()
+    (noted,) = machine.violations
+    assert re.search("the host changed pinned memory at .* which cuMemcpyHtoDAsync still reads", noted)
+    machine.violations.clear()
 
 
 def no_context(raw: Raw) -> None:
@@ -155,6 +158,57 @@ def read_while_written(raw: Raw) -> None:
     array = np.ones(32, np.uint32)
     raw.d.cuMemcpyHtoDAsync(memory, array.ctypes.data, 128, raw.a)
     raw.d.cuMemcpyDtoHAsync(out.ctypes.data, memory, 128, raw.b)
+
+
+def host_memory_given_to_two_copies(raw: Raw) -> None:
+    memory, piece = raw.memory(), raw.pinned()
+    raw.ok(raw.d.cuMemcpyDtoHAsync(piece.ctypes.data, memory, 128, raw.a))
+    raw.d.cuMemcpyHtoDAsync(memory, piece[8:].ctypes.data, 32, raw.a)
+
+
+def host_memory_of_a_graph_that_runs(raw: Raw) -> None:
+    memory, piece = raw.memory(), raw.pinned()
+    mode = raw.d.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+    raw.ok(raw.d.cuStreamBeginCapture(raw.b, mode))
+    raw.ok(raw.d.cuMemcpyDtoHAsync(piece.ctypes.data, memory, 128, raw.b))
+    graph = raw.ok(raw.d.cuGraphInstantiate(raw.ok(raw.d.cuStreamEndCapture(raw.b)), 0))
+    raw.ok(raw.d.cuMemcpyHtoDAsync(memory, piece.ctypes.data, 128, raw.a))
+    raw.ok(raw.d.cuStreamSynchronize(raw.a))
+    raw.ok(raw.d.cuGraphLaunch(graph, raw.a))
+    raw.d.cuMemcpyHtoDAsync(memory, piece.ctypes.data, 128, raw.a)
+
+
+def host_memory_written_under_a_copy(raw: Raw) -> None:
+    memory, piece = raw.memory(), raw.pinned()
+    raw.ok(raw.d.cuMemcpyDtoHAsync(piece.ctypes.data, memory, 128, raw.a))
+    piece[3] = 1
+    raw.d.cuStreamSynchronize(raw.a)
+
+
+def host_memory_freed_under_a_copy(raw: Raw) -> None:
+    memory, piece = raw.memory(), raw.pinned()
+    raw.ok(raw.d.cuMemcpyDtoHAsync(piece.ctypes.data, memory, 128, raw.a))
+    raw.d.cuMemFreeHost(piece.ctypes.data)
+
+
+def freed_under_a_graph(raw: Raw) -> None:
+    memory = raw.memory()
+    raw.ok(raw.d.cuStreamSynchronize(raw.a))
+    raw.ok(raw.d.cuGraphLaunch(raw.captured(memory), raw.b))
+    raw.d.cuMemFreeAsync(memory, raw.a)
+
+
+def unloaded_under_a_kernel(raw: Raw) -> None:
+    raw.fill(raw.memory())
+    raw.d.cuModuleUnload(raw.module)
+
+
+def unloaded_before_a_launch(raw: Raw) -> None:
+    memory = raw.memory()
+    raw.ok(raw.d.cuStreamSynchronize(raw.a))
+    graph = raw.captured(memory)
+    raw.ok(raw.d.cuModuleUnload(raw.module))
+    raw.d.cuGraphLaunch(graph, raw.a)
 
 
 def copied_too_far(raw: Raw) -> None:
@@ -216,6 +270,13 @@ WRONG: list[tuple[Callable[[Raw], None], str]] = [
     (freed_before_its_use_is_done, "nothing orders cuMemFreeAsync after fill"),
     (used_before_it_is_allocated, "fill uses memory before the stream that allocates it has done so"),
     (read_while_written, "nothing orders cuMemcpyDtoHAsync after cuMemcpyHtoDAsync"),
+    (host_memory_given_to_two_copies, "nobody has waited for cuMemcpyDtoHAsync, which uses it too"),
+    (host_memory_of_a_graph_that_runs, "nobody has waited for cuMemcpyDtoHAsync, which uses it too"),
+    (host_memory_written_under_a_copy, "which cuMemcpyDtoHAsync still overwrites"),
+    (host_memory_freed_under_a_copy, "nobody has waited for cuMemcpyDtoHAsync, which uses pinned memory"),
+    (freed_under_a_graph, "nothing orders cuMemFreeAsync after fill"),
+    (unloaded_under_a_kernel, "nobody has waited for its kernel fill"),
+    (unloaded_before_a_launch, "fill is a kernel of a module that was unloaded"),
     (copied_too_far, "132 bytes at .* are more than is left of 128"),
     (an_address_of_the_host, "is no memory of a device"),
     (too_few_threads, "launched with 16 threads"),

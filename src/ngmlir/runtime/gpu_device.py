@@ -119,8 +119,8 @@ class GpuDevice(Protocol):
         ...
 
     def host_memory(self, owner: object, size: int) -> np.ndarray:
-        """Bytes on the host that bound copies come from and go to, for as long as there is `owner`. Whoever uses them sees
-        to it that no copy does so at the same time, and none any more when `owner` goes."""
+        """Bytes on the host that bound copies come from and go to, for as long as there is `owner`. Whoever reads or writes
+        them sees to it that no copy does so at the same time."""
         ...
 
     def bind_copy_in(self, to: int, source: np.ndarray) -> Any:

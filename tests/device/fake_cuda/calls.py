@@ -15,7 +15,21 @@ from ngmlir.simulator.limits import check_launch
 from ngmlir.simulator.module import Module
 from ngmlir.support.diagnostics import NgmlirError
 
-from .machine import Allocation, Answered, Event, Function, Graph, Machine, Node, Stream, Violation, merge
+from .machine import (
+    Allocation,
+    Answered,
+    Event,
+    Function,
+    Graph,
+    Loaded,
+    Machine,
+    Node,
+    Owned,
+    Stream,
+    Violation,
+    merge,
+)
+from .pinned import PinnedMemory
 
 _P, _I, _U, _Q = c_void_p, c_int, c_uint, c_ulonglong
 
@@ -30,6 +44,7 @@ _MULTIPROCESSORS, _SHARED_OPTIN, _POOLS = 16, 97, 115
 _MAX_SHARED, _LOG, _LOG_BYTES = 8, 5, 6
 #: The addresses that belong to GPUs.
 _FIRST_ADDRESS = 0x7F00_0000_0000
+_LAST_ADDRESS = 0x7F80_0000_0000
 
 
 def _call(*types: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -186,19 +201,13 @@ class Calls:
     def cuMemHostAlloc(self, out: int, size: int, flags: int) -> None:
         self._working()
         held = (ctypes.c_uint8 * size)()
-        self.m.pinned[ctypes.addressof(held)] = held
+        self.m.pinned[ctypes.addressof(held)] = PinnedMemory(held)
         _give(out, ctypes.addressof(held))
 
     @_call(_P)
     def cuMemFreeHost(self, address: int) -> None:
         self._working()
-        if address not in self.m.pinned:
-            raise Violation(f"{address:#x} is no pinned memory")
-        self.m.finish(None)
-        del self.m.pinned[address]
-
-    def _is_pinned(self, address: int, size: int) -> bool:
-        return any(a <= address and address + size <= a + len(held) for a, held in self.m.pinned.items())
+        self.m.free_host(address)
 
     @_call(_Q, _P, _Q, _P)
     def cuMemcpyHtoDAsync(self, to: int, source: int, size: int, stream: int | None) -> None:
@@ -206,12 +215,13 @@ class Calls:
         what = "cuMemcpyHtoDAsync"
         self.m.at(to, size, what)
         # Memory that is not pinned is copied before the call returns; what is pinned, when the stream comes to it.
-        data = _octets(source, size) if self._is_pinned(source, size) else _octets(source, size).copy()
+        here = self.m.host_range(source, size, "read")
+        data = _octets(source, size) if here is not None else _octets(source, size).copy()
 
         def run() -> None:
             memory.bytes_at(to, size)[:] = data
 
-        self.m.enqueue(found, Node(what, run, lambda: ((self.m.at(to, size, what), "write"),)))
+        self.m.enqueue(found, Node(what, run, lambda: ((self.m.at(to, size, what), "write"),), here))
 
     @_call(_P, _Q, _Q, _P)
     def cuMemcpyDtoHAsync(self, to: int, source: int, size: int, stream: int | None) -> None:
@@ -221,8 +231,9 @@ class Calls:
         def run() -> None:
             _octets(to, size)[:] = memory.bytes_at(source, size)
 
-        self.m.enqueue(found, Node(what, run, lambda: ((self.m.at(source, size, what), "read"),)))
-        if not self._is_pinned(to, size):
+        here = self.m.host_range(to, size, "write")
+        self.m.enqueue(found, Node(what, run, lambda: ((self.m.at(source, size, what), "read"),), here))
+        if here is None:
             self.m.finish(found)
             self._waited()
 
@@ -372,18 +383,24 @@ class Calls:
         module = Module(text, self.m.memory)
         for name in module.program.entries:
             module.kernel(name)  # raises for what is no PTX
-        _give(out, self.m.put(_Loaded(device, module)))
+        _give(out, self.m.put(Loaded(device, module)))
 
     @_call(_P)
     def cuModuleUnload(self, module: int) -> None:
-        self.m.get(_Loaded, module).alive = False
+        found: Loaded = self.m.get(Loaded, module)
+        for work in self.m.queue:
+            if work.node.function is not None and work.node.function.owner is found:
+                raise Violation(
+                    f"a module is unloaded, and nobody has waited for its kernel {work.node.what}"
+                )
+        found.alive = False
 
     @_call(_P, _P, ctypes.c_char_p)
     def cuModuleGetFunction(self, out: int, module: int, name: bytes) -> None:
-        loaded: _Loaded = self.m.get(_Loaded, module)
+        loaded: Loaded = self.m.get(Loaded, module)
         if name.decode() not in loaded.module.program.entries:
             raise Answered("CUDA_ERROR_NOT_FOUND")
-        _give(out, self.m.put(Function(loaded.module, loaded.module.kernel(name.decode()), loaded.device)))
+        _give(out, self.m.put(Function(loaded, loaded.module.kernel(name.decode()))))
 
     @_call(_P, _I, _I)
     def cuFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
@@ -419,9 +436,11 @@ class Calls:
             if not address:
                 raise Violation(f"{name}: no address of parameter {i}")
             values.append(ctypes.string_at(address, parameter.bytes))
-            number = int.from_bytes(values[-1], "little")
-            if parameter.bytes == 8 and number >= _FIRST_ADDRESS:
-                pointers.append(number)
+            # What is passed by value, a tensor map or a table, holds addresses too.
+            words = [
+                int.from_bytes(values[-1][at : at + 8], "little") for at in range(0, parameter.bytes - 7, 8)
+            ]
+            pointers += [word for word in words if _FIRST_ADDRESS <= word < _LAST_ADDRESS]
 
         def run() -> None:
             found.module.launch(name, grid, block, values, shared_bytes)
@@ -432,7 +451,7 @@ class Calls:
 
         uses()
         assert prod(grid)
-        self.m.enqueue(stream, Node(name, run, uses))
+        self.m.enqueue(stream, Node(name, run, uses, function=found))
 
     # ---- graphs
 
@@ -465,25 +484,11 @@ class Calls:
             self.m.enqueue(stands, node)
 
 
-class _Owned:
-    """What belongs to a device, and lives until it is destroyed."""
-
-    def __init__(self, device: int):
-        self.device = device
-        self.alive = True
-
-
-class _Pool(_Owned):
+class _Pool(Owned):
     pass
 
 
-class _Loaded(_Owned):
-    def __init__(self, device: int, module: Module):
-        super().__init__(device)
-        self.module = module
-
-
-class _Executable(_Owned):
+class _Executable(Owned):
     def __init__(self, device: int, nodes: list[Node]):
         super().__init__(device)
         self.nodes = nodes

@@ -18,6 +18,8 @@ from ngmlir.simulator.kernel import Kernel
 from ngmlir.simulator.memory import DeviceMemory
 from ngmlir.simulator.module import Module
 
+from .pinned import PinnedMemory, Range, Use
+
 #: Answers of the driver: name by number.
 ANSWERS = {
     0: "CUDA_SUCCESS", 1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 100: "CUDA_ERROR_NO_DEVICE",
@@ -71,12 +73,33 @@ class Allocation:
     uses: list[tuple[int, int, str, str]] = field(default_factory=list)  # stream, count, kind, by what
 
 
+class Owned:
+    """What belongs to a device, and lives until it is destroyed."""
+
+    def __init__(self, device: int):
+        self.device = device
+        self.alive = True
+
+
+class Loaded(Owned):
+    def __init__(self, device: int, module: Module):
+        super().__init__(device)
+        self.module = module
+
+
 @dataclass(eq=False)
 class Function:
-    module: Module
+    owner: Loaded
     kernel: Kernel
-    device: int
     dynamic_bytes: int = 48 * 1024  # what launches may ask for
+
+    @property
+    def module(self) -> Module:
+        return self.owner.module
+
+    @property
+    def device(self) -> int:
+        return self.owner.device
 
     @property
     def name(self) -> str:
@@ -90,6 +113,8 @@ class Node:
     what: str
     run: Callable[[], None]
     uses: Callable[[], Iterable[tuple[Allocation, str]]]
+    here: Range | None = None  # pinned memory of the host
+    function: Function | None = None  # what is launched
 
 
 @dataclass(eq=False)
@@ -97,6 +122,7 @@ class Work:
     stream: Stream
     node: Node
     time: int | None = None  # when it was done
+    here: Use | None = None
 
 
 @dataclass(eq=False)
@@ -135,7 +161,7 @@ class Machine:
         self.contexts: dict[int, int] = {}
         self.objects: dict[int, Any] = {}
         self.allocations: dict[int, Allocation] = {}
-        self.pinned: dict[int, Any] = {}
+        self.pinned: dict[int, PinnedMemory] = {}
         self.queue: deque[Work] = deque()
         self.host: Clock = {}
         self._stacks = threading.local()
@@ -240,6 +266,20 @@ class Machine:
             self.enqueue(stream, node)
             found.freed = "cuMemFreeAsync"
 
+    def host_range(self, address: int, size: int, kind: str) -> Range | None:
+        """These bytes of the host for a copy that reads or writes them; None where they are not pinned."""
+        for begin, memory in self.pinned.items():
+            if begin <= address and address + size <= begin + len(memory):
+                return Range(memory, address, size, kind)
+        return None
+
+    def free_host(self, address: int) -> None:
+        if address not in self.pinned:
+            raise Violation(f"{address:#x} is no pinned memory")
+        for use in self.pinned[address].unseen(self.host):
+            raise Violation(f"nobody has waited for {use.what}, which uses pinned memory at {address:#x}")
+        del self.pinned[address]
+
     def _ordered(self, memory: Allocation, kind: str, clock: Clock, what: str) -> None:
         """Violation unless all that must be over is over for who has seen `clock`."""
         if memory.born is not None and clock.get(memory.born[0], 0) < memory.born[1]:
@@ -264,7 +304,14 @@ class Machine:
             self._ordered(memory, kind, stream.clock, node.what)
             memory.uses = [u for u in memory.uses if u[0] != stream.number or (u[2] == "write" != kind)]
             memory.uses.append((stream.number, count, kind, node.what))
+        if node.function is not None and not node.function.owner.alive:
+            raise Violation(f"{node.what} is a kernel of a module that was unloaded")
         work = Work(stream, node)
+        if node.here is not None:
+            use = node.here.memory.begin(node.here, self.host, stream.number, count, node.what)
+            if isinstance(use, str):
+                raise Violation(use)
+            work.here = use
         self.queue.append(work)
         return work
 
@@ -274,6 +321,8 @@ class Machine:
         if work.stream.device in self.lost:
             return
         self._time += 1
+        if work.here is not None and (change := work.here.change()):
+            self.violations.append(change)
         try:
             work.node.run()
             work.time = self._time

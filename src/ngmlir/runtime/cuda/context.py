@@ -137,8 +137,9 @@ class Context:
         """Waits for an event, and lets others work with the device meanwhile."""
         with self:
             pass  # what is lost is said
-        self.push(self.context)
-        answer = self.driver.api.cuEventSynchronize(event)
-        self.pop()
+        answer = self.push(self.context)
+        if answer[0] is self.success:
+            answer = self.driver.api.cuEventSynchronize(event)
+            self.pop()
         with self:
             self.driver.value(answer)

@@ -16,9 +16,9 @@ from ...support.diagnostics import UNKNOWN, Location
 from ..gpu_device import GpuFacts, Later
 from .context import Context
 from .launches import Bound, Copy, Piece
-from .memory import PIECE_BYTES, Pinned, Ring
+from .memory import PIECE_BYTES, Ring
 from .modules import CudaModule, load
-from .streams import Event, LaterOnHost, handle_of
+from .streams import Event, LaterOnHost, Pinned, handle_of
 
 
 class CudaDevice(Context):
@@ -33,7 +33,7 @@ class CudaDevice(Context):
         #: Those that some program still has.
         self._modules: weakref.WeakValueDictionary[str, CudaModule] = weakref.WeakValueDictionary()
         self.ring = Ring(self.driver, self.stream)
-        self.pinned = Pinned(self.driver)
+        self.pinned = Pinned(self)
         with self:
             self.facts = self._facts()
 

@@ -81,12 +81,14 @@ class Piece:
             self._slowly()
             return
         # As `with device` does, in half the time: these few calls need no lock.
-        (entered,) = device.push(device.context)
-        (status,) = start()
-        if (wait := self._wait) is not None and status is device.success:
-            (status,) = wait(device.stream)
-        device.pop()
-        if entered is not device.success or status is not device.success:
+        (status,) = device.push(device.context)
+        wait = self._wait
+        if status is device.success:
+            (status,) = start()
+            if wait is not None and status is device.success:
+                (status,) = wait(device.stream)
+            device.pop()
+        if status is not device.success:
             with device:
                 raise device.driver.failure(status, self.kernels[0] if len(self.kernels) == 1 else "")
         if wait is not None:

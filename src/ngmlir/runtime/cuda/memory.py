@@ -178,11 +178,13 @@ class Ring:
         for pieces in _pieces(wanted):
             total = sum([-(-size // 16) * 16 for _, _, size in pieces])
             pinned = at = self.take(total)
-            for source, address, size in pieces:
-                ctypes.memmove(at, source, size)
-                self.driver.value(copy(address, at, size, self.stream))
-                at += -(-size // 16) * 16
-            self.done(pinned, total)
+            try:
+                for source, address, size in pieces:
+                    ctypes.memmove(at, source, size)
+                    self.driver.value(copy(address, at, size, self.stream))
+                    at += -(-size // 16) * 16
+            finally:  # where one fails, those before it are under way
+                self.done(pinned, total)
 
     def read(self, wanted: Sequence[tuple[int, int, int]]) -> None:
         """Copies from the device to the host, after all that the stream does: from where, to where, how many bytes.
@@ -196,10 +198,14 @@ class Ring:
             total = sum([-(-size // 16) * 16 for _, _, size in pieces])
             pinned = at = self.take(total)
             moves: list[tuple[int, int, int]] = []
-            for address, to, size in pieces:
-                self.driver.value(self.driver.api.cuMemcpyDtoHAsync(at, address, size, self.stream))
-                moves.append((to, at, size))
-                at += -(-size // 16) * 16
+            try:
+                for address, to, size in pieces:
+                    self.driver.value(self.driver.api.cuMemcpyDtoHAsync(at, address, size, self.stream))
+                    moves.append((to, at, size))
+                    at += -(-size // 16) * 16
+            except BaseException:
+                self.done(pinned, total)
+                raise
             coming.append((None if len(parts) == 1 else self.done(pinned, total), moves))
         for each in coming:
             self._arrive(*each)
@@ -233,24 +239,3 @@ def _pieces(wanted: Sequence[tuple[int, int, int]]) -> Iterator[list[tuple[int, 
             room -= -(-part // 16) * 16
     if together:
         yield together
-
-
-class Pinned:
-    """Pieces of pinned memory that results wait in until somebody asks for them."""
-
-    def __init__(self, driver: Driver):
-        self.driver = driver
-        self._free: dict[int, list[int]] = {}
-
-    def take(self, size: int) -> tuple[int, int]:
-        """A piece: its address, and its size, for `give`."""
-        room = 1 << max(8, (size - 1).bit_length())
-        pieces = self._free.setdefault(room, [])
-        try:
-            return pieces.pop(), room
-        except IndexError:
-            return int(self.driver.value(self.driver.api.cuMemHostAlloc(room, 0))), room
-
-    def give(self, address: int, room: int) -> None:
-        """Takes a piece back; may be called by the garbage collector at any moment."""
-        self._free[room].append(address)

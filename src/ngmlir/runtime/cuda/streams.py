@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 
 from ...support.diagnostics import UserError
 from .context import Context
-from .memory import Pinned
 
 
 def handle_of(stream: Any) -> int:
@@ -67,6 +67,33 @@ class Event:
             return driver.value(driver.api.cuEventElapsedTime(earlier._event, self._event)) / 1000
 
 
+class Pinned:
+    """Pieces of pinned memory. One that is given back is taken again only once no copy uses it any more."""
+
+    def __init__(self, device: Context):
+        self.device = device
+        #: By their size: each with the event after which it is free, None until one is recorded.
+        self._given: dict[int, deque[tuple[int, Event | None]]] = {}
+
+    def take(self, size: int) -> tuple[int, int]:
+        """A piece that nothing uses: its address, and its size, for `give`. The caller holds the device."""
+        room = 1 << max(8, (size - 1).bit_length())
+        pieces = self._given.setdefault(room, deque())
+        for _ in range(len(pieces)):
+            address, free = pieces.popleft()
+            free = free or Event(self.device)
+            if free.done():
+                return address, room
+            pieces.append((address, free))
+        driver = self.device.driver
+        return int(driver.value(driver.api.cuMemHostAlloc(room, 0))), room
+
+    def give(self, address: int, room: int, free: Event | None = None) -> None:
+        """Takes a piece back. It is free after the event; without one, once all that was asked of the device by then is
+        done. May be called by the garbage collector at any moment, so it asks the device nothing."""
+        self._given[room].append((address, free))
+
+
 class LaterOnHost:
     """Bytes of a device on their way to the host, in pinned memory."""
 
@@ -75,14 +102,15 @@ class LaterOnHost:
         api, value = device.driver.api, device.driver.value
         with device:
             total = sum(-(-size // 16) * 16 for size in self._sizes)
-            self._pinned, room = pinned.take(total)
-            weakref.finalize(self, pinned.give, self._pinned, room).atexit = False
-            at = self._pinned
-            for address, size in wanted:
-                if size:
-                    value(api.cuMemcpyDtoHAsync(at, address, size, device.stream))
-                at += -(-size // 16) * 16
-        self._event = Event(device)
+            at, room = self._pinned, _ = pinned.take(total)
+            try:
+                for address, size in wanted:
+                    if size:
+                        value(api.cuMemcpyDtoHAsync(at, address, size, device.stream))
+                    at += -(-size // 16) * 16
+            finally:  # the copies go on whether or not anybody still wants the result
+                self._event = Event(device)
+                weakref.finalize(self, pinned.give, self._pinned, room, self._event).atexit = False
 
     def done(self) -> bool:
         return self._event.done()
