@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from .decoding import Elementwise, Reader, Step, address, decodes, reader, writer
+from .fences import reaches_blocks
 from .formats import FORMATS, STORAGE
 from .frame import Frame
 from .mbarriers import show_to_copies
@@ -74,7 +75,8 @@ def shared_space(
     if frame.shadow is not None and use != "none":
         running = frame.threads(threads)
         if use in ("read", "drain"):
-            frame.shadow.read(running, place, size, at, proxy=use == "drain")
+            source = frame.shadow.store_source(int(frame.warp_of[running[0]])) if use == "drain" else None
+            frame.shadow.read(running, place, size, at, source)
         else:
             frame.shadow.write(running, place, size, at, atomic=use == "atomic", proxy=use == "fill")
     return frame.shared.view(f"u{item}"), place // item
@@ -293,7 +295,7 @@ def _hint(slots: Slots, instruction: Instruction) -> Step:
     return lambda frame, threads: None
 
 
-@decodes("membar", "griddepcontrol", "nanosleep", "pmevent")
+@decodes("griddepcontrol", "nanosleep", "pmevent")
 def _nothing(slots: Slots, instruction: Instruction) -> Step:
     return lambda frame, threads: None
 
@@ -306,9 +308,11 @@ def _trap(slots: Slots, instruction: Instruction) -> Step:
     return stop
 
 
-@decodes("fence")
+@decodes("fence", "membar")
 def _fence(slots: Slots, instruction: Instruction) -> Step:
-    """Fences between proxies. Memory is sequentially consistent here: others order nothing more."""
+    """Fences between proxies, and between blocks. Memory is sequentially consistent here: others order nothing more."""
+    if reaches_blocks(instruction):
+        return lambda frame, threads: frame.fence(threads)
     if "mbarrier_init" in instruction.modifiers:
         return show_to_copies
     if instruction.opcode.startswith("fence.proxy.async"):

@@ -260,9 +260,12 @@ def _tensor_store(slots: Slots, instruction: Instruction) -> Step:
         ):
             tensor = tensor_map(frame, thread)
             chunks = where + 16 * np.arange(tensor.box_bytes // 16)
+            moment = frame.shadow.now + 1 if frame.shadow is not None else 0
             _, index = shared_space(frame, np.full(len(chunks), thread), chunks, 1, 16, "drain", instruction)
             store = _store_event(frame, tensor, corner(frame, thread), int(index[0]), instruction, thread)
-            frame.bulk_stores.append(BulkStore(thread, int(frame.bulk_group[thread]), store, instruction))
+            frame.bulk_stores.append(
+                BulkStore(thread, int(frame.bulk_group[thread]), moment, store, instruction)
+            )
 
     return step
 
@@ -272,14 +275,10 @@ def _store_event(
 ) -> Callable[[], None]:
     base = place % frame.shape.shared_span
     order = swizzled(base + np.arange(tensor.box_bytes), tensor.swizzle) - base + place
-    before = frame.shared[order]
 
     def event() -> None:
         targets, exists = tensor.places(corner)
-        if not np.array_equal(frame.shared[order], before):
-            message = "shared memory was overwritten while this store was in flight"
-            frame.fault("in flight", message, instruction, thread)
-        data = before.reshape(-1, tensor.item)
+        data = frame.shared[order].reshape(-1, tensor.item)
         _touch(frame, thread, targets[exists], tensor.item, "write", instruction)
         octets = targets[exists][:, None] + np.arange(tensor.item)
         frame.memory.store[octets] = data[exists]
@@ -302,5 +301,9 @@ def _wait(slots: Slots, instruction: Instruction) -> Step:
             else:
                 rest.append(store)
         frame.bulk_stores = rest
+        if (shadow := frame.shadow) is not None:
+            for warp in np.unique(frame.warp_of[threads]).tolist():
+                moments = [store.moment for store in rest if frame.warp_of[store.thread] == warp]
+                shadow.waited(np.array([warp]), shadow.store_source(warp), moments)
 
     return step

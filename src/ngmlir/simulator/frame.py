@@ -11,6 +11,7 @@ import numpy as np
 
 from .counters import Counters
 from .fault import SimulationFault
+from .fences import FencedTraffic
 from .memory import DeviceMemory
 from .program import Instruction, Operand
 from .races import Shadow
@@ -143,22 +144,22 @@ class Copy:
 
 
 class BulkStore(NamedTuple):
-    """A store of one thread that may still read shared memory, with its commit group."""
+    """A store of one thread that may still read shared memory, since which moment, and its commit group."""
 
     thread: int
     group: int
+    moment: int
     write: Callable[[], None]
     instruction: Instruction
 
 
 @dataclass
 class Product:
-    """A wgmma in flight: its warpgroup and commit group, and the operand bytes that it may still read."""
+    """A wgmma in flight: its warpgroup, its commit group, and since which moment it reads shared memory."""
 
     warpgroup: int
     group: int
-    places: Array
-    snapshot: Array
+    moment: int
     accumulators: frozenset[str]
     inputs: frozenset[str]
     instruction: Instruction
@@ -176,7 +177,7 @@ class Frame:
         parameters: np.ndarray,
         numbers: np.ndarray,
         random: np.random.Generator | None,
-        traffic: Traffic | None = None,
+        traffic: Traffic | FencedTraffic | None = None,
         counters: Counters | None = None,
     ):
         self.shape = shape
@@ -255,6 +256,13 @@ class Frame:
         self.even = bool((self.passed == self.passed[0]).all())
         if self.shadow is not None:
             self.shadow.join_blocks(blocks)
+        if isinstance(self.traffic, FencedTraffic):
+            self.traffic.meet(self.numbers[blocks])
+
+    def fence(self, threads: Threads) -> None:
+        """A fence that other blocks can see."""
+        if isinstance(self.traffic, FencedTraffic):
+            self.traffic.fence(self.in_launch(self.threads(threads)))
 
     def note_global(
         self, threads: np.ndarray, offsets: np.ndarray, size: int, use: str, instruction: Instruction

@@ -11,6 +11,7 @@ from . import access, arithmetic, bits, budget, comparison, conversion, copies, 
 from .barriers import is_block_barrier
 from .budget import decode_ready
 from .decoding import Reader, decoder_of, reader
+from .fences import reaches_blocks
 from .formats import STORAGE
 from .frame import WARP
 from .inline import expand_calls
@@ -96,7 +97,7 @@ def decode(program: Program, entry: Function, addresses: Mapping[str, int]) -> K
             for i in function.instructions
         ),
         frozenset(i.operands[1] for i in function.instructions if i.head == "atom" and "cas" in i.modifiers),
-        any(i.head in ("membar", "fence") and _reaches_blocks(i) for i in function.instructions),
+        any(reaches_blocks(i) for i in function.instructions),
     )
 
 
@@ -214,10 +215,6 @@ def _lay_out(variables: Sequence[Variable], symbols: dict[str, int]) -> int:
         symbols[variable.name] = start
         end = start + variable.bytes
     return end
-
-
-def _reaches_blocks(fence: Instruction) -> bool:
-    return bool({"gl", "gpu", "sys"} & set(fence.modifiers))
 
 
 def _global_granule(instructions: Sequence[Instruction]) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from ..support.diagnostics import UserError
 from .budget import at_launch
 from .counters import Counters
+from .fences import FencedTraffic
 from .frame import Frame, Shape
 from .kernel import Kernel, decode
 from .limits import check_launch
@@ -113,12 +114,15 @@ class Module:
         if counters is not None:
             counters.begin(kernel.function, total, shape.block_threads, shape.shared_bytes)
         random = np.random.default_rng(seed) if seed is not None else None
+
+        def stop(kind: str, message: str, instruction: Instruction, thread: int) -> NoReturn:
+            raise shape.fault(kind, message, instruction, thread)
+
         traffic = None
-        if check_races and not kernel.talks:
-
-            def stop(kind: str, message: str, instruction: Instruction, thread: int) -> NoReturn:
-                raise shape.fault(kind, message, instruction, thread)
-
+        if check_races and kernel.talks:
+            granule, ordered = kernel.global_granule, kernel.ordered
+            traffic = FencedTraffic(granule, shape.block_threads, total, ordered, stop)
+        elif check_races:
             traffic = Traffic(kernel.global_granule, shape.block_threads, kernel.ordered, stop)
         few = total if sample is None or kernel.talks else sample
         parts: list[tuple[Counters, float]] = []

@@ -4,15 +4,20 @@
 Time is a counter. `seen[w, v]` says up to which moment warp w knows what warp v has done, `seen[w, w]` up to
 which moment the lanes of w know one another: a barrier brings the participants' knowledge together. An access
 made at time t by v is ordered before w when t < seen[w, v]; a thread is always ordered after itself. Behind the
-warps stand columns for bulk copies, by the mbarrier that tells of them.
+warps stand columns for what runs on by itself: bulk stores, by the warp that issues them; matrix products, by their
+group of four warps; and bulk loads, by the mbarrier that tells of them.
 
-Matrix products and bulk copies go through the asynchronous proxy. `fenced[w, v]` says up to which moment what
-v wrote is known to w *and* visible to that proxy: a proxy fence makes it so of all that w knows.
+A bulk store and a matrix product read shared memory from when they are issued until they are waited for. So their reads
+have the moment of the issue, and only a wait tells a warp that reads up to some moment are over: a write by whoever does
+not know of that wait is wrong, even if it comes long after.
+
+Matrix products and bulk copies go through the asynchronous proxy. `fenced[w, t]` says up to which moment what thread t
+wrote is known to w *and* visible to that proxy. A proxy fence makes it so of what the fencing thread itself wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -60,11 +65,13 @@ class Shadow:
         self.written_at = np.zeros(granules, np.int32)
         self.written_by = np.zeros(granules, np.int16)  # thread within its block, or less than 0
         self.read_at = np.zeros(granules, np.int32)  # by whomever
-        self.reads = np.zeros(warps * granules, np.int32)  # by each warp
-        self.readers = np.zeros(warps * granules, np.int8)  # the lane, or several
-        columns = warps + (_MBARRIERS if proxies else 0)
+        #: Who reads: the warps, then their bulk stores, then the products of four warps.
+        self.sources = warps + (warps + -(-warps // 4) if proxies else 0)
+        columns = self.sources + (_MBARRIERS if proxies else 0)
         self.seen = np.ones((blocks * warps, columns), np.int32)
-        self.fenced = np.ones_like(self.seen) if proxies else None
+        self.fenced = np.ones((blocks * warps, warps * WARP), np.int32) if proxies else None
+        self.reads = np.zeros(self.sources * granules, np.int32)  # by each source
+        self.readers = np.zeros(warps * granules, np.int8)  # the lane, or several
         # The moment that each warp knows everything before; most accesses are settled by it alone.
         self.floor = np.ones(blocks * warps, np.int32)
 
@@ -76,9 +83,9 @@ class Shadow:
         offset: np.ndarray,
         size: int,
         instruction: Instruction,
-        proxy: bool = False,
+        source: int | None = None,
     ) -> None:
-        """`proxy`: by the asynchronous proxy, on behalf of the threads."""
+        """`source`: by what runs on, through the asynchronous proxy, which the threads have issued."""
         warp = self.warp_of[threads]
         self.now += 1
         floor = self.floor[warp]
@@ -93,8 +100,11 @@ class Shadow:
             if not at.all():
                 message = "shared memory that nobody has written is read"
                 self.stop("uninitialised", message, instruction, int(threads[at == 0][0]))
-            if proxy:
+            self.read_at[granule] = self.now
+            if source is not None:
                 self._check_fence(threads, granule, instruction)
+                self.reads[source * self.granules + granule] = self.now
+                continue
             place = base + granule
             others = (self.reads[place] >= own) & (self.readers[place] != lane)
             self.reads[place] = self.now
@@ -102,7 +112,6 @@ class Shadow:
             others |= self.readers[place] != lane
             if others.any():
                 self.readers[place[others]] = _SEVERAL
-            self.read_at[granule] = self.now
 
     def write(
         self,
@@ -157,7 +166,7 @@ class Shadow:
         if busy.any():
             message = "shared memory is used while an asynchronous copy into it is not waited for"
             self.stop("in flight", message, instruction, int(threads[busy][0]))
-        column = np.where(by >= 0, by >> 5, np.where(by == _ATOMIC, 0, self.warps - 2 - by))
+        column = np.where(by >= 0, by >> 5, np.where(by == _ATOMIC, 0, self.sources - 2 - by))
         known = self.seen[self.warp_of[threads], column]
         unseen = (at >= known) & (by != self.within[threads])
         if atomic:
@@ -177,6 +186,23 @@ class Shadow:
                 reader = int(self.readers[place][unseen][0])
                 by = other * WARP + max(reader, 0)
                 self._race(int(threads[unseen][0]), by, "read", instruction)
+        for source in range(self.warps, self.sources):
+            at = self.reads[source * self.granules + granule]
+            unseen = at >= self.seen[warp, source]
+            if unseen.any():
+                self._overwritten(int(threads[unseen][0]), int(at[unseen][0]), source, instruction)
+
+    def _overwritten(self, thread: int, moment: int, source: int, instruction: Instruction) -> NoReturn:
+        """A write to what a bulk store or a product reads, or has read and only others know that."""
+        name = "bulk store" if source < 2 * self.warps else "matrix product"
+        block = int(self.warp_of[thread]) // self.warps
+        known = self.seen[block * self.warps : (block + 1) * self.warps, source].max()
+        if moment >= known:
+            message = f"shared memory is overwritten while a {name} that reads it is not waited for"
+            self.stop("in flight", message, instruction, thread)
+        warp = int(self.warp_of[thread]) % self.warps
+        message = f"nothing orders this access of warp {warp} after the wait for the {name} that reads what is there"
+        self.stop("race", message, instruction, thread)
 
     def _race(self, thread: int, by: int, what: str, instruction: Instruction) -> NoReturn:
         warp = int(self.warp_of[thread]) % self.warps
@@ -214,15 +240,31 @@ class Shadow:
         """The clock of what the copies of an mbarrier have done until now."""
         self.now += 1
         clock = np.ones_like(self._clock(0))
-        clock[:, self.warps + mbarrier // 8 % _MBARRIERS] = self.now
+        clock[self.sources + mbarrier // 8 % _MBARRIERS] = self.now
         return clock
+
+    # ---- bulk stores and products
+
+    def store_source(self, warp: int) -> int:
+        """The source of the bulk stores that a warp issues."""
+        return self.warps + warp % self.warps
+
+    def product_source(self, warp: int) -> int:
+        """The source of the matrix products of a warp's group of four."""
+        return 2 * self.warps + warp % self.warps // 4
+
+    def waited(self, warps: np.ndarray, source: int, running: Sequence[int]) -> None:
+        """Warps (batch numbers) have waited for what a source runs, but for what it issued at the moments `running`."""
+        self.now += 1
+        self.seen[warps, source] = np.maximum(self.seen[warps, source], min(running, default=self.now))
+        self.floor[warps] = self.seen[warps].min(axis=1)
 
     # ---- the asynchronous proxy
 
     def _check_fence(self, threads: np.ndarray, granule: np.ndarray, instruction: Instruction) -> None:
         assert self.fenced is not None
         at, by = self.written_at[granule], self.written_by[granule]
-        known = self.fenced[self.warp_of[threads], np.maximum(by, 0) >> 5]
+        known = self.fenced[self.warp_of[threads], np.maximum(by, 0)]
         hidden = (at >= known) & (by >= 0) & (at > 0)
         if hidden.any():
             thread = int(threads[hidden][0])
@@ -230,16 +272,14 @@ class Shadow:
             self.stop("fence", message, instruction, thread)
 
     def fence(self, threads: np.ndarray) -> None:
-        """What the warps of `threads` know of becomes visible to the asynchronous proxy."""
+        """What each of `threads` has written becomes visible to the asynchronous proxy."""
         if self.fenced is not None:
-            warps = np.unique(self.warp_of[threads])
             self.now += 1
-            self.fenced[warps] = np.maximum(self.fenced[warps], self.seen[warps])
-            self.fenced[warps, warps % self.warps] = self.now
+            self.fenced[self.warp_of[threads], self.within[threads]] = self.now
 
     def is_fenced(self, thread: int, moment: int, by: int) -> bool:
         """Whether what thread `by` of its block wrote at `moment` is visible to copies that `thread` starts."""
-        return self.fenced is None or moment < int(self.fenced[self.warp_of[thread], by >> 5])
+        return self.fenced is None or moment < int(self.fenced[self.warp_of[thread], by])
 
     def is_known(self, thread: int, moment: int, by: int) -> bool:
         """Whether what thread `by` of its block did at `moment` is ordered before `thread`."""
@@ -280,18 +320,20 @@ class Shadow:
         self.floor[warps] = self.seen[warps].min(axis=1)
 
     def _clock(self, warp: int) -> np.ndarray:
-        rows = [self.seen[warp]] if self.fenced is None else [self.seen[warp], self.fenced[warp]]
-        return np.stack(rows)
+        return (
+            self.seen[warp] if self.fenced is None else np.concatenate([self.seen[warp], self.fenced[warp]])
+        )
 
     def knowledge(self, warp: int) -> np.ndarray:
         """What `warp` knows now, itself included: the clock that an arrival at an mbarrier carries."""
         self.now += 1
-        clock = self._clock(warp)
-        clock[0, warp % self.warps] = self.now
+        clock = self._clock(warp).copy()
+        clock[warp % self.warps] = self.now
         return clock
 
     def learn(self, warp: int, clock: np.ndarray) -> None:
-        np.maximum(self.seen[warp], clock[0], out=self.seen[warp])
+        columns = self.seen.shape[1]
+        np.maximum(self.seen[warp], clock[:columns], out=self.seen[warp])
         self.floor[warp] = self.seen[warp].min()
         if self.fenced is not None:
-            np.maximum(self.fenced[warp], clock[1], out=self.fenced[warp])
+            np.maximum(self.fenced[warp], clock[columns:], out=self.fenced[warp])

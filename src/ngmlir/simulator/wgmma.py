@@ -3,7 +3,7 @@
 
 A product is computed at issue. Until its group is waited for, its accumulators may be touched by other
 products only, registers and shared memory that it reads must stay as they are; whatever breaks this is a
-fault. The summation order within a product is not specified; here it is that of f64.
+fault. Shared memory may be written again only by who knows of the wait (`races`). The summation order within a product is not specified; here it is that of f64.
 """
 
 from __future__ import annotations
@@ -89,10 +89,12 @@ def _wait(slots: Slots, instruction: Instruction) -> Step:
             first = product.warpgroup * GROUP
             if not running[first] or product.group >= frame.product_group[first] - left:
                 rest.append(product)
-            elif not np.array_equal(frame.shared[product.places], product.snapshot):
-                message = "shared memory was overwritten while this product was in flight"
-                frame.fault("in flight", message, product.instruction, first)
         frame.products = rest
+        if (shadow := frame.shadow) is not None:
+            for group in _groups(frame, threads):
+                moments = [product.moment for product in rest if product.warpgroup == group]
+                warps = np.unique(frame.warp_of[group * GROUP : (group + 1) * GROUP])
+                shadow.waited(warps, shadow.product_source(int(warps[0])), moments)
 
     return step
 
@@ -182,17 +184,17 @@ def _multiply(slots: Slots, instruction: Instruction) -> Step:
 
     def operand(
         frame: Frame, leader: int, descriptor: int, rows: int, item: int, kind: str, along_rows: bool
-    ) -> tuple[Array, Array]:
-        """The values of a shared operand, and the bytes that it occupies."""
+    ) -> Array:
+        """The values of a shared operand."""
         places = tile_places(descriptor, rows, depth, item, along_rows)
         if int(places.max()) + item > frame.shape.shared_bytes:
             frame.fault("out of bounds", "an operand ends outside of shared memory", instruction, leader)
         places = places + int(frame.shared_base[leader])
         if frame.shadow is not None:
             flat = places.reshape(-1)
-            frame.shadow.read(np.full(len(flat), leader), flat, item, instruction, proxy=True)
-        octets = (places[..., None] + np.arange(item)).reshape(-1)
-        return numbers(frame.shared.view(f"u{item}")[places // item], kind), octets
+            source = frame.shadow.product_source(int(frame.warp_of[leader]))
+            frame.shadow.read(np.full(len(flat), leader), flat, item, instruction, source)
+        return numbers(frame.shared.view(f"u{item}")[places // item], kind)
 
     def step(frame: Frame, threads: Threads) -> None:
         running = frame.threads(threads)
@@ -209,10 +211,10 @@ def _multiply(slots: Slots, instruction: Instruction) -> Step:
         shared = None if a_descriptor is None else a_descriptor(frame, threads)[::GROUP].tolist()
         for index, leader in enumerate(leaders.tolist()):
             _check_fence(frame, leader // GROUP, shape.group(), accumulators, inputs, instruction)
-            second, octets = operand(frame, leader, right[index], columns, b_item, b_kind, majors[1])
+            moment = frame.shadow.now + 1 if frame.shadow is not None else 0
+            second = operand(frame, leader, right[index], columns, b_item, b_kind, majors[1])
             if shared is not None:
-                first, more = operand(frame, leader, shared[index], 64, a_item, a_kind, majors[0])
-                octets = np.concatenate([octets, more])
+                first = operand(frame, leader, shared[index], 64, a_item, a_kind, majors[0])
             else:
                 assert fragments is not None
                 first = fragments[index]
@@ -221,8 +223,7 @@ def _multiply(slots: Slots, instruction: Instruction) -> Step:
                 Product(
                     leader // GROUP,
                     int(frame.product_group[leader]),
-                    octets,
-                    frame.shared[octets].copy(),
+                    moment,
                     accumulators,
                     inputs,
                     instruction,

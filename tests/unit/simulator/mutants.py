@@ -167,6 +167,7 @@ def _warpgroup(ptx: str, seed: int | None) -> bool:
 @cache
 def original(program: str) -> tuple[str, Run]:
     """The PTX of a program, and how it is run."""
+    import ordered
     import test_bulk
     import test_order
 
@@ -191,6 +192,10 @@ def original(program: str) -> tuple[str, Run]:
             return test_bulk.STORE, _bulk
         case "warp groups":
             return test_bulk.gemm(), _warpgroup
+        case "ring":
+            return ordered.ring(), ordered.run_ring
+        case "last block":
+            return ordered.LAST_BLOCK, ordered.run_last_block
         case "registers":
             return test_order.REGISTERS, lambda ptx, seed: not test_order.launched(ptx, 384, seed).any()
         case "lanes":
@@ -350,6 +355,22 @@ IN_PTX = [
     Mutant("warp groups", "a step of the wrong length", rf"{2 + (64 << 32) + (1 << 62)}", str(1 + (64 << 32) + (1 << 62))),
     Mutant("warp groups", "an operand written by a thread, unfenced", r"(wgmma\.fence)", r"@!%p1 st.shared.b32 [tiles], %r1;\n	bar.sync 0;\n	\1"),
     Mutant("warp groups", "an operand written too early", r"(wgmma\.wait_group)", r"@!%p1 st.shared.b32 [tiles], 7;\n	\1"),
+    # A ring of tiles, and blocks that signal to one another
+    Mutant("ring", "a slot given back before its products are awaited", r"(\s+wgmma\.wait_group[^;]*;)(\s+@!%p1 mbarrier\.arrive[^;]*;)", r"\2\1"),
+    Mutant("ring", "a slot filled that is not given back", r"mbarrier\.try_wait[^;]*\[%r6\][^;]*;\s+@!%p4 bra \$taken;"),
+    Mutant("ring", "a tile read before it is there", r"mbarrier\.try_wait[^;]*\[%r5\][^;]*;\s+@!%p4 bra \$there;"),
+    Mutant("ring", "the other phase of a slot awaited", r"xor\.b32 %r4, %r4, 1;"),
+    Mutant("ring", "one group too few awaited", r"wait_group\.sync\.aligned 0;", "wait_group.sync.aligned 1;"),
+    Mutant("bulk copies", "a tile stored, with a fence of another thread", r"(\s+)bar\.sync 0;\s+@%p1 bra \$end;", r"\1setp.ne.u32 %p2, %r1, 1;\1@!%p2 st.shared.b32 [tile], %r1;\1bar.sync 0;\1@%p1 bra $end;\1fence.proxy.async.shared::cta;"),
+    Mutant("bulk copies", "a tile changed before its store is awaited", r"(\s+)(cp\.async\.bulk\.wait_group 0;)", r"\1st.shared.b32 [tile], 0;\1\2"),
+    Mutant("last block", "no fence before the signal", r"fence\.acq_rel\.gpu;"),
+    Mutant("last block", "no fence after the signal", r"fence\.acq_rel\.gpu;", "", 1),
+    Mutant("last block", "a fence of the block's scope", r"fence\.acq_rel\.gpu;", "fence.acq_rel.cta;"),
+    Mutant("last block", "no barrier before the signal", BAR),
+    Mutant("last block", "no barrier after the signal", r"fence\.acq_rel\.gpu;(\s+st\.shared[^;]*;\s+\$wait:\s+)bar\.sync 0;", r"\1bar.sync 0;", -1),
+    Mutant("last block", "a part changed after the signal", r"(\s+)(st\.shared\.b32 \[seen\])", r"\1st.global.b32 [%rd7], %r5;\1\2"),
+    Mutant("last block", "a signal that is no atomic operation", r"atom\.global\.inc\.u32 %r5, \[%rd3\], 4;", "ld.global.b32 %r5, [%rd3];\n	add.u32 %r9, %r5, 1;\n	st.global.b32 [%rd3], %r9;"),
+    Mutant("last block", "all blocks write one place", r"(\s+)(@%p2 bra \$end;)", r"\1st.global.b32 [%rd4], %r5;\1\2"),
     Mutant("registers", "more registers taken than there are", r"u32 240;", "u32 248;"),
     Mutant("registers", "too few registers given back", r"u32 24;", "u32 40;"),
 ]  # fmt: skip

@@ -30,13 +30,28 @@ def product(depth_step: int) -> str:
 	wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{{registers}}}, %rd4, %rd5, 1, 1, 1, 0, 0;"""
 
 
-def gemm(swizzle: int = 128) -> str:
-    """C[64, 32] = A[64, 64] @ B[32, 64]^T for one block of four warps."""
-    zero = "\n".join(f"	mov.b32 %f{n}, 0f00000000;" for n in range(COLUMNS // 2))
+def stored() -> str:
+    """The accumulators of four warps go to `c`."""
     stores = []
     for n in range(COLUMNS // 2):
         offset = 4 * (n // 4 * 8 + n % 2 + 8 * COLUMNS * (n // 2 % 2))
         stores.append(f"	st.global.f32 [%rd7+{offset}], %f{n};")
+    return f"""	shr.u32 %r3, %r1, 2;
+	and.b32 %r3, %r3, 7;
+	shr.u32 %r4, %r1, 5;
+	mad.lo.u32 %r3, %r4, 16, %r3;
+	and.b32 %r5, %r1, 3;
+	shl.b32 %r5, %r5, 1;
+	mad.lo.u32 %r3, %r3, {COLUMNS}, %r5;
+	ld.param.b64 %rd6, [c];
+	mul.wide.u32 %rd7, %r3, 4;
+	add.s64 %rd7, %rd7, %rd6;
+{chr(10).join(stores)}"""
+
+
+def gemm(swizzle: int = 128) -> str:
+    """C[64, 32] = A[64, 64] @ B[32, 64]^T for one block of four warps."""
+    zero = "\n".join(f"	mov.b32 %f{n}, 0f00000000;" for n in range(COLUMNS // 2))
     return f""".version 8.6
 .target sm_90a
 .address_size 64
@@ -69,17 +84,7 @@ $wait:
 	wgmma.fence.sync.aligned;{"".join(product(step) for step in range(DEPTH // 16))}
 	wgmma.commit_group.sync.aligned;
 	wgmma.wait_group.sync.aligned 0;
-	shr.u32 %r3, %r1, 2;
-	and.b32 %r3, %r3, 7;
-	shr.u32 %r4, %r1, 5;
-	mad.lo.u32 %r3, %r4, 16, %r3;
-	and.b32 %r5, %r1, 3;
-	shl.b32 %r5, %r5, 1;
-	mad.lo.u32 %r3, %r3, {COLUMNS}, %r5;
-	ld.param.b64 %rd6, [c];
-	mul.wide.u32 %rd7, %r3, 4;
-	add.s64 %rd7, %rd7, %rd6;
-{chr(10).join(stores)}
+{stored()}
 	ret;
 }}
 """

@@ -129,7 +129,7 @@ def test_fences_of_products_and_copies(bug, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_store_of_what_threads_have_written(seed):
-    """Threads write shared memory, a bulk copy reads it: a fence in between, and a barrier."""
+    """Threads write shared memory, a bulk copy reads it: a fence of each in between, and a barrier."""
     wait = "	@!%p2 bra $wait;\n"
     write = (
         wait
@@ -143,7 +143,7 @@ def test_a_store_of_what_threads_have_written(seed):
         "	cp.async.bulk.tensor.2d.global",
         "	fence.proxy.async.shared::cta;\n	cp.async.bulk.tensor.2d.global",
     )
-    assert store(late, seed).view(np.int32)[4, 4:8].tolist() == [0, 1, 2, 3]
+    assert refused(store, late, seed) == "fence"  # a fence shows what its own thread wrote, and that is less
     racing = fenced.replace(
         "	fence.proxy.async.shared::cta;\n	bar.sync 0;", "	fence.proxy.async.shared::cta;"
     )
