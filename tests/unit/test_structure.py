@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import ngmlir as ng
 from ngmlir.compiler import compile_artifact, compile_module, emit, lower
+from ngmlir.ir.attributes import DictAttr, UnitAttr
 from ngmlir.ir.core import Module
 from ngmlir.ir.structure import fingerprint, structure
 from ngmlir.llvm.machine import assembly, cpu_target, nvptx_target
-from ngmlir.ops.words import from_text
+from ngmlir.ops.words import from_text, to_text
+from ngmlir.passes.common_subexpressions import common_subexpressions
+from ngmlir.runtime.cache import Cache
 from ngmlir.runtime.cpu import CpuExecutable
 
 PROGRAM = """
@@ -54,6 +59,53 @@ def test_everything_else_is(old: str, new: str) -> None:
     assert fingerprint(made)[0] != digest(PROGRAM)
     if old != "@main":  # the symbol of what is compared is left out
         assert structure(made.ops[0]) != structure(from_text(PROGRAM).ops[0])
+
+
+BATCHED = """
+!q = tensor<4x8x16xf32>
+func.func @main(%q: !q, %k: !q) -> (tensor<4x8x8xf32>, tensor<4x8x8xf32>) {
+  %a = ng.dot %q, %k contract [2] x [2] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (!q, !q) -> tensor<4x8x8xf32>
+  %b = ng.dot %q, %k contract [2] x [2] {rhs_batch = array<i64: 0>, lhs_batch = array<i64: 0>} : (!q, !q) -> tensor<4x8x8xf32>
+  return %a, %b : tensor<4x8x8xf32>, tensor<4x8x8xf32>
+}
+"""
+
+
+def test_the_order_of_attributes_is_no_structure() -> None:
+    module = from_text(BATCHED)
+    a, b, end = module.ops[0].block.ops
+    assert a.kind is b.kind and list(a.attributes) == list(b.attributes) == sorted(a.attributes)
+    turned = a.rebuilt(attributes=dict(reversed(a.attributes.items())))
+    assert turned.kind is a.kind
+    dictionaries = [DictAttr(items) for items in ((("a", UnitAttr()), ("b", UnitAttr())), (("b", UnitAttr()), ("a", UnitAttr())))]  # fmt: skip
+    assert dictionaries[0] is dictionaries[1]
+    merged = common_subexpressions(module, cpu_target("x86-64-v3")).ops[0].block.ops
+    assert [op.name for op in merged] == ["ng.dot", "func.return"]
+    assert len(set(merged[1].operands)) == 1 and end.operands[0] is not end.operands[1]
+
+
+def test_printed_kernels_are_those_that_were_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Running the text of lowered kernels compiles none of them again."""
+    monkeypatch.setenv("NGMLIR_CACHE_DIR", str(tmp_path))
+
+    def kernels() -> list[str]:
+        store = Cache(tmp_path)
+        entries = [store.read(path.stem) for path in sorted(tmp_path.glob("*.entry"))]
+        return [
+            each.header["name"] for each in entries if each is not None and each.header["kind"] == "kernel"
+        ]
+
+    module = from_text(BATCHED)
+    arrays = [np.ones((4, 8, 16), np.float32)] * 2
+    first = compile_module(module, "cpu")(*arrays)
+    compiled = kernels()
+    assert compiled
+    printed = to_text(lower(module, "cpu"))
+    second = compile_module(from_text(printed), "cpu")(*arrays)
+    assert kernels() == compiled
+    assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 def test_nesting_is_structure() -> None:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from .context import Uniqued
@@ -160,7 +162,17 @@ class ArrayAttr(UniquedAttribute):
         return any(item.holds_elements for item in self.items)
 
 
-class DictAttr(UniquedAttribute):
+class _SortedItems(Uniqued):
+    """Dictionaries with the same entries are one object, in whatever order they are given."""
+
+    def __call__(cls, *args: Any) -> Any:
+        (items,) = args
+        return super().__call__(tuple(sorted(items, key=itemgetter(0))))
+
+
+class DictAttr(Attribute, metaclass=_SortedItems):
+    """`{name = attribute, ...}`: entries of different names, sorted by name as in MLIR."""
+
     __slots__ = ("items",)
 
     def __init__(self, items: tuple[tuple[str, Attribute], ...]):
@@ -224,6 +236,18 @@ def _in_list(item: Attribute, constant: Spelling | None) -> str:
     if isinstance(item, IntegerAttr) and item.type is i64:
         return str(item.value)
     return spelled(item, constant)
+
+
+NO_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({})
+
+
+def sorted_attributes(attributes: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+    """The attributes of an op in order of their names: the order in which they are given says nothing."""
+    if len(attributes) < 2:
+        return attributes or NO_ATTRIBUTES
+    names = [*attributes]
+    ordered = sorted(names)
+    return attributes if names == ordered else {name: attributes[name] for name in ordered}
 
 
 def dictionary_text(items: tuple[tuple[str, Attribute], ...], constant: Spelling | None = None) -> str:

@@ -9,11 +9,10 @@ about an op stays true.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
 from ..support.diagnostics import UNKNOWN, Diagnostic, Location
-from .attributes import Attribute, StringAttr, SymbolRefAttr
+from .attributes import NO_ATTRIBUTES, Attribute, StringAttr, SymbolRefAttr, sorted_attributes
 from .context import CONTEXT
 from .definition import OpDefinition
 from .types import FunctionType, Type
@@ -50,9 +49,6 @@ class Kind:
         self.complaints: tuple[Diagnostic, ...] | None = None
 
 
-NO_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({})
-
-
 class Op:
     """One operation. Subclasses (one per defined op) add names for operands and attributes, nothing else."""
 
@@ -81,7 +77,9 @@ class Op:
         names: Sequence[str] = (),
     ):
         self.operands: tuple[Value, ...] = tuple(operands)
-        self.attributes: Mapping[str, Attribute] = attributes if attributes else NO_ATTRIBUTES
+        self.attributes: Mapping[str, Attribute] = (
+            sorted_attributes(attributes) if attributes else NO_ATTRIBUTES
+        )
         self.regions: tuple[Region, ...] = tuple(regions)
         self.successors: tuple[Block, ...] = tuple(successors)
         self.location = location
@@ -148,7 +146,7 @@ class Op:
         """A copy with some parts replaced; its results are new values."""
         op = object.__new__(self.__class__)
         op.operands = self.operands if operands is None else tuple(operands)
-        op.attributes = self.attributes if attributes is None else attributes
+        op.attributes = self.attributes if attributes is None else sorted_attributes(attributes)
         op.regions = self.regions if regions is None else tuple(regions)
         op.successors = self.successors if successors is None else tuple(successors)
         op.location = self.location

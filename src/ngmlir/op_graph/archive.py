@@ -261,6 +261,8 @@ def _packed(structure: Attribute, values: Sequence[Any]) -> Any:
         case ArrayAttr():
             return tuple([_packed(item, values) for item in structure.items])
         case DictAttr():
-            return {name: _packed(item, values) for name, item in structure.items}
+            # Entries are given in the order of their results: text has them in the order of their names.
+            items = sorted(structure.items, key=lambda item: min(_numbers(item[1]), default=len(values)))
+            return {name: _packed(item, values) for name, item in items}
         case _:
             return None

@@ -46,7 +46,7 @@ def check_bounds(module: Module, target: Target) -> Module:
           tile.return
         }
     After:
-        func.func @main(%x: memref<4xi32>, %y: memref<8xf32>, %0: memref<f32>, %outside: memref<1xi64>, %arena: memref<0xi8>) attributes {ng.arguments = 2 : i64, ng.results = 1 : i64, ng.checks = 1 : i64} {
+        func.func @main(%x: memref<4xi32>, %y: memref<8xf32>, %0: memref<f32>, %outside: memref<1xi64>, %arena: memref<0xi8>) attributes {ng.arguments = 2 : i64, ng.checks = 1 : i64, ng.results = 1 : i64} {
           tile.launch @k ins(%x, %y) outs(%0, %outside)
           func.return
         }

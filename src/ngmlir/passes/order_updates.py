@@ -37,7 +37,7 @@ def order_updates(module: Module, target: Target) -> Module:
           %13 = ng.gather %11[%12] axis 0 : (tensor<200xi16>, tensor<200xi32>) -> tensor<200xi16>
           %14 = ng.reshape %u : tensor<200x3xf32>
           %15 = ng.gather %14[%12] axis 0 : (tensor<200x3xf32>, tensor<200xi32>) -> tensor<200x3xf32>
-          %16 = ng.scatter %x[%13], %15 axis 0 {combine = "add", ascending} : (tensor<9x3xf32>, tensor<200xi16>, tensor<200x3xf32>) -> tensor<9x3xf32>
+          %16 = ng.scatter %x[%13], %15 axis 0 {ascending, combine = "add"} : (tensor<9x3xf32>, tensor<200xi16>, tensor<200x3xf32>) -> tensor<9x3xf32>
           func.return %16 : tensor<9x3xf32>
         }
     """

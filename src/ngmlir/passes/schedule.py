@@ -37,7 +37,7 @@ def schedule(module: Module, target: Target) -> Module:
         }
     After:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-          %0 = ng.fusion map(%x) {ng.schedule = {by = "tiles", tile = 32 : i64, part = 1024 : i64}} -> tensor<4xf32> {
+          %0 = ng.fusion map(%x) {ng.schedule = {by = "tiles", part = 1024 : i64, tile = 32 : i64}} -> tensor<4xf32> {
             %1 = ng.negative %x : tensor<4xf32>
             ng.yield %1 : tensor<4xf32>
           }
