@@ -123,6 +123,7 @@ def test_aliases_that_double() -> None:
         from_text(attributes + "%c = ng.constant 1 : tensor<4xf32, #a15>")
     assert len(str(caught.value)) < 3000
     used = "#a = [1]\n" + each(lambda i: f'"x.y"() {{a = #a}} : () -> () loc(#l{i % 3})')
+    used += each(lambda i: f'#l{i} = loc("f":{i + 1}:1)', 3)
     assert len(from_text(used, unregistered=True).ops) == N
 
 

@@ -80,12 +80,57 @@ BAD = (
     ("func.func @f() {return}\n\ud800", "2:1: error: '\\ud800' is half of a character"),
     ('"\ud800"() : () -> ()', "1:1: error: string is not closed on its line"),
     ("func.func @f(%c: i1) {\n^a:\n  return\n^a:\n  return\n}", "4:1: error: block ^a is defined twice"),
+    ("func.func @f(%x: vector<0xf32>)", "1:18: error: a vector has no dimension of length 0"),
+    ("#a = 1 : i32\n#a = 2 : i32", "2:1: error: alias #a is defined twice"),
+    ("func.func private @f() loc(#nope)", "1:28: error: the location #nope is not defined"),
+    ("#a = 1 : i8\nfunc.func private @f() loc(#a)", "2:28: error: the location #a is not defined"),
+    ('func.func @f() attributes {"" = 1 : i8}', "1:28: error: an attribute needs a name"),
+    ('"ng.constant"() <{value = 1 : i8}> {value = 2 : i8} : () -> i8', "1:36: error: attribute 'value' is given twice"),
+    ("%c = ng.constant 255 : si8", "1:18: error: 255 does not fit in si8"),
+    ("func.func private @f(memref<4xf32, strided<[-1]>>)", "1:22: error: memref<4xf32, strided<[-1]>> is no type that ngmlir knows"),
+    ("func.func private @f(memref<4xf32, 2 : i32>)", "1:22: error: memref<4xf32, 2 : i32> is no type that ngmlir knows"),
+    ("func.func private @f(!d.t<a ... b>)", "1:22: error: !d.t<a ... b> is no type that ngmlir knows"),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "wanted"), BAD)
 def test_complaints_have_a_place(text: str, wanted: str) -> None:
     assert complaint(text).startswith(f"f.ngir:{wanted}")
+
+
+#: Text whose error has a note, and where the note stands and what it says.
+NOTED = (
+    ("%c = ng.constant 1 : i8\n%c = ng.constant 2 : i8", "1:1", "previously defined here"),
+    (HEAD + "  %y = ng.exp %x : tensor<5xf32>\n}", "1:14", "previously defined here"),
+    (HEAD + "  %y = ng.exp %z : tensor<4xf32>\n  %z = ng.constant 1 : i8\n}", "2:15", "previously used here"),
+    ("#a = 1 : i32\n#a = 2 : i32", "1:1", "previously defined here"),
+    ("func.func @f() {\n^a:\n  return\n^a:\n  return\n}", "2:1", "previously defined here"),
+    ("func.func @f() {return}\nfunc.func @f() {return}", "1:1", "previously defined here"),
+)
+
+
+@pytest.mark.parametrize(("text", "where", "note"), NOTED)
+def test_notes_say_what_stands_elsewhere(text: str, where: str, note: str) -> None:
+    with pytest.raises(UserError) as caught:
+        from_text(text, file="f.ngir")
+    (said,) = caught.value.diagnostics[0].notes
+    assert (str(said.location), said.message) == (f"f.ngir:{where}", note)
+
+
+def test_a_byte_order_mark_is_no_text() -> None:
+    text = "func.func private @f()"
+    assert to_text(from_text("\ufeff" + text)) == to_text(from_text(text))
+    assert complaint("\ufeff{") == "f.ngir:1:1: error: expected an op, found '{'"
+
+
+def test_every_odd_character_is_found() -> None:
+    """Reading goes on behind a character that starts no token."""
+    with pytest.raises(UserError) as caught:
+        from_text(HEAD + "  ~\n  %y = ng.exp %x & : tensor<4xf32>\n  return %x : tensor<4xf32>\n}")
+    assert [d.message for d in caught.value.diagnostics] == [
+        "unexpected character '~'",
+        "unexpected character '&'",
+    ]
 
 
 def test_complaints_show_the_line_and_help() -> None:

@@ -15,7 +15,7 @@ from ngmlir.ir.types import TensorType, f32, i1, i32
 from ngmlir.ir.verifier import check, verify
 from ngmlir.ops import func, ng, tile
 from ngmlir.ops.builder import Builder, function
-from ngmlir.ops.words import from_text
+from ngmlir.ops.words import from_text, to_text
 from ngmlir.support.diagnostics import UserError
 
 HEAD = "func.func @f(%x: tensor<4x3xf32>, %y: tensor<4xf32>, %c: tensor<i1>) {\n"
@@ -75,7 +75,7 @@ def test_functions_say_what_they_take_and_give() -> None:
         ),
         (
             "func.func @f() {return}\nfunc.func @f() {return}",
-            "'func.func' defines @f, which is already defined at f.ngir:1:1",
+            "'func.func' defines @f, which is already defined",
         ),
         (
             '"func.func"() ({\n^bb0(%x: f32):\n  func.return\n}) {sym_name = "f", function_type = () -> ()} : () -> ()',
@@ -89,9 +89,48 @@ def test_functions_say_what_they_take_and_give() -> None:
             '"tile.kernel"() ({\n  tile.return\n}) {sym_name = "f", function_type = () -> ()} : () -> ()',
             "needs the attribute 'grid'",
         ),
+        ("func.func @f()", "'func.func' @f has no body, so it must be private"),
+        (
+            '"func.func"() ({}) {sym_name = "f", sym_visibility = "private", function_type = (i32) -> (), arg_attrs = [{}, {}]} : () -> ()',
+            "needs a dictionary for each of its 1 arguments in arg_attrs, not [{}, {}]",
+        ),
+        (
+            '"func.func"() ({}) {sym_name = "f", sym_visibility = "private", function_type = () -> i32, res_attrs = [1]} : () -> ()',
+            "needs a dictionary for each of its 1 results in res_attrs, not [1]",
+        ),
+        (
+            '"builtin.module"() ({\n^a(%x: i32):\n}) : () -> ()',
+            "'builtin.module' has a block with arguments, but nothing gives them values",
+        ),
     ):
         with pytest.raises(UserError, match=re.escape(what)):
             from_text(text, file="f.ngir")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"my.call"() {callee = "printf"} : () -> ()',
+        '"my.call"() {callee = @printf} : () -> ()',
+        'func.func @f(%x: f32) -> i32 {\n  "my.return"(%x) : (f32) -> ()\n}',
+        '"my.graph"() ({\n  %0 = "my.use"(%1) : (i32) -> i32\n  "my.inner"() ({\n    "my.use"(%1, %2) : (i32, i32) -> ()\n'
+        '    %2 = "my.def"() : () -> i32\n  }) : () -> ()\n  %1 = "my.def"() : () -> i32\n}) : () -> ()',
+    ],
+)
+def test_what_ops_of_other_dialects_mean_is_not_guessed(text: str) -> None:
+    """Neither that they call, nor that they return, nor that their one block is run in order."""
+    module = from_text(text, unregistered=True)
+    assert to_text(from_text(to_text(module), unregistered=True)) == to_text(module)
+
+
+def test_graph_regions_are_seen_from_nowhere_else() -> None:
+    for text in (
+        '"my.graph"() ({\n  %0 = "my.def"() : () -> i32\n}) : () -> ()\n"my.use"(%0) : (i32) -> ()',
+        'func.func @f() {\n  "my.graph"() ({\n    "my.use"(%0) : (i32) -> ()\n  }) : () -> ()\n  %0 = "my.def"() : () -> i32\n  return\n}',
+        '"my.graph"() ({\n^a:\n  "my.use"(%0) : (i32) -> ()\n  "my.br"()[^b] : () -> ()\n^b:\n  %0 = "my.def"() : () -> i32\n}) : () -> ()',
+    ):
+        with pytest.raises(UserError, match="is not defined|does not dominate"):
+            from_text(text, unregistered=True)
 
 
 def test_isolated_ops_see_nothing_around_them() -> None:

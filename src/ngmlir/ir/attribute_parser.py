@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes and locations in text."""
+"""Attributes in text."""
 
 from __future__ import annotations
 
-from ..support.diagnostics import UNKNOWN, Location, UserError
+from ..support.diagnostics import Diagnostic, UserError
 from .attributes import (
     ArrayAttr,
     Attribute,
@@ -19,30 +19,36 @@ from .attributes import (
     UnitAttr,
     boolean,
     integers,
+    quote,
 )
 from .cursor import shortened
 from .definition import STORED_FLOATS
 from .elements import ElementsAttr, elements_from_bytes, within_width
 from .lexer import Token, unquote
 from .literals import float_bits, float_value, integer_bits, integer_fits, item_bytes, wrap_integer
+from .location_parser import LocationParser
 from .resources import resource_of
-from .type_parser import TypeParser
 from .types import FloatType, IndexType, IntegerType, OpaqueType, ShapedType, Type, element_type, f64, i1, i64
 
-#: Every number of `_DIGITS` digits fits in integers that are wider.
-_DIGITS, _WIDE = 40, 192
+#: Digits that are read, whatever the type, and at most.
+_DIGITS, _MOST_DIGITS = 40, 4000
 #: Attributes of MLIR's own that nothing here reads.
 _OPAQUE = ("affine_map", "affine_set", "strided", "sparse", "opaque", "distinct")
 
 
-class AttributeParser(TypeParser):
-    """A cursor that also reads attributes and locations."""
+class AttributeParser(LocationParser):
+    """A cursor that also reads attributes."""
 
     def alias_definition(self) -> None:
         token = self.advance()
+        if token.text in self.alias_starts:
+            before = self.place(self.alias_starts[token.text])
+            notes = (Diagnostic("previously defined here", before, "note"),)
+            raise self.error_at(f"alias {token.text} is defined twice", token.start, notes=notes)
+        self.alias_starts[token.text] = token.start
         self.expect("=")
         if self.kind == "bare" and self.token.text == "loc":
-            self.aliases[token.text] = self.location()
+            self.location_alias(token)
             return
         start, before = self.token.start, self.expanded
         try:
@@ -63,6 +69,8 @@ class AttributeParser(TypeParser):
                 raise self.error("expected an attribute name")
             self.advance()
             name = unquote(token.text) if token.kind == "string" else token.text
+            if not name:
+                raise self.error_at("an attribute needs a name", token.start)
             if name in out:
                 raise self.error_at(f"attribute '{name}' is given twice", token.start)
             out[name] = self.attribute() if self.accept("=") else UnitAttr()
@@ -80,8 +88,10 @@ class AttributeParser(TypeParser):
     def attribute_here(self) -> Attribute:
         kind, text = self.kind, self.token.text
         if kind == "string":
-            self.advance()
-            return StringAttr(unquote(text))
+            start = self.advance().start
+            if not self.accept(":"):
+                return StringAttr(unquote(text))
+            return self.kept(f"{quote(unquote(text))} : {self.type()}", start)
         if kind in ("integer", "float", "hex"):
             return self.number()
         if kind == "symbol":
@@ -106,6 +116,10 @@ class AttributeParser(TypeParser):
                 return self.dense()
             if text == "array":
                 return self.dense_array()
+            if text == "loc":
+                first = self.at
+                self.location()
+                return self.kept(self.spelled(first, self.at), self.tokens[first].start)
             if text in _OPAQUE:
                 return self.opaque_attribute()
         if kind in ("bare", "(", "alias", "shaped"):
@@ -128,6 +142,11 @@ class AttributeParser(TypeParser):
         if isinstance(alias, Attribute):
             self.expand(token)
             return alias
+        if alias is None and "." not in token.text and self.kind != "<":
+            self.read_ahead()
+        if token.text in self.location_texts:
+            self.expand(token)
+            return self.kept(f"loc({self.location_texts[token.text]})", token.start)
         if token.text == "#ng.axes":
             self.expect("<")
             names: list[str] = []
@@ -142,22 +161,25 @@ class AttributeParser(TypeParser):
             if len(set(names)) != len(names):
                 raise self.error_at("an axis name appears twice in one tensor", token.start)
             return AxesAttr(*names)
-        text = self.foreign(token, "attribute")
-        self.keep(f"{shortened(text)} is no attribute", token.start)
-        return OpaqueAttr(text)
+        return self.kept(self.foreign(token, "attribute"), token.start)
 
     def opaque_attribute(self) -> Attribute:
         """One of MLIR's that means nothing to us: a word, perhaps `[...]`, `<...>` and a type."""
-        first, token = self.at, self.advance()
+        first = self.at
+        self.advance()
         if self.accept("["):
             self.integer()
             self.expect("]")
         if not self.skip_angles():
             raise self.error("expected '<'")
         text = self.spelled(first, self.at)
-        self.keep(f"{shortened(text)} is no attribute", token.start)
         if self.accept(":"):
             text = f"{text} : {self.type()}"
+        return self.kept(text, self.tokens[first].start)
+
+    def kept(self, text: str, start: int) -> Attribute:
+        """An attribute of which only the spelling is known; UserError unless such are kept."""
+        self.keep(f"{shortened(text)} is no attribute", start)
         return OpaqueAttr(text)
 
     def number(self) -> Attribute:
@@ -195,15 +217,14 @@ class AttributeParser(TypeParser):
         return bits
 
     def integer_value(self, token: Token, type: Type) -> int:
-        if token.text in ("true", "false") and type is i1:
-            return int(token.text == "true")
+        if token.text in ("true", "false") and isinstance(type, IntegerType) and type.width == 1:
+            return wrap_integer(int(token.text == "true"), type)
         if token.kind not in ("integer", "hex"):
             raise self.error_at(f"expected an integer, found '{shortened(token.text)}'", token.start)
-        if len(token.text) > _DIGITS:
+        width = type.width if isinstance(type, IntegerType) else 64
+        if len(token.text) > max(_DIGITS, min(width // 3 + 3, _MOST_DIGITS)):
             raise self.error_at(f"the number does not fit in {type}", token.start)
         value = int(token.text, 0) if token.kind == "hex" else int(token.text)
-        if isinstance(type, IntegerType) and type.width > _WIDE and (value >= 0 or not type.unsigned):
-            return value  # it fits, and no mask as wide as the type need be made to see that
         if not integer_fits(value, type):
             raise self.error_at(f"{token.text} does not fit in {type}", token.start)
         return wrap_integer(value, type)
@@ -355,8 +376,9 @@ class AttributeParser(TypeParser):
                     f"expected one of {kind[5:-1].replace('|', ', ')}, found '{token.text}'", token.start
                 )
             return StringAttr(token.text)
-        if kind == "str" and self.kind == "bare":
-            return StringAttr(self.take("bare").text)
+        if kind == "str" and self.kind in ("bare", "string"):
+            token = self.advance()
+            return StringAttr(unquote(token.text) if token.kind == "string" else token.text)
         return self.attribute()
 
     def integer_list(self) -> list[int]:
@@ -368,59 +390,6 @@ class AttributeParser(TypeParser):
                 break
         self.expect("]")
         return values
-
-    # -- locations ---------------------------------------------------------------------------------------
-
-    def location(self) -> Location:
-        """`loc(...)`: of composite locations, the first that names a file."""
-        self.expect_text("loc")
-        self.expect("(")
-        found = self.location_body()
-        self.expect(")")
-        return found
-
-    def location_body(self) -> Location:
-        self.deeper()
-        found = self.location_here()
-        self.depth -= 1
-        return found
-
-    def location_here(self) -> Location:
-        token = self.advance()
-        if token.kind == "string":
-            if self.accept(":"):
-                line = self.integer()
-                self.expect(":")
-                return Location(unquote(token.text), line, self.integer())
-            if self.accept("("):
-                inner = self.location_body()
-                self.expect(")")
-                return inner
-            return UNKNOWN
-        if token.kind == "alias":
-            alias = self.aliases.get(token.text)
-            if token.text not in self.aliases:
-                self.unknown_alias = token.text
-            return alias if isinstance(alias, Location) else UNKNOWN
-        if token.text == "callsite":
-            self.expect("(")
-            callee = self.location_body()
-            self.expect_text("at")
-            caller = self.location_body()
-            self.expect(")")
-            return callee if callee.known else caller
-        if token.text == "fused":
-            if self.kind == "<":
-                self.skip_angles()
-            self.expect("[")
-            parts = [self.location_body()]
-            while self.accept(","):
-                parts.append(self.location_body())
-            self.expect("]")
-            return next((p for p in parts if p.known), UNKNOWN)
-        if token.text == "unknown":
-            return UNKNOWN
-        raise self.error_at("expected a location", token.start)
 
 
 def _is_foreign_array(type: Type) -> bool:

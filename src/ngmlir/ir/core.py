@@ -9,10 +9,10 @@ about an op stays true.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..support.diagnostics import UNKNOWN, Diagnostic, Location
-from .attributes import NO_ATTRIBUTES, Attribute, StringAttr, SymbolRefAttr, sorted_attributes
+from .attributes import NO_ATTRIBUTES, Attribute, DictAttr, StringAttr, SymbolRefAttr, sorted_attributes
 from .context import CONTEXT
 from .definition import OpDefinition
 from .types import FunctionType, Type
@@ -104,7 +104,7 @@ class Op:
         if self._kind is None:
             key = kind_key(
                 op_name(self), tuple([o.type for o in self.operands]), tuple([r.type for r in self.results]),
-                self.attributes,
+                described(self),
             )  # fmt: skip
             found: Kind | None = CONTEXT.kinds.find(key)
             self._kind = found or CONTEXT.kinds.add(key, Kind(*key[:3]))
@@ -164,7 +164,7 @@ class Op:
                 Value(t, op, i, names[i] if i < len(names) else "") for i, t in enumerate(types)
             )
         if isinstance(self, UnregisteredOp) and isinstance(op, UnregisteredOp):
-            op.full_name = self.full_name
+            op.full_name, op.properties = self.full_name, self.properties
         return op
 
     def with_blocks(self: O, rebuild: Callable[[Block], Block]) -> O:
@@ -195,6 +195,12 @@ class Op:
         return Op.spelled(self)
 
 
+def described(op: Op) -> Mapping[str, Attribute]:
+    """The attributes of an op and, under the empty name, the properties of an unregistered one."""
+    properties = op.properties if isinstance(op, UnregisteredOp) else None
+    return op.attributes if properties is None else {**op.attributes, "": properties}
+
+
 def kind_key(
     name: str, operands: tuple[Type, ...], results: tuple[Type, ...], attributes: Mapping[str, Attribute]
 ) -> tuple[str, tuple[Type, ...], tuple[Type, ...], tuple[tuple[str, Attribute], ...]]:
@@ -203,10 +209,16 @@ def kind_key(
 
 
 class UnregisteredOp(Op):
-    """An op of a dialect that is not loaded: kept and printed, never understood."""
+    """An op of a dialect that is not loaded: kept and printed, never understood. Its `properties`, `<{...}>` in text, are
+    names of their own: the same ones may be among its attributes."""
 
-    __slots__ = ("full_name",)
+    __slots__ = ("full_name", "properties")
     full_name: str
+    properties: DictAttr | None
+
+    def __init__(self, *parts: Any, **named: Any):
+        super().__init__(*parts, **named)
+        self.properties = None
 
 
 def op_name(op: Op) -> str:

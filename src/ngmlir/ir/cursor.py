@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 from ..support.diagnostics import Diagnostic, Location, UserError
 from ..support.spelling import Hints
-from .lexer import Token, tokenize, unquote
+from .lexer import Token, tokenize, unexpected, unquote
 from .resource_files import ResourceFolder
 from .resources import read_section, section_start
 
@@ -30,7 +30,7 @@ class Cursor(ABC):
         self.tokens: list[Token]
         self.complaint: str  # why the tokens end before the text does, or ''
         self.tokens, self.complaint = tokenize(text, program)
-        self.at = 0
+        self.at: int = 0
         self.token = self.tokens[0]
         self.kind = self.token.kind
         self.depth: int = 0
@@ -94,6 +94,8 @@ class Cursor(ABC):
     def error(self, message: str, notes: tuple[Diagnostic, ...] = ()) -> UserError:
         if self.kind == "end" and self.complaint:
             return self.error_at(self.complaint, self.token.start)
+        if self.kind == "odd":
+            return self.error_at(unexpected(self.token.text), self.token.start)
         found = "the end of the text" if self.kind == "end" else f"'{shortened(self.token.text)}'"
         message = f"{message}, found {found}"
         return self.error_at(message, self.token.start, length=len(self.token.text), notes=notes)

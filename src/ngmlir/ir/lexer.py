@@ -29,6 +29,7 @@ _PARTS = rf"""
   | (?P<label>\^[\w$.\-]+)
   | (?P<alias>[\#!][A-Za-z_][\w$.]*)                     # #ng.axes, !tile.token
   | (?P<punctuation>->|::|[()\[\]{{}}<>,:=?*+\-/|;])
+  | (?P<odd>[^ \t\r\n"])                                 # what only the text of other dialects has
     """
 #: A whole shaped type is one token, so that a type met again is looked up, not read again; unless it holds an arrow.
 _WITHIN = r"""[^<>"\n\-]*+(?:-(?!>)[^<>"\n\-]*+)*+"""
@@ -42,7 +43,8 @@ _ALONE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def tokenize(text: str, end: int) -> tuple[list[Token], str]:
-    """All tokens up to `end` and a last one of kind `end`; where a character starts none, the tokens end, and the complaint says why."""
+    """All tokens up to `end` and a last one of kind `end`; where a string is not closed or a character is none, the tokens end,
+    and the complaint says why."""
     alone = None if text.isascii() else _ALONE.search(text, 0, end)
     if alone is None:
         return _tokens(_TOKEN, text, 0, end)
@@ -71,13 +73,11 @@ def _tokens(pattern: re.Pattern[str], text: str, at: int, end: int) -> tuple[lis
     space = re.compile(_SPACE).match(text, at, end)
     at = space.end() if space else at
     add(Token("end", "", at))
-    return tokens, _complaint(text, at)
+    return tokens, "string is not closed on its line"
 
 
-def _complaint(text: str, at: int) -> str:
-    character = text[at]
-    if character == '"':
-        return "string is not closed on its line"
+def unexpected(character: str) -> str:
+    """What to say of a character that is no token of ours."""
     if character in "%@^#!":
         return f"expected a name after '{character}'"
     return f"unexpected character {character!r}"

@@ -148,6 +148,11 @@ def _width(element: Type) -> tuple[int, bool]:
     return 64, False
 
 
+def _has_sign(element: Type) -> bool:
+    """Whether it is one of the types `si8`: one bit of them is the sign."""
+    return isinstance(element, IntegerType) and element.sign == "s"
+
+
 def integer_bits(value: int, element: Type) -> int:
     """The bits of an integer: as many as the type has, those above are zero in memory."""
     return value & ((1 << _width(element)[0]) - 1)
@@ -167,14 +172,17 @@ def narrow_width(element: Type) -> int:
 def integer_fits(value: int, element: Type) -> bool:
     """Whether `value` can be written as an `element` (signless types take both signed and unsigned spellings)."""
     width, unsigned = _width(element)
-    low = 0 if unsigned else -(1 << (width - 1)) if width > 1 else -1
-    return low <= value < (1 << width)
+    if value < 0:
+        return not unsigned and (~value).bit_length() < width
+    return value.bit_length() <= width - _has_sign(element)
 
 
 def wrap_integer(value: int, element: Type) -> int:
     """`value` in the canonical range of `element`: signed for signless types, 0/1 for i1."""
     width, unsigned = _width(element)
+    if width > 64 and value.bit_length() < width and (value >= 0 or not unsigned):
+        return value  # types may be millions of bits wide: no mask is made for what fits
     value &= (1 << width) - 1
-    if width > 1 and not unsigned and value >> (width - 1):
+    if (width > 1 or _has_sign(element)) and not unsigned and value >> (width - 1):
         value -= 1 << width
     return value

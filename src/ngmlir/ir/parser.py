@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Diagnostic, Location, UserError
-from .attributes import ArrayAttr, Attribute, DictAttr, StringAttr, TypeAttr
+from .attributes import Attribute, DictAttr, StringAttr
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, op_name
 from .cursor import shortened
 from .definition import OpDefinition
 from .form_reader import FormReader, read_operands, starts_region
-from .kernel_header import read_clauses
+from .function_parser import FunctionParser, add_defaults
 from .lexer import unquote
-from .recovery import SHORT_NAMES, RecoveringParser
+from .recovery import SHORT_NAMES
 from .resource_files import ResourceFolder
 from .type_parser import KEEP
 from .types import FunctionType, Type
@@ -48,10 +48,11 @@ def parse(
     """
     folder = resources or ResourceFolder()
     with collecting_rarely():
+        text = text.removeprefix("\ufeff")  # the byte order mark that some editors write
         return _Parser(text, words, file, unregistered, first_line, advice, folder).module()
 
 
-class _Parser(RecoveringParser):
+class _Parser(FunctionParser):
     def __init__(
         self,
         text: str,
@@ -66,7 +67,6 @@ class _Parser(RecoveringParser):
         self.words = words
         self.advice = advice
         self.known_hints: dict[str, str] = {}  # unknown op -> what to say of it
-        self.placed_later: list[tuple[Op, str]] = []
 
     def is_loaded(self, dialect: str) -> bool:
         return any(name.startswith(dialect + ".") for name in self.words)
@@ -84,10 +84,6 @@ class _Parser(RecoveringParser):
             self.errors += self.error("").diagnostics
         self.names.leave(complete=not self.ended and not self.complaint)
         self.finish()
-        for op, alias in self.placed_later:  # MLIR writes the locations below the module
-            found = self.aliases.get(alias)
-            if isinstance(found, Location) and found.known:
-                op.location = found
         if len(block.ops) == 1 and isinstance(block.ops[0], ModuleOp):
             return block.ops[0]
         return ModuleOp((), (), {}, (Region(block),), Location(self.file, self.first_line, 1))
@@ -112,11 +108,6 @@ class _Parser(RecoveringParser):
             return Region()
         return Region(*blocks)
 
-    def argument_location(self) -> None:
-        """`loc(...)` of an argument: read and dropped, since only ops have a place."""
-        if self.kind == "bare" and self.token.text == "loc":
-            self.location()
-
     def unclosed(self, opened: int) -> UserError:
         """A region that lacks its end; or one inside it does and took another's, which shows in how lines are indented."""
         notes = [Diagnostic("the region is opened here", self.place(opened), "note")]
@@ -139,9 +130,7 @@ class _Parser(RecoveringParser):
 
     def labelled_block(self) -> Block:
         token = self.take("label")
-        block = self.names.block(token.text, token.start)
-        if block.ops or block.label == "defined":
-            raise self.error_at(f"block {token.text} is defined twice", token.start)
+        block = self.names.define_block(token.text, token.start)
         arguments: list[tuple[str, Type, int]] = []
         if self.accept("("):
             while self.kind != ")":
@@ -193,12 +182,9 @@ class _Parser(RecoveringParser):
         else:
             raise self.error("expected an op")
         if self.kind == "bare" and self.token.text == "loc":
-            self.unknown_alias = ""
             given = self.location()
             if given.known:
                 op.location = given
-            elif self.unknown_alias:
-                self.placed_later.append((op, self.unknown_alias))
         if results:
             self.name_results(op, results, counts)
         self.names.made(op)
@@ -245,10 +231,15 @@ class _Parser(RecoveringParser):
                     break
             self.expect("]")
         attributes: dict[str, Attribute] = {}
-        if self.accept("<"):
-            attributes.update(self.dictionary())
-            self.expect(">")
         cls = self.op_class(name, token.start, generic=True)
+        properties: DictAttr | None = None
+        if self.accept("<"):
+            given = self.dictionary()
+            self.expect(">")
+            if issubclass(cls, UnregisteredOp):
+                properties = DictAttr(tuple(given.items()))
+            else:
+                attributes.update(given)
         isolated = cls.definition is not None and "isolated" in cls.definition.traits
         regions: list[Region] = []
         if self.accept("("):
@@ -258,7 +249,12 @@ class _Parser(RecoveringParser):
                     break
             self.expect(")")
         if self.kind == "{":
-            attributes.update(self.dictionary())
+            start_of_dictionary = self.token.start
+            more = self.dictionary()
+            if twice := attributes.keys() & more.keys():
+                message = f"attribute '{min(twice)}' is given twice, in <{{...}}> and here"
+                raise self.error_at(message, start_of_dictionary)
+            attributes.update(more)
         self.expect(":", f"expected ':' and the type of {name}")
         type_start = self.token.start
         function = self.type()
@@ -266,14 +262,14 @@ class _Parser(RecoveringParser):
             raise self.error_at("expected a function type (operand types) -> result types", type_start)
         values = self.resolve(operands, function.inputs, type_start)
         if cls.definition is not None:
-            _add_defaults(cls.definition, attributes)
+            add_defaults(cls.definition, attributes)
         if cls is ModuleOp and not (len(regions) == 1 and regions[0].blocks):
             raise self.error_at(
                 "a module has one region of one block", token.start, "an empty one is ({^bb0:})"
             )
         op = cls(values, function.results, attributes, regions, self.place(start), successors)
         if isinstance(op, UnregisteredOp):
-            op.full_name = name
+            op.full_name, op.properties = name, properties
         return op
 
     def op_class(self, name: str, start: int, generic: bool) -> type[Op]:
@@ -326,77 +322,6 @@ class _Parser(RecoveringParser):
             (), (), attributes, (region if region.blocks else Region(Block()),), self.place(start)
         )
 
-    def function_op(self, cls: type[Op], definition: OpDefinition, start: int) -> Op:
-        """`func.func [private] @name(%x: T {attributes}) -> (T) attributes {...} { body }`."""
-        attributes: dict[str, Attribute] = {}
-        if self.kind == "bare" and self.token.text in ("private", "public", "nested"):
-            attributes["sym_visibility"] = StringAttr(self.take("bare").text)
-        attributes["sym_name"] = StringAttr(self.symbol_name())
-        arguments: list[tuple[str, Type, int]] = []
-        inputs: list[Type] = []
-        details: list[DictAttr] = []
-        if definition.form and self.kind != "(":
-            attributes |= read_clauses(
-                self, lambda: self.function_arguments(arguments, [], details), arguments
-            )
-            details += [DictAttr(())] * (len(arguments) - len(details))
-            inputs += [type for _, type, _ in arguments]
-        else:
-            self.function_arguments(arguments, inputs, details)
-        results, result_details = self.function_results()
-        if self.accept_word("attributes"):
-            attributes.update(self.dictionary())
-        for key, given in (("arg_attrs", details), ("res_attrs", result_details)):
-            if any(d.items for d in given):
-                attributes[key] = ArrayAttr(tuple(given))
-        attributes["function_type"] = TypeAttr(FunctionType(tuple(inputs), tuple(results)))
-        _add_defaults(definition, attributes)
-        region = Region()
-        if self.kind == "{":
-            if len(arguments) != len(inputs):
-                raise self.error("a function with a body needs names for its arguments")
-            region = self.region(True, arguments)
-        return cls((), (), attributes, (region,), self.place(start))
-
-    def function_arguments(
-        self, arguments: list[tuple[str, Type, int]], inputs: list[Type], details: list[DictAttr]
-    ) -> None:
-        """`(%x: T {attributes}, ...)`, or the types alone."""
-        self.expect("(")
-        while self.kind != ")":
-            if self.kind == "value":
-                value = self.take("value")
-                self.expect(":")
-                inputs.append(self.type())
-                arguments.append((value.text, inputs[-1], value.start))
-            else:
-                inputs.append(self.type())  # a declaration has no names
-            details.append(DictAttr(tuple(self.dictionary().items()) if self.kind == "{" else ()))
-            self.argument_location()
-            if not self.accept(","):
-                break
-        self.expect(")")
-
-    def function_results(self) -> tuple[list[Type], list[DictAttr]]:
-        if not self.accept("->"):
-            return [], []
-        if self.kind != "(":
-            return [self.type()], [DictAttr(())]
-        return self.types_in_brackets()
-
-    def types_in_brackets(self) -> tuple[list[Type], list[DictAttr]]:
-        """`(T {attributes}, U)`."""
-        types: list[Type] = []
-        details: list[DictAttr] = []
-        self.expect("(")
-        while self.kind != ")":
-            types.append(self.type())
-            details.append(DictAttr(tuple(self.dictionary().items()) if self.kind == "{" else ()))
-            if not self.accept(","):
-                break
-        self.expect(")")
-        return types, details
-
     def formed_op(self, cls: type[Op], definition: OpDefinition, start: int) -> Op:
         """The op's form, `{other attributes}`, `: types`, then its regions."""
         names: list[tuple[str, int]] = []
@@ -428,7 +353,7 @@ class _Parser(RecoveringParser):
             self.sync()
         regions = [self.region_called(definition, name) for name in definition.regions]
         values = self.resolve(names, types, start)
-        _add_defaults(definition, attributes)
+        add_defaults(definition, attributes)
         return cls(values, results, attributes, regions, self.place(start))
 
     def op_with_types(self, cls: type[Op], definition: OpDefinition, start: int) -> Op:
@@ -445,7 +370,7 @@ class _Parser(RecoveringParser):
                     continue
                 raise self.error(f"expected '{name} {{' and the region of {definition.name} that it begins")
             regions.append(self.region_called(definition, name, arguments))
-        _add_defaults(definition, form.attributes)
+        add_defaults(definition, form.attributes)
         return cls(operands, results, form.attributes, regions, self.place(start))
 
     def region_called(
@@ -499,12 +424,6 @@ def _idle(first: Region) -> Region | None:
     if end is None or end.operands:
         return None
     return Region(Block(ops=[type(end)((), (), {}, (), end.location)]))
-
-
-def _add_defaults(definition: OpDefinition, attributes: dict[str, Attribute]) -> None:
-    for field in definition.attributes:
-        if field.name not in attributes and field.default is not None:
-            attributes[field.name] = field.default
 
 
 def _kept_name(name: str) -> str:

@@ -16,7 +16,7 @@ from .attributes import (
     quote,
     symbol_text,
 )
-from .core import Block, ModuleOp, Op, Region, op_name
+from .core import Block, ModuleOp, Op, Region, UnregisteredOp, op_name
 from .definition import OpDefinition
 from .form_text import FormText, fits_form, with_word
 from .kernel_header import CLAUSES, clauses_text
@@ -211,6 +211,8 @@ class _Printer(Wording):
         text = f'{head}"{op_name(op)}"({", ".join(operands)})'
         if op.successors:
             text += f"[{', '.join(self.label(b) for b in op.successors)}]"
+        if isinstance(op, UnregisteredOp) and op.properties is not None:
+            text += f" <{self.dictionary(op.properties.items)}>"
         if op.regions:
             text += " ("
             for i, region in enumerate(op.regions):

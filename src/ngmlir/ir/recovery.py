@@ -38,8 +38,10 @@ class RecoveringParser(AttributeParser):
         line = bisect_right(self.newlines, offset - 1)
         return Location(self.file, line + self.first_line, offset - (self.newlines[line - 1] if line else -1))
 
-    def complain(self, message: str, start: int, hint: str = "") -> None:
-        self.errors.append(Diagnostic(message, self.place(start), hint=hint))
+    def complain(self, message: str, start: int, hint: str = "", note: tuple[str, int] | None = None) -> None:
+        """Notes an error; `note` is what to say of another place of the text."""
+        notes = () if note is None else (Diagnostic(note[0], self.place(note[1]), "note"),)
+        self.errors.append(Diagnostic(message, self.place(start), hint=hint, notes=notes))
 
     def finish(self) -> None:
         """UserError with all that was noted, in source order."""

@@ -12,18 +12,21 @@ from .types import Type
 
 
 class Complain(Protocol):
-    """Notes an error at an offset of the text; reading goes on."""
+    """Notes an error at an offset of the text, and what to say of another place; reading goes on."""
 
-    def __call__(self, message: str, start: int, hint: str = "") -> None: ...
+    def __call__(
+        self, message: str, start: int, hint: str = "", note: tuple[str, int] | None = None
+    ) -> None: ...
 
 
 class _Scope:
-    """Names visible in a region. `lost` are those that text which could not be read may define."""
+    """Names visible in a region, and where they are defined. `lost` are those that text which could not be read may define."""
 
-    __slots__ = ("blocks", "isolated", "lost", "values")
+    __slots__ = ("blocks", "isolated", "lost", "starts", "values")
 
     def __init__(self, isolated: bool):
         self.values: dict[str, Value] = {}
+        self.starts: dict[str, int] = {}
         self.blocks: dict[str, tuple[Block, int]] = {}
         self.lost: set[str] = set()
         self.isolated = isolated
@@ -91,15 +94,18 @@ class Scopes:
 
     def define(self, name: str, value: Value, start: int) -> None:
         if self.visible(name) is not None:
-            self.complain(f"value {name} is defined twice", start)
+            self.complain(f"value {name} is defined twice", start, note=self.earlier(name))
             return
-        self.scopes[-1].values[name] = value
+        scope = self.scopes[-1]
+        scope.values[name] = value
+        scope.starts[name] = start
         later = self.later[-1]
         early = later.values.pop(name, None) if later.values else None
         if early is None:
             return
         if early[0].type is not value.type:
-            self.complain(f"value {name} is {value.type} here but was used as {early[0].type}", start)
+            message = f"value {name} is {value.type} here but was used as {early[0].type}"
+            self.complain(message, start, note=("previously used here", early[1]))
         later.defined[early[0]] = value
 
     def visible(self, name: str) -> Value | None:
@@ -108,6 +114,14 @@ class Scopes:
             if found is not None:
                 return found
         return None
+
+    def earlier(self, name: str) -> tuple[str, int] | None:
+        """What to say of the place where a visible value is defined, or is used first if its definition comes later."""
+        starts = (scope.starts[name] for scope in self.enclosing() if name in scope.starts)
+        if (start := next(starts, None)) is not None:
+            return "previously defined here", start
+        used = self.later[-1].values.get(name)
+        return None if used is None else ("previously used here", used[1])
 
     def enclosing(self) -> Iterator[_Scope]:
         """The regions whose values are visible here, inside out."""
@@ -123,7 +137,8 @@ class Scopes:
         for (name, start), type in zip(names, types, strict=True):
             value = inner(name) or self.visible(name) or self.early(name, start, type)
             if value.type is not type:
-                self.complain(f"value {name} is {value.type}, but {type} is stated here", start)
+                note = self.earlier(name)
+                self.complain(f"value {name} is {value.type}, but {type} is stated here", start, note=note)
             out.append(value)
         return out
 
@@ -154,10 +169,21 @@ class Scopes:
     # -- blocks ------------------------------------------------------------------------------------------
 
     def block(self, label: str, start: int) -> Block:
+        """The block that a label stands for, perhaps later in the text."""
         blocks = self.scopes[-1].blocks
         if label not in blocks:
             blocks[label] = (Block(), start)
         return blocks[label][0]
+
+    def define_block(self, label: str, start: int) -> Block:
+        """The block that begins here; a new one, and an error, where that label has begun one already."""
+        starts, block = self.scopes[-1].starts, self.block(label, start)
+        if label in starts:
+            note = ("previously defined here", starts[label])
+            self.complain(f"block {label} is defined twice", start, note=note)
+            return Block()
+        starts[label] = start
+        return block
 
     # -- hints -------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from hashlib import sha256
 
 from .attributes import ArrayAttr, Attribute, DictAttr, dictionary_text
-from .core import Block, Op, Value, op_name
+from .core import Block, Op, Value, described, op_name
 from .elements import ElementsAttr
 
 
@@ -60,14 +60,14 @@ def _kind_of(op: Op) -> Hashable:
 
 def _text_of(op: Op, constant: Callable[[Attribute], str]) -> str:
     types = ", ".join([v.type.text for v in (*op.operands, *op.results)])
-    kept = _unnamed(op) if op.regions else tuple(op.attributes.items())
+    kept = _unnamed(op) if op.regions else tuple(described(op).items())
     return f"{op_name(op)} : {types} {dictionary_text(kept, constant)}"
 
 
 def _unnamed(op: Op) -> tuple[tuple[str, Attribute], ...]:
     """The attributes of an op with regions, without its symbol and the names of a function's arguments."""
     kept: list[tuple[str, Attribute]] = []
-    for name, value in op.attributes.items():
+    for name, value in described(op).items():
         if name in ("arg_attrs", "res_attrs") and isinstance(value, ArrayAttr):
             items = [_without_name(each) for each in value.items]
             if any(isinstance(each, DictAttr) and each.items for each in items):

@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 
 from ..support.diagnostics import Location, UserError
-from .attributes import Attribute, AxesAttr
+from .attributes import Attribute, AxesAttr, IntegerAttr
 from .cursor import Cursor, shortened
 from .lexer import Token, tokenize_type
 from .resource_files import ResourceFolder
@@ -24,6 +24,7 @@ from .types import (
     TensorType,
     Type,
     VectorType,
+    i64,
 )
 from .types import token as token_type
 
@@ -54,7 +55,9 @@ class TypeParser(Cursor):
         self.unregistered = unregistered
         self.aliases: dict[str, Type | Attribute | Location] = {}
         self.lost_aliases: set[str] = set()  # those whose definition could not be read
-        self.unknown_alias = ""  # the last one that stood for a location and is not defined yet
+        self.alias_starts: dict[str, int] = {}
+        self.location_texts: dict[str, str] = {}  # how those are spelled that stand for locations
+        self.has_read_ahead = False
         self.alias_weights: dict[str, int] = {}
         self.expanded = 0
         self.most_expanded = _EXPANSION + _EXPANSION_FACTOR * len(text)
@@ -168,7 +171,7 @@ class TypeParser(Cursor):
             raise self.error_at(f"{element} cannot be an element", token.start)
         if odd or isinstance(element, (ShapedType, OpaqueType)):
             sizes = odd or "".join("?x" if d == DYNAMIC else f"{d}x" for d in shape)
-            return self.opaque_shaped(token, f"{sizes}{element}", [])
+            return self.opaque_shaped(token, f"{sizes}{element}")
         if token.text == "tensor":
             encoding = self.attribute() if self.accept(",") else None
             self.expect(">")
@@ -181,36 +184,48 @@ class TypeParser(Cursor):
             self.expect(">")
             if DYNAMIC in shape:
                 raise self.error_at("a vector has no dynamic dimensions", token.start)
+            if 0 in shape:
+                raise self.error_at("a vector has no dimension of length 0", token.start)
             return VectorType(shape, element)
-        strides, base, space = None, 0, 0
-        while self.accept(","):
-            if self.accept_word("strided"):
-                strides, base = self.strided_layout()
-            elif self.kind == "integer":
-                space = self.integer()
-                if self.accept(":"):
-                    self.type()
-            else:
-                known = MemRefType(shape, element, strides, base, space).text
-                text = known.removeprefix("memref<").removesuffix(">")
-                return self.opaque_shaped(token, text, [self.detail()])
-        self.expect(">")
-        if strides is not None and len(strides) != len(shape):
-            raise self.error_at(f"{len(shape)} dimensions but {len(strides)} strides", token.start)
-        return MemRefType(shape, element, strides, base, space)
+        return self.buffer(token, shape, element)
 
-    def opaque_shaped(self, token: Token, text: str, details: list[str]) -> Type:
-        """A tensor, vector or buffer that is none of ours, after `text` and `details` of it were read."""
+    def buffer(self, token: Token, shape: tuple[int, ...], element: Type) -> Type:
+        """The layout and the memory space of a buffer, after its element type."""
+        strides, base, space = None, 0, 0
+        odd: list[str] = []  # what no buffer of ours has
         while self.accept(","):
-            details.append(self.detail())
+            first = self.at
+            if self.accept_word("strided"):
+                strides, base, ours = self.strided_layout()
+                if len(strides) != len(shape):
+                    raise self.error_at(f"{len(shape)} dimensions but {len(strides)} strides", token.start)
+                if not ours:
+                    odd.append(self.spelled(first, self.at))
+                    strides, base = None, 0
+                continue
+            found = self.attribute()
+            if not isinstance(found, IntegerAttr) or (found.value and found.type is not i64):
+                odd.append(found.text)
+            elif found.value:  # 0 of any type is where buffers lie by default
+                space = found.value
+        self.expect(">")
+        known = MemRefType(shape, element, strides, base, 0 if odd else space)
+        if not odd:
+            return known
+        parts = [known.text.removeprefix("memref<").removesuffix(">"), *odd, *([str(space)] if space else [])]
+        return self.opaque_type(f"memref<{', '.join(parts)}>", token.start)
+
+    def opaque_shaped(self, token: Token, text: str) -> Type:
+        """A tensor, vector or buffer that is none of ours, after its sizes and element type were read."""
+        details: list[str] = []
+        while self.accept(","):
+            found = self.attribute()
+            if token.text != "memref" or not isinstance(found, IntegerAttr):
+                details.append(found.text)
+            elif found.value:
+                details.append(str(found.value) if found.type is i64 else found.text)
         self.expect(">")
         return self.opaque_type(f"{token.text}<{', '.join([text, *details])}>", token.start)
-
-    def detail(self) -> str:
-        """An attribute inside a shaped type; a memory space that is a number has no type."""
-        if self.kind == "integer" and self.tokens[self.at + 1].kind != ":":
-            return self.advance().text
-        return self.attribute().text
 
     def composed_type(self, token: Token) -> Type:
         """`complex<f32>`, `tuple<f32, tensor<4xf32>>`."""
@@ -235,9 +250,11 @@ class TypeParser(Cursor):
         if not self.unregistered:
             raise self.error_at(f"{what} that ngmlir knows", start, KEEP)
 
-    def strided_layout(self) -> tuple[tuple[int, ...], int]:
+    def strided_layout(self) -> tuple[tuple[int, ...], int, bool]:
+        """Strides, offset, and whether these can be those of a buffer of ours: none is negative."""
         self.expect("<")
         self.expect("[")
+        first = self.at
         strides: list[int] = []
         while self.kind != "]":
             strides.append(DYNAMIC if self.accept("?") else self.integer())
@@ -250,7 +267,8 @@ class TypeParser(Cursor):
             self.expect(":")
             offset = DYNAMIC if self.accept("?") else self.integer()
         self.expect(">")
-        return tuple(strides), offset
+        ours = not any(token.text[0] == "-" for token in self.tokens[first : self.at])
+        return tuple(strides), offset, ours
 
     def function_type(self) -> FunctionType:
         inputs = self.type_list()
@@ -307,7 +325,7 @@ class TypeParser(Cursor):
             made = ""
             if token.kind == "alias" and token.text in self.aliases:
                 self.expand(token)
-                made = str(self.aliases[token.text])
+                made = self.location_texts.get(token.text) or str(self.aliases[token.text])
             elif token.kind == "shaped" and ("#" in token.text or "!" in token.text):
                 made = self.inside_token(token).text
             if made:

@@ -16,7 +16,7 @@ Attributes  an op has those that its definition names; others are anybody's, and
 
 Not yet checked: ops of unregistered dialects (structure only).
 
-What depends only on an op's own types and attributes is checked once per distinct (op, types, attributes);
+What depends only on an op alone (ir/op_checks.py) is checked once per distinct (op, types, attributes);
 what depends on an isolated op alone is checked once per op. So verifying after every pass costs what changed.
 """
 
@@ -25,33 +25,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..support.diagnostics import Diagnostic, UserError
-from ..support.spelling import Hints, did_you_mean
-from .attributes import (
-    ArrayAttr,
-    Attribute,
-    AxesAttr,
-    DenseArrayAttr,
-    DictAttr,
-    FloatAttr,
-    IntegerAttr,
-    StringAttr,
-    SymbolRefAttr,
-    TypeAttr,
-    UnitAttr,
-)
-from .core import Block, ModuleOp, Op, Region, UnregisteredOp, Value, callee, op_name
-from .definition import (
-    ATTRIBUTE_RULES,
-    ELEMENTS,
-    AttributeField,
-    OpDefinition,
-    Operand,
-    Typing,
-    is_narrow,
-)
+from ..support.spelling import Hints
+from .attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringAttr, TypeAttr
+from .core import Block, Op, Region, Value, callee, op_name
 from .dominance import reachable_dominators
-from .elements import ElementsAttr
-from .types import FloatType, FunctionType, IntegerType, MemRefType, Type, element_type, i1, i64, shape_of
+from .op_checks import complaints, listed
+from .types import FunctionType, MemRefType, Type, element_type, shape_of
 
 
 def verify(module: Op) -> tuple[Diagnostic, ...]:
@@ -79,8 +58,8 @@ class _Verifier:
         self.symbols: list[dict[str, Op]] = []
         self.hints = Hints()
 
-    def say(self, op: Op, message: str, hint: str = "") -> None:
-        self.found.append(Diagnostic(f"'{op_name(op)}' {message}", op.location, hint=hint))
+    def say(self, op: Op, message: str, hint: str = "", notes: tuple[Diagnostic, ...] = ()) -> None:
+        self.found.append(Diagnostic(f"'{op_name(op)}' {message}", op.location, hint=hint, notes=notes))
 
     def isolated(self, op: Op) -> None:
         """An op that sees nothing of its surroundings, with all that is below it."""
@@ -108,15 +87,17 @@ class _Verifier:
                 for inner in block.ops:
                     name = inner.symbol
                     if name and name in names:
-                        self.say(
-                            inner, f"defines @{name}, which is already defined at {names[name].location}"
+                        before = names[name].location
+                        notes = (
+                            (Diagnostic("previously defined here", before, "note"),) if before.known else ()
                         )
+                        self.say(inner, f"defines @{name}, which is already defined", notes=notes)
                     elif name:
                         names[name] = inner
         return names
 
     def alone(self, op: Op) -> None:
-        for complaint in _judge(op):
+        for complaint in complaints(op):
             self.say(op, complaint.message, complaint.hint)
 
     def region(self, op: Op, region: Region, visible: set[Value]) -> None:
@@ -125,7 +106,11 @@ class _Verifier:
             self.graph_of_blocks(op, region, visible)
         else:
             for block in region.blocks:
-                visible.difference_update(self.block(op, block, visible))
+                # What an op of another dialect does with its region is not known: it may be a graph, without an order.
+                graph = op.definition is None
+                ahead = [value for inner in block.ops for value in inner.results] if graph else []
+                visible.update(ahead)
+                visible.difference_update(ahead, self.block(op, block, visible))
 
     def graph_of_blocks(self, op: Op, region: Region, visible: set[Value]) -> None:
         if "single_block" in op.traits:
@@ -163,7 +148,7 @@ class _Verifier:
                 op.verified = len(self.found) == before
             if at != last and "terminator" in op.traits:
                 self.say(op, "ends its block but is not the last op in it")
-            if "callee" in op.attributes:
+            if _calls(op):
                 self.call(op)
             visible.update(op.results)
             defined += op.results
@@ -199,7 +184,7 @@ class _Verifier:
             self.found.append(
                 Diagnostic(f"a block of '{op_name(parent)}' does not end with a terminator", at.location)
             )
-        elif "function" in traits:
+        elif "function" in traits and end.definition is not None:
             self.returned(parent, end)
 
     def function(self, function: Op) -> None:
@@ -212,10 +197,23 @@ class _Verifier:
         if not isinstance(attribute, TypeAttr) or not isinstance(attribute.type, FunctionType):
             self.say(function, "needs a function type")
             return
+        for name, count in (
+            ("arg_attrs", len(attribute.type.inputs)),
+            ("res_attrs", len(attribute.type.results)),
+        ):
+            given = function.attributes.get(name)
+            if given is not None and not _are_dictionaries(given, count):
+                what = f"a dictionary for each of its {count} {_DESCRIBED[name]} in {name}"
+                self.say(function, f"needs {what}, not {given}")
         blocks = function.regions[0].blocks if function.regions else ()
+        if not blocks and seen is _VISIBILITIES[0]:
+            hint = f"write {op_name(function)} private @{function.symbol}"
+            self.say(function, f"@{function.symbol} has no body, so it must be private", hint)
         taken = tuple(a.type for a in blocks[0].args) if blocks else attribute.type.inputs
         if taken != attribute.type.inputs:
-            self.say(function, f"takes ({_list(taken)}), but its type says ({_list(attribute.type.inputs)})")
+            self.say(
+                function, f"takes ({listed(taken)}), but its type says ({listed(attribute.type.inputs)})"
+            )
 
     def returned(self, function: Op, end: Op) -> None:
         attribute = function.attributes.get("function_type")
@@ -229,7 +227,7 @@ class _Verifier:
         if given != attribute.type.results:
             self.say(
                 end,
-                f"returns ({_list(given)}), but @{function.symbol} gives ({_list(attribute.type.results)})",
+                f"returns ({listed(given)}), but @{function.symbol} gives ({listed(attribute.type.results)})",
             )
 
     def call(self, op: Op) -> None:
@@ -264,7 +262,7 @@ class _Verifier:
         if [(shape_of(t), element_type(t)) for t in given] != [
             (shape_of(t), element_type(t)) for t in wanted
         ]:
-            self.say(op, f"gives @{name} the buffers ({_list(given)}), but it takes ({_list(wanted)})")
+            self.say(op, f"gives @{name} the buffers ({listed(given)}), but it takes ({listed(wanted)})")
 
     def written(self, op: Op, name: str, kernel: Op) -> None:
         """A kernel writes as many buffers as its call says."""
@@ -274,180 +272,20 @@ class _Verifier:
             self.say(op, f"has @{name} write {counts[0]} of the buffers, but it writes {counts[1]}")
 
 
+_DESCRIBED = {"arg_attrs": "arguments", "res_attrs": "results"}
+
+
+def _are_dictionaries(attribute: Attribute, count: int) -> bool:
+    """Whether it is a list of that many dictionaries."""
+    if not isinstance(attribute, ArrayAttr) or len(attribute.items) != count:
+        return False
+    return all(isinstance(item, DictAttr) for item in attribute.items)
+
+
+def _calls(op: Op) -> bool:
+    """Whether it names a function or kernel; an op of another dialect may mean anything by such an attribute."""
+    return "callee" in op.attributes and op.definition is not None
+
+
 def _looks_outside(op: Op) -> bool:
-    return any("callee" in inner.attributes for inner in op.walk())
-
-
-def _judge(op: Op) -> Sequence[Diagnostic]:
-    """What is wrong with an op's own operands, attributes and result types (not where it stands)."""
-    definition = op.definition
-    if definition is None or isinstance(op, UnregisteredOp):
-        return ()
-    if op.regions or definition.regions:
-        return _violations(op, definition, tuple([_yielded(r) for r in op.regions]))
-    kind = op.kind
-    if kind.complaints is None:
-        kind.complaints = tuple(_violations(op, definition, ()))
-    return kind.complaints
-
-
-def _yielded(region: Region) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
-    """Types of a region's arguments and of what its last block yields."""
-    if not region.blocks:
-        return (), ()
-    first, last = region.blocks[0], region.blocks[-1]
-    end = last.ops[-1] if last.ops else None
-    return tuple(a.type for a in first.args), tuple(o.type for o in end.operands) if end else ()
-
-
-def _violations(
-    op: Op, definition: OpDefinition, yields: tuple[tuple[tuple[Type, ...], tuple[Type, ...]], ...]
-) -> Sequence[Diagnostic]:
-    unknown = _unknown_attributes(op, definition)
-    for name in op.attributes.keys() & ATTRIBUTE_RULES.keys():
-        unknown += ATTRIBUTE_RULES[name](op_name(op), op.attributes)
-    if isinstance(op, ModuleOp):
-        return unknown
-    bad = _signature_violations(op, definition)
-    if bad or unknown or definition.rule is None:
-        return [*unknown, *[Diagnostic(message) for message in bad]]
-    stated = tuple(r.type for r in op.results)
-    try:
-        expected = tuple(
-            definition.rule(Typing(tuple(o.type for o in op.operands), op.attributes, stated, yields))
-        )
-    except UserError as error:
-        return error.diagnostics
-    if expected != stated:
-        return [Diagnostic(f"gives ({_list(expected)}), but ({_list(stated)}) is stated")]
-    return ()
-
-
-def _unknown_attributes(op: Op, definition: OpDefinition) -> list[Diagnostic]:
-    """Attributes without a dialect's prefix belong to the op, so it must name them."""
-    own = [field.name for field in definition.attributes]
-    if "function" in definition.traits:
-        own += _FUNCTION_ATTRIBUTES
-    if "symbol_table" in definition.traits:
-        own += _TABLE_ATTRIBUTES
-    bad = [
-        Diagnostic(
-            f"has no attribute '{name}'",
-            hint=did_you_mean(
-                name, own, f"its attributes: {', '.join(own) or 'none'}; others need a prefix, x.{name}"
-            ),
-        )
-        for name in op.attributes
-        if "." not in name and name not in own
-    ]
-    for which in _FUNCTION_ATTRIBUTES[1:]:
-        for name in _names_in(op.attributes.get(which)):
-            if "." not in name:
-                of = "an argument" if which == "arg_attrs" else "a result"
-                bad.append(
-                    Diagnostic(f"has the attribute '{name}' on {of}", hint=f"it needs a prefix, x.{name}")
-                )
-    return bad
-
-
-def _names_in(attribute: Attribute | None) -> list[str]:
-    if not isinstance(attribute, ArrayAttr):
-        return []
-    return [name for item in attribute.items if isinstance(item, DictAttr) for name, _ in item.items]
-
-
-#: What every op that is a function may have beside its own.
-_FUNCTION_ATTRIBUTES = ("sym_visibility", "arg_attrs", "res_attrs")
-#: What every op that holds symbols may have: it may be one itself.
-_TABLE_ATTRIBUTES = ("sym_name", "sym_visibility")
-
-
-def _signature_violations(op: Op, definition: OpDefinition) -> list[str]:
-    """What is wrong with the number of operands, results and regions, and with the kind of each."""
-    bad: list[str] = []
-    types = [o.type for o in op.operands]
-    if definition.regions and len(op.regions) != len(definition.regions):
-        bad.append(f"takes {len(definition.regions)} regions, not {len(op.regions)}")
-    if not definition.regions and op.regions:
-        bad.append("takes no regions")
-    groups = definition.operand_groups(len(types), op.attributes)
-    if groups is None:
-        counted = [f"{o.counted} = {op.attributes.get(o.counted)}" for o in definition.operands if o.counted]
-        told = f" with {', '.join(counted)}" if counted else ""
-        return [*bad, f"takes {len(definition.operands)} operands{told}, not {len(types)}"]
-    bound: dict[str, Type] = {}
-    for operand, start, stop in groups:
-        for type in types[start:stop]:
-            bad += _constrained(operand, type, bound, "operand")
-    bad += _attributes(op, definition)
-    if bad or "function" in definition.traits:
-        return bad
-    results = [r.type for r in op.results]
-    variadic = any(r.variadic for r in definition.results)
-    if not variadic and len(results) != len(definition.results):
-        return [f"gives {len(definition.results)} results, not {len(results)}"]
-    if not variadic:
-        for result, type in zip(definition.results, results, strict=True):
-            bad += _constrained(result, type, bound, "result")
-    return bad
-
-
-def _constrained(operand: Operand, type: Type, bound: dict[str, Type], what: str) -> list[str]:
-    if not operand.constraint.accepts(type):
-        known = element_type(type)
-        foreign = isinstance(known, (FloatType, IntegerType)) and not ELEMENTS["element"](known)
-        note = f"; nothing here computes with {known}" if foreign else ""
-        if is_narrow(known) and operand.constraint.element not in ("", "stored"):
-            note = f"; {known} is stored and moved only, ng.cast makes numbers of it"
-        return [f"{what} '{operand.name}' must be {operand.constraint.words}, not {type}{note}"]
-    if operand.variable:
-        known = bound.setdefault(operand.variable, type)
-        if known is not type:
-            return [f"{what} '{operand.name}' must be {known}, not {type}"]
-    return []
-
-
-def _attributes(op: Op, definition: OpDefinition) -> list[str]:
-    bad: list[str] = []
-    for field in definition.attributes:
-        value = op.attributes.get(field.name)
-        if value is None:
-            if field.default is None and not field.optional:
-                bad.append(f"needs the attribute '{field.name}' ({field.words})")
-        elif not _is_kind(field, value):
-            bad.append(f"attribute '{field.name}' must be {field.words}, not {value}")
-    return bad
-
-
-def _is_kind(field: AttributeField, value: Attribute) -> bool:
-    match field.kind:
-        case "i64":
-            return isinstance(value, IntegerAttr) and value.type is i64
-        case "i64s":
-            return isinstance(value, DenseArrayAttr) and value.type is i64
-        case "bools":
-            return isinstance(value, DenseArrayAttr) and value.type is i1
-        case "bool":
-            return isinstance(value, IntegerAttr) and value.type is i1
-        case "str":
-            return isinstance(value, StringAttr)
-        case "symbol":
-            return isinstance(value, SymbolRefAttr)
-        case "type":
-            return isinstance(value, TypeAttr)
-        case "unit":
-            return isinstance(value, UnitAttr)
-        case "axes":
-            return isinstance(value, AxesAttr)
-        case "number":
-            return isinstance(value, (FloatAttr, IntegerAttr))
-        case "literal":
-            return isinstance(value, (FloatAttr, IntegerAttr, ElementsAttr))
-        case kind if kind.startswith("enum("):
-            return isinstance(value, StringAttr) and value.value in kind[5:-1].split("|")
-        case _:
-            return True
-
-
-def _list(types: Sequence[Type]) -> str:
-    return ", ".join(map(str, types))
+    return any(_calls(inner) for inner in op.walk())

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locations in text. Of composite ones only the first that names a file is kept.
+
+MLIR writes the aliases of locations below the module that uses them: the first one that is not defined yet has all that are
+defined further on read.
+"""
+
+from __future__ import annotations
+
+from ..support.diagnostics import UNKNOWN, Location, UserError
+from .lexer import Token, unquote
+from .type_parser import TypeParser
+
+
+class LocationParser(TypeParser):
+    """A cursor that also reads locations."""
+
+    def location_alias(self, token: Token) -> None:
+        """Reads `#name = loc(...)` from behind the `=` on."""
+        self.expect_text("loc")
+        self.expect("(")
+        start, first = self.token.start, self.at
+        before = self.expanded
+        self.aliases[token.text] = self.location_body()
+        self.location_texts[token.text] = self.spelled(first, self.at)
+        self.alias_weights[token.text] = self.token.start - start + self.expanded - before
+        self.expect(")")
+
+    def read_ahead(self) -> None:
+        """Reads the aliases of locations that are defined further on, once. What is wrong with one is said where it stands."""
+        if self.has_read_ahead:
+            return
+        self.has_read_ahead = True
+        here = self.at
+        for at in range(here, len(self.tokens) - 2):
+            name, sign, word = self.tokens[at : at + 3]
+            if (
+                word.text == "loc"
+                and sign.kind == "="
+                and name.kind == "alias"
+                and name.text not in self.aliases
+            ):
+                self.at = at + 2
+                self.sync()
+                try:
+                    self.location_alias(name)
+                except UserError:
+                    self.lost_aliases.add(name.text)
+        self.at = here
+        self.sync()
+
+    def location(self) -> Location:
+        """`loc(...)`: of composite locations, the first that names a file."""
+        self.expect_text("loc")
+        self.expect("(")
+        found = self.location_body()
+        self.expect(")")
+        return found
+
+    def location_body(self) -> Location:
+        self.deeper()
+        found = self.location_here()
+        self.depth -= 1
+        return found
+
+    def location_here(self) -> Location:
+        token = self.advance()
+        if token.kind == "string":
+            if self.accept(":"):
+                line = self.integer()
+                self.expect(":")
+                return Location(unquote(token.text), line, self.integer())
+            if self.accept("("):
+                inner = self.location_body()
+                self.expect(")")
+                return inner
+            return UNKNOWN
+        if token.kind == "alias":
+            if token.text not in self.aliases:
+                self.read_ahead()
+            alias = self.aliases.get(token.text)
+            if isinstance(alias, Location):
+                return alias
+            if token.text in self.lost_aliases:
+                raise UserError(())  # what is wrong was said where it is defined
+            defined = (name for name, found in self.aliases.items() if isinstance(found, Location))
+            near = self.hints.did_you_mean(token.text, defined)
+            raise self.error_at(f"the location {token.text} is not defined", token.start, near)
+        if token.text == "callsite":
+            self.expect("(")
+            callee = self.location_body()
+            self.expect_text("at")
+            caller = self.location_body()
+            self.expect(")")
+            return callee if callee.known else caller
+        if token.text == "fused":
+            if self.kind == "<":
+                self.skip_angles()
+            self.expect("[")
+            parts = [self.location_body()]
+            while self.accept(","):
+                parts.append(self.location_body())
+            self.expect("]")
+            return next((p for p in parts if p.known), UNKNOWN)
+        if token.text == "unknown":
+            return UNKNOWN
+        raise self.error_at("expected a location", token.start)
