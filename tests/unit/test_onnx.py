@@ -106,12 +106,25 @@ def test_an_input_that_decides_shapes(target: str) -> None:
         run(x, np.array([4, 4]))
 
 
-def test_large_inputs_decide_no_shapes() -> None:
+@pytest.mark.parametrize("behind", [0, 1])
+def test_inputs_of_any_size_decide_shapes(behind: int) -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["y"]), helper.make_node("Add", ["y", "y"], ["z"])]
+    last = "yz"[behind]
+    model = load(_model(nodes[: 1 + behind], [("x", F, ["n", "m"])], [(last, I, None)]))
+    run = ng.compile(model, target="cpu")
+    random = np.random.default_rng(1)
+    for shape in ((2, 2), (9, 9), (512, 512), (512, 512)):
+        x = (random.random(shape) < 0.3).astype(np.float32)
+        assert np.array_equal(run(x)[last], np.array(np.nonzero(x)) * (1 + behind))
+
+
+def test_inputs_that_decide_more_than_shapes_may_are_told() -> None:
     model = load(_model([helper.make_node("NonZero", ["x"], ["y"])], [("x", F, ["n"])], [("y", I, None)]))
     run = ng.compile(model, target="numpy")
-    assert run(np.array([0, 1, 0, 2], np.float32))[0].tolist() == [[1, 3]]
-    with pytest.raises(ng.Limit, match="the input 'x', of 100000 elements, decides the shape"):
-        run(np.ones(100000, np.float32))
+    with pytest.raises(
+        ng.Limit, match=r"'x', of 16777217 elements, decides the shape of a tensor in node 'y'"
+    ):
+        run(np.zeros((1 << 24) + 1, np.float32))
 
 
 def test_shapes_are_computed_while_a_model_is_read() -> None:

@@ -11,12 +11,12 @@ MARK = "<!-- written by tests/unit/test_onnx_documents.py -->\n"
 
 def listed() -> str:
     """The operators of each domain."""
-    from ngmlir.frontends.onnx.nodes import OPERATORS
+    from ngmlir.frontends.onnx.nodes import OPERATORS, OWN
     from ngmlir.frontends.onnx.reader import Reader
 
     assert Reader
     lines: list[str] = []
-    for domain in sorted({d for d, _ in OPERATORS}):
+    for domain in sorted({d for d, _ in OPERATORS} - {OWN}):
         names = ", ".join(sorted(name for d, name in OPERATORS if d == domain))
         lines.append(f"{f'**{domain}**: ' if domain else ''}{names}.")
     return "\n".join([MARK, "\n\n".join(lines), ""])

@@ -239,3 +239,98 @@ def test_weights_are_in_memory_once(tmp_path: Path, shift: int) -> None:
     peak, value = answer.stdout.split()
     assert float(value) == pytest.approx(np.prod(np.arange(2, 18, dtype=np.float64)), rel=1e-5)
     assert int(peak) < 64 + 48
+
+
+@pytest.mark.parametrize("how", ["bytes", "path", "beside", "proto"])
+@pytest.mark.parametrize("kind", ["INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2"])
+def test_elements_of_fewer_bits_wherever_they_lie(tmp_path: Path, kind: str, how: str) -> None:
+    """Few and many of them: from some size on, weights are left where they lie."""
+    if not hasattr(TensorProto, kind):
+        pytest.skip(f"this onnx has no {kind}")
+    number = getattr(TensorProto, kind)
+    width = 2 if kind.endswith("2") else 4
+    for size in (3, 64 * 64 + 1, 513 * 511):
+        codes = np.random.default_rng(size).integers(0, 1 << width, size).astype(np.uint8)
+        each = 8 // width
+        filled = np.concatenate([codes, np.zeros(-size % each, np.uint8)]).reshape(-1, each)
+        packed = (filled << (np.arange(each, dtype=np.uint8) * width)).sum(1).astype(np.uint8)
+        tensor = TensorProto(name="w", data_type=number, dims=[size], raw_data=packed.tobytes())
+        graph = helper.make_graph(
+            [helper.make_node("Cast", ["w"], ["y"], to=TensorProto.FLOAT)],
+            "g",
+            [],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [size])],
+            [tensor],
+        )
+        made = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 25 if "2" in kind[-1:] else 21)]
+        )
+        path = tmp_path / f"{size}.onnx"
+        onnx.save(made, path, save_as_external_data=how == "beside", size_threshold=0)
+        source = {"bytes": made.SerializeToString(), "proto": made}.get(how, path)
+        found = ng.compile(load(source), target="numpy")()[0]
+        whole_numbers = codes.astype(np.int64)
+        if kind.startswith("INT"):
+            whole_numbers -= (whole_numbers >= 1 << (width - 1)) << width
+        wanted = whole_numbers.astype(np.float32)
+        if kind.startswith("FLOAT"):
+            wanted = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)[
+                codes
+            ]
+        assert np.array_equal(found, wanted)
+
+
+def test_nodes_out_of_order_are_sorted() -> None:
+    """Also in graphs of nodes, where what stands around is read; what stands in order stays as it is."""
+    inner = helper.make_graph(
+        [helper.make_node("Add", ["p", "late"], ["q"]), helper.make_node("Neg", ["x"], ["p"])],
+        "then",
+        [],
+        [helper.make_tensor_value_info("q", TensorProto.FLOAT, None)],
+    )
+    other = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["r"])],
+        "else",
+        [],
+        [helper.make_tensor_value_info("r", TensorProto.FLOAT, None)],
+    )
+    nodes = [
+        helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=other),
+        helper.make_node("Mul", ["x", "early"], ["late"]),
+        helper.make_node("Exp", ["x"], ["early"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [3]),
+        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])]
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    before = made.SerializeToString()
+    x = np.array([1, 2, 3], np.float32)
+    with pytest.warns(UserWarning, match="the nodes of the model stand out of order"):
+        run = ng.compile(load(made), target="numpy")
+    assert made.SerializeToString() == before
+    np.testing.assert_allclose(run(x, np.array(True))[0], x * np.exp(x) - x, rtol=1e-6)
+    assert np.array_equal(run(x, np.array(False))[0], x)
+    made.graph.node[2].input[0] = "y"
+    with pytest.raises(ng.UserError, match=r"node '\w+' \(\w+\) waits for what is made of its own outputs"):
+        load(made)
+
+
+def test_lengths_of_minus_one_are_not_known() -> None:
+    port = helper.make_tensor_value_info("x", TensorProto.FLOAT, [-1, 3])
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])],
+        "g",
+        [port],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [-1, 3])],
+    )
+    run = ng.compile(
+        load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])), target="numpy"
+    )
+    for n in (2, 5):
+        assert run(np.ones((n, 3), np.float32))[0].shape == (n, 3)
+    with pytest.raises(ng.UserError, match=r"has the shape \[\?, 3\], not"):
+        run(np.ones((2, 4), np.float32))

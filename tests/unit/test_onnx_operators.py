@@ -341,3 +341,68 @@ def test_space_to_depth_in_either_order() -> None:
     for mode, order in (("DCR", [0, 3, 5, 1, 2, 4]), ("CRD", [0, 1, 3, 5, 2, 4])):
         made = ran("SpaceToDepth", {"x": x}, blocksize=2, mode=mode)
         np.testing.assert_array_equal(made, parts.transpose(order).reshape(2, 12, 2, 3))
+
+
+@pytest.mark.parametrize("kind", ["int8", "int32", "int64", "uint8", "uint32", "uint64"])
+def test_reductions_of_integers(kind: str) -> None:
+    """What is no integer is rounded towards zero."""
+    random = np.random.default_rng(3)
+    x = random.integers(0 if kind[0] == "u" else -9, 10, (4, 5, 3)).astype(kind)
+    wide = x.astype(np.float64).sum((0, 2))
+    found = {
+        op: ran(op, {"x": x, "Axes": np.array([0, 2])}, opset=20, target="cpu", keepdims=0)
+        for op in ("ReduceMean", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceL1", "ReduceSum")
+    }
+    assert all(f.dtype == x.dtype for f in found.values())
+    assert found["ReduceMean"].tolist() == np.trunc(wide / 12).tolist()
+    squares = (x.astype(np.float64) ** 2).sum((0, 2))
+    assert found["ReduceL2"].astype(float).tolist() == [
+        min(np.trunc(np.sqrt(s)), np.iinfo(kind).max) for s in squares
+    ]
+    exps = np.trunc(np.log(np.exp(x.astype(np.float64)).sum((0, 2))))
+    assert found["ReduceLogSumExp"].tolist() == exps.tolist()
+    some = wide > 0
+    assert found["ReduceLogSum"][some].tolist() == np.trunc(np.log(wide[some])).tolist()
+    largest = np.full((1, 2), np.iinfo(np.int32).max, np.int32)
+    assert ran("ReduceMean", {"x": largest}, keepdims=0) == np.iinfo(np.int32).max
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes", "message"),
+    [
+        ("Pad", {"x": np.ones(3), "P": np.array([-2, -2])}, {}, "takes more from axis 0 than its 3 elements"),
+        ("Pad", {"x": np.ones((2, 0)), "P": np.array([0, 1, 0, 1])}, {"mode": "reflect"}, "no elements to pad"),
+        ("Range", {"A": np.array(0), "B": np.array(3), "C": np.array(0)}, {}, "the step of a range is 0"),
+        ("Range", {"A": np.array(0.0), "B": np.array(3.0), "C": np.array(-0.0)}, {}, "the step of a range is 0"),
+        ("Tile", {"x": np.ones(3), "R": np.array([-1])}, {}, "cannot be repeated"),
+        ("Tile", {"x": np.ones(3), "R": np.array([2, 2])}, {}, "cannot be repeated"),
+        ("Expand", {"x": np.ones(3), "S": np.array([-1])}, {}, "cannot have the shape"),
+        ("ConstantOfShape", {"S": np.array([-1])}, {}, "cannot have the shape"),
+        ("OneHot", {"x": np.array([1]), "D": np.array(0), "V": np.array([0, 1])}, {}, "the depth is 0"),
+        ("Slice", {"x": np.ones(3), "A": np.array([0]), "B": np.array([3]), "C": np.array([0]), "D": np.array([0])}, {}, "step"),
+        ("Split", {"x": np.ones(5), "S": np.array([6, -1])}, {}, "do not make 5"),
+        ("Reshape", {"x": np.ones(6), "S": np.array([-2, 3])}, {}, "cannot take the shape"),
+        ("TopK", {"x": np.ones(3), "K": np.array([5])}, {}, "5"),
+        ("TopK", {"x": np.ones(3), "K": np.array([-1])}, {}, "-1"),
+        ("DepthToSpace", {"x": np.ones((1, 4, 1, 1))}, {"blocksize": 3}, ""),
+        ("DepthToSpace", {"x": np.ones((1, 4, 1, 1))}, {"blocksize": 0}, ""),
+        ("MaxPool", {"x": np.ones((1, 1, 2, 2))}, {"kernel_shape": [3, 3]}, ""),
+        ("Conv", {"x": np.ones((1, 1, 2, 2)), "W": np.ones((1, 1, 3, 3))}, {}, ""),
+    ],
+)  # fmt: skip
+def test_numbers_that_no_tensor_can_have_are_refused(
+    op: str, inputs: dict[str, Any], attributes: dict[str, Any], message: str
+) -> None:
+    outputs = 2 if op in ("Split", "TopK") else 1
+    with pytest.raises(NgmlirError, match=rf"node 'out0' \({op}\): .*{message}"):
+        ran(op, inputs, outputs=outputs, opset=18, target="cpu", **attributes)
+
+
+def test_long_ranges_of_integers_are_exact() -> None:
+    start = (1 << 62) + 1
+    made = ran("Range", {"A": np.array(start), "B": np.array(start + 3), "C": np.array(1)})
+    assert made.tolist() == [start, start + 1, start + 2]
+
+
+def test_padding_that_moves_past_all_elements() -> None:
+    assert ran("Pad", {"x": np.ones(3, np.float32), "P": np.array([-5, 3])}).tolist() == [0.0]

@@ -38,11 +38,12 @@ class Program:
 
 
 class Decides(Exception):
-    """The elements of an input (a leaf: the number of the input and of an array in it) decide a shape, as a node asks."""
+    """The elements of an input (a leaf: the number of the input and of an array in it) decide a shape, or what else is told in
+    `decided`, as a node asks."""
 
-    def __init__(self, leaf: tuple[int, int], node: int):
+    def __init__(self, leaf: tuple[int, int], node: int, decided: str):
         super().__init__()
-        self.leaf, self.node = leaf, node
+        self.leaf, self.node, self.decided = leaf, node, decided
 
 
 class Waits(Exception):

@@ -20,24 +20,23 @@ from ...support.collector import collecting_rarely
 from ...support.diagnostics import Limit
 from .calls import Decides, Program, Waits
 from .cut import cut, products, used
-from .emitter import Emitter, Undecided
+from .emitter import Emitter, Undecided, Unended
 from .files import Files
 from .ports import Given, Port, element_type_of, leaves_of, stated_port
 from .reader import Reader
-from .survey import domain_of, survey
+from .survey import called, domain_of, survey
 from .tensor import Absent, Array, Tensor, TensorList, Thing
 from .tensors import array_of
 from .tensors_beside import beside_of
 
-#: Of more the model is cut in two where they decide, if nodes before that compute them.
+#: Of more the model is cut in two where they decide.
 _FEW = 64
+#: Inputs whose elements decide something have at most so many.
+_MOST = 1 << 24
 
 
 class Contents:
     """Nodes and weights of a model, all of whose operators are supported."""
-
-    #: Inputs whose elements decide shapes have at most so many.
-    most = 1 << 16
 
     def __init__(
         self, proto: ModelProto, folder: Path | None, weights: Mapping[int, memoryview], files: Files
@@ -72,7 +71,7 @@ class Contents:
     def program(self, values: Sequence[Given]) -> Program:
         """The model for inputs of these shapes; where the elements of an input decide shapes, for these elements.
 
-        `Waits` where a node needs what the nodes before it compute of many elements.
+        `Waits` where a node needs to know many elements, or runs for as many rounds as a run tells.
         """
         while True:
             try:
@@ -80,10 +79,10 @@ class Contents:
                     return self.attempt(values)
             except Decides as found:
                 leaf = next(array for place, array in leaves_of(values) if place == found.leaf)
-                if leaf.size > _FEW and (made := cut(self.proto.graph, self.input_names, found.node)):
+                if leaf.size > _FEW and (made := cut(self.proto.graph, found.node)):
                     raise Waits(made) from None
-                if leaf.size > self.most:
-                    raise self._too_large(found.leaf, leaf) from None
+                if leaf.size > _MOST:
+                    raise self._too_large(found.leaf, leaf, found.decided) from None
                 self.deciding.add(found.leaf)
 
     def module(self, values: Sequence[Given]) -> Module:
@@ -97,8 +96,13 @@ class Contents:
         except Decides as found:
             name = self.inputs[found.leaf[0]].name
             raise Limit(
-                f"the elements of the input '{name}' decide the shape of a tensor: no one program is right for all",
+                f"the elements of the input '{name}' decide {found.decided}: no one program is right for all",
                 hint="ng.compile and ngmlir run make one for each call",
+            ) from None
+        except Waits:
+            raise Limit(
+                "a loop has outputs of every round, and only a run tells how many rounds it has",
+                hint="ng.compile and ngmlir run run it a few rounds at a time",
             ) from None
         if program.module is None or any(not isinstance(r, int) for r in program.results):
             raise Limit("an output of the model is no tensor", hint="ng.compile and ngmlir run give it")
@@ -136,8 +140,8 @@ class Contents:
         self.files.check()
         leaves = leaves_of(values)
         for place, array in leaves:
-            if place in self.deciding and array.size > self.most:
-                raise self._too_large(place, array)
+            if place in self.deciding and array.size > _MOST:
+                raise self._too_large(place, array, "something that has to be known")
         open_ = [i for i, (place, _) in enumerate(leaves) if place not in self.deciding]
         types = [TensorType(leaves[i][1].shape, element_type_of(leaves[i][1])) for i in open_]
         names = [
@@ -163,6 +167,10 @@ class Contents:
             outputs = reader.graph(
                 self.proto.graph, things, self.around(emitter), self.opsets, {}, self.array
             )
+        except Unended as error:
+            found = cut(self.proto.graph, error.node, rounds=True)
+            assert found is not None
+            raise Waits(found) from None
         except Undecided as error:
             raise self._decides(error, block, leaves, open_) from None
         results: list[Value] = []
@@ -184,22 +192,21 @@ class Contents:
         leaves: Sequence[tuple[tuple[int, int], Array]],
         open_: Sequence[int],
     ) -> Exception:
-        """Which input decides a shape; Limit where that is too large an input, or none."""
+        """Which input decides something; Limit where that is none, but what a loop carries."""
+        node = called(self.proto.graph.node[error.node])
         for value in error.arguments:
             if value.owner is block:
-                return Decides(leaves[open_[value.index]][0], error.node)
-        return Limit("the shape of a tensor depends on what a loop computes")
+                return Decides(leaves[open_[value.index]][0], error.node, f"{error.decided} in {node}")
+        return Limit(f"{node}: what a loop computes decides {error.decided}")
 
-    def _too_large(self, place: tuple[int, int], array: Array) -> Limit:
+    def _too_large(self, place: tuple[int, int], array: Array, decided: str) -> Limit:
         name = self.inputs[place[0]].name
-        message = f"the input '{name}', of {array.size} elements, decides the shape of a tensor"
-        return Limit(message, hint=f"shapes may depend on inputs of at most {self.most} elements")
+        message = f"the input '{name}', of {array.size} elements, decides {decided}"
+        return Limit(message, hint=f"inputs that do have at most {_MOST} elements")
 
 
 class Part(Contents):
     """Some nodes of a model, which holds the tensors that they read."""
-
-    most = 1 << 24
 
     def __init__(
         self, whole: Contents, nodes: Sequence[NodeProto], inputs: Sequence[Port], outputs: Sequence[str]

@@ -25,6 +25,8 @@ class Cut:
     rest: list[NodeProto]
     made: list[str]
     chosen: list[str]
+    #: Whether the node is a Loop that is run some rounds at a time.
+    rounds: bool = False
 
     def read(self, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[str], list[str]]:
         """What the node, and what the rest and the outputs take of all that there is before them."""
@@ -38,8 +40,8 @@ class Cut:
         ]
 
 
-def cut(graph: GraphProto, inputs: Sequence[str], at: int) -> Cut | None:
-    """The parts around node number `at`; None where everything waits for it."""
+def cut(graph: GraphProto, at: int, rounds: bool = False) -> Cut | None:
+    """The parts around node number `at`; None where there is only this node."""
     nodes = list(graph.node)
     waiting = set(nodes[at].output)
     head, rest = nodes[:at], list[NodeProto]()
@@ -48,14 +50,14 @@ def cut(graph: GraphProto, inputs: Sequence[str], at: int) -> Cut | None:
         (rest if waits else head).append(node)
         if waits:
             waiting.update(node.output)
-    if not head:
+    if len(nodes) == 1 and not rounds:
         return None
     outputs = {o.name for o in graph.output}
     after = {name for node in rest for name in used(node)} | outputs
     asked = after | set(used(nodes[at]))
     made = dict.fromkeys(name for node in head for name in node.output if name in asked)
     chosen = [name for name in nodes[at].output if name and name in after]
-    return Cut(head, nodes[at], rest, list(made), chosen)
+    return Cut(head, nodes[at], rest, list(made), chosen, rounds)
 
 
 def used(node: NodeProto) -> Iterator[str]:

@@ -32,13 +32,21 @@ SETTLED = 1 << 26
 
 
 class Undecided(Exception):
-    """A number has to be known now, but depends on these arguments of a function or region."""
+    """A number has to be known now, but depends on these arguments of a function or region. `decided` is what it decides."""
 
-    def __init__(self, arguments: Sequence[Value]):
+    def __init__(self, arguments: Sequence[Value], decided: str = "the shape of a tensor"):
         super().__init__()
         self.arguments = tuple(arguments)
+        self.decided = decided
         #: The number of the node, among those of the outermost graph, that asked.
         self.node = 0
+
+
+class Unended(Undecided):
+    """Only a run tells how many rounds a loop has, and there is an element of its outputs for each."""
+
+    def __init__(self) -> None:
+        super().__init__([], "how many rounds a loop has")
 
 
 class Emitter(Verbs):
@@ -113,14 +121,18 @@ class Emitter(Verbs):
 
     # ---- what has to be known
 
-    def settle(self, x: Tensor) -> Array:
+    def settle(self, x: Tensor, decided: str = "the shape of a tensor") -> Array:
         """The elements, computed now; Undecided where they depend on arguments, Limit where that takes too long."""
         item = x.item
         if isinstance(item, np.ndarray):
             return item
-        needed = _needed(item)
+        try:
+            needed = _needed(item)
+        except Undecided as error:
+            error.decided = decided
+            raise
         if sum(prod(shape_of(r.type)) for op in needed for r in op.results) > SETTLED:
-            raise Limit(f"a shape depends on the elements of large tensors (more than {SETTLED} in all)")
+            raise Limit(f"large tensors (more than {SETTLED} elements in all) decide {decided}")
         block = Block(ops=[*needed, func.ReturnOp((item,), (), {}, (), self.builder.location)])
         (array,) = run(module([function("main", block)]))
         return array
@@ -137,6 +149,25 @@ class Emitter(Verbs):
             self.builder.location = location
             self.builder.end(ng.YieldOp, *values)
         return region, [v.type for v in values]
+
+    def finished(
+        self,
+        region: Region,
+        types: Sequence[Type],
+        end: Callable[[Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]],
+    ) -> None:
+        """Gives a region more arguments, of these types, and lets `end` say what it yields: of all its arguments, and of what
+        it yielded before."""
+        block, outer = region.block, self.builder.block
+        first = len(block.args)
+        block.args = (*block.args, *(Value(t, block, first + k) for k, t in enumerate(types)))
+        before = block.ops.pop().operands
+        self.builder.block = block
+        try:
+            made = end([Tensor(a, self) for a in block.args], [Tensor(v, self) for v in before])
+            self.builder.end(ng.YieldOp, *(self.value(t) for t in made))
+        finally:
+            self.builder.block = outer
 
 
 def _tensor(shape: Sequence[int], element: Type) -> TensorType:

@@ -7,7 +7,7 @@ What a model holds (`contents`) is looked at only where it has to be: of what wa
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -26,14 +26,13 @@ from ...transformers.sizes import Families, warn_of_many
 from .calls import Decides, Last, Outputs, Program, Waits
 from .files import Files
 from .opened import Opened, Stated, opened, reader_version
-from .ports import Array, Given, given_of, leaves_of, port_of
+from .ports import Array, Given, given_of, leaves_of
 
 if TYPE_CHECKING:
-    from onnx import NodeProto
-
     from ...transformers.host_steps import Backend
-    from .contents import Contents
+    from .contents import Contents, Part
     from .cut import Cut
+    from .parts import Parts
 
 #: Operations in products from which on a program is compiled for one call.
 _HEAVY = 1 << 30
@@ -105,42 +104,6 @@ class Model:
         return CompiledModel(self, target, profile, threads)
 
 
-class Parts:
-    """A model that is run in parts: all that does not wait for a node, that node in NumPy, and the rest for what it chose."""
-
-    def __init__(self, model: Contents, cut: Cut, target: str, threads: int | None):
-        self.model, self.cut, self.target, self.threads = model, cut, target, threads
-        head = model.part(cut.head, model.inputs, cut.made)
-        self.head = CompiledModel(head, target, threads=threads)
-        self.mine, self.last = cut.read(model.input_names, model.output_names)
-        self.node: CompiledModel | None = None
-        self.rest: CompiledModel | None = None
-
-    def __call__(self, given: Sequence[Given]) -> Sequence[Any]:
-        there: dict[str, Given] = dict(zip(self.model.input_names, given, strict=True))
-        there.update(zip(self.cut.made, self.head(*given), strict=True))
-        if self.node is None:
-            self.node = self._part([self.cut.node], self.mine, there, self.cut.chosen, "numpy")
-        there.update(zip(self.cut.chosen, self.node(*(there[n] for n in self.mine)), strict=True))
-        if self.rest is None:
-            self.rest = self._part(
-                self.cut.rest, self.last, there, self.model.output_names, self.target, self.threads
-            )
-        return self.rest(*(there[n] for n in self.last))
-
-    def _part(
-        self,
-        nodes: Sequence[NodeProto],
-        takes: Sequence[str],
-        there: Mapping[str, Given],
-        gives: Sequence[str],
-        target: str,
-        threads: int | None = None,
-    ) -> CompiledModel:
-        part = self.model.part(nodes, [port_of(name, there[name]) for name in takes], gives)
-        return CompiledModel(part, target, threads=threads, once=True)
-
-
 class CompiledModel:
     """A model as a function: called with arrays in the order of its inputs, or by their names."""
 
@@ -197,7 +160,7 @@ class CompiledModel:
             try:
                 program, run = self._made(given)
             except Waits as found:
-                self._parts = Parts(self.model.contents, found.cut, self.target, self.threads)
+                self._parts = self._in_parts(found.cut)
             else:
                 leaves = leaves_of(given)
                 made = list(run(*[leaves[i][1] for i in program.fed])) if run is not None else []
@@ -205,6 +168,16 @@ class CompiledModel:
                     self._last = Last.of(given, program, run)
                 return program.shown(made)
         return self._parts(given)
+
+    def _in_parts(self, cut: Cut) -> Parts:
+        from .parts import Parts
+
+        def compiled(part: Part, which: str) -> CompiledModel:
+            # What waits for what a run chose is mostly for one call; a node by itself is run in NumPy.
+            target = "numpy" if which == "node" else self.target
+            return CompiledModel(part, target, threads=self.threads, once=which in ("node", "rest"))
+
+        return Parts(self.model.contents, cut, compiled)
 
     def _made(
         self, given: Sequence[Given], early: bool = False
@@ -220,7 +193,7 @@ class CompiledModel:
                 if early:
                     try:
                         program = contents.attempt(given)
-                    except Decides:  # zeros say nothing about shapes
+                    except (Decides, Waits):  # zeros say nothing about shapes
                         return Program(None, (), ()), None
                 else:
                     program = contents.program(given)

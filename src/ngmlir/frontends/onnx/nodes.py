@@ -33,6 +33,8 @@ class Node:
     verbs: Verbs
     folder: Path | None
     run: Run
+    #: Whether it stands in the model's graph itself.
+    outermost: bool = False
 
     def integer(self, name: str, default: int = 0) -> int:
         found = self.attributes.get(name)
@@ -89,9 +91,9 @@ class Node:
 
     # ---- inputs
 
-    def settle(self, x: Tensor) -> Array:
-        """The elements of an input that decides shapes."""
-        return self.verbs.settle(x)
+    def settle(self, x: Tensor, decided: str = "the shape of a tensor") -> Array:
+        """The elements of an input that decides shapes, or something else."""
+        return self.verbs.settle(x, decided)
 
     def settled(self, x: Tensor | None) -> list[int] | None:
         """Integers of an input that decides shapes."""
@@ -108,6 +110,8 @@ class Node:
 
 Handler: TypeAlias = Callable[..., Made]
 
+#: The domain of operators that models are not written with: those of parts that a model is run in.
+OWN = "ngmlir.parts"
 OPERATORS: dict[tuple[str, str], Handler] = {}
 
 

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
+from ...op_graph.source import user_location
 from ...support.diagnostics import NgmlirError, UserError
 from .contents import Contents
 from .files import Files
+from .order import in_order
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +31,21 @@ def parsed(of: Opened) -> Contents:
     return contents_of(proto, of.folder, of.what, of.weights, of.files)
 
 
+def _sorted(proto: ModelProto, what: str) -> ModelProto:
+    """The model with its nodes in order, and a warning where they were not."""
+    made = in_order(proto)
+    if made is None:
+        return proto
+    place = user_location()
+    warnings.warn_explicit(
+        f"the nodes of {what} stand out of order: one reads what another behind it makes; they were sorted",
+        UserWarning,
+        place.file or "<unknown>",
+        place.line,
+    )
+    return made
+
+
 def contents_of(
     proto: ModelProto, folder: Path | None, what: str, weights: Mapping[int, memoryview], files: Files
 ) -> Contents:
@@ -35,6 +53,7 @@ def contents_of(
     if not proto.HasField("graph") or not proto.graph.output:
         raise UserError(f"{what} holds no graph with outputs: it is no ONNX model")
     try:
+        proto = _sorted(proto, what)
         return Contents(proto, folder, weights, files)
     except NgmlirError:
         raise

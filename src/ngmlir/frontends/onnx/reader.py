@@ -38,6 +38,7 @@ class Reader:
         self.folder = folder
         self.opsets = opsets
         self.count = 0
+        self.depth = 0
 
     def graph(
         self,
@@ -72,6 +73,19 @@ class Reader:
         references: Mapping[str, AttributeProto],
     ) -> None:
         """Runs nodes in order, and adds to the scope what they give."""
+        self.depth += 1
+        try:
+            self._nodes(nodes, scope, opsets, references)
+        finally:
+            self.depth -= 1
+
+    def _nodes(
+        self,
+        nodes: Sequence[NodeProto],
+        scope: Scope,
+        opsets: Mapping[str, int],
+        references: Mapping[str, AttributeProto],
+    ) -> None:
         for at, node in enumerate(nodes):
             self.count += 1
             if self.count > _MOST:
@@ -130,7 +144,8 @@ class Reader:
         def run(graph: GraphProto, things: Sequence[Thing]) -> list[Thing]:
             return self.graph(graph, things, scope, opsets, references)
 
-        made = Node(node.op_type, version, attributes, node.output, self.emitter, self.folder, run)
+        outermost = self.depth == 1
+        made = Node(node.op_type, version, attributes, node.output, self.emitter, self.folder, run, outermost)
         while inputs and inputs[-1] is None:
             inputs.pop()
         return handler(made, *inputs)

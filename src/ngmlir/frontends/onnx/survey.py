@@ -12,7 +12,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from ...support.diagnostics import UNKNOWN, Diagnostic, Limit, Location, UserError
 from ...support.spelling import did_you_mean
 from .elements import ELEMENTS, KNOWN
-from .nodes import OPERATORS
+from .nodes import OPERATORS, OWN
 
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 #: Names that stand for the standard's own operators.
@@ -95,10 +95,11 @@ def _look_at(
             Diagnostic(f"{called(node)}: the model does not say which version of operators it uses", place)
         )
         return
-    if (domain, node.op_type) not in OPERATORS and (schema is None or not has_body(schema)):
-        known = [name for where, name in OPERATORS if where == domain]
+    known = (domain, node.op_type) in OPERATORS and domain != OWN
+    if not known and (schema is None or not has_body(schema)):
+        names = [name for where, name in OPERATORS if where == domain]
         own = f"{domain}.{node.op_type}" if domain else node.op_type
-        told = "" if schema is not None else did_you_mean(node.op_type, known)
+        told = "" if schema is not None else did_you_mean(node.op_type, names)
         what = (
             "there is no operator" if schema is None and not domain else "ngmlir does not have the operator"
         )

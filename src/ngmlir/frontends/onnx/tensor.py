@@ -34,8 +34,8 @@ class Verbs(ng.NgVerbs["Tensor"]):
         """A number in every place."""
 
     @abstractmethod
-    def settle(self, x: Tensor) -> Array:
-        """The elements, where they can be known before the program runs."""
+    def settle(self, x: Tensor, decided: str = "the shape of a tensor") -> Array:
+        """The elements, where they can be known before the program runs; `decided` is what they decide."""
 
     # ---- functions of several tensors
 
@@ -206,6 +206,10 @@ class Tensor:
 
     def pad(self, low: Sequence[int], high: Sequence[int], value: float | int = 0) -> Tensor:
         """With elements before and after; where the number is negative, without."""
+        ends = list(zip(self.shape, low, high, strict=True))
+        if any(max(0, -before) >= d - max(0, -after) for d, before, after in ends if before < 0 or after < 0):
+            # Nothing is left of an axis.
+            return self.verbs.numbers(value, self.element, [d + before + after for d, before, after in ends])
         cut = self.slice(
             [max(0, -p) for p in low], [d - max(0, -p) for d, p in zip(self.shape, high, strict=True)]
         )

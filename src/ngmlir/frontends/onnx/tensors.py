@@ -52,7 +52,7 @@ def array_of(
     shape, dtype = checked_shape(tensor.dims, what), dtype_of(element)
     width = 0 if element is i1 else narrow_width(element)
     if width:
-        return _unpacked(tensor, folder, shape, width, what).view(dtype)
+        return _unpacked(tensor, folder, shape, width, what, stored).view(dtype)
     if tensor.HasField("segment"):
         raise Limit(f"{what} is stored in segments")
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -73,7 +73,12 @@ def array_of(
 
 
 def _unpacked(
-    tensor: TensorProto, folder: Path | None, shape: tuple[int, ...], width: int, what: str
+    tensor: TensorProto,
+    folder: Path | None,
+    shape: tuple[int, ...],
+    width: int,
+    what: str,
+    stored: memoryview | None,
 ) -> Array:
     """Elements of fewer than 8 bits, which share bytes in files, the first in the lowest bits: each in a byte of its own."""
     count = 8 // width
@@ -82,7 +87,7 @@ def _unpacked(
     packed.data_type = TensorProto.UINT8
     del packed.dims[:]
     packed.dims.append(-(-prod(shape) // count))
-    held = array_of(packed, folder, what)
+    held = array_of(packed, folder, what, stored)
     shifts = np.arange(0, 8, width, dtype=np.uint8)
     codes = (held[:, None] >> shifts) & np.uint8((1 << width) - 1)
     return codes.reshape(-1)[: prod(shape)].reshape(shape)

@@ -1,30 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""If, Loop and Scan: decided while the model is read where that can be, else branches and loops of the program."""
+"""If and Scan: decided while the model is read where that can be, else branches and loops of the program."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from onnx import GraphProto
 
-from ....ir.types import TensorType, i64
+from ....ir.types import TensorType
 from ....support.diagnostics import Limit, UserError
-from ..elements import element_of
 from ..emitter import Emitter, Undecided
 from ..nodes import Made, Node, operator
 from ..tensor import Tensor, Thing
 
-#: Rounds of a loop that are built one after the other.
-_UNROLLED = 1 << 12
 
-
-def _emitter(n: Node) -> Emitter:
+def emitter_of(n: Node) -> Emitter:
+    """What builds the program that the node is in."""
     assert isinstance(n.verbs, Emitter)
     return n.verbs
 
 
-def _tensors(things: Sequence[Thing]) -> list[Tensor]:
+def tensors_of(things: Sequence[Thing]) -> list[Tensor]:
+    """Things that are all tensors; `Undecided` where one is none, since regions take and give no others."""
     if not all(isinstance(t, Tensor) for t in things):
         raise Undecided([])
     return [t for t in things if isinstance(t, Tensor)]
@@ -36,116 +33,21 @@ def if_(n: Node, condition: Tensor) -> Made:
     condition = condition.reshape([])
     if condition.array is not None:
         return n.run(branches[0 if condition.array else 1], [])
-    emitter = _emitter(n)
+    emitter = emitter_of(n)
     try:
-        made = [emitter.region((), lambda _, g=graph: _tensors(n.run(g, []))) for graph in branches]
+        made = [emitter.region((), lambda _, g=graph: tensors_of(n.run(g, []))) for graph in branches]
     except Undecided as error:
         if error.arguments:
             raise
         made = []
+    except (UserError, Limit):
+        # One that does not fit these shapes is there for others.
+        made = []
     if not made or made[0][1] != made[1][1]:
         # The branches give tensors of several shapes: the condition decides them.
-        return n.run(branches[0 if n.settle(condition) else 1], [])
+        chosen = n.settle(condition, "which branch of a conditional is taken")
+        return n.run(branches[0 if chosen else 1], [])
     return list(emitter.if_(condition, types=made[0][1], regions=[region for region, _ in made]))
-
-
-@operator("Loop")
-def loop(n: Node, count: Tensor | None, condition: Tensor | None = None, *carried: Thing) -> list[Thing]:
-    body = n.graph("body")
-    most = int(n.settle(count).reshape(())) if count is not None else None
-    if most is not None and all(isinstance(c, Tensor) for c in carried) and most > 4:
-        made = _as_scan(n, body, most, condition, _tensors(carried))
-        if made is not None:
-            return made
-    if condition is not None and condition.array is None and count is None:
-        made = _as_while(n, body, condition, carried)
-        if made is not None:
-            return made
-    return _unrolled(n, body, most, condition, carried)
-
-
-def _as_scan(
-    n: Node, body: GraphProto, most: int, condition: Tensor | None, carried: Sequence[Tensor]
-) -> list[Thing] | None:
-    """A loop whose rounds are counted, as `ng.scan`; None where it is none."""
-    emitter = _emitter(n)
-    if condition is not None and (condition.array is None or not bool(condition.array)):
-        return None
-    goes_on: list[bool] = []
-
-    def step(arguments: Sequence[Tensor]) -> list[Tensor]:
-        *state, i = arguments
-        made = _tensors(n.run(body, [i, emitter.known(np.array(True)), *state]))
-        goes_on.append(made[0].array is not None and bool(made[0].array))
-        return made[1:]
-
-    rounds = emitter.arange(most)
-    try:
-        region, types = emitter.region([*(c.type for c in carried), TensorType((), i64)], step)
-    except (Undecided, UserError, Limit):
-        return None
-    state = [c.type for c in carried]
-    if goes_on != [True] or types[: len(state)] != state:
-        return None
-    stacked = [
-        TensorType((most, *t.shape), t.element) for t in types[len(state) :] if isinstance(t, TensorType)
-    ]
-    return list(emitter.scan(carried, [rounds], types=[*state, *stacked], regions=[region]))
-
-
-def _as_while(n: Node, body: GraphProto, condition: Tensor, carried: Sequence[Thing]) -> list[Thing] | None:
-    """A loop that only its condition ends, as `ng.while`; None where it is none."""
-    emitter = _emitter(n)
-    try:
-        state = [emitter.numbers(0, i64), condition.reshape([]), *_tensors(carried)]
-        types = [s.type for s in state]
-
-        def step(arguments: Sequence[Tensor]) -> list[Tensor]:
-            i, going, *held = arguments
-            made = _tensors(n.run(body, [i, going, *held]))
-            return [i + 1, made[0].reshape([]), *made[1:]]
-
-        asked, _ = emitter.region(types, lambda arguments: [arguments[1]])
-        region, given = emitter.region(types, step)
-    except (Undecided, UserError, Limit):
-        return None
-    if given != types:
-        return None
-    made = emitter.while_(state, types=types, regions=[asked, region])
-    return [*made[2:]]
-
-
-def _unrolled(
-    n: Node, body: GraphProto, most: int | None, condition: Tensor | None, carried: Sequence[Thing]
-) -> list[Thing]:
-    """One round after the other; whether there is another has to be known."""
-    verbs, state, rounds = n.verbs, list(carried), 0
-    going = condition.reshape([]) if condition is not None else verbs.known(np.array(True))
-    given: list[list[Tensor]] = []
-    while (most is None or rounds < most) and bool(n.settle(going)):
-        if rounds >= _UNROLLED:
-            raise n.limit(
-                f"a loop of more than {_UNROLLED} rounds that changes the shapes of what it carries"
-            )
-        made = n.run(body, [verbs.known(np.array(rounds, np.int64)), going, *state])
-        ends = made[0]
-        assert isinstance(ends, Tensor)
-        going = ends.reshape([])
-        state, each = made[1 : 1 + len(state)], made[1 + len(state) :]
-        given.append(_tensors(each))
-        rounds += 1
-    outputs = len(n.outputs) - len(state)
-    if not given:
-        return [*state, *(_empty(n, body, 1 + len(state) + i) for i in range(outputs))]
-    return [*state, *(verbs.stacked(column) for column in zip(*given, strict=True))]
-
-
-def _empty(n: Node, body: GraphProto, output: int) -> Tensor:
-    """What no round has given: its shape is that which the body states."""
-
-    type = body.output[output].type.tensor_type
-    shape = [d.dim_value for d in type.shape.dim]
-    return n.verbs.numbers(0, element_of(type.elem_type, "the output of the loop"), [0, *shape])
 
 
 @operator("Scan")
@@ -195,9 +97,9 @@ def _batched_scan(n: Node, lengths: Tensor | None, *inputs: Tensor) -> list[Thin
 
 def _scanned(n: Node, body: GraphProto, state: list[Tensor], sequences: list[Tensor]) -> list[Tensor]:
     """The last state and what the rounds give, along a first axis."""
-    emitter, length, count = _emitter(n), sequences[0].shape[0], len(state)
+    emitter, length, count = emitter_of(n), sequences[0].shape[0], len(state)
     types = [s.type for s in state] + [TensorType(s.shape[1:], s.element) for s in sequences]
-    region, given = emitter.region(types, lambda arguments: _tensors(n.run(body, list(arguments))))
+    region, given = emitter.region(types, lambda arguments: tensors_of(n.run(body, list(arguments))))
     if given[:count] != [s.type for s in state]:
         raise UserError(f"the state of the scan changes its type from {types[:count]} to {given[:count]}")
     stacked = [TensorType((length, *t.shape), t.element) for t in given[count:] if isinstance(t, TensorType)]

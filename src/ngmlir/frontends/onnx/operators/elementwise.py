@@ -79,12 +79,14 @@ def _sum(n: Node, *inputs: Tensor) -> Tensor:
 @operator("Div")
 def div(n: Node, lhs: Tensor, rhs: Tensor) -> Tensor:
     lhs, rhs = aligned(n, lhs, rhs)
-    if lhs.is_float:
-        return lhs / rhs
+    return lhs / rhs if lhs.is_float else towards_zero(n, lhs, rhs)
+
+
+def towards_zero(n: Node, lhs: Tensor, rhs: Tensor) -> Tensor:
+    """The quotient of integers, rounded towards zero."""
     below = lhs // rhs
     if lhs.is_unsigned:
         return below
-    # Integers are divided towards zero.
     inexact = (below * rhs).differs(lhs) & n.verbs.bitwise_xor(lhs < 0, rhs < 0) & rhs.differs(0)
     return below + inexact.cast(lhs.element)
 

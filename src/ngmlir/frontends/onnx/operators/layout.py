@@ -146,6 +146,8 @@ def tile(n: Node, x: Tensor, repeats: Tensor, tiles: Tensor | None = None) -> Te
 
 def repeated(x: Tensor, times: Sequence[int]) -> Tensor:
     """The tensor again and again along each axis."""
+    if len(times) != x.rank or min(times, default=0) < 0:
+        raise UserError(f"{list(x.shape)} cannot be repeated {list(times)} times")
     inner = x.reshape([d for n in x.shape for d in (1, n)])
     wide = inner.broadcast([d for n, t in zip(x.shape, times, strict=True) for d in (t, n)])
     return wide.reshape([n * t for n, t in zip(x.shape, times, strict=True)])
@@ -162,6 +164,13 @@ def pad(
     for i, axis in enumerate(places):
         low[axis], high[axis] = given[i], given[i + len(places)]
     mode = n.text("mode", "constant")
+    for axis, (length, before, after) in enumerate(zip(x.shape, low, high, strict=True)):
+        if length + before + after < 0:
+            raise UserError(
+                f"padding by {before} and {after} takes more from axis {axis} than its {length} elements"
+            )
+        if mode != "constant" and not length and before + after > 0:
+            raise UserError(f"axis {axis} has no elements to pad it with by '{mode}'")
     if mode == "constant":
         if value is None:
             return x.pad(low, high, n.number("value", 0.0) if n.version < 11 else 0)
@@ -194,7 +203,12 @@ def around(length: int, before: int, after: int, mode: str) -> np.ndarray[tuple[
 @operator("Range")
 def range_(n: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     first, last, step = (n.settle(x).reshape(()) for x in (start, limit, delta))
-    count = max(0, ceil((float(last) - float(first)) / float(step))) if step else 0
+    if not step:
+        raise UserError("the step of a range is 0")
+    if np.issubdtype(first.dtype, np.integer):
+        count = max(0, -((int(first) - int(last)) // int(step)))
+    else:
+        count = max(0, ceil((float(last) - float(first)) / float(step)))
     checked_shape([count], "the result")
     if count > 1 << 28:
         raise n.limit(f"a range of {count} numbers")
@@ -238,6 +252,8 @@ def space_to_depth(n: Node, x: Tensor) -> Tensor:
 @operator("OneHot")
 def one_hot(n: Node, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
     count = int(n.settle(depth).reshape(-1)[0])
+    if count < 1:
+        raise UserError(f"the depth is {count}, and has to be at least 1")
     axis = n.integer("axis", -1) % (indices.rank + 1)
     places = indices.cast(i64)
     places = (places < 0).where(places + count, places).with_axes([axis])

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from math import prod
 
-from ....ir.types import TensorType, i64
+from ....ir.types import TensorType, f64, i64, ui64
 from ..nodes import OPERATORS, Node, operator
 from ..tensor import Tensor
+from .elementwise import towards_zero
 
 Reduction = Callable[[Node, Tensor, "list[int] | None"], Tensor]
 
@@ -34,13 +36,33 @@ _REDUCTIONS: dict[str, Reduction] = {
 }
 
 
+def _mean_of_integers(n: Node, x: Tensor, axes: list[int] | None) -> Tensor:
+    """Rounded towards zero, as integers are divided."""
+    wide = ui64 if x.is_unsigned else i64
+    total = x.cast(wide).sum(axes, keep=True)
+    count = prod(x.shape[a] for a in (range(x.rank) if axes is None else axes))
+    return towards_zero(n, total, n.verbs.numbers(count, wide, total.shape)).cast(x.element)
+
+
+#: Reductions whose results are no integers, of integers: computed in f64, and rounded towards zero.
+_ROUNDED = frozenset({"ReduceL2", "ReduceLogSum", "ReduceLogSumExp"})
+
+
+def _reduced(n: Node, x: Tensor, axes: list[int]) -> Tensor:
+    if not x.is_float and n.op == "ReduceMean":
+        return _mean_of_integers(n, x, axes)
+    if not x.is_float and n.op in _ROUNDED:
+        return _REDUCTIONS[n.op](n, x.cast(f64), axes).cast(x.element)
+    return _REDUCTIONS[n.op](n, x, axes)
+
+
 def _reduce(n: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
     wanted = n.either(axes, "axes") or None
     if wanted is None and n.flag("noop_with_empty_axes"):
         # Nothing is reduced, but what is done to each element is done.
         wanted = []
     places = x.axes(wanted)
-    made = _REDUCTIONS[n.op](n, x, list(places))
+    made = _reduced(n, x, list(places))
     return made if n.flag("keepdims", True) else made.without_axes(places)
 
 
