@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -120,12 +121,70 @@ def test_a_function_that_fails_leaves_nothing_behind() -> None:
             raise found
         return found
 
-    w = ng.variable([C], initial_value=value)
+    later = ng.make_axis(name="C")  # its length comes later: the function is called when the value is needed
+    w = ng.variable([later], initial_value=value)
+    later.length = 3
     with closing(ngt.make_transformer("cpu")) as transformer:
         run = transformer.computation(w * 2)
         with pytest.raises(ValueError, match="no file"):
             run()
         assert run().tolist() == [2, 4, 6]
+    values = iter([ValueError("no file")])
+    with pytest.raises(ValueError, match="no file"):
+        ng.variable([C], initial_value=value)  # at once
+
+
+def counted() -> tuple[list[Any], Any]:
+    """(the lengths for which it was called, an initial value that draws)."""
+    calls: list[Any] = []
+
+    def draw(axes: Any) -> Any:
+        calls.append(axes.lengths)
+        return np.random.normal(size=axes.lengths)
+
+    return calls, draw
+
+
+def test_initial_values_are_drawn_once_when_the_variable_is_made(tmp_path: Path) -> None:
+    """Transformers, compiled functions and files of one graph begin with the same values."""
+    calls, draw = counted()
+    np.random.seed(5)
+    w = ng.variable([C, H], initial_value=draw)
+    assert calls == [(3, 2)]
+    np.random.seed(5)
+    wanted = np.random.normal(size=(3, 2)).astype(np.float32)
+    path = tmp_path / "graph.ngir"
+    ng.save(path, w * 1)
+    found = [ng.compile(w * 1)(), ng.compile(w * 1, target="numpy")(), ng.compile(ng.load(path))()]
+    for name in ("cpu", "numpy"):
+        with closing(ngt.make_transformer(name)) as transformer:
+            found += [transformer.computation(w * 1)(), transformer.get_tensor_view_value(w)]
+    for value in found:
+        np.testing.assert_array_equal(value, wanted)
+    assert len(calls) == 1
+
+
+def test_initial_values_are_drawn_once_for_each_length() -> None:
+    calls, draw = counted()
+    later = ng.make_axis(name="L")
+    w = ng.variable([later], initial_value=draw)
+    assert calls == []
+    first: dict[int, Any] = {}
+    for length in (2, 3, 2):
+        later.length = length
+        with closing(ngt.make_transformer("numpy")) as transformer:
+            value = transformer.computation(w * 1)()
+        np.testing.assert_array_equal(value, first.setdefault(length, value))
+    assert calls == [(2,), (3,)]
+
+
+def test_a_constant_of_a_list_may_be_an_initial_value() -> None:
+    for given in (ng.constant([1, 2, 3]), ng.constant([1, 2, 3], [C])):
+        assert ng.compile(ng.variable([C], initial_value=given) * 1)().tolist() == [1, 2, 3]
+    with pytest.raises(ng.AxisLengthError):
+        ng.variable([C], initial_value=ng.constant([1, 2]))
+    with pytest.raises(ng.IncompatibleAxesError):
+        ng.variable([C], initial_value=ng.constant([1, 2, 3], [ng.make_axis(3, "other")]))
 
 
 # ---- the life of a transformer

@@ -280,9 +280,11 @@ def test_the_first_call_gives_all_state_its_initial_values(transformer: ngt.Tran
     third = ng.variable([late], initial_value=initial("third"))
     by_second, by_first = transformer.computation(second * 2), transformer.computation(first * 3)
     by_third = transformer.computation(third + 1)
-    assert made == []
+    assert made == ["first", "second"]  # when they are made, where the lengths are known
+    assert not any(transformer.storage_of(each).is_allocated for each in (first, second, third))
     assert by_second().tolist() == [2, 2, 2]
-    assert made == ["first", "second"]  # as they were made, whatever is called
+    allocated = [transformer.storage_of(each).is_allocated for each in (first, second, third)]
+    assert allocated == [True, True, False]  # whatever is called
     assert by_first().tolist() == [3, 3, 3]
     late.length = 2
     assert by_third().tolist() == [2, 2] and made == ["first", "second", "third"]

@@ -10,26 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from functools import partial
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import Any
 
 from ..ir.types import Type
-from ..ops import ng
 from .axes import Axes, AxesLike, make_axes
 from .building import BUILDING
-from .calls import listed, takes
-from .errors import IncompatibleAxesError, NotAssignable, UserError, fail
+from .calls import listed
+from .errors import NotAssignable, UserError, fail
 from .forms import FunctionForm
+from .initial_values import initial_value as given_initial_value
 from .node import Op, closure, needs
 from .ordered import OrderedSet
 from .regions import within
 from .source import assigned_name
 from .stating import stating
 from .tensor import Index, Tensor, as_tensor
-from .values import ConstantOp, FollowingOp, as_elements, as_op, broadcast_value, element_of, numbers
-from .verbs import VERBS
+from .values import as_op, element_of, numbers
 from .writes import AssignOp, InitTensorOp, ReadOp
 
 
@@ -53,7 +49,7 @@ class AssignableTensorOp(Tensor):
         self._initializer: InitTensorOp | None = None
         if initial_value is not None:
             with Op.saved_user_deps(), Op.all_ops(isolate=True):
-                value = _initial(self, initial_value)
+                value = given_initial_value(self, initial_value, lambda: self.called)
             self._initializer = InitTensorOp(self, value)
 
     def copy_with_args(self, args: Sequence[Op]) -> AssignableTensorOp:
@@ -109,81 +105,6 @@ class AssignableTensorOp(Tensor):
 
     def __itruediv__(self, other: Any) -> Any:
         return assign(self, self / other)
-
-
-def _initial(tensor: AssignableTensorOp, given: Any) -> Tensor:
-    """The op that gives an initial value: a constant, repeated where it has fewer axes; or what computes it."""
-    axes, element = tensor.axes, tensor.element
-    if isinstance(given, Tensor):
-        if given.const is None:
-            return _computed(tensor, given)
-        given = _by_name(given, axes)
-    elif callable(given):
-        takes(given, 1, "the initial value")
-        return FollowingOp(partial(_called, tensor, given), tuple(axes), axes, element)
-    value = as_elements(given, element, "the initial value")
-    broadcast_value(value, axes, axes.lengths, lambda: tensor.called)
-    here = list(axes[len(axes) - value.ndim :])
-    # One element is repeated along an axis; but one row is no batch.
-    kept = [d for d, n in enumerate(value.shape) if n != 1 or here[d].length == 1 or here[d].is_batch]
-    array = value.reshape([value.shape[d] for d in kept])
-    if len(kept) in (0, len(axes)):  # one number is one number whatever the axes
-        return ConstantOp(array, axes, element)
-    constant = ConstantOp(array, axes.like(here[d] for d in kept), element)
-    places = tuple([len(axes) - value.ndim + d for d in kept])
-    return VERBS.stated(ng.BroadcastOp, [constant], {"dimensions": places}, axes, element)
-
-
-def _called(tensor: AssignableTensorOp, function: Callable[[Axes], Any], *_: int) -> np.ndarray[Any, Any]:
-    """What a function gives as initial value, for the lengths that the axes have now."""
-    value = as_elements(function(tensor.axes), tensor.element, f"the initial value of {tensor.called}")
-    return broadcast_value(value, tensor.axes, tensor.axes.known_shape, lambda: tensor.called)
-
-
-def _computed(tensor: AssignableTensorOp, value: Tensor) -> Tensor:
-    """A computed initial value, with the axes and elements of its storage."""
-    for op in closure([value]):
-        if op.region is not None or (isinstance(op, AssignableTensorOp) and op.initial_value is None):
-            fail(
-                UserError,
-                f"the initial value of a storage must be known now, {value.called} depends on {op.called}",
-                "compute it from constants, random numbers and storage with an initial value",
-            )
-    if not value.axes.is_sub_set(tensor.axes):
-        _refuse_axes(value.axes, tensor.axes)
-    family = tensor.family
-    return family.broadcast(family.cast(value, tensor.element), tensor.axes)
-
-
-def known_initial_value(init: InitTensorOp) -> np.ndarray[Any, Any] | None:
-    """What an initializer writes, with the lengths that the axes have now; None where it has to be computed."""
-    value = init.value
-    if isinstance(value, (ConstantOp, FollowingOp)):
-        return value.array()
-    below = value.args[0].forwarded if value.operation is ng.BroadcastOp else None
-    if not isinstance(below, (ConstantOp, FollowingOp)):
-        return None
-    missing = [d for d in range(len(value.axes)) if d not in value.attributes["dimensions"]]
-    return np.broadcast_to(np.expand_dims(below.array(), missing), value.axes.known_shape)
-
-
-def _refuse_axes(given: Axes, axes: Axes) -> NoReturn:
-    fail(
-        IncompatibleAxesError,
-        f"the initial value has axes ({', '.join(given.names)}), the storage ({', '.join(axes.names)})",
-    )
-
-
-def _by_name(constant: Tensor, axes: Axes) -> np.ndarray[Any, Any]:
-    """The elements of a constant, its axes matched by name with those of a storage."""
-    array = np.asarray(constant.const)
-    if array.ndim == 0:
-        return array
-    if not constant.axes.is_sub_set(axes):
-        _refuse_axes(constant.axes, axes)
-    order = [constant.axes.index(a) for a in axes if a in constant.axes]
-    missing = [i for i, a in enumerate(axes) if a not in constant.axes]
-    return np.expand_dims(array.transpose(order), missing)
 
 
 def make_storage(

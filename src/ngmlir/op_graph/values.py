@@ -84,6 +84,7 @@ class ConstantOp(Tensor):
 
     operation = ng.ConstantOp
     is_constant = True
+    has_new_axes = False  # it was made of an array for which no axes were given
 
     def __init__(self, value: np.ndarray[Any, Any], axes: Axes, element: Any):
         super().__init__((), None, axes, element)
@@ -359,6 +360,7 @@ def constant(const: Any, axes: AxesOrNames | None = None, dtype: Any = None) -> 
     if isinstance(const, Tensor):
         return const
     element = BUILDING.float if dtype is None else element_of(dtype)
+    new_axes = axes is None
     if axes is None:
         axes = [Axis(length) for length in numbers(const, "the constant").shape]
     elif isinstance(axes, (str, list, tuple)):
@@ -371,7 +373,9 @@ def constant(const: Any, axes: AxesOrNames | None = None, dtype: Any = None) -> 
         for axis, length in zip(axes, value.shape, strict=True):
             if axis.length is None:
                 axis.length = length
-    return ConstantOp(value, axes, element)
+    made = ConstantOp(value, axes, element)
+    made.has_new_axes = new_axes
+    return made
 
 
 def as_op(value: Any) -> Tensor:

@@ -16,11 +16,12 @@ from ..ir.types import DYNAMIC
 from ..op_graph.calls import listed
 from ..op_graph.computation import Computation, computation
 from ..op_graph.errors import NotAssignable, UserError, fail
+from ..op_graph.initial_values import known_initial_value
 from ..op_graph.kept import initializers, kept, named
 from ..op_graph.lift import Lifted, lift_ordered
 from ..op_graph.node import Op
 from ..op_graph.ordered import OrderedSet
-from ..op_graph.state import AssignableTensorOp, doall, known_initial_value
+from ..op_graph.state import AssignableTensorOp, doall
 from ..op_graph.tensor import Tensor
 from ..op_graph.writes import InitTensorOp
 from ..ops import ng
