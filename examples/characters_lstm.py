@@ -66,9 +66,9 @@ def sampled(
     here, one = ng.make_axis(1, "REC"), ng.make_axis(1, "N")
     letter = ng.placeholder([here, one], dtype="int32")
     h, c = (ng.persistent_tensor([memory.hidden, one], initial_value=0) for _ in range(2))
-    outputs, last = memory(table(letter), init_state=(h, c), return_cell_state=True)
-    chances = ng.slice_along_axis(answer(outputs), here, 0)
-    goes_on = [ng.assign(h, ng.slice_along_axis(outputs, here, 0)), ng.assign(c, last)]
+    outputs, states = memory(table(letter), init_state={"h": h, "c": c}, return_cell_state=True)
+    chances, last_h, last_c = (ng.slice_along_axis(x, here, 0) for x in (answer(outputs), outputs, states))
+    goes_on = [ng.assign(h, last_h), ng.assign(c, last_c)]
     follow = transformer.computation(ng.sequential([chances, *goes_on, chances]), letter)
     draw = np.random.default_rng(1)
     text = start

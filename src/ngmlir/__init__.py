@@ -72,7 +72,7 @@ from .op_graph.state import (
     value_of,
     variable,
 )
-from .op_graph.stating import stating as with_op_metadata
+from .op_graph.stating import with_op_metadata
 from .op_graph.tensor import Tensor
 from .op_graph.user_ops import composite_op
 from .op_graph.values import adopt, default_dtype, default_float, default_int_dtype

@@ -437,9 +437,10 @@ def test_lstm(transformer: Any, gate: Any) -> None:
     x = placed({"N": 2, "REC": 5, "H": 2, "W": 2})
     layer = LSTM(3, INIT, GaussianInit(0, 0.5), activation=Tanh(), gate_activation=gate)
     y, cell_state = layer(x, return_cell_state=True)
-    assert y.axes.lengths == (3, 5, 2) and cell_state.axes.lengths == (3, 2)
+    assert y.axes.lengths == (3, 5, 2) and cell_state.axes.lengths == (3, 5, 2)
+    assert layer.metadata["gates"] == ["i", "f", "o", "g"]
     value = drawn(x)
-    got, last = transformer.computation([y, cell_state], x)(value)
+    got, states = transformer.computation([y, cell_state], x)(value)
     w, u, b = (
         {k: held(transformer, p) for k, p in each.items()} for each in (layer.W_input, layer.W_recur, layer.b)
     )
@@ -455,7 +456,7 @@ def test_lstm(transformer: Any, gate: Any) -> None:
     value = value.transpose(2, 1, 3, 0)  # (H, REC, W, N)
     wanted = stepped(step, value, [np.zeros((3, 2)), np.zeros((3, 2))])
     close(got, wanted)
-    close(last, cells[-1])
+    close(states, np.stack(cells, 1))
 
 
 def test_gru(transformer: Any) -> None:

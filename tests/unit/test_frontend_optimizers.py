@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from ngmlir.frontends.neon import (
     AdamW,
     Affine,
     GradientDescentMomentum,
+    LearningRateOptimizer,
     Optimizer,
     RMSProp,
     Sequential,
@@ -325,15 +327,50 @@ def launches(module: Any) -> int:
     return sum(op.name == "tile.launch" for op in lower(module, resolve("cpu")).walk())
 
 
-def test_what_a_new_optimizer_says() -> None:
-    class Signs(Optimizer):
-        def updated(self, variable: Any, grad: Any, scale: Any) -> Any:
-            return variable - self.lrate * ng.sign(grad), ()
+class Signs(LearningRateOptimizer):
+    """As a program writes one of its own: with two writes, and marked ops."""
 
+    metadata = {"layer_type": "signs"}  # noqa: RUF012
+
+    @ng.with_op_metadata
+    def variable_update(self, variable: Any, grad: Any, scale_factor: Any) -> Any:
+        count = ng.persistent_tensor((), initial_value=0).named("signs_count")
+        move = self.lrate * scale_factor * ng.sign(clip_gradient_value(grad, self.gradient_clip_value))
+        return ng.sequential([ng.assign(variable, variable - move), ng.assign(count, count + 1)])
+
+
+@pytest.mark.parametrize("name", ["numpy", "cpu"])
+def test_an_optimizer_of_a_program_says_what_changes_a_variable(name: str) -> None:
     w = ng.variable((), initial_value=2.0)
-    with ng.transformers.make_transformer("numpy") as transformer:
-        transformer.computation(Signs(0.5)(w * w))()
-        assert float(transformer.computation(w)()) == 1.5
+    with ng.transformers.make_transformer(name) as transformer:
+        optimizer = Signs(0.5, gradient_clip_norm=100, weight_clip_value=1.25)
+        assert float(ng.compile(optimizer.lrate)()) == 0.5
+        step = transformer.computation(optimizer(w * w))
+        assert {"signs"} == {op.metadata["layer_type"] for op in optimizer.ops if "layer_type" in op.metadata}
+        read = transformer.computation(w)
+        found = []
+        for _ in range(3):
+            step()
+            found.append(float(read()))
+        assert found == [1.25, 0.75, 0.25]  # 1.5 is clipped
+
+
+def test_an_optimizer_that_says_nothing() -> None:
+    w = ng.variable((), initial_value=2.0)
+    with pytest.raises(NotImplementedError, match="variable_update"):
+        LearningRateOptimizer(0.1)(w * w)
+    with pytest.raises(NotImplementedError, match="variable_update"):
+        Optimizer()(w * w)
+
+
+def test_a_warning_of_variables_that_have_no_part_in_the_cost() -> None:
+    v, w = ng.variable((), initial_value=2.0, name="v"), ng.variable((), initial_value=2.0, name="w")
+    with pytest.warns(UserWarning, match="does not depend on w"):
+        Adam()(v * v, variables=[v, w], warning=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Adam()(v * v, variables=[v], warning=True)
+        Adam()(v * v, variables=[v, w])
 
 
 # ---- rates
@@ -404,6 +441,19 @@ def test_a_rate_that_follows_the_iteration() -> None:
         for n in range(4):
             step(n)
         assert float(transformer.computation(w)()) == 1 + 1 + 0.5 + 0.5
+
+
+def test_a_rate_that_depends_on_the_iteration_needs_one() -> None:
+    """It would stay what it is at 0, in silence."""
+    schedule = {"name": "step", "base_lr": 1.0, "gamma": 0.5, "step": 2}
+    w = ng.variable((), initial_value=1.0)
+    for rate in (schedule, lambda i: 0.1 / (i + 1)):
+        for optimizer in (Adam, Adagrad, Adadelta, AdamW, RMSProp, GradientDescentMomentum):
+            with pytest.raises(ng.UserError, match=r"depends on the iteration[\s\S]*hint: iteration=inputs"):
+                optimizer(learning_rate=rate)
+    for rate in (0.1, {"name": "fixed", "base_lr": 0.1}, w, lambda i: ng.constant(0.1)):
+        Adam(rate)
+    assert float(ng.compile(Adam(schedule, iteration=4).lrate)()) == 0.25
 
 
 def test_policies_that_are_none() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from inspect import CO_VARKEYWORDS
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from ..support.diagnostics import NgmlirError
 from .answers import PYTHONS, answer, locate
 from .axes import Axes
+from .building import metadata as op_metadata
 from .errors import IncompatibleAxesError, UserError, fail
 from .habits import accepting, understood
 from .names import next_serial
@@ -56,6 +57,28 @@ def stating(function: Callable[P, R]) -> Callable[P, R]:
     if not isinstance(function, FunctionType):
         fail(UserError, f"{function!r} is no function", "@ng.with_op_metadata above a def")
     return cast("Callable[P, R]", stating_as(function, function))
+
+
+def with_op_metadata(
+    function: Callable[..., Any] | None = None, metadata: Mapping[str, Any] | None = None
+) -> Any:
+    """Decorates a function: the ops that it makes have `metadata`; those of a method also the `metadata` of its class.
+
+    The function then takes `axes=`, `name=` and `metadata=`, which are about the op that it gives: the order of its axes, its
+    name, and entries for its own metadata. Written with or without arguments.
+    """
+    if function is None:
+        return partial(with_op_metadata, metadata=metadata)
+    made = stating(function)
+
+    @wraps(function)
+    def marked(*args: Any, **named: Any) -> Any:
+        of_class = getattr(type(args[0]), "metadata", None) if args else None
+        own: Mapping[str, Any] = args[0].metadata if isinstance(of_class, Mapping) else {}
+        with op_metadata(**{**own, **(metadata or {})}):
+            return made(*args, **named)
+
+    return marked
 
 
 def stating_as(function: Callable[..., Any], user: Callable[..., Any]) -> Callable[..., Any]:

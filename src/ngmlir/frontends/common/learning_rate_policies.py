@@ -13,6 +13,7 @@ import numpy as np
 from ...op_graph import functions as ng
 from ...op_graph.calls import takes
 from ...op_graph.errors import UserError, fail, limit
+from ...op_graph.node import closure
 from ...op_graph.tensor import Tensor
 from ...support.spelling import did_you_mean
 from .given import is_named
@@ -20,6 +21,7 @@ from .given import is_named
 __all__ = [
     "Policy",
     "get_learning_rate_policy_callback",
+    "learning_rate_of",
     "lr_policies",
     "lr_policy_exp",
     "lr_policy_fixed",
@@ -148,3 +150,23 @@ def get_learning_rate_policy_callback(lr_params: Any) -> Schedule:
             f"it needs {', '.join(policy.parameters)}",
         )
     return policy.make(lr_params)
+
+
+def learning_rate_of(given: Any, iteration: Any = None) -> Tensor:
+    """The learning rate as a tensor: what `get_learning_rate_policy_callback(given)` gives for the number of the iteration.
+
+    Raises UserError for a rate that depends on the iteration where none is given.
+    """
+    schedule = get_learning_rate_policy_callback(given)
+    if iteration is not None:
+        return schedule(iteration)
+    mark = ng.constant(0, ())
+    rate = schedule(mark)
+    if mark in closure([rate]):
+        name = repr(given.get("name")) if is_named(given) else "this function"
+        fail(
+            UserError,
+            f"the learning rate {name} depends on the iteration, and no iteration is given: it would never change",
+            'iteration=inputs["iteration"], which make_placeholders(include_iteration=True) makes and batches hold',
+        )
+    return rate

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...op_graph import functions as ng
+from ...op_graph.axes import Axis
 from ...op_graph.calls import listed
 from ...op_graph.deriv import deriv
 from ...op_graph.errors import UserError, fail
@@ -17,6 +18,7 @@ from ...op_graph.state import assign, doall, placeholder
 from ...op_graph.tensor import Tensor
 from ...ops.sliding import count_of, covered_by, same_border, span_of
 from .learning_rate_policies import get_learning_rate_policy_callback
+from .windows import border_of
 
 __all__ = [
     "CommonSGDOptimizer",
@@ -33,23 +35,37 @@ __all__ = [
 
 
 def conv_output_dim(
-    X: int, S: int, padding: int, strides: int, pooling: bool = False, dilation: int = 1
+    X: int, S: int, padding: Any, strides: int, pooling: bool = False, dilation: int = 1
 ) -> int:
-    """How many windows of S taps there are along X elements with `padding` on each side.
+    """How many windows there are along an axis.
 
-    Raises UserError for a number below 0, and in pooling for padding as wide as the window.
+    Args:
+        X: the length of the axis.
+        S: the number of taps of a window.
+        padding: elements on each side; a pair, before and after; or one of `same`, `valid`, `full`, `causal`.
+        strides: how far apart windows are.
+        pooling: whether padding as wide as a window is refused.
+        dilation: how far apart the taps of a window are.
+
+    Raises UserError for a number below 0, in pooling for padding as wide as the window, and for padding of another name.
     """
-    if pooling and padding >= S:
+    before, after = border_of(padding, Axis(X), S, strides, dilation)
+    if pooling and max(before, after) >= S:
         fail(UserError, f"padding by {padding} is too much for windows of {S}", "pad by less than a window")
-    size = count_of(X + 2 * padding, span_of(S, dilation), strides)
+    size = count_of(X + before + after, span_of(S, dilation), strides)
     if size < 0:
         fail(UserError, f"windows of {S} along {X} elements: {size} of them cannot be")
     return size
 
 
-def deconv_output_dim(X: int, S: int, padding: int, strides: int, dilation: int = 1) -> int:
-    """How long an axis is of which a convolution with these settings gives X elements. UserError below 0."""
-    size = covered_by(X, span_of(S, dilation), strides) - 2 * padding
+def deconv_output_dim(X: int, S: int, padding: Any, strides: int, dilation: int = 1) -> int:
+    """The length of an axis of which a convolution with these settings gives X elements.
+
+    Arguments as of `conv_output_dim`; a name is the padding of the X elements, as of a deconvolution layer. Raises UserError for
+    a length below 0.
+    """
+    before, after = border_of(padding, Axis(X), S, strides, dilation)
+    size = covered_by(X, span_of(S, dilation), strides) - before - after
     if size < 0:
         fail(UserError, f"a deconvolution of {X} elements cannot give {size}", "pad by less")
     return size

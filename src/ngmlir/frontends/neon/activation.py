@@ -6,6 +6,7 @@ from __future__ import annotations
 from ...op_graph import functions as ng
 from ...op_graph.axes import AxesOrNames
 from ...op_graph.tensor import Tensor
+from ..common.described import Described
 
 __all__ = [
     "Explin",
@@ -19,14 +20,14 @@ __all__ = [
 ]
 
 
-class Identity:
+class Identity(Described):
     """x."""
 
     def __call__(self, x: Tensor) -> Tensor:
         return x
 
 
-class Rectlin:
+class Rectlin(Described):
     """max(x, 0) + slope * min(0, x)."""
 
     def __init__(self, slope: float = 0.0):
@@ -36,7 +37,7 @@ class Rectlin:
         return ng.maximum(x, 0) + self.slope * ng.minimum(0, x) if self.slope else ng.maximum(x, 0)
 
 
-class Rectlinclip:
+class Rectlinclip(Described):
     """The rectifier, held below `cutoff`."""
 
     def __init__(self, slope: float = 0.0, cutoff: float = 20.0):
@@ -47,7 +48,7 @@ class Rectlinclip:
         return ng.minimum(self.rectifier(x), self.cutoff)
 
 
-class Explin:
+class Explin(Described):
     """max(x, 0) + alpha * (exp(min(x, 0)) - 1)."""
 
     def __init__(self, alpha: float = 1.0):
@@ -57,7 +58,7 @@ class Explin:
         return ng.maximum(x, 0) + self.alpha * ng.expm1(ng.minimum(x, 0))
 
 
-class Normalizer:
+class Normalizer(Described):
     """x / divisor."""
 
     def __init__(self, divisor: float = 128.0):
@@ -67,7 +68,7 @@ class Normalizer:
         return x / self.divisor
 
 
-class Softmax:
+class Softmax(Described):
     """exp(x) over its sum along some axes: all but N and REC, unless others are given."""
 
     def __init__(self, axes: AxesOrNames | None = None):
@@ -77,14 +78,14 @@ class Softmax:
         return ng.softmax(x, self.axes)
 
 
-class Tanh:
+class Tanh(Described):
     """The hyperbolic tangent."""
 
     def __call__(self, x: Tensor) -> Tensor:
         return ng.tanh(x)
 
 
-class Logistic:
+class Logistic(Described):
     """1 / (1 + exp(-x))."""
 
     def __call__(self, x: Tensor) -> Tensor:

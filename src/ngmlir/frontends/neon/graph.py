@@ -16,7 +16,8 @@ from ...op_graph.node import Op
 from ...op_graph.ordered import OrderedSet
 from ...op_graph.state import AssignableTensorOp, AssignOp, ComputationOp
 from ...op_graph.tensor import Tensor
-from ..common.given import is_several
+from ..common.described import Described
+from ..common.given import is_named, is_several
 from .selectors import selected
 
 P = ParamSpec("P")
@@ -76,11 +77,12 @@ class ComputationalGraph:
         return selected([*self.ops], css)
 
 
-class SubGraph(ComputationalGraph):
+class SubGraph(Described, ComputationalGraph):
     """The ops that an object makes, call after call; a layer is one.
 
-    `name` is that of the scope which its ops are made in; without one it is that of the class, numbered where a container
-    holds several. `metadata` is given to its ops.
+    Args:
+        name: of the scope that its ops are made in; without one that of the class, numbered where a container holds several.
+        metadata: entries for the metadata of its ops.
     """
 
     #: What all objects of a class give to their ops.
@@ -91,6 +93,7 @@ class SubGraph(ComputationalGraph):
         self.given_name = name
         self.place = ""  # what the container that holds it calls it
         self.initialized = False  # whether it has been called
+        self._is_open = False  # whether one of its methods is running
         self.metadata = {**type(self).metadata, **(metadata or {})}
 
     @property
@@ -100,10 +103,10 @@ class SubGraph(ComputationalGraph):
     @property
     def parts(self) -> Iterator[SubGraph]:
         """The subgraphs that this one holds."""
-        for value in [*vars(self).values()]:
-            for part in value if is_several(value) else (value,):
-                if isinstance(part, SubGraph):
-                    yield part
+        for name, value in [*vars(self).items()]:
+            if name != "_made_with":
+                several: Any = value.values() if is_named(value) else value if is_several(value) else (value,)
+                yield from [part for part in several if isinstance(part, SubGraph)]
 
     def _storages(self) -> list[AssignableTensorOp]:
         # A part that was called before, elsewhere, made its variables there.
@@ -139,8 +142,14 @@ class SubGraph(ComputationalGraph):
 
         @wraps(method)
         def scoped(self: S, *args: P.args, **named: P.kwargs) -> R:
-            with scope_ops(self.name, subgraph=self, metadata=self.metadata):
-                made = method(self, *args, **named)
+            if self._is_open:  # one method calls another: both stand in one scope
+                return method(self, *args, **named)
+            self._is_open = True
+            try:
+                with scope_ops(self.name, subgraph=self, metadata=self.metadata):
+                    made = method(self, *args, **named)
+            finally:
+                self._is_open = False
             self.initialized = True
             return made
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...op_graph.axes import AxesLike, make_axes
+from ..common.described import Described
 from .axis import is_shadow_axis
 
 Array = np.ndarray[Any, Any]
 
 
-class Initializer:
+class Initializer(Described):
     """A function from axes to an array of their lengths."""
 
     def __call__(self, axes: AxesLike) -> Array:

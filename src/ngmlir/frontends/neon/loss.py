@@ -7,6 +7,7 @@ from typing import Any
 
 from ...op_graph import functions as ng
 from ...op_graph.tensor import Tensor
+from ..common.described import Described
 
 __all__ = [
     "CrossEntropyBinary",
@@ -17,7 +18,7 @@ __all__ = [
 ]
 
 
-class CrossEntropyBinary:
+class CrossEntropyBinary(Described):
     """-(t log y + (1 - t) log(1 - y)), added up."""
 
     def __init__(self, usebits: bool = False):
@@ -27,7 +28,7 @@ class CrossEntropyBinary:
         return ng.cross_entropy_binary(y, t, usebits=self.usebits)
 
 
-class CrossEntropyMulti:
+class CrossEntropyMulti(Described):
     """-t log y, added up."""
 
     def __init__(self, usebits: bool = False):
@@ -37,21 +38,21 @@ class CrossEntropyMulti:
         return ng.cross_entropy_multi(y, t, usebits=self.usebits)
 
 
-class SumSquared:
+class SumSquared(Described):
     """Half of the squared differences, added up."""
 
     def __call__(self, y: Tensor, t: Any) -> Tensor:
         return 0.5 * ng.sum(ng.square(y - t))
 
 
-class MeanSquared:
+class MeanSquared(Described):
     """The mean of the squared differences."""
 
     def __call__(self, y: Tensor, t: Any) -> Tensor:
         return ng.mean(ng.square(y - t))
 
 
-class SmoothL1:
+class SmoothL1(Described):
     """Half of the squared differences where they are below 1, else their magnitudes less a half; added up."""
 
     def __call__(self, y: Tensor, t: Any) -> Tensor:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from math import log
 from typing import Any
 
 from ...op_graph import functions as ng
@@ -12,14 +12,15 @@ from ...op_graph.calls import listed
 from ...op_graph.deriv import deriv
 from ...op_graph.errors import UserError, fail
 from ...op_graph.node import Op
-from ...op_graph.source import assigned_name
-from ...op_graph.state import AssignableTensorOp, assign, doall, persistent_tensor, sequential
+from ...op_graph.source import user_location
+from ...op_graph.state import assign, doall, sequential
 from ...op_graph.tensor import Tensor
 from ...op_graph.values import as_op
+from ..common import updates
+from ..common.clips import clip_gradient_norm, clip_gradient_value, clip_weight_value
 from ..common.given import is_named
-from ..common.learning_rate_policies import get_learning_rate_policy_callback
+from ..common.learning_rate_policies import learning_rate_of
 from .graph import ComputationalGraph, SubGraph
-from .selectors import own_name
 
 __all__ = [
     "Adadelta",
@@ -27,6 +28,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "GradientDescentMomentum",
+    "LearningRateOptimizer",
     "Optimizer",
     "RMSProp",
     "clip_gradient_norm",
@@ -35,58 +37,47 @@ __all__ = [
 ]
 
 
-def clip_gradient_norm(grad_list: Iterable[Tensor], clip_norm: float | None = None) -> Tensor | float:
-    """By what to multiply gradients so that the norm of all of them together is at most `clip_norm`; 1 for None."""
-    if clip_norm is None:
-        return 1.0
-    norm = sum([ng.sum(grad * grad, out_axes=()) for grad in grad_list], ng.constant(0))
-    return clip_norm / ng.maximum(ng.sqrt(norm), clip_norm)
-
-
-def clip_gradient_value(grad: Tensor, clip_value: float | None = None) -> Tensor:
-    """The gradient, each element held between -clip_value and clip_value; itself for None."""
-    return grad if clip_value is None else ng.clip(grad, -abs(clip_value), abs(clip_value))
-
-
-def clip_weight_value(
-    weight: Tensor, clip_value: float | None = None, min_value_override: float | None = None
-) -> Tensor:
-    """The weight, each element held between -clip_value (or `min_value_override`) and clip_value; itself for None."""
-    if clip_value is None:
-        return weight
-    least = -abs(clip_value) if min_value_override is None else min_value_override
-    return ng.clip(weight, least, abs(clip_value))
-
-
 class Optimizer(SubGraph):
-    """What optimizers have in common.
+    """What optimizers have in common: which variables are trained, and in which order things happen.
 
-    A subclass says in `updated` what becomes of a variable. `learning_rate` is a number, a tensor, a policy such as
-    `{"name": "step", "base_lr": 0.1, "gamma": 0.5, "step": 100}`, or a function from `iteration` to a tensor.
+    A subclass says in `variable_update` how a variable changes. Most are LearningRateOptimizers.
+
+    Args:
+        name: of the scope that its ops are made in; that of the class without one.
+        metadata: entries for the metadata of its ops.
     """
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        iteration: Any = 0,
-        gradient_clip_norm: float | None = None,
-        gradient_clip_value: float | None = None,
-        weight_clip_value: float | None = None,
-        **arguments: Any,
-    ):
-        super().__init__(**arguments)
-        self.lrate = get_learning_rate_policy_callback(learning_rate)(iteration)
-        self.gradient_clip_norm = gradient_clip_norm
-        self.gradient_clip_value = gradient_clip_value
-        self.weight_clip_value = weight_clip_value
+    metadata = {"layer_type": "optimizer"}  # noqa: RUF012
+    #: Limits of the norm of all gradients together, and of the elements of weights after a step; None for none.
+    gradient_clip_norm: float | None = None
+    weight_clip_value: float | None = None
 
-    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> tuple[Tensor, Sequence[Op]]:
-        """(what the variable becomes, writes to what this optimizer keeps for it). `scale` is that of the gradients' norm."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what becomes of a variable")
+    def variable_update(self, variable: Tensor, grad: Tensor, scale_factor: Any) -> Op:
+        """An op that changes a variable, and what is kept for it.
 
-    def begin(self) -> Sequence[Op]:
-        """Writes to what this optimizer keeps once for all variables."""
+        `grad` is its gradient, divided by the length of the batch axis; `scale_factor` is what clips the norm of all gradients,
+        by which it is to be multiplied: 1 unless `gradient_clip_norm` is given.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say in variable_update what changes a variable")
+
+    def begin_step(self) -> Sequence[Op]:
+        """Ops that run once in a step, before variables change; asked for before any `variable_update`."""
         return ()
+
+    def gradients(self, cost: Tensor, variables: Iterable[Tensor]) -> list[Tensor]:
+        """The derivatives of the cost, added up and divided by the length of its batch axis."""
+        total, batch = ng.sum(cost, out_axes=()), ng.batch_size(cost)
+        return [deriv(total, v) / batch for v in variables]
+
+    def step(self, variables: Sequence[Tensor], grads: Sequence[Tensor]) -> list[Op]:
+        """What changes the variables by these gradients: groups of writes, to run in this order."""
+        scale = clip_gradient_norm(grads, self.gradient_clip_norm)
+        begun = self.begin_step()
+        changes = [self.variable_update(v, g, scale) for v, g in zip(variables, grads, strict=True)]
+        groups: list[Op] = [doall([*begun, *changes])]
+        if self.weight_clip_value is not None:
+            groups.append(doall([assign(v, clip_weight_value(v, self.weight_clip_value)) for v in variables]))
+        return groups
 
     @SubGraph.scope_op_creation
     def __call__(
@@ -94,52 +85,33 @@ class Optimizer(SubGraph):
         cost_func: Tensor,
         variables: Iterable[Tensor] | Mapping[Any, Tensor] | None = None,
         subgraph: ComputationalGraph | None = None,
+        warning: bool = False,
     ) -> Tensor:
         """A sequence of the gradients, the updates, and 0. It runs where it is asked for, and nowhere else.
 
-        The cost is added up, and gradients are divided by the length of its batch axis. Changed are its variables, or
-        those of a subgraph that it has, or those given. Raises UserError for variables and a subgraph at once, and
-        where there is no variable.
+        The cost is added up, and gradients are divided by the length of its batch axis.
+
+        Args:
+            cost_func: the cost: a number, or one for each sample.
+            variables: what is trained; all trainable variables of the cost without them.
+            subgraph: a part of the graph, such as a model, whose variables are trained.
+            warning: whether to warn of given variables that the cost does not depend on.
+
+        Raises UserError for variables and a subgraph at once, and where there is no variable.
         """
         cost = as_op(cost_func)
-        chosen = _chosen(cost, variables, subgraph)
-        total = ng.sum(cost, out_axes=())
-        batch = ng.batch_size(cost)
-        grads = [deriv(total, v) / batch for v in chosen]
-        scale = clip_gradient_norm(grads, self.gradient_clip_norm)
-        writes = [*self.begin()]
-        for variable, grad in zip(chosen, grads, strict=True):
-            value, kept = self.updated(variable, grad, scale)
-            writes += [*kept, assign(variable, clip_weight_value(value, self.weight_clip_value))]
-        return sequential([doall(grads), doall(writes), 0])
-
-    def state(self, variable: Tensor, kind: str, initial: float = 0.0) -> Tensor:
-        """Something kept for a variable from step to step, of its axes and elements."""
-        made = persistent_tensor(variable.axes, dtype=variable.element, initial_value=initial)
-        return _called(made, f"{_label(variable)}.{kind}")
-
-    def count(self) -> Tensor:
-        """The number of steps taken."""
-        return _called(persistent_tensor((), initial_value=0), "step")
-
-
-def _called(made: Tensor, name: str) -> Tensor:
-    assert isinstance(made, AssignableTensorOp)
-    made.automatic_name = name
-    return made
-
-
-def _label(variable: Tensor) -> str:
-    """What a checkpoint calls a variable, scopes and all."""
-    own = own_name(variable) or assigned_name(variable.location) or "variable"
-    return f"{variable.scope}/{own}" if variable.scope else own
+        chosen = _chosen(cost, variables, subgraph, warning)
+        grads = self.gradients(cost, chosen)
+        return sequential([doall(grads), *self.step(chosen, grads), 0])
 
 
 def _chosen(
     cost: Tensor,
     variables: Iterable[Tensor] | Mapping[Any, Tensor] | None,
     subgraph: ComputationalGraph | None,
+    warning: bool,
 ) -> list[Tensor]:
+    """The variables that are trained."""
     if variables is not None and subgraph is not None:
         fail(UserError, "variables and a subgraph are given", "give one of the two")
     found = cost.variables()
@@ -148,17 +120,78 @@ def _chosen(
         found = [v for v in found if v in own]
     elif variables is not None:
         given: Any = variables
-        found = listed(given.values() if is_named(given) else given, "variables")
+        asked: list[Tensor] = listed(given.values() if is_named(given) else given, "variables")
+        if warning and (apart := [v.called for v in asked if v not in {*found}]):
+            place = user_location()
+            text = f"the cost does not depend on {', '.join(apart)}: training does not change them"
+            warnings.warn_explicit(text, UserWarning, place.file, place.line)
+        found = asked
     if not found:
         fail(UserError, "the cost has no variables to train", "ng.variable makes one; layers have theirs")
     return found
 
 
-class GradientDescentMomentum(Optimizer):
+class LearningRateOptimizer(Optimizer):
+    """What optimizers with a learning rate have in common. A program's own one subclasses this, and says in
+    `variable_update(variable, grad, scale_factor)` what changes a variable, by `self.lrate`.
+
+    Args:
+        learning_rate: a number; a tensor; a policy such as
+            `{"name": "step", "base_lr": 0.1, "gamma": 0.5, "step": 100}`; or a function from the iteration to a tensor.
+        iteration: the number of the iteration, which policies and functions need: a placeholder, as
+            `make_placeholders(include_iteration=True)` makes one, or a tensor.
+        gradient_clip_norm: the greatest norm of all gradients together; None for no limit.
+        gradient_clip_value: the greatest magnitude of an element of a gradient.
+        weight_clip_value: the greatest magnitude of an element of a variable after a step.
+        name: of the scope that its ops are made in; that of the class without one.
+        metadata: entries for the metadata of its ops.
+
+    Raises UserError for a policy that depends on the iteration where none is given.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        iteration: Any = None,
+        gradient_clip_norm: float | None = None,
+        gradient_clip_value: float | None = None,
+        weight_clip_value: float | None = None,
+        **arguments: Any,
+    ):
+        super().__init__(**arguments)
+        #: The learning rate, as a tensor.
+        self.lrate = learning_rate_of(learning_rate, iteration)
+        self.learning_rate = learning_rate
+        self.gradient_clip_norm = gradient_clip_norm
+        self.gradient_clip_value = gradient_clip_value
+        self.weight_clip_value = weight_clip_value
+
+    def clipped(self, grad: Tensor) -> Tensor:
+        """A gradient, its elements held within `gradient_clip_value`."""
+        return clip_gradient_value(grad, self.gradient_clip_value)
+
+    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> updates.Update:
+        """The new value of a variable by one of the rules of `frontends.common.updates`; `grad` is clipped."""
+        raise NotImplementedError(f"{type(self).__name__} does not say in variable_update what changes a variable")
+
+    def variable_update(self, variable: Tensor, grad: Tensor, scale_factor: Any) -> Op:
+        value, writes = self.updated(variable, self.clipped(grad), scale_factor)
+        return doall([*writes, assign(variable, value)])
+
+
+class GradientDescentMomentum(LearningRateOptimizer):
     """Gradient descent with momentum (Nesterov's if asked for) and weight decay.
 
-    u = -rate * (gradient + wdecay * w), v <- momentum * v + u, and w moves by v, or by momentum * v + u. What is lost
-    when w is rounded is kept, and added in the next step (Kahan's sum).
+    u = -rate * (gradient + wdecay * w), v <- momentum_coef * v + u, and w moves by v, or by momentum_coef * v + u. What is
+    lost when w is rounded is kept, and added in the next step (Kahan's sum).
+
+    Args:
+        learning_rate: a number, a tensor, a policy or a function of the iteration: see LearningRateOptimizer.
+        momentum_coef: the share of a step that goes on in the next one.
+        wdecay: what is added to the gradient for each unit of the weight.
+        nesterov: whether the momentum is Nesterov's.
+        iteration: the number of the iteration, for policies.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
     """
 
     def __init__(
@@ -167,32 +200,31 @@ class GradientDescentMomentum(Optimizer):
         momentum_coef: float = 0.0,
         wdecay: float = 0.0,
         nesterov: bool = False,
-        iteration: Any = 0,
+        iteration: Any = None,
         **arguments: Any,
     ):
         super().__init__(learning_rate, iteration, **arguments)
         self.momentum_coef, self.wdecay, self.nesterov = momentum_coef, wdecay, nesterov
 
-    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> tuple[Tensor, Sequence[Op]]:
-        u = -self.lrate * (
-            scale * clip_gradient_value(grad, self.gradient_clip_value) + self.wdecay * variable
+    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> updates.Update:
+        return updates.momentum(
+            variable, grad, scale, self.lrate, self.momentum_coef, self.wdecay, self.nesterov
         )
-        writes: list[Op] = []
-        move = u
-        if self.momentum_coef:
-            velocity = self.state(variable, "velocity")
-            v = self.momentum_coef * velocity + u
-            move = self.momentum_coef * v + u if self.nesterov else v
-            writes.append(assign(velocity, v))
-        lost = self.state(variable, "lost")
-        y = move - lost
-        made = variable + y
-        return made, [*writes, assign(lost, (made - variable) - y)]
 
 
-class RMSProp(Optimizer):
-    """r <- decay_rate * r + (1 - decay_rate) * gradient**2, from 1; v <- momentum * v + rate * gradient / sqrt(r + epsilon)
-    + rate * wdecay * w; w <- w - v."""
+class RMSProp(LearningRateOptimizer):
+    """r <- decay_rate * r + (1 - decay_rate) * gradient**2, from 1; v <- momentum_coef * v + rate * gradient
+    / sqrt(r + epsilon) + rate * wdecay * w; w <- w - v.
+
+    Args:
+        decay_rate: the share of the running average of squares that stays in a step.
+        learning_rate: a number, a tensor, a policy or a function of the iteration: see LearningRateOptimizer.
+        epsilon: what is added below the root.
+        wdecay: the decay of weights.
+        momentum_coef: the share of a step that goes on in the next one.
+        iteration: the number of the iteration, for policies.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+    """
 
     def __init__(
         self,
@@ -201,71 +233,78 @@ class RMSProp(Optimizer):
         epsilon: float = 1e-6,
         wdecay: float = 0.0,
         momentum_coef: float = 0.0,
-        iteration: Any = 0,
+        iteration: Any = None,
         **arguments: Any,
     ):
         super().__init__(learning_rate, iteration, **arguments)
         self.decay_rate, self.epsilon = decay_rate, epsilon
         self.wdecay, self.momentum_coef = wdecay, momentum_coef
 
-    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> tuple[Tensor, Sequence[Op]]:
-        g = clip_gradient_value(grad, self.gradient_clip_value)
-        mean = self.state(variable, "mean_square", 1.0)
-        r = self.decay_rate * mean + (1 - self.decay_rate) * g * g
-        v = self.lrate * scale * g / ng.sqrt(r + self.epsilon)
-        writes = [assign(mean, r)]
-        if self.wdecay:
-            v = v + self.lrate * self.wdecay * variable
-        if self.momentum_coef:
-            velocity = self.state(variable, "velocity")
-            v = self.momentum_coef * velocity + v
-            writes.append(assign(velocity, v))
-        return variable - v, writes
+    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> updates.Update:
+        return updates.rms_prop(
+            variable, grad, scale, self.lrate, self.decay_rate, self.epsilon, self.wdecay, self.momentum_coef
+        )
 
 
-class Adagrad(Optimizer):
-    """G <- G + gradient**2, w <- w - rate * gradient / sqrt(G + epsilon)."""
+class Adagrad(LearningRateOptimizer):
+    """G <- G + gradient**2, w <- w - rate * gradient / sqrt(G + epsilon).
+
+    Args:
+        learning_rate: a number, a tensor, a policy or a function of the iteration: see LearningRateOptimizer.
+        epsilon: what is added below the root.
+        iteration: the number of the iteration, for policies.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+    """
 
     def __init__(
-        self, learning_rate: Any = 1e-3, epsilon: float = 1e-8, iteration: Any = 0, **arguments: Any
+        self, learning_rate: Any = 1e-3, epsilon: float = 1e-8, iteration: Any = None, **arguments: Any
     ):
         super().__init__(learning_rate, iteration, **arguments)
         self.epsilon = epsilon
 
-    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> tuple[Tensor, Sequence[Op]]:
-        g = clip_gradient_value(grad, self.gradient_clip_value)
-        total = self.state(variable, "squares")
-        made = total + g * g
-        return variable - scale * self.lrate * g / ng.sqrt(made + self.epsilon), [assign(total, made)]
+    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> updates.Update:
+        return updates.adagrad(variable, grad, scale, self.lrate, self.epsilon)
 
 
-class Adadelta(Optimizer):
+class Adadelta(LearningRateOptimizer):
     """s <- rho * s + (1 - rho) * gradient**2, d = sqrt(m + epsilon) / sqrt(s + epsilon) * gradient, m <- rho * m + (1 - rho)
-    * d**2, w <- w - rate * d."""
+    * d**2, w <- w - rate * d.
+
+    Args:
+        learning_rate: a number, a tensor, a policy or a function of the iteration: see LearningRateOptimizer.
+        rho: the share of the running averages that stays in a step.
+        epsilon: what is added below the roots.
+        iteration: the number of the iteration, for policies.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+    """
 
     def __init__(
         self,
         learning_rate: Any = 1.0,
         rho: float = 0.95,
         epsilon: float = 1e-6,
-        iteration: Any = 0,
+        iteration: Any = None,
         **arguments: Any,
     ):
         super().__init__(learning_rate, iteration, **arguments)
         self.rho, self.epsilon = rho, epsilon
 
-    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> tuple[Tensor, Sequence[Op]]:
-        g = scale * clip_gradient_value(grad, self.gradient_clip_value)
-        squares, moves = self.state(variable, "squares"), self.state(variable, "moves")
-        s = self.rho * squares + (1 - self.rho) * g * g
-        move = ng.sqrt(moves + self.epsilon) / ng.sqrt(s + self.epsilon) * g
-        m = self.rho * moves + (1 - self.rho) * move * move
-        return variable - self.lrate * move, [assign(squares, s), assign(moves, m)]
+    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> updates.Update:
+        return updates.adadelta(variable, grad, scale, self.lrate, self.rho, self.epsilon)
 
 
-class Adam(Optimizer):
+class Adam(LearningRateOptimizer):
     """m and v, running averages of the gradient and of its square, which start from 0 and are corrected for that in the
-    step: w <- w - rate * sqrt(1 - beta_2**t) / (1 - beta_1**t) * m / (sqrt(v) + epsilon)."""
+    step: w <- w - rate * sqrt(1 - beta_2**t) / (1 - beta_1**t) * m / (sqrt(v) + epsilon).
+
+    Args:
+        learning_rate: a number, a tensor, a policy or a function of the iteration: see LearningRateOptimizer.
+        beta_1: the share of m that stays in a step.
+        beta_2: the share of v that stays in a step.
+        epsilon: what is added to the root.
+        iteration: the number of the iteration, for policies; t is counted by itself.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+    """
 
     def __init__(
         self,
@@ -273,36 +312,33 @@ class Adam(Optimizer):
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
-        iteration: Any = 0,
+        iteration: Any = None,
         **arguments: Any,
     ):
         super().__init__(learning_rate, iteration, **arguments)
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
 
-    def begin(self) -> Sequence[Op]:
-        steps = self.count()
-        t = steps + 1
-        # 1 - beta**t without the rounding of a power near 1.
-        first, second = (-ng.expm1(t * log(beta)) for beta in (self.beta_1, self.beta_2))
-        self._first, self._second = first, second
-        return [assign(steps, t)]
+    def begin_step(self) -> Sequence[Op]:
+        self._moments = updates.Moments(self.beta_1, self.beta_2)
+        return [self._moments.write]
 
-    def moments(self, variable: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Sequence[Op]]:
-        """(m, v, writes to both)."""
-        first, second = self.state(variable, "moment"), self.state(variable, "mean_square")
-        m = self.beta_1 * first + (1 - self.beta_1) * grad
-        v = self.beta_2 * second + (1 - self.beta_2) * grad * grad
-        return m, v, [assign(first, m), assign(second, v)]
-
-    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> tuple[Tensor, Sequence[Op]]:
-        m, v, writes = self.moments(variable, clip_gradient_value(grad, self.gradient_clip_value))
-        rate = scale * self.lrate * ng.sqrt(self._second) / self._first
-        return variable - rate * m / (ng.sqrt(v) + self.epsilon), writes
+    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> updates.Update:
+        return updates.adam(variable, grad, scale, self.lrate, self._moments, self.epsilon)
 
 
 class AdamW(Adam):
     """Adam with decay of the weights beside it: w <- w - rate * (m' / (sqrt(v') + epsilon) + wdecay * w), where m' and v' are
-    the corrected averages of the (clipped) gradient and its square."""
+    the corrected averages of the (clipped) gradient and its square.
+
+    Args:
+        learning_rate: a number, a tensor, a policy or a function of the iteration: see LearningRateOptimizer.
+        beta_1: the share of m that stays in a step.
+        beta_2: the share of v that stays in a step.
+        epsilon: what is added to the root.
+        wdecay: the share of a weight that is taken off in a step, times the rate.
+        iteration: the number of the iteration, for policies.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+    """
 
     def __init__(
         self,
@@ -311,13 +347,11 @@ class AdamW(Adam):
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
         wdecay: float = 1e-2,
-        iteration: Any = 0,
+        iteration: Any = None,
         **arguments: Any,
     ):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, iteration, **arguments)
         self.wdecay = wdecay
 
-    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> tuple[Tensor, Sequence[Op]]:
-        m, v, writes = self.moments(variable, scale * clip_gradient_value(grad, self.gradient_clip_value))
-        move = m / self._first / (ng.sqrt(v / self._second) + self.epsilon)
-        return variable - self.lrate * (move + self.wdecay * variable), writes
+    def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> updates.Update:
+        return updates.adam_w(variable, grad, scale, self.lrate, self._moments, self.epsilon, self.wdecay)

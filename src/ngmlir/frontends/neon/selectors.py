@@ -12,6 +12,7 @@ from typing import Any
 from ...op_graph.errors import UserError, fail
 from ...op_graph.node import Op
 from ...op_graph.state import AssignableTensorOp
+from ..common.slots import own_name
 
 _NAME = r"[\w-]+"
 _SIMPLE = re.compile(
@@ -89,12 +90,6 @@ def _parsed(selector: str) -> list[Compound]:
             "write 'DotOp', '#W', '.weight', '[mode=inference]', or several: 'Affine > Linear .weight, .bias'",
         )
     return [*chain, Compound(tuple(parts), child)]
-
-
-def own_name(op: Op) -> str:
-    """The name that an op has in its scope; empty where nobody gave it one."""
-    given = op.given_name or (op.automatic_name if isinstance(op, AssignableTensorOp) else "")
-    return given.removeprefix(f"{op.scope}/") if op.scope else given
 
 
 def _element(op: Op) -> Element:

@@ -62,7 +62,7 @@ def batch_norm(
     *,
     reduction_axes: AxesOrNames | None = None,
     epsilon: float = 1e-3,
-    momentum: float = 0.9,
+    momentum: float | Tensor = 0.9,
     training: bool = True,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon), times `gamma` plus `beta` where they are given.
@@ -89,7 +89,7 @@ def batch_norm(
                 "give reduction_axes",
             )
     reduced, kept = compute_reduction_axes(x, reduction_axes, None)
-    if not 0 <= momentum <= 1:
+    if not isinstance(momentum, Tensor) and not 0 <= momentum <= 1:
         fail(UserError, f"the momentum of running averages is between 0 and 1, not {momentum!r}")
     held = [
         None if s is None else _fitting(s, kept, what) for s, what in ((mean, "mean"), (variance, "variance"))
@@ -117,7 +117,7 @@ def _statistics(x: Tensor, reduced: Axes) -> tuple[Tensor, Tensor]:
     return mean(x, reduced, dtype=x.element), variance(x, reduction_axes=reduced)
 
 
-def _moved(old: Tensor, now: Tensor, momentum: float) -> AssignOp:
+def _moved(old: Tensor, now: Tensor, momentum: float | Tensor) -> AssignOp:
     """Moves a running average on; no gradient flows along a write."""
     if not now.axes.is_sub_set(old.axes):
         fail(

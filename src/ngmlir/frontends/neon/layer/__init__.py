@@ -8,7 +8,7 @@ from .cells import BaseRNNCell, GRUCell, LSTMCell, RNNCell
 from .linear import LABELS, Affine, Bias, Linear, LookupTable
 from .normalization import BatchNorm, Dropout
 from .recurrent import GRU, LSTM, BiRNN, Recurrent, unroll
-from .windows import Convolution, ConvolutionBase, Deconvolution, DeconvolutionBase, Pooling
+from .windows import ConvBase, Convolution, DeconvBase, Deconvolution, PoolBase, Pooling, make_conv
 
 __all__ = [
     "GRU",
@@ -20,19 +20,21 @@ __all__ = [
     "BatchNorm",
     "BiRNN",
     "Bias",
+    "ConvBase",
     "Convolution",
-    "ConvolutionBase",
+    "DeconvBase",
     "Deconvolution",
-    "DeconvolutionBase",
     "Dropout",
     "GRUCell",
     "LSTMCell",
     "Layer",
     "Linear",
     "LookupTable",
+    "PoolBase",
     "Pooling",
     "Preprocess",
     "RNNCell",
     "Recurrent",
+    "make_conv",
     "unroll",
 ]

@@ -11,14 +11,30 @@ from typing import Any
 from ....op_graph.axes import Axes, Axis, make_axes
 from ....op_graph.building import metadata as op_metadata
 from ....op_graph.calls import takes
-from ....op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from ....op_graph.errors import AxisLengthError, IncompatibleAxesError, NoAttribute, UserError, fail
+from ....op_graph.source import user_location
 from ....op_graph.state import AssignableTensorOp, persistent_tensor, variable
 from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
+from ....support.diagnostics import Diagnostic
+from ....support.spelling import did_you_mean
 from ..graph import SubGraph
 
 #: What a layer calls on its values: another layer, an activation, any function of a tensor.
 Transform = Callable[[Any], Any]
+
+
+#: What is asked of layers elsewhere, and what is written here.
+_WRITE = {
+    "eval": "with Layer.inference_mode_on(): y = model(x), which builds the graph for inference; it shares the weights",
+    "train": "y = model(x) outside of Layer.inference_mode_on(), which builds the graph for training",
+    "state_dict": "transformer.state(), or a Saver, which writes weights to a file",
+    "load_state_dict": "transformer.load_state(state), or a Saver, which reads weights from a file",
+    "weight": "layer.W, or layer.linear.W of an Affine",
+    "forward": "layer(x)",
+    **dict.fromkeys(("fit", "compile"), "an optimizer and make_bound_computation: docs/layers.md has a program"),
+    **dict.fromkeys(("to", "cuda", "cpu"), 'ng.transformers.make_transformer("cuda"): graphs have no device'),
+}
 
 
 class _Mode(threading.local):
@@ -36,7 +52,12 @@ class _InferenceMode:
 
 
 class Layer(SubGraph):
-    """A function from tensors to tensors whose parameters are made at its first call, and used by later ones."""
+    """A function from tensors to tensors whose parameters are made at its first call, and used by later ones.
+
+    Args:
+        name: of the scope that its ops are made in; without one that of the class, numbered where a container holds several.
+        metadata: entries for the metadata of its ops.
+    """
 
     #: Whether graphs are being built for inference.
     inference_mode = _InferenceMode()
@@ -81,9 +102,14 @@ class Layer(SubGraph):
         parameters = self.__dict__.get("parameters", {})
         if name in parameters:
             return parameters[name]
-        raise AttributeError(
-            f"{type(self).__name__} has no {name!r}; its parameters are made at its first call"
-        )
+        if name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        made = "" if self.__dict__.get("initialized") else " (yet: its parameters are made at its first call)"
+        here = _WRITE.get(name)
+        known = [each for each in dir(type(self)) if not each.startswith("_")]
+        hint = f"write {here}" if here else did_you_mean(name, [*known, *parameters, *vars(self)])
+        text = f"{type(self).__name__} has no attribute {name!r}{made}"
+        raise NoAttribute(Diagnostic(text, user_location(), hint=hint))
 
 
 def _check(layer: Layer, name: str, made: Tensor, axes: Axes) -> None:
@@ -106,18 +132,33 @@ def _check(layer: Layer, name: str, made: Tensor, axes: Axes) -> None:
 
 
 def wanted_axes(nout: int | None, axes: Any) -> Axes:
-    """The axes of an output: those given, or one of `nout` elements; UserError for both and for neither."""
+    """The axes of an output: those given, or one of `nout` elements.
+
+    Raises UserError for both and for neither, and for axes with N or REC: those are of what comes in.
+    """
     if (nout is None) == (axes is None):
         fail(
             UserError,
             "an output has nout elements or the given axes: give one of the two",
             "Affine(init, nout=100) or Affine(init, axes=[ax.Y])",
         )
-    return Axes((Axis(nout),)) if axes is None else make_axes(axes)
+    made = Axes((Axis(nout),)) if axes is None else make_axes(axes)
+    if kept := [axis.name for axis in made if axis.is_batch or axis.is_recurrent]:
+        fail(
+            IncompatibleAxesError,
+            f"{', '.join(kept)} cannot be an axis that a layer makes: the output has that of the input",
+            "axes are those of the features: axes=[ax.Y]",
+        )
+    return made
 
 
 class Preprocess(Layer):
-    """A function of a tensor as a layer."""
+    """A function of a tensor as a layer.
+
+    Args:
+        functor: the function, from a tensor to a tensor.
+        name, metadata: as of Layer.
+    """
 
     def __init__(self, functor: Transform, **arguments: Any):
         super().__init__(**arguments)
@@ -130,7 +171,12 @@ class Preprocess(Layer):
 
 
 class Activation(Layer):
-    """An activation as a layer; None is the identity."""
+    """An activation as a layer.
+
+    Args:
+        transform: the activation, or any function of a tensor; None is the identity.
+        name, metadata: as of Layer.
+    """
 
     def __init__(self, transform: Transform | None = None, **arguments: Any):
         super().__init__(**arguments)

@@ -3,42 +3,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from ....op_graph import functions as ng
-from ....op_graph.axes import Axes, Axis, make_axes
-from ....op_graph.errors import IncompatibleAxesError, fail
+from ....op_graph.axes import Axes, Axis
+from ....op_graph.errors import IncompatibleAxesError, UserError, fail
 from ....op_graph.functions.cells import GRU_GATES, LSTM_GATES, gru_step, lstm_step
 from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
-from ...common.given import is_several
+from ...common.given import is_named, is_several
 from ..activation import Logistic, Tanh
 from ..axis import make_shadow_axis
 from ..graph import SubGraph
 from .base import Activation, Layer, Transform
-from .linear import LABELS
+from .linear import LABELS, Affine, Bias, Linear
 from .normalization import BatchNorm
 
-#: The states of a cell: (h,), or (h, c) of an LSTM.
-States = tuple[Tensor, ...]
+#: The states of a cell by name: {"h": h}, or {"h": h, "c": c} of an LSTM.
+States = dict[str, Tensor]
 
 
 class BaseRNNCell(Layer):
-    """A cell: `cell(x, states)` gives (output, states). A subclass says what a step is, and how many states there are.
+    """A cell: `cell(x, states)` gives (output, states after the step), states by their names.
 
-    What does not depend on the states is done by `prepare` for all steps at once, `step` does the rest for each.
+    A subclass says what a step is, in `__call__`, and, where there is more than h, which states there are, in `state_info`. What
+    does not depend on the states may be done by `prepare`, for all steps at once; `step` does the rest for each.
+
+    Args:
+        nout: the number of elements of the output.
+        reset_cells: whether a run starts from 0; if not, from what the last steps of the run before left.
+        name, metadata: as of Layer.
     """
 
-    #: How many states it hands on.
-    state_count = 1
     #: The axis of its output; known from the first call on.
     hidden: Axis | None = None
 
-    def __init__(self, nout: int, **arguments: Any):
+    def __init__(self, nout: int, reset_cells: bool = True, **arguments: Any):
         super().__init__(**arguments)
-        self.nout = nout
-        self._carried: tuple[Tensor, ...] | None = None
+        self.nout, self.reset_cells = nout, reset_cells
+        self._carried: States | None = None
+
+    @property
+    def state_info(self) -> list[dict[str, str]]:
+        """What states there are: `[{"state_name": "h"}]`."""
+        return [{"state_name": "h"}]
+
+    @property
+    def state_names(self) -> list[str]:
+        """The names of the states, in their order."""
+        return [each["state_name"] for each in self.state_info]
+
+    @property
+    def feature_axes(self) -> Axes:
+        """The axes of its output but N and REC."""
+        if self.hidden is None:
+            self.hidden = Axis(self.nout)
+        return Axes((self.hidden,))
 
     def prepare(self, x: Tensor) -> Tensor:
         """What `step` needs of the input."""
@@ -51,31 +73,41 @@ class BaseRNNCell(Layer):
     def __call__(self, in_obj: Any, states: Any) -> tuple[Tensor, States]:
         raise NotImplementedError(f"{type(self).__name__} does not say what a step is")
 
-    def state_axes(self, batch_axis: Axis | None) -> Axes:
-        """The axes of its states: (hidden, N)."""
-        if self.hidden is None:
-            self.hidden = Axis(self.nout)
-        return Axes((self.hidden, *(() if batch_axis is None else (batch_axis,))))
-
-    def initialize_states(self, batch_axis: Axis | None, reset_cells: bool = True) -> States:
-        """The states before the first step: 0, or, unless they are reset, what the steps of the last run left."""
-        axes = self.state_axes(batch_axis)
-        if reset_cells:
-            return tuple([ng.constant(0, axes) for _ in range(self.state_count)])
+    def initialize_states(self, batch_axis: Axis | None, reset_cells: bool | None = None) -> States:
+        """The states before the first step, by name: 0, or, unless they are reset, what the last steps of the run before left."""
+        axes = self.feature_axes + (() if batch_axis is None else (batch_axis,))
+        if self.reset_cells if reset_cells is None else reset_cells:
+            return {name: ng.constant(0, axes) for name in self.state_names}
         if self._carried is None:
-            self._carried = tuple(
-                self.parameter(f"{name}_init", axes, 0.0, trained=False) for name in "hc"[: self.state_count]
-            )
+            self._carried = {
+                name: self.parameter(f"{name}_init", axes, 0.0, trained=False) for name in self.state_names
+            }
         return self._carried
 
-    def started(self, init_state: Any, batch_axis: Axis | None) -> States:
-        """Given states (one tensor, or one for each) with the axes of this cell's."""
-        given = init_state if is_several(init_state) else (init_state,)
-        axes = self.state_axes(batch_axis)
-        states = [as_op(state) for state in given]
-        if len(states) < self.state_count:  # only h: c starts from 0
-            states += [ng.constant(0, axes) for _ in range(self.state_count - len(states))]
-        return tuple([_renamed(state, axes) for state in states])
+    def started(self, given: Any, batch_axis: Axis | None) -> States:
+        """Given states with the axes of this cell's: a dictionary by name, or a tensor, or one for each in their order.
+
+        A state that is not given starts from 0. Raises UserError for a name that no state has, IncompatibleAxesError for other
+        axes.
+        """
+        states = self.initialize_states(batch_axis, reset_cells=True)
+        return {**states, **{n: _renamed(t, states[n].axes) for n, t in self.named_states(given).items()}}
+
+    def named_states(self, given: Any) -> States:
+        """States by name, from a dictionary, a tensor, or one for each in their order."""
+        if is_named(given):
+            unknown = [str(name) for name in given if name not in self.state_names]
+            if unknown:
+                fail(
+                    UserError,
+                    f"{type(self).__name__} has no state {unknown[0]!r}",
+                    f"its states are {', '.join(self.state_names)}",
+                )
+            return {name: as_op(state) for name, state in given.items()}
+        several = given if is_several(given) else (given,)
+        if len(several) > len(self.state_names):
+            fail(UserError, f"{len(several)} states for a cell that has {', '.join(self.state_names)}")
+        return {name: as_op(state) for name, state in zip(self.state_names, several, strict=False)}
 
 
 def _renamed(state: Tensor, axes: Axes) -> Tensor:
@@ -93,8 +125,42 @@ def _renamed(state: Tensor, axes: Axes) -> Tensor:
     return ng.broadcast(ng.cast_axes(ordered, [axes[0], *state.axes.batch_axes()]), axes)
 
 
+class InputProduct(Affine):
+    """What a cell, or one gate of it, makes of the input: a product, batch normalization of it, and a bias.
+
+    The cell computes those of all gates together; this holds the parameters, as `linear.W`, `batch_norm` and `bias.W`.
+    """
+
+    def __init__(self, init: Any, nout: int, bias_init: Any, batch_norm: bool, **arguments: Any):
+        super().__init__(init, nout=nout, **arguments)
+        self.bias = Bias(bias_init, shared=False)
+        self.batch_norm = BatchNorm() if batch_norm else None
+
+    @SubGraph.scope_op_creation
+    def weight(self, hidden: Axis, features: Axes) -> Tensor:
+        """The weights, with axes (hidden as a shadow, features)."""
+        self.linear.axes = Axes((hidden,))
+        return self.linear.weight(features)
+
+    @SubGraph.scope_op_creation
+    def shift(self, hidden: Axis) -> Tensor:
+        """The bias, with the axis of the output."""
+        assert self.bias is not None
+        return self.bias.value(Axes((hidden,)))
+
+    @SubGraph.scope_op_creation
+    def normalized(self, product: Tensor) -> Tensor:
+        """The product after batch normalization."""
+        assert self.batch_norm is not None
+        return self.batch_norm(product)
+
+
 class GatedCell(BaseRNNCell):
-    """A cell of several products with the input and the state before: one for each gate, computed together."""
+    """A cell of several products with the input and with the state before: one for each gate, computed together.
+
+    `i2h` are the products with the input (`.linear.W`, `.bias.W`), `h2h` those with the state (`.W`): of a cell with gates
+    dictionaries by their letters.
+    """
 
     gates: tuple[str, ...] = ("",)
 
@@ -102,109 +168,164 @@ class GatedCell(BaseRNNCell):
         self,
         nout: int,
         init: Any,
-        init_inner: Any = None,
+        init_h2h: Any = None,
+        bias_init: Any = None,
         activation: Transform | None = None,
         gate_activation: Transform | None = None,
         batch_norm: bool = False,
+        reset_cells: bool = True,
         **arguments: Any,
     ):
-        super().__init__(nout, **arguments)
-        self.init, self.init_inner = init, init if init_inner is None else init_inner
+        super().__init__(nout, reset_cells, **arguments)
+        self.init, self.init_h2h = init, init if init_h2h is None else init_h2h
         self.activation = Activation(activation)
         self.gate_activation = self.activation if gate_activation is None else Activation(gate_activation)
-        self.batch_norm = BatchNorm() if batch_norm else None
         self.gate_axis = Axis(len(self.gates))
+        self._inputs = {gate: InputProduct(init, nout, bias_init, batch_norm) for gate in self.gates}
+        self._states = {gate: Linear(self.init_h2h, nout=nout) for gate in self.gates}
+        for gate in self.gates:
+            self._inputs[gate].place = f"i2h_{gate}" if gate else "i2h"
+            self._states[gate].place = f"h2h_{gate}" if gate else "h2h"
+
+    def _by_gate(self, parts: Mapping[str, Any]) -> Any:
+        """One part, or those of all gates by their letters."""
+        return parts[""] if "" in parts else dict(parts)
+
+    @property
+    def i2h(self) -> Any:
+        """The products with the input: one, or one for each gate by its letter."""
+        return self._by_gate(self._inputs)
+
+    @property
+    def h2h(self) -> Any:
+        """The products with the state before."""
+        return self._by_gate(self._states)
 
     @property
     def W_input(self) -> Any:
-        """The weights of the input: one, or one for each gate by its name."""
-        return self._by_gate("W_input")
+        """The weights of the input."""
+        return self._by_gate({gate: part.linear.W for gate, part in self._inputs.items()})
 
     @property
     def W_recur(self) -> Any:
         """The weights of the state before."""
-        return self._by_gate("W_recur")
+        return self._by_gate({gate: part.W for gate, part in self._states.items()})
 
     @property
     def b(self) -> Any:
         """The biases."""
-        return self._by_gate("b")
+        return self._by_gate({gate: part.bias.W for gate, part in self._inputs.items() if part.bias is not None})
 
-    def _by_gate(self, name: str) -> Any:
-        if len(self.gates) == 1:
-            return self.parameters[name]
-        return {gate: self.parameters[f"{name}_{gate}"] for gate in self.gates}
-
-    def _together(self, name: str, axes: Axes, init: Any, label: str) -> Tensor:
-        """The parameters of all gates as one tensor, whose first axis is that of gates."""
-        names = [f"{name}_{gate}" if gate else name for gate in self.gates]
-        made = [self.parameter(each, axes, init, label) for each in names]
-        return ng.stack(made, self.gate_axis)
+    @property
+    def batch_norm(self) -> Any:
+        """The batch normalizations of the products with the input; None without."""
+        found = {gate: part.batch_norm for gate, part in self._inputs.items() if part.batch_norm is not None}
+        return self._by_gate(found) if found else None
 
     @SubGraph.scope_op_creation
     def prepare(self, x: Tensor) -> Tensor:
         features = x.axes.feature_axes()
         if self.hidden is None:
             self.hidden = Axis(self.nout, features[0].name if len(features) == 1 else None)
-        out = make_shadow_axis(self.hidden)
-        made = ng.dot(self._together("W_input", Axes((out, *features)), self.init, LABELS["weight"]), x)
-        made = made if self.batch_norm is None else self.batch_norm(made)
-        bias = self._together("b", Axes((self.hidden,)), 0.0, LABELS["bias"])
-        made = ng.cast_axes(made, [self.gate_axis, self.hidden, *made.axes[2:]])
-        return made + ng.axes_with_order(bias, [self.gate_axis, self.hidden])
+        hidden, parts = self.hidden, self._inputs
+        weights = ng.stack([parts[gate].weight(hidden, features) for gate in self.gates], self.gate_axis)
+        made = ng.dot(weights, x)
+        made = ng.cast_axes(made, [self.gate_axis, hidden, *made.axes[2:]])
+        if self.batch_norm is not None:
+            each = [parts[gate].normalized(self.gate(made, gate)) for gate in self.gates]
+            made = ng.stack(each, self.gate_axis)
+        bias = ng.stack([parts[gate].shift(hidden) for gate in self.gates], self.gate_axis)
+        return made + bias
 
     def recurrent(self, h: Tensor) -> Tensor:
         """The products with the state before, by gate."""
-        assert self.hidden is not None
-        weight = self._together(
-            "W_recur",
-            make_axes([make_shadow_axis(self.hidden), self.hidden]),
-            self.init_inner,
-            LABELS["weight"],
-        )
+        hidden = self.feature_axes
+        for part in self._states.values():
+            part.axes = hidden
+        weight = ng.stack([self._states[gate].weight(hidden) for gate in self.gates], self.gate_axis)
         made = ng.dot(weight, h)
-        return ng.cast_axes(made, [self.gate_axis, self.hidden, *made.axes[2:]])
+        return ng.cast_axes(made, [self.gate_axis, *hidden, *made.axes[2:]])
 
     def gate(self, sums: Tensor, name: str) -> Tensor:
         """The part of one gate."""
         return ng.slice_along_axis(sums, self.gate_axis, self.gates.index(name))
 
-    def _states(self, states: Any) -> States:
-        return tuple(states) if is_several(states) else (as_op(states),)
-
     @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any, states: Any) -> tuple[Tensor, States]:
-        return self.step(self.prepare(as_op(in_obj)), self._states(states))
+        """(output, states after the step) of one step: of an input without REC, and of the states before it."""
+        x = as_op(in_obj)
+        prepared = self.prepare(x)
+        return self.step(prepared, self.started(states, x.axes.batch_axis()))
 
 
 class RNNCell(GatedCell):
-    """h <- activation(W_recur h + W_input x + b)."""
+    """h <- activation(W_recur h + W_input x + b).
+
+    Args:
+        nout: the number of elements of h.
+        init: initial value of W_input, `cell.i2h.linear.W`.
+        init_h2h: initial value of W_recur, `cell.h2h.W`; None: as `init`.
+        bias_init: initial value of b, `cell.i2h.bias.W`; None means 0.
+        activation: a function of a tensor; None is the identity.
+        batch_norm: whether W_input x is normalized.
+        reset_cells: whether a run starts from 0; if not, from what the run before left.
+        name, metadata: as of Layer.
+    """
+
+    def __init__(
+        self,
+        nout: int,
+        init: Any,
+        init_h2h: Any = None,
+        bias_init: Any = None,
+        activation: Transform | None = None,
+        batch_norm: bool = False,
+        reset_cells: bool = True,
+        **arguments: Any,
+    ):
+        super().__init__(
+            nout, init, init_h2h, bias_init, activation, None, batch_norm, reset_cells, **arguments
+        )
 
     @SubGraph.scope_op_creation
     def step(self, prepared: Tensor, states: States) -> tuple[Tensor, States]:
-        h = self.activation(self.gate(prepared + self.recurrent(states[0]), ""))
-        return h, (h,)
+        h = self.activation(self.gate(prepared + self.recurrent(states["h"]), ""))
+        return h, {"h": h}
 
 
 class LSTMCell(GatedCell):
     """Sums z = W_input x + W_recur h + b for the gates i, f, o and for g; c <- f c + i g, h <- o activation(c).
 
-    Without `gate_activation` the gates have the activation too.
+    Args:
+        nout: the number of elements of h and of c.
+        init: initial value of the weights of the input, `cell.i2h[gate].linear.W`.
+        init_h2h: initial value of the weights of h, `cell.h2h[gate].W`; None: as `init`.
+        bias_init: initial value of the biases, `cell.i2h[gate].bias.W`; None means 0.
+        activation: of g and of c; None is the identity.
+        gate_activation: of i, f and o; without it these have the activation too.
+        batch_norm: whether the products with the input are normalized, gate by gate.
+        reset_cells: whether a run starts from 0; if not, from what the run before left.
+        name, metadata: as of Layer.
     """
 
     gates = LSTM_GATES
-    state_count = 2
+
+    @property
+    def state_info(self) -> list[dict[str, str]]:
+        return [{"state_name": "h"}, {"state_name": "c"}]
 
     @SubGraph.scope_op_creation
     def step(self, prepared: Tensor, states: States) -> tuple[Tensor, States]:
-        h, c = states
-        sums = prepared + self.recurrent(h)
-        h, c = lstm_step(partial(self.gate, sums), c, self.activation, self.gate_activation)
-        return h, (h, c)
+        sums = prepared + self.recurrent(states["h"])
+        h, c = lstm_step(partial(self.gate, sums), states["c"], self.activation, self.gate_activation)
+        return h, {"h": h, "c": c}
 
 
 class GRUCell(GatedCell):
-    """r and z from W_input x + W_recur h + b, n <- activation(W_input x + b + r (W_recur h + b_inner)), h <- (1 - z) n + z h."""
+    """r and z from W_input x + W_recur h + b, n <- activation(W_input x + b + r (W_recur h + b_inner)), h <- (1 - z) n + z h.
+
+    Args: those of LSTMCell; `activation` is tanh and `gate_activation` the logistic function unless others are given.
+    """
 
     gates = GRU_GATES
 
@@ -212,32 +333,28 @@ class GRUCell(GatedCell):
         self,
         nout: int,
         init: Any,
-        init_inner: Any = None,
+        init_h2h: Any = None,
+        bias_init: Any = None,
         activation: Transform | None = None,
         gate_activation: Transform | None = None,
         batch_norm: bool = False,
+        reset_cells: bool = True,
         **arguments: Any,
     ):
         super().__init__(
-            nout,
-            init,
-            init_inner,
-            activation or Tanh(),
-            gate_activation or Logistic(),
-            batch_norm,
-            **arguments,
-        )
+            nout, init, init_h2h, bias_init, activation or Tanh(), gate_activation or Logistic(),
+            batch_norm, reset_cells, **arguments,
+        )  # fmt: skip
 
     @SubGraph.scope_op_creation
     def step(self, prepared: Tensor, states: States) -> tuple[Tensor, States]:
-        assert self.hidden is not None
-        (h,) = states
+        h = states["h"]
         inner = self.recurrent(h)
-        bias = self.parameter("b_inner", Axes((self.hidden,)), 0.0, LABELS["bias"])
+        bias = self.parameter("b_inner", self.feature_axes, 0.0, LABELS["bias"])
 
         def again(letter: str) -> Tensor:
             made = self.gate(inner, letter)
             return made + bias if letter == "n" else made
 
         h = gru_step(partial(self.gate, prepared), again, h, self.activation, self.gate_activation)
-        return h, (h,)
+        return h, {"h": h}

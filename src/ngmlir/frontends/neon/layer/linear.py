@@ -22,10 +22,18 @@ LABELS = {"weight": "weight", "bias": "bias"}
 
 
 class Linear(Layer):
-    """The product of a weight with what comes in, over all of its axes but `keep_axes` (N and REC).
+    """The product of a weight with what comes in, over all of its axes but `keep_axes`.
 
-    The output has one axis of `nout` elements, or `axes`, and then those that are kept. UserError for both and for
-    neither.
+    The output has one axis of `nout` elements, or `axes`, and then those that are kept.
+
+    Args:
+        init: initial value of the weight: an Initializer, a number, an array, or a function from axes to an array.
+        nout: the number of elements of the output.
+        axes: the axes of the output, in place of `nout`.
+        keep_axes: axes of the input that are not summed over; N and REC without them.
+        name, metadata: as of Layer.
+
+    Raises UserError for both and for neither of nout and axes, and for axes with N or REC.
     """
 
     layer_type = "linear"
@@ -44,12 +52,16 @@ class Linear(Layer):
         _refuse_shadows(self.axes)
 
     @SubGraph.scope_op_creation
+    def weight(self, summed: Axes) -> Tensor:
+        """The weight, with the axes of the output as shadows and those that it sums over."""
+        return self.parameter("W", shadow_axes(self.axes) + summed, self.init, LABELS["weight"])
+
+    @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any) -> Tensor:
         x = as_op(in_obj)
         _refuse_shadows(x.axes)
         kept = x.axes - x.axes.feature_axes() if self.keep_axes is None else x.axes & self.keep_axes
-        weight = self.parameter("W", shadow_axes(self.axes) + (x.axes - kept), self.init, LABELS["weight"])
-        made = ng.dot(weight, x)
+        made = ng.dot(self.weight(x.axes - kept), x)
         return ng.cast_axes(made, [*self.axes, *made.axes[len(self.axes) :]])
 
 
@@ -64,8 +76,13 @@ def _refuse_shadows(axes: Axes) -> None:
 
 
 class Bias(Layer):
-    """Adds a parameter: one for each channel if there are channels and it is `shared`, else for each feature. It starts
-    from `init`, None means 0."""
+    """Adds a parameter: one for each channel if there are channels and it is `shared`, else for each feature.
+
+    Args:
+        init: initial value of the parameter; None means 0.
+        shared: whether the elements of a channel share one number.
+        name, metadata: as of Layer.
+    """
 
     layer_type = "bias"
 
@@ -74,17 +91,33 @@ class Bias(Layer):
         self.init, self.shared = 0 if init is None else init, shared
 
     @SubGraph.scope_op_creation
+    def value(self, features: Axes) -> Tensor:
+        """The parameter for an output with these feature axes."""
+        channel = features.channel_axis()
+        axes = features if channel is None or not self.shared else Axes((channel,))
+        return ng.axes_with_order(self.parameter("W", axes, self.init, LABELS["bias"]), axes)
+
+    @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any) -> Tensor:
         x = as_op(in_obj)
-        channel = x.axes.channel_axis()
-        axes = x.axes.feature_axes() if channel is None or not self.shared else Axes((channel,))
-        return x + ng.axes_with_order(self.parameter("W", axes, self.init, LABELS["bias"]), axes)
+        return x + self.value(x.axes.feature_axes())
 
 
 class Affine(Layer):
-    """Linear, then a bias (which starts from 0 if `bias_init` is None) or batch normalization, then an activation.
+    """Linear, then a bias or batch normalization, then an activation. Its parts are `linear`, `bias`, `batch_norm`, `activation`.
 
-    UserError for a bias and batch normalization at once.
+    Args:
+        weight_init: initial value of the weight: an Initializer, a number, an array, or a function from axes to an array.
+        nout: the number of elements of the output.
+        bias_init: initial value of the bias; None means 0.
+        activation: a function of a tensor; None is the identity.
+        batch_norm: whether batch normalization stands in the place of the bias.
+        axes: the axes of the output, in place of `nout`.
+        keep_axes: axes of the input that are not summed over; N and REC without them.
+        name, metadata: as of Layer.
+
+    Raises UserError for a bias and batch normalization at once, for both and for neither of nout and axes, and for axes with
+    N or REC.
     """
 
     layer_type = "affine"
@@ -128,9 +161,15 @@ def shifted(bias_init: Any, batch_norm: bool, always: bool) -> tuple[Bias | None
 
 
 class LookupTable(Layer):
-    """Rows of a table of `vocab_size` rows and `embed_dim` columns, by the indices that come in.
+    """Rows of a table, by the indices that come in. The output has axes (F, REC, N), and behind them any others of the indices.
 
-    The output has axes (F, REC, N), and behind them any others of the indices. `update=False` keeps the table as it starts; row `pad_idx` starts as 0 and stays.
+    Args:
+        vocab_size: how many rows the table has.
+        embed_dim: how many columns, the length of F.
+        init: initial value of the table: an Initializer, a number, an array, or a function from axes to an array.
+        update: whether the table is trained.
+        pad_idx: a row that starts as 0 and is not trained.
+        name, metadata: as of Layer.
     """
 
     layer_type = "lookup_table"

@@ -18,6 +18,13 @@ class BatchNorm(Layer):
 
     In training the mean and the (biased) variance are those of the batch, and running averages move towards them:
     old * rho + new * (1 - rho). In inference the averages are used; they start from 0 and 1.
+
+    Args:
+        rho: the share of a running average that stays in a step.
+        eps: what is added to the variance.
+        init_gamma: initial value of gamma.
+        init_beta: initial value of beta.
+        name, metadata: as of Layer.
     """
 
     layer_type = "batch_norm"
@@ -33,6 +40,15 @@ class BatchNorm(Layer):
         super().__init__(**arguments)
         self.rho, self.eps = rho, eps
         self.init_gamma, self.init_beta = init_gamma, init_beta
+        self._tuning: Tensor | None = None
+
+    def set_tuning_iteration(self, iteration: Any) -> None:
+        """Makes graphs that are built from now on for training give all batches the same weight in the averages.
+
+        `iteration` is the number of the batch, from 1: a tensor, such as `inputs["iteration"]`. After one pass over the data
+        without training the averages are those of the data. None is the running average again.
+        """
+        self._tuning = None if iteration is None else as_op(iteration)
 
     @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any) -> Tensor:
@@ -49,24 +65,36 @@ class BatchNorm(Layer):
             self.parameter("gvar", axes, 1.0, trained=False),
             reduction_axes=x.axes - axes,
             epsilon=self.eps,
-            momentum=self.rho,
+            momentum=self.rho if self._tuning is None else 1 - 1 / self._tuning,
             training=not self.inference_mode,
         )
 
 
 class Dropout(Layer):
     """In training, elements at random set to 0: each stays with probability `keep`, the same ones for all samples of the
-    batch, drawn anew at each run. What stays is not scaled; in inference all is multiplied by `keep`."""
+    batch, drawn anew at each run. What stays is not scaled; in inference all is multiplied by `keep`.
+
+    After a call in training `layer.mask` is the tensor of what stays: 1 or 0, over all axes but N.
+
+    Args:
+        keep: the probability to stay.
+        seed: of the random numbers; without one each layer has a stream of its own.
+        name, metadata: as of Layer.
+    """
 
     layer_type = "dropout"
 
     def __init__(self, keep: float = 0.5, seed: int | None = None, **arguments: Any):
         super().__init__(**arguments)
         self.keep, self.seed = keep, seed
+        #: What stays of the last call in training.
+        self.mask: Tensor | None = None
 
     @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any) -> Tensor:
         x = as_op(in_obj)
         if self.inference_mode:
             return x * self.keep
-        return ng.dropout(x, self.keep, axes=x.axes.sample_axes(), rescale=False, seed=self.seed)
+        ones = ng.constant(1, x.axes.sample_axes())
+        self.mask = ng.dropout(ones, self.keep, rescale=False, seed=self.seed)
+        return ng.where(self.mask, x, 0)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ....op_graph import functions as ng
 from ....op_graph.axes import Axes
@@ -14,13 +15,28 @@ from ....op_graph.values import as_op
 from ...common.given import is_several
 from ..graph import SubGraph
 from .base import Layer, Transform
-from .cells import BaseRNNCell, GRUCell, LSTMCell, RNNCell, States
+from .cells import BaseRNNCell, GatedCell, GRUCell, LSTMCell, RNNCell, States
+
+
+class Unrolled(NamedTuple):
+    """What a cell gives along REC: the outputs (hidden, REC, N); each state before the first step and after the last one; and
+    those that were asked for after each step, like the outputs."""
+
+    outputs: Tensor
+    first: States
+    last: States
+    steps: States
 
 
 def unrolled(
-    cell: BaseRNNCell, x: Tensor, init_states: Any, reset_cells: bool, backward: bool
-) -> tuple[Tensor, States]:
-    """(outputs (hidden, REC, N), states after the last step) of a cell that goes along REC."""
+    cell: BaseRNNCell,
+    x: Tensor,
+    init_states: Any,
+    reset_cells: bool | None,
+    backward: bool,
+    wanted: Sequence[str] = (),
+) -> Unrolled:
+    """A cell that goes along REC; `reset_cells` None is what the cell says. `wanted` are states to be given after each step."""
     axis = x.axes.recurrent_axis()
     if axis is None:
         fail(
@@ -30,26 +46,35 @@ def unrolled(
         )
     batch = x.axes.batch_axis()
     prepared = cell.prepare(x)
-    carried = init_states is None and not reset_cells
-    start = (
-        cell.initialize_states(batch, reset_cells)
-        if init_states is None
-        else cell.started(init_states, batch)
+    reset = cell.reset_cells if reset_cells is None else reset_cells
+    carried = init_states is None and not reset
+    first = (
+        cell.initialize_states(batch, reset) if init_states is None else cell.started(init_states, batch)
     )
+    names = [*first]
 
-    def step(states: States, here: Tensor) -> tuple[States, Tensor]:
-        out, after = cell.step(here, states)
-        return tuple(after), out
+    def step(states: tuple[Tensor, ...], here: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        out, after = cell.step(here, dict(zip(names, states, strict=True)))
+        found = cell.named_states(after)
+        return tuple([found[name] for name in names]), (out, *[found[name] for name in wanted])
 
-    last, outputs = ng.scan(step, start, prepared, axis, backward)
-    hidden = Axes(a for a in outputs.axes if not a.is_batch and a != axis)
-    outputs = ng.axes_with_order(outputs, [*hidden, outputs.axes[axis.name], *outputs.axes.batch_axes()])
+    after, stacked = ng.scan(step, tuple(first.values()), prepared, axis, backward)
+    outputs, *others = [_ordered(each, axis.name) for each in stacked]
+    steps = dict(zip(wanted, others, strict=True))
+    last = dict(zip(names, after, strict=True))
     if carried:
         # The order of the list: the steps read what was left, then it is written.
-        writes = [assign(kept, new) for kept, new in zip(start, last, strict=True)]
+        writes = [assign(first[name], last[name]) for name in names]
         outputs = sequential([outputs, *writes, outputs])
-        last = tuple([sequential([outputs, state]) for state in last])
-    return outputs, last
+        last = {name: sequential([outputs, state]) for name, state in last.items()}
+    return Unrolled(outputs, first, last, steps)
+
+
+def _ordered(stacked: Tensor, recurrent: str) -> Tensor:
+    """What was stacked along REC as (hidden, REC, N)."""
+    axes = stacked.axes
+    hidden = Axes(a for a in axes if not a.is_batch and a.name != recurrent)
+    return ng.axes_with_order(stacked, [*hidden, axes[recurrent], *axes.batch_axes()])
 
 
 def unroll(
@@ -61,15 +86,23 @@ def unroll(
     return_sequence: bool = True,
     reverse_mode: bool = False,
 ) -> Tensor:
-    """The outputs of a cell over the first `num_steps` of a sequence (None: all), or only the last one.
+    """The outputs of a cell over the first steps of a sequence, (hidden, REC, N), or only the last one.
 
-    `reverse_mode` goes from the last step to the first; outputs stand at the places of their inputs.
+    Args:
+        cell: the cell.
+        num_steps: how many steps; None for all.
+        inputs: the sequence, with axes features, REC and N.
+        init_states: the states before the first step: `{"h": h}`, or `{"h": h, "c": c}` of an LSTM.
+        reset_cells: whether states that are not given start from 0; if not, from what the run before left.
+        return_sequence: whether all outputs are given.
+        reverse_mode: whether to go from the last step to the first; outputs stand at the places of their inputs.
     """
     x = as_op(inputs)
     axis = x.axes.recurrent_axis()
     if axis is not None and num_steps is not None and num_steps != axis.length:
         x = ng.slice_along_axis(x, axis, slice(num_steps))
-    outputs, _ = unrolled(cell, x, init_states, reset_cells, reverse_mode)
+    reset = reset_cells and cell.reset_cells
+    outputs = unrolled(cell, x, init_states, reset, reverse_mode).outputs
     return outputs if return_sequence else _last(outputs, reverse_mode)
 
 
@@ -80,17 +113,29 @@ def _last(outputs: Tensor, backward: bool) -> Tensor:
 
 
 class _RecurrentLayer(Layer):
-    """A layer of one cell."""
+    """A layer of one cell that goes along REC; attributes are those of the cell too."""
 
-    cell: BaseRNNCell
+    cell_class: type[GatedCell]
 
     def __init__(
-        self, cell: BaseRNNCell, reset_cells: bool, return_sequence: bool, backward: bool, **arguments: Any
+        self,
+        nout: int,
+        init: Any,
+        init_inner: Any = None,
+        activation: Transform | None = None,
+        batch_norm: bool = False,
+        reset_cells: bool = True,
+        return_sequence: bool = True,
+        backward: bool = False,
+        *,
+        cell: GatedCell | None = None,
+        **arguments: Any,
     ):
         super().__init__(**arguments)
-        self.cell = cell
-        self.nout = cell.nout
-        self.reset_cells, self.return_sequence, self.backward = reset_cells, return_sequence, backward
+        settings = {"activation": activation, "batch_norm": batch_norm, "reset_cells": reset_cells}
+        self.cell = self.cell_class(nout, init, init_inner, **settings) if cell is None else cell
+        self.nout, self.reset_cells = nout, reset_cells
+        self.return_sequence, self.backward = return_sequence, backward
 
     def __getattr__(self, name: str) -> Any:
         cell = self.__dict__.get("cell")
@@ -98,45 +143,51 @@ class _RecurrentLayer(Layer):
             raise AttributeError(name)
         return getattr(cell, name)
 
-    def _run(self, in_obj: Any, init_state: Any) -> tuple[Tensor, States]:
-        outputs, states = unrolled(self.cell, as_op(in_obj), init_state, self.reset_cells, self.backward)
-        return outputs if self.return_sequence else _last(outputs, self.backward), states
+    def _run(self, in_obj: Any, init_state: Any, wanted: Sequence[str] = ()) -> Unrolled:
+        """What the cell gives; `h_init` (and `c_init`) are the states before the first step from then on."""
+        made = unrolled(self.cell, as_op(in_obj), init_state, None, self.backward, wanted)
+        for name, state in made.first.items():
+            setattr(self, f"{name}_init", state)
+        return made
+
+    def _given(self, outputs: Tensor) -> Tensor:
+        return outputs if self.return_sequence else _last(outputs, self.backward)
 
     @SubGraph.scope_op_creation
-    def __call__(self, in_obj: Any, init_state: Any = None) -> Tensor:
-        return self._run(in_obj, init_state)[0]
+    def __call__(self, in_obj: Any, init_state: Any = None) -> Any:
+        """The outputs (hidden, REC, N), or the last one.
+
+        Args:
+            in_obj: a tensor with axes features, REC and N.
+            init_state: the state before the first step: a tensor, or a dictionary of states by name.
+        """
+        return self._given(self._run(in_obj, init_state).outputs)
 
 
 class Recurrent(_RecurrentLayer):
-    """h <- activation(W_recur h + W_input x + b) along REC; (hidden, REC, N), or the last h unless `return_sequence`.
+    """h <- activation(W_recur h + W_input x + b) along REC.
 
-    `init_inner` is for W_recur (None: `init`). The hidden axis has the name of the feature axis that comes in, if there is
-    one. Batch normalization is that of W_input x. Unless `reset_cells`, a run starts from the last h of the run before it.
-    `backward` goes from the last step to the first; outputs stand at the places of their inputs.
+    The output is (hidden, REC, N); the hidden axis has the name of the feature axis that comes in, if there is one. After a call
+    `layer.h_init` is the state before the first step.
+
+    Args:
+        nout: the number of elements of h.
+        init: initial value of W_input.
+        init_inner: initial value of W_recur; None: as `init`.
+        activation: a function of a tensor; None is the identity.
+        batch_norm: whether W_input x is normalized.
+        reset_cells: whether a run starts from 0; if not, from the last h of the run before.
+        return_sequence: whether all steps are given; if not, the last one.
+        backward: whether to go from the last step to the first; outputs stand at the places of their inputs.
+        name, metadata: as of Layer.
     """
 
     layer_type = "rnn"
-
-    def __init__(
-        self,
-        nout: int,
-        init: Any,
-        init_inner: Any = None,
-        activation: Transform | None = None,
-        batch_norm: bool = False,
-        reset_cells: bool = True,
-        return_sequence: bool = True,
-        backward: bool = False,
-        **arguments: Any,
-    ):
-        cell = RNNCell(nout, init, init_inner, activation, batch_norm=batch_norm)
-        super().__init__(cell, reset_cells, return_sequence, backward, **arguments)
+    cell_class = RNNCell
 
 
-class LSTM(_RecurrentLayer):
-    """Long short-term memory along REC (see LSTMCell); without `gate_activation` the gates have `activation` too."""
-
-    layer_type = "lstm"
+class _GatedLayer(_RecurrentLayer):
+    """A layer of a cell with gates."""
 
     def __init__(
         self,
@@ -151,43 +202,78 @@ class LSTM(_RecurrentLayer):
         backward: bool = False,
         **arguments: Any,
     ):
-        cell = LSTMCell(nout, init, init_inner, activation, gate_activation, batch_norm)
-        super().__init__(cell, reset_cells, return_sequence, backward, **arguments)
+        cell = self.cell_class(
+            nout, init, init_inner, None, activation, gate_activation, batch_norm, reset_cells
+        )
+        super().__init__(
+            nout, init, reset_cells=reset_cells, return_sequence=return_sequence, backward=backward, cell=cell,
+            **arguments,
+        )  # fmt: skip
+        self.metadata = {**self.metadata, "gates": [*cell.gates]}
+
+
+class LSTM(_GatedLayer):
+    """Long short-term memory along REC (see LSTMCell).
+
+    The output is (hidden, REC, N). After a call `layer.h_init` and `layer.c_init` are the states before the first step. Weights
+    are dictionaries by gate: `layer.W_input["i"]`, `layer.W_recur["f"]`, `layer.b["o"]`, `layer.batch_norm["g"]`.
+
+    Args:
+        nout: the number of elements of h and of c.
+        init: initial value of the weights of the input.
+        init_inner: initial value of the weights of h; None: as `init`.
+        activation: of g and of c; None is the identity.
+        gate_activation: of the gates i, f and o; without it these have the activation too.
+        batch_norm: whether the products with the input are normalized, gate by gate.
+        reset_cells: whether a run starts from 0; if not, from the last states of the run before.
+        return_sequence: whether all steps are given; if not, the last one.
+        backward: whether to go from the last step to the first; outputs stand at the places of their inputs.
+        name, metadata: as of Layer.
+    """
+
+    layer_type = "lstm"
+    cell_class = LSTMCell
 
     @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any, init_state: Any = None, return_cell_state: bool = False) -> Any:
-        """The outputs; with `return_cell_state` also the c after the last step."""
-        made, states = self._run(in_obj, init_state)
-        return (made, states[1]) if return_cell_state else made
+        """The outputs; with `return_cell_state` also c, of the same steps.
+
+        Args:
+            in_obj: a tensor with axes features, REC and N.
+            init_state: the states before the first step: h, (h, c) or {"h": h, "c": c}.
+            return_cell_state: whether c is given too: (h, c).
+        """
+        made = self._run(in_obj, init_state, ["c"] if return_cell_state else [])
+        outputs = self._given(made.outputs)
+        return (outputs, self._given(made.steps["c"])) if return_cell_state else outputs
 
 
-class GRU(_RecurrentLayer):
-    """A gated recurrent unit along REC (see GRUCell); activations are tanh and the logistic function unless others are
-    given."""
+class GRU(_GatedLayer):
+    """A gated recurrent unit along REC (see GRUCell). The output is (hidden, REC, N).
+
+    Args: those of LSTM; `activation` is tanh and `gate_activation` the logistic function unless others are given.
+    """
 
     layer_type = "gru"
-
-    def __init__(
-        self,
-        nout: int,
-        init: Any,
-        init_inner: Any = None,
-        activation: Transform | None = None,
-        gate_activation: Transform | None = None,
-        batch_norm: bool = False,
-        reset_cells: bool = True,
-        return_sequence: bool = True,
-        backward: bool = False,
-        **arguments: Any,
-    ):
-        cell = GRUCell(nout, init, init_inner, activation, gate_activation, batch_norm)
-        super().__init__(cell, reset_cells, return_sequence, backward, **arguments)
+    cell_class = GRUCell
 
 
 class BiRNN(Layer):
-    """Two recurrent layers, one of which goes backward: their outputs as a pair, their sum, or one behind the other along
-    the feature axis. UserError for sum and concatenation at once. Unlike that of the others, the default is to go on
-    from the run before.
+    """Two recurrent layers, `fwd_rnn` and `bwd_rnn`, of which the second goes backward.
+
+    Args:
+        nout: the number of elements of h, of each.
+        init: initial value of the weights of the input.
+        init_inner: initial value of the weights of h; None: as `init`.
+        activation: a function of a tensor; None is the identity.
+        batch_norm: whether the products with the input are normalized.
+        reset_cells: whether a run starts from 0. Unlike that of the others, the default is to go on from the run before.
+        return_sequence: whether all steps are given; if not, the last one of each direction.
+        sum_out: whether the output is the sum of both.
+        concat_out: whether it is one behind the other along the feature axis. With neither it is the pair.
+        name, metadata: as of Layer.
+
+    Raises UserError for sum and concatenation at once.
     """
 
     layer_type = "birnn"

@@ -10,87 +10,14 @@ from typing import Any
 from ....op_graph import functions as ng
 from ....op_graph.axes import Axes, Axis
 from ....op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
-from ....op_graph.functions.sliding import RULES, Slide
 from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
-from ...common.given import is_named, is_several
+from ...common.given import is_several
+from ...common.windows import Setting, Window, shape_of, windows
 from ..axis import Spatial, make_shadow_axis, reorder_spatial_axes, spatial_names
 from ..graph import SubGraph
 from .base import Activation, Layer, Transform
 from .linear import LABELS, shifted
-
-#: A setting for all dimensions, one for each, or {dimension: setting}.
-Setting = Any
-
-
-def per_dimension(given: Setting, names: str, default: Any, what: str) -> dict[str, Any]:
-    """A setting for each of some dimensions; those that a mapping does not name stand at the default."""
-    if is_named(given):
-        unknown = [name for name in given if name not in [*names]]
-        if unknown:
-            fail(UserError, f"{what} for {unknown[0]!r}, which is none of {', '.join(names)}")
-        return {name: given.get(name, default) for name in names}
-    if is_several(given):
-        if len(given) != len(names):
-            fail(UserError, f"{len(given)} numbers as {what} of {len(names)} dimensions ({', '.join(names)})")
-        return dict(zip(names, given, strict=True))
-    return dict.fromkeys(names, given)
-
-
-@dataclass(frozen=True)
-class Window:
-    """How a window lies along one dimension (C, D, H or W)."""
-
-    taps: int
-    stride: Any
-    padding: Any
-    dilation: Any
-
-    def border(self, axis: Axis) -> tuple[int, int]:
-        """Elements before and after an axis."""
-        if not isinstance(self.padding, str):
-            before, after = self.padding if is_several(self.padding) else (self.padding, self.padding)
-            return before, after
-        if self.padding not in RULES:
-            fail(
-                UserError,
-                f"padding is one of {', '.join(RULES)}, or numbers of elements, not {self.padding!r}",
-            )
-        return Slide(axis, Axis(self.taps), self.stride, self.dilation).border(self.padding)
-
-
-def windows(
-    shape: Mapping[str, int], strides: Setting, padding: Setting, dilation: Setting
-) -> dict[str, Window]:
-    """The windows along the dimensions of a shape."""
-    names = "".join(shape)
-    if is_several(padding) and len(names) == 1 and len(padding) == 2:
-        padding = [padding]  # before and after the one dimension
-    settings = [
-        per_dimension(given, names, default, what)
-        for given, default, what in (
-            (strides, 1, "strides"),
-            (padding, 0, "padding"),
-            (dilation, 1, "dilation"),
-        )
-    ]
-    return {name: Window(shape[name], *(s[name] for s in settings)) for name in names}
-
-
-def shape_of(given: Any, endings: tuple[str, ...], what: str) -> dict[str, int]:
-    """A shape by dimension: a mapping, or a number for each of the last dimensions."""
-    if is_named(given):
-        known = endings[-1]
-        unknown = [name for name in given if name not in [*known]]
-        if unknown:
-            fail(UserError, f"{what} has {unknown[0]!r}, which is none of {', '.join(known)}")
-        return {name: given[name] for name in known if name in given}
-    numbers: tuple[Any, ...] = (given,) if isinstance(given, int) else tuple(given)
-    names = next((e for e in endings if len(e) == len(numbers)), None)
-    if names is None:
-        forms = ", ".join(f"({', '.join(e)})" for e in endings)
-        fail(UserError, f"{what} is one of {forms}, or a dictionary, not {given!r}")
-    return dict(zip(names, numbers, strict=True))
 
 
 @dataclass(frozen=True)
@@ -104,7 +31,7 @@ class Lying:
     dimensions: Mapping[str, Axis]
 
 
-class ConvBase(Layer):
+class _Filters(Layer):
     """What convolution and deconvolution share: filters, and how their windows lie."""
 
     def __init__(
@@ -173,8 +100,14 @@ def _back(made: Tensor, channel: str, out: Axis, x: Axes) -> Tensor:
     return ng.axes_with_order(made, [made.axes[name] for name in x.names])
 
 
-class ConvolutionBase(ConvBase):
-    """The convolution alone, without flipping of filters."""
+class ConvBase(_Filters):
+    """The convolution alone, without flipping of filters.
+
+    Args:
+        filter_shape: (W, K), (H, W, K), (D, H, W, K) or a dictionary of these; K is the number of channels that come out.
+        init: initial value of the filters, whose axes are (C, D, H, W, K), K a shadow.
+        strides, padding, dilation, spatial_axes, name, metadata: as of Convolution.
+    """
 
     layer_type = "convolution"
 
@@ -185,8 +118,15 @@ class ConvolutionBase(ConvBase):
         return _back(made, channel_axes, filters.axes[-1], x.axes)
 
 
-class DeconvolutionBase(ConvBase):
-    """The deconvolution alone: the adjoint of a convolution that gives what comes in."""
+class DeconvBase(_Filters):
+    """The deconvolution alone: the adjoint of a convolution that gives what comes in.
+
+    Args:
+        filter_shape: (W, K), (H, W, K), (D, H, W, K) or a dictionary of these; K is the number of channels that come out.
+        init: initial value of the filters, whose axes are (C, D, H, W, K), K a shadow.
+        deconv_out_shape: the lengths of the result, which is cut in the middle to them.
+        strides, padding, dilation, spatial_axes, name, metadata: as of Convolution.
+    """
 
     layer_type = "deconvolution"
 
@@ -223,10 +163,24 @@ class DeconvolutionBase(ConvBase):
         return slice(before, before + wanted)
 
 
+def make_conv(
+    filter_shape: Any,
+    init: Any,
+    strides: Setting = 1,
+    padding: Setting = 0,
+    dilation: Setting = 1,
+    deconv: bool = False,
+    **arguments: Any,
+) -> ConvBase | DeconvBase:
+    """A ConvBase, or with `deconv` a DeconvBase, of these settings; other arguments are those of the class."""
+    settings: dict[str, Any] = {"strides": strides, "padding": padding, "dilation": dilation, **arguments}
+    return (DeconvBase if deconv else ConvBase)(filter_shape, init, **settings)
+
+
 class _Filtered(Layer):
     """A product of windows, then a bias or batch normalization, then an activation."""
 
-    conv: ConvolutionBase | DeconvolutionBase
+    conv: ConvBase | DeconvBase
 
     def __init__(self, bias_init: Any, activation: Transform | None, batch_norm: bool, **arguments: Any):
         super().__init__(**arguments)
@@ -244,10 +198,23 @@ class _Filtered(Layer):
 class Convolution(_Filtered):
     """Filters along the windows of what comes in: over W, (H, W) or (D, H, W), whichever the filters have.
 
-    `filter_shape` is (W, K), (H, W, K), (D, H, W, K) or a dictionary of these; the filters have axes (C, D, H, W, K), K a
-    shadow. `padding` is a number, a pair (before, after) of one dimension, one of `same valid full causal`, or one of these
-    for each dimension; `strides` and `dilation` are numbers, or one for each dimension. There is a bias only where
-    `bias_init` is given. `spatial_axes={"W": "time"}` says which axes these are.
+    Axes come back in the order in which they came. A call takes `channel_axes` and `spatial_axes` too, where axes have other
+    names. The parts are `conv`, `bias`, `batch_norm` and `activation`.
+
+    Args:
+        filter_shape: (W, K), (H, W, K), (D, H, W, K) or a dictionary of these; K is the number of channels that come out.
+        filter_init: initial value of the filters, whose axes are (C, D, H, W, K), K a shadow.
+        strides: a number, or one for each dimension (a sequence, or a dictionary by D, H and W).
+        padding: a number; a pair of numbers, before and after each dimension; one of `same`, `valid`, `full`, `causal`; or
+            one of these for each dimension, in a dictionary by D, H and W or in a sequence.
+        dilation: a number, or one for each dimension.
+        bias_init: initial value of the bias; with None there is no bias.
+        activation: a function of a tensor; None is the identity.
+        batch_norm: whether batch normalization follows the product.
+        spatial_axes: `{"W": "time"}` says which axes of the input are D, H and W.
+        name, metadata: as of Layer.
+
+    Raises UserError for settings that no window has, and for a bias and batch normalization at once.
     """
 
     def __init__(
@@ -264,12 +231,25 @@ class Convolution(_Filtered):
         **arguments: Any,
     ):
         super().__init__(bias_init, activation, batch_norm, **arguments)
-        self.conv = ConvolutionBase(filter_shape, filter_init, strides, padding, dilation, spatial_axes)
+        self.conv = make_conv(
+            filter_shape, filter_init, strides, padding, dilation, spatial_axes=spatial_axes
+        )
 
 
 class Deconvolution(_Filtered):
-    """The same transposed: as long as what a convolution with these settings would make it from, cut in the middle to
-    `deconv_out_shape` where that is given."""
+    """The same transposed: as long as what a convolution with these settings would make it from.
+
+    Args:
+        filter_shape: (W, K), (H, W, K), (D, H, W, K) or a dictionary of these; K is the number of channels that come out.
+        filter_init: initial value of the filters, whose axes are (C, D, H, W, K), K a shadow.
+        strides, padding, dilation: as of Convolution.
+        bias_init: initial value of the bias; with None there is no bias.
+        activation: a function of a tensor; None is the identity.
+        batch_norm: whether batch normalization follows the product.
+        deconv_out_shape: the lengths of the result, which is cut in the middle to them.
+        spatial_axes: `{"W": "time"}` says which axes of the input are D, H and W.
+        name, metadata: as of Layer.
+    """
 
     def __init__(
         self,
@@ -286,17 +266,23 @@ class Deconvolution(_Filtered):
         **arguments: Any,
     ):
         super().__init__(bias_init, activation, batch_norm, **arguments)
-        self.conv = DeconvolutionBase(
-            filter_shape, filter_init, deconv_out_shape, strides=strides, padding=padding, dilation=dilation,
-            spatial_axes=spatial_axes,
+        self.conv = make_conv(
+            filter_shape, filter_init, strides, padding, dilation, deconv=True,
+            deconv_out_shape=deconv_out_shape, spatial_axes=spatial_axes,
         )  # fmt: skip
 
 
-class Pooling(Layer):
-    """The greatest element (`max`) or the mean (`avg`) of each window.
+class PoolBase(Layer):
+    """The greatest element or the mean of each window.
 
-    `pool_shape` is (W), (H, W), (D, H, W), (C, D, H, W) or a dictionary of these; `strides` and `padding` are as those of
-    Convolution. What is padded counts for nothing.
+    What is padded counts for nothing. A call takes `channel_axes` and `spatial_axes` too, where axes have other names.
+
+    Args:
+        pool_shape: (W), (H, W), (D, H, W), (C, D, H, W) or a dictionary of these.
+        strides, padding: as of Convolution, for the dimensions that the shape has.
+        pool_type: `max` or `avg`, in capitals or not.
+        spatial_axes: `{"W": "time"}` says which axes of the input are D, H and W.
+        name, metadata: as of Layer.
     """
 
     layer_type = "pooling"
@@ -311,11 +297,12 @@ class Pooling(Layer):
         **arguments: Any,
     ):
         super().__init__(**arguments)
-        if pool_type not in ("max", "avg"):
+        kind = str(pool_type).lower()
+        if kind not in ("max", "avg"):
             fail(UserError, f"windows are pooled by 'max' or 'avg', not {pool_type!r}")
         shape = shape_of(pool_shape, ("W", "HW", "DHW", "CDHW"), "the shape of windows")
         self.windows = windows(shape, strides, padding, 1)
-        self.pool_type, self.spatial_axes = pool_type, spatial_axes
+        self.pool_type, self.spatial_axes = kind, spatial_axes
 
     @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any, channel_axes: str = "C", spatial_axes: Spatial | None = None) -> Tensor:
@@ -338,3 +325,18 @@ class Pooling(Layer):
             1,
             [w.border(x.axes[name]) for name, w in along.items()],
         )
+
+
+class Pooling(PoolBase):
+    """The greatest element (`max`) or the mean (`avg`) of each window.
+
+    Args:
+        pool_shape: (W), (H, W), (D, H, W), (C, D, H, W) or a dictionary of these.
+        strides: a number, or one for each dimension.
+        padding: as of Convolution; what is padded counts for nothing.
+        pool_type: `max` or `avg`, in capitals or not.
+        spatial_axes: `{"W": "time"}` says which axes of the input are D, H and W.
+        name, metadata: as of Layer.
+
+    Raises UserError for settings that no window has.
+    """

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an optimizer keeps from step to step: tensors beside each variable, and a count of steps."""
+
+from __future__ import annotations
+
+from ...op_graph.node import Op
+from ...op_graph.source import assigned_name
+from ...op_graph.state import AssignableTensorOp, persistent_tensor
+from ...op_graph.tensor import Tensor
+
+__all__ = ["own_name", "slot", "step_count"]
+
+
+def own_name(op: Op) -> str:
+    """The name that an op has in its scope; empty where nobody gave it one."""
+    given = op.given_name or (op.automatic_name if isinstance(op, AssignableTensorOp) else "")
+    return given.removeprefix(f"{op.scope}/") if op.scope else given
+
+
+def _called(made: Tensor, name: str) -> Tensor:
+    assert isinstance(made, AssignableTensorOp)
+    made.automatic_name = name
+    return made
+
+
+def slot(variable: Tensor, kind: str, initial: float = 0.0) -> Tensor:
+    """Something kept for a variable, of its axes and elements; checkpoints call it `VARIABLE.kind`."""
+    made = persistent_tensor(variable.axes, dtype=variable.element, initial_value=initial)
+    own = own_name(variable) or assigned_name(variable.location) or "variable"
+    return _called(made, f"{variable.scope}/{own}.{kind}" if variable.scope else f"{own}.{kind}")
+
+
+def step_count() -> Tensor:
+    """The number of steps taken, from 0."""
+    return _called(persistent_tensor((), initial_value=0), "step")
