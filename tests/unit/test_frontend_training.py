@@ -150,14 +150,17 @@ def test_windows_of_a_sequence() -> None:
     data = SequentialArrayIterator(np.arange(41), time_steps=5, batch_size=2, shuffle=False)
     assert data.nbatches == 4
     batches = list(data)
-    assert batches[0]["inp_txt"].shape == (5, 2)
-    assert batches[0]["inp_txt"][:, 0].tolist() == [0, 1, 2, 3, 4]
-    assert batches[1]["inp_txt"][:, 0].tolist() == [5, 6, 7, 8, 9]  # goes on where the batch before ended
-    assert batches[0]["inp_txt"][:, 1].tolist() == [20, 21, 22, 23, 24]
-    for batch in batches:
+    for k, batch in enumerate(batches):  # batch k begins with window 2 * k
+        assert batch["inp_txt"].tolist() == [[*range(s, s + 5)] for s in (10 * k, 10 * k + 5)]
         np.testing.assert_array_equal(batch["tgt_txt"], batch["inp_txt"] + 1)
     placeholders = data.make_placeholders()
-    assert placeholders["inp_txt"].axes.names == ("REC", "N") and (ax.REC.length, ax.N.length) == (5, 2)
+    assert placeholders["inp_txt"].axes.names == ("N", "REC") and (ax.REC.length, ax.N.length) == (5, 2)
+
+
+def test_windows_that_go_on_from_batch_to_batch() -> None:
+    data = SequentialArrayIterator(np.arange(41), time_steps=5, batch_size=2, streams=True)
+    batches = [batch["inp_txt"] for batch in data]
+    np.testing.assert_array_equal(np.concatenate(batches, 1), np.arange(40).reshape(2, 20))
 
 
 def test_targets_before_and_turned_round() -> None:
@@ -165,23 +168,38 @@ def test_targets_before_and_turned_round() -> None:
         "inp_txt": {"data": np.arange(20), "axes": ("REC",)},
         "tgt_txt": {"data": np.arange(100, 120), "axes": ("REC",)},
     }
-    data = SequentialArrayIterator(
-        text, 4, 2, stride=2, get_prev_target=True, reverse_target=True, shuffle=False
-    )
+    data = SequentialArrayIterator(text, 4, 2, stride=2, get_prev_target=True, shuffle=False)
     assert set(data.make_placeholders()) == {"inp_txt", "tgt_txt", "prev_tgt"}
-    first, second = list(data)[:2]
-    assert first["tgt_txt"][:, 0].tolist() == [103, 102, 101, 100]
-    assert first["prev_tgt"][:, 0].tolist() == [100, 100, 101, 102]
-    assert second["inp_txt"][:, 0].tolist() == [2, 3, 4, 5] and second["prev_tgt"][0, 0] == 101
+    first = next(data)
+    assert first["inp_txt"].tolist() == [[0, 1, 2, 3], [2, 3, 4, 5]]
+    assert first["prev_tgt"].tolist() == [[103, 100, 101, 102], [105, 102, 103, 104]]  # rolled within its window
+    turned = SequentialArrayIterator(text, 4, 2, get_prev_target=True, reverse_target=True, shuffle=False)
+    first = turned.next()
+    assert first["tgt_txt"][0].tolist() == [103, 102, 101, 100]
+    assert first["prev_tgt"][0].tolist() == [100, 103, 102, 101]
     with pytest.raises(ValueError, match="do not make"):
         SequentialArrayIterator(np.arange(10), 5, 3)
     np.random.seed(0)
     dealt = SequentialArrayIterator(np.arange(41), 5, 2)
-    starts = np.concatenate([b["inp_txt"][0] for b in dealt])
+    starts = np.concatenate([b["inp_txt"][:, 0] for b in dealt])
     assert sorted(starts) == list(range(0, 40, 5)) and (starts != sorted(starts)).any()
     features = SequentialArrayIterator({"x": {"data": np.ones((30, 4)), "axes": ("REC", "F")}}, 5, 3)
-    assert features.make_placeholders()["x"].axes.names == ("REC", "F", "N")
-    assert next(iter(features))["x"].shape == (5, 4, 3)
+    assert features.make_placeholders()["x"].axes.names == ("N", "REC", "F")
+    assert next(iter(features))["x"].shape == (3, 5, 4)
+
+
+def test_single_batches() -> None:
+    data = ArrayIterator(POINTS, 4)
+    assert next(data)["iteration"] == 1 and data.next()["iteration"] == 2
+    assert [b["iteration"] for b in data] == [3]
+    with pytest.raises(StopIteration):
+        next(data)
+    assert data.get_at_most(3)["label"].tolist() == [0, 1, 2] and len(data.get_at_most(50)["label"]) == 10
+    np.random.seed(1)
+    before = [b["label"].tolist() for b in data]
+    data.shuffle_data()
+    after = [b["label"].tolist() for b in data]
+    assert after != before and after != [b["label"].tolist() for b in data]
 
 
 # ---- loops

@@ -106,7 +106,9 @@ class Moments:
         steps = step_count()
         t = steps + 1
         # 1 - beta**t without the rounding of a power near 1.
-        self.first, self.second = (-ng.expm1(t * log(beta)) if beta else ng.constant(1) for beta in self.betas)
+        self.first, self.second = (
+            -ng.expm1(t * log(beta)) if beta else ng.constant(1) for beta in self.betas
+        )
         self.write = assign(steps, t)
 
     def of(self, w: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Sequence[Op]]:

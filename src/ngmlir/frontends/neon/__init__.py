@@ -57,6 +57,7 @@ from .layer import (
     make_conv,
     unroll,
 )
+from .logging import PBStreamHandler, ProgressBar
 from .loss import CrossEntropyBinary, CrossEntropyMulti, MeanSquared, SmoothL1, SumSquared
 from .model import BoundComputation, Container, Parallel, ResidualModule, Sequential, make_bound_computation
 from .optimizer import (
@@ -72,7 +73,8 @@ from .optimizer import (
     clip_gradient_value,
     clip_weight_value,
 )
-from .saver import Saver, SaverFile
+from .saver import Saver
+from .saverfile import SaverFile
 
 __all__ = [
     "GRU", "LSTM", "Activation", "Adadelta", "Adagrad", "Adam", "AdamW", "Affine", "ArrayIterator", "BaseRNNCell",
@@ -80,7 +82,7 @@ __all__ = [
     "ComputationalGraph", "ConstantInit", "Container", "ConvBase", "Convolution", "CrossEntropyBinary", "CrossEntropyMulti",
     "DeconvBase", "Deconvolution", "Dropout", "Explin", "GRUCell", "GaussianInit", "GlorotInit", "GradientDescentMomentum", "Identity",
     "KaimingInit", "LSTMCell", "Layer", "LearningRateOptimizer", "Linear", "Logistic", "LookupTable", "LossCallback", "MeanSquared",
-    "NgraphArgparser", "Normalizer", "Optimizer", "Parallel", "PoolBase", "Pooling", "Preprocess", "ProgressCallback", "RMSProp",
+    "NgraphArgparser", "Normalizer", "Optimizer", "PBStreamHandler", "Parallel", "PoolBase", "Pooling", "Preprocess", "ProgressBar", "ProgressCallback", "RMSProp",
     "RNNCell", "Rectlin", "Rectlinclip", "Recurrent", "ResidualModule", "RunTimerCallback", "Saver", "SaverFile",
     "Sequential", "SequentialArrayIterator", "SmoothL1", "Softmax", "SubGraph", "SumSquared", "Tanh", "TrainCostCallback",
     "TrainLoggerCallback", "UniformInit", "XavierInit", "ax", "clip_gradient_norm", "clip_gradient_value",

@@ -60,8 +60,9 @@ def _axis(length: int, name: Any) -> Axis:
 class Batches:
     """Dictionaries from the names of inputs to arrays, batch after batch; each also holds `iteration`, which counts from 1.
 
-    A `for` gives `total_iterations` of them. One that was left early goes on where it stopped, and begins anew where it did
-    not, as after `reset`. Orders of samples follow from a seed, which is drawn from NumPy's global generator here.
+    A `for` gives `total_iterations` of them, and `next(batches)` one. A `for` that was left early goes on where it stopped, and
+    begins anew where it did not, as after `reset`. Orders of samples follow from a seed, which is drawn from NumPy's global
+    generator here.
     """
 
     #: Batches in a pass.
@@ -87,10 +88,23 @@ class Batches:
         if self.index >= self.total_iterations:
             self._passes += -(-self.index // self.nbatches)
             self.index = 0
-        while self.index < self.total_iterations:
-            batch = self.batch(self.index)
-            self.index += 1
-            yield {**batch, "iteration": self.index}
+        return self
+
+    def __next__(self) -> Batch:
+        if self.index >= self.total_iterations:
+            raise StopIteration
+        batch = self.batch(self.index)
+        self.index += 1
+        return {**batch, "iteration": self.index}
+
+    def next(self) -> Batch:
+        """The next batch, as `next(batches)`; StopIteration after the last one."""
+        return next(self)
+
+    def shuffle_data(self) -> None:
+        """Draws another order, from NumPy's global generator; each pass from then on has one of its own."""
+        self.shuffle = True
+        self._seed, self._dealt = int(np.random.randint(1 << 31)), None
 
     def order(self, count: int, index: int) -> Array:
         """The order of `count` things in the pass of a batch: another one in each."""
@@ -119,6 +133,7 @@ class ArrayIterator(Batches):
         data_arrays: an array, a sequence of arrays (called 0, 1, ...), or {key: {"data": array, "axes": names}}.
         batch_size: samples in a batch; the last batch of a pass is filled up with samples from the beginning.
         total_iterations: batches in a `for`; None is one pass, `nbatches`.
+        tgt_key: the key of the target.
         shuffle: whether each pass has another order.
 
     Raises UserError where there are fewer samples than a batch.
@@ -164,18 +179,35 @@ class ArrayIterator(Batches):
             start = index % self.nbatches * self.batch_size
             order = self.order(self.ndata, index)
             places = order[np.arange(start, start + self.batch_size) % self.ndata]
+        return self._at(places)
+
+    def _at(self, places: Array) -> Batch:
         return {key: array[places] for key, array in self.data_arrays.items()}
+
+    def get_at_most(self, count: int) -> Batch:
+        """The first samples, at most `count` of them, as a batch without `iteration`; the order is that of the arrays."""
+        return self._at(np.arange(min(count, self.ndata)))
 
 
 class SequentialArrayIterator(Batches):
-    """Windows of `time_steps` along a long sequence, for training on what comes next.
+    """Windows along a long sequence, for training on what comes next. Batches hold arrays (N, REC, ...).
 
-    `data_arrays` is the sequence, or {"inp_txt": ..., "tgt_txt": ...} with a sequence for each key (an array, or {"data":
-    array, "axes": names}). One sequence is its own target, a step later. Batches hold arrays (REC, ..., N). Windows begin
-    `stride` apart (None: `time_steps`), and are dealt out in another order each pass; without `shuffle` a window goes on, one
-    batch later, in the same place, as layers that keep their state expect.
+    Args:
+        data_arrays: the sequence, or {"inp_txt": ..., "tgt_txt": ...} with a sequence for each key (an array, or {"data":
+            array, "axes": names}). One sequence is its own target, a step later.
+        time_steps: steps in a window, the length of REC.
+        batch_size: windows in a batch. Those of a pass that do not fill a batch are left out.
+        total_iterations: batches in a `for`; None is one pass, `nbatches`.
+        tgt_key: the key of the target.
+        stride: how many steps apart windows begin; None: `time_steps`.
+        get_prev_target: whether batches hold `prev_tgt`, the target of the step before; at the first step that is the target of
+            the last one of the window.
+        reverse_target: whether targets go from the last step to the first.
+        shuffle: whether windows are dealt out in another order each pass; if not, batch k begins with window k * batch_size.
+        streams: whether a window goes on, one batch later, at the same place of the batch, without shuffling: layers that keep
+            their state from batch to batch (`reset_cells=False`) need that.
 
-    `get_prev_target` adds `prev_tgt`, the target a step before; `reverse_target` turns targets round.
+    Raises UserError where there are fewer windows than a batch, and where there is no target to be turned round or given before.
     """
 
     def __init__(
@@ -189,6 +221,7 @@ class SequentialArrayIterator(Batches):
         get_prev_target: bool = False,
         reverse_target: bool = False,
         shuffle: bool = True,
+        streams: bool = False,
     ):
         if is_named(data_arrays):
             sequences, self.axis_names = _sources(data_arrays)
@@ -203,6 +236,7 @@ class SequentialArrayIterator(Batches):
             )
         self.time_steps, self.batch_size, self.tgt_key = time_steps, batch_size, tgt_key
         self.get_prev_target, self.reverse_target = get_prev_target, reverse_target
+        self.streams = streams
         self.stride = time_steps if stride is None else stride
         length = len(next(iter(sequences.values())))
         windows = (length - time_steps) // self.stride + 1
@@ -216,10 +250,10 @@ class SequentialArrayIterator(Batches):
                 "take shorter windows or smaller batches",
             )
         self.data_arrays = sequences
-        super().__init__(shuffle, total_iterations)
+        super().__init__(shuffle and not streams, total_iterations)
 
     def make_placeholders(self, include_iteration: bool = False) -> dict[Any, Tensor]:
-        """A placeholder (REC, N) for each sequence; sets the lengths of `ax.REC` and `ax.N`."""
+        """A placeholder (N, REC, ...) for each sequence; sets the lengths of `ax.REC` and `ax.N`."""
         ax.N.length, ax.REC.length = self.batch_size, self.time_steps
         made: dict[Any, Tensor] = {}
         for key in [*self.data_arrays, *(["prev_tgt"] if self.get_prev_target else [])]:
@@ -227,23 +261,22 @@ class SequentialArrayIterator(Batches):
             array = self.data_arrays[source]
             names = self.axis_names[source] or (None,) * array.ndim
             features = [_axis(n, name) for n, name in zip(array.shape[1:], names[1:], strict=True)]
-            made[key] = placeholder([ax.REC, *features, ax.N], name=str(key))
+            made[key] = placeholder([ax.N, ax.REC, *features], name=str(key))
         if include_iteration:
             made["iteration"] = placeholder((), name="iteration")
         return made
 
     def batch(self, index: int) -> Batch:
+        number, size = index % self.nbatches, self.batch_size
         dealt = self.order(self.ndata, index) if self.shuffle else np.arange(self.ndata)
-        # A window's successor stands in the same place of the next batch.
-        starts = dealt.reshape(self.batch_size, self.nbatches)[:, index % self.nbatches] * self.stride
-        made = {key: self._windows(array, starts) for key, array in self.data_arrays.items()}
-        if self.get_prev_target:
-            made["prev_tgt"] = self._windows(self.data_arrays[self.tgt_key], starts - 1)
+        if self.streams:  # what follows a window stands in the same place of the next batch
+            chosen = dealt.reshape(size, self.nbatches)[:, number]
+        else:
+            chosen = dealt[number * size : (number + 1) * size]
+        places = chosen[:, None] * self.stride + np.arange(self.time_steps)
+        made = {key: array[places] for key, array in self.data_arrays.items()}
         if self.reverse_target:
-            made[self.tgt_key] = made[self.tgt_key][::-1]
+            made[self.tgt_key] = made[self.tgt_key][:, ::-1]
+        if self.get_prev_target:
+            made["prev_tgt"] = np.roll(made[self.tgt_key], 1, axis=1)
         return made
-
-    def _windows(self, array: Array, starts: Array) -> Array:
-        """(REC, ..., N); before the first step there is the first one again."""
-        places = np.maximum(starts[None, :] + np.arange(self.time_steps)[:, None], 0)
-        return np.moveaxis(array[places], 1, -1)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
@@ -16,6 +15,7 @@ from ...op_graph.errors import UserError, fail
 from ...op_graph.tensor import Tensor
 from ...support.progress import Progress
 from ...transformers import Transformer
+from .logging import wipe_line
 from .model import BoundComputation
 
 Array = np.ndarray[Any, Any]
@@ -48,8 +48,7 @@ class CallbackData(dict[str, Array]):
     def say(self, text: str) -> None:
         """Prints a line, and wipes away a progress bar that stands where it would."""
         if self.progress is not None and self.progress.shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            wipe_line()
         print(text, flush=True)
 
     def save(self) -> None:
@@ -261,13 +260,32 @@ def make_default_callbacks(
     return made
 
 
-def loop_train(dataset: Iterable[Mapping[Any, Any]], callbacks: CallbackContainer) -> CallbackData:
-    """Goes through the batches of a data set; training is the callbacks' work. Gives what they noted."""
+def loop_train(
+    dataset: Iterable[Mapping[Any, Any]], computation: Any, callbacks: CallbackContainer | None = None
+) -> CallbackData:
+    """Goes through the batches of a data set, and gives what callbacks noted.
+
+    Args:
+        dataset: the batches.
+        computation: what trains on a batch. It may be left out, `loop_train(dataset, callbacks)`, where a TrainCostCallback
+            calls it; one that such a callback calls is not called a second time.
+        callbacks: what else happens.
+    """
+    if callbacks is None:
+        computation, callbacks = None, computation
+    if not isinstance(callbacks, CallbackContainer):
+        fail(
+            UserError, f"{callbacks!r} is no container of callbacks", "make_default_callbacks(...) makes one"
+        )
+    called = [each.train_computation for each in callbacks if isinstance(each, TrainCostCallback)]
+    apart = computation is not None and computation not in called
     callbacks(CallbackPhase.train_pre_)
     try:
         for idx, batch in enumerate(dataset):
             data = {"iteration": idx + 1, **batch}
             callbacks(CallbackPhase.minibatch_pre_, data, idx)
+            if apart:
+                computation(data)
             callbacks(CallbackPhase.minibatch_post, data, idx)
     finally:
         callbacks(CallbackPhase.train_post)

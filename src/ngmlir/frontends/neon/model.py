@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any, Self
 
 from ...op_graph import functions as ng
 from ...op_graph.calls import listed, takes
 from ...op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from ...op_graph.ordered import OrderedSet
 from ...op_graph.tensor import Tensor
 from ...transformers import Transformer
+from ..common.described import shown
 from .graph import SubGraph
 from .layer.base import Layer
 
@@ -29,28 +32,59 @@ Step = Callable[[Any], Any]
 
 
 class Container(Layer):
-    """A layer of several, which stand in its scope: those without a name are called by their class, and numbered."""
+    """A layer of several, which stand in its scope: those without a name are called by their class, and numbered.
 
-    def __init__(self, layers: Iterable[Step], **arguments: Any):
+    Args:
+        layers: layers, or functions of tensors.
+        name, metadata: as of Layer.
+    """
+
+    def __init__(self, layers: Iterable[Step] = (), **arguments: Any):
         super().__init__(**arguments)
-        self.layers = listed(layers, "layers")
-        taken: Counter[str] = Counter()
-        for layer in self.layers:
-            takes(layer, 1, "a layer")
-            if isinstance(layer, SubGraph) and not layer.given_name and not layer.place:
-                kind = type(layer).__name__
-                layer.place = f"{kind}_{taken[kind]}" if taken[kind] else kind
-                taken[kind] += 1
+        self.layers: list[Step] = []
+        self._taken: Counter[str] = Counter()
+        for layer in listed(layers, "layers"):
+            self.add(layer)
 
-    def __getitem__(self, index: int) -> Step:
-        return self.layers[index]
+    def add(self, layer: Step) -> None:
+        """Adds a layer, or a function of tensors, at the end."""
+        takes(layer, 1, "a layer")
+        if isinstance(layer, SubGraph) and not layer.given_name and not layer.place:
+            kind, taken = type(layer).__name__, self._taken
+            layer.place = f"{kind}_{taken[kind]}" if taken[kind] else kind
+            taken[kind] += 1
+        self.layers.append(layer)
+
+    def subset(self, first: int | None = None, last: int | None = None) -> Self:
+        """A container of the same kind that holds the layers from `first` to before `last`, with their weights."""
+        made = copy(self)
+        made.ops, made.layers = OrderedSet(), self.layers[first:last]
+        return made
+
+    def __getitem__(self, index: int | slice) -> Any:
+        """The layer at a place; of a slice a container of these."""
+        return self.subset(index.start, index.stop) if isinstance(index, slice) else self.layers[index]
 
     def __len__(self) -> int:
         return len(self.layers)
 
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.layers)
+
+    def __repr__(self) -> str:
+        rows = [f"    {row}" for layer in self.layers for row in f"{shown(layer)},".splitlines()]
+        inside = ("layers", "branches", "main_path", "side_path")
+        others = [f"{n}={shown(v)}" for n, v in self._call().items() if n not in inside]
+        return "\n".join([f"{type(self).__name__}([", *rows, ", ".join(["]", *others]) + ")"])
+
 
 class Sequential(Container):
-    """Layers one after the other."""
+    """Layers one after the other.
+
+    Args:
+        layers: layers, or functions of tensors.
+        name, metadata: as of Layer.
+    """
 
     @SubGraph.scope_op_creation
     def __call__(self, in_obj: Any) -> Any:
@@ -60,8 +94,14 @@ class Sequential(Container):
 
 
 class Parallel(Container):
-    """Branches of the same input; their outputs are concatenated along `merge_axis` (an axis or its name; else the channels
-    of the first), or a list with `mode=None`."""
+    """Branches of the same input.
+
+    Args:
+        branches: layers, or functions of tensors.
+        mode: `concat`, to concatenate their outputs; None, to give the list of them.
+        merge_axis: along which axis (or its name); without one, the channels of the first.
+        name, metadata: as of Layer.
+    """
 
     def __init__(
         self, branches: Iterable[Step], mode: str | None = "concat", merge_axis: Any = None, **arguments: Any
@@ -89,7 +129,12 @@ class Parallel(Container):
 
 
 class ResidualModule(Container):
-    """The sum of what two paths give; without a side path, of the main path and what comes in.
+    """The sum of what two paths give.
+
+    Args:
+        main_path: a layer, or a function of tensors.
+        side_path: another one; without it, what comes in is added.
+        name, metadata: as of Layer.
 
     Raises IncompatibleAxesError and AxisLengthError where their axes or lengths differ.
     """

@@ -58,7 +58,9 @@ class Optimizer(SubGraph):
         `grad` is its gradient, divided by the length of the batch axis; `scale_factor` is what clips the norm of all gradients,
         by which it is to be multiplied: 1 unless `gradient_clip_norm` is given.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say in variable_update what changes a variable")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say in variable_update what changes a variable"
+        )
 
     def begin_step(self) -> Sequence[Op]:
         """Ops that run once in a step, before variables change; asked for before any `variable_update`."""
@@ -172,7 +174,9 @@ class LearningRateOptimizer(Optimizer):
 
     def updated(self, variable: Tensor, grad: Tensor, scale: Any) -> updates.Update:
         """The new value of a variable by one of the rules of `frontends.common.updates`; `grad` is clipped."""
-        raise NotImplementedError(f"{type(self).__name__} does not say in variable_update what changes a variable")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say in variable_update what changes a variable"
+        )
 
     def variable_update(self, variable: Tensor, grad: Tensor, scale_factor: Any) -> Op:
         value, writes = self.updated(variable, self.clipped(grad), scale_factor)

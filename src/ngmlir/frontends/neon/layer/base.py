@@ -32,7 +32,9 @@ _WRITE = {
     "load_state_dict": "transformer.load_state(state), or a Saver, which reads weights from a file",
     "weight": "layer.W, or layer.linear.W of an Affine",
     "forward": "layer(x)",
-    **dict.fromkeys(("fit", "compile"), "an optimizer and make_bound_computation: docs/layers.md has a program"),
+    **dict.fromkeys(
+        ("fit", "compile"), "an optimizer and make_bound_computation: docs/layers.md has a program"
+    ),
     **dict.fromkeys(("to", "cuda", "cpu"), 'ng.transformers.make_transformer("cuda"): graphs have no device'),
 }
 

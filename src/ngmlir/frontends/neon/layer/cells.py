@@ -15,7 +15,6 @@ from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
 from ...common.given import is_named, is_several
 from ..activation import Logistic, Tanh
-from ..axis import make_shadow_axis
 from ..graph import SubGraph
 from .base import Activation, Layer, Transform
 from .linear import LABELS, Affine, Bias, Linear
@@ -214,7 +213,9 @@ class GatedCell(BaseRNNCell):
     @property
     def b(self) -> Any:
         """The biases."""
-        return self._by_gate({gate: part.bias.W for gate, part in self._inputs.items() if part.bias is not None})
+        return self._by_gate(
+            {gate: part.bias.W for gate, part in self._inputs.items() if part.bias is not None}
+        )
 
     @property
     def batch_norm(self) -> Any:

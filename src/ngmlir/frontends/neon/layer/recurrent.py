@@ -48,9 +48,7 @@ def unrolled(
     prepared = cell.prepare(x)
     reset = cell.reset_cells if reset_cells is None else reset_cells
     carried = init_states is None and not reset
-    first = (
-        cell.initialize_states(batch, reset) if init_states is None else cell.started(init_states, batch)
-    )
+    first = cell.initialize_states(batch, reset) if init_states is None else cell.started(init_states, batch)
     names = [*first]
 
     def step(states: tuple[Tensor, ...], here: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
