@@ -121,7 +121,7 @@ def test_gradients_of_several_operands_and_second_ones() -> None:
 @pytest.mark.parametrize(
     ("gradient", "message"),
     [
-        (lambda delta, y, x: [delta, delta], "gives 2 values for 1 operands"),
+        (lambda delta, y, x: [delta, delta], "gives 2 values for 1 operand"),
         (lambda delta, y, x: ng.sum(delta, out_axes=()) * ng.constant([1, 2], [N]), r"has axes \(N\), the operand \(C\)"),
     ],
 )  # fmt: skip

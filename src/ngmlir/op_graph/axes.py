@@ -97,6 +97,7 @@ class Axes(Sequence[Axis]):
                 DuplicateAxisNames,
                 f"axis {twice} is named twice in ({', '.join(self.names)})",
                 "rename one with ng.cast_role",
+                duplicate_axis_names={twice: {twice}},
             )
 
     def like(self, axes: Iterable[Axis]) -> Self:
@@ -295,8 +296,16 @@ class AxesMap(Mapping[str, str]):
         except (TypeError, ValueError):
             fail(UserError, f"{names!r} is no renaming of axes", "write {old: new}")
         self._names = {text(a): text(b) for a, b in pairs.items()}
-        if len(set(self._names.values())) != len(self._names):
-            fail(DuplicateAxisNames, f"two axes are mapped to one name in {self._names}")
+        sources: dict[str, set[str]] = {}
+        for old, new in self._names.items():
+            sources.setdefault(new, set()).add(old)
+        twice = {new: olds for new, olds in sources.items() if len(olds) > 1}
+        if twice:
+            fail(
+                DuplicateAxisNames,
+                f"two axes are mapped to one name in {self._names}",
+                duplicate_axis_names=twice,
+            )
 
     def __getitem__(self, name: str) -> str:
         return self._names[name]

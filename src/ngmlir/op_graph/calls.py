@@ -24,18 +24,23 @@ def takes(function: Any, count: int, what: str) -> None:
     """UserError unless `function` can be called with `count` values by position."""
     if not callable(function):
         fail(UserError, f"{what} is {function!r}, not a function", "write `lambda: ...` around a value")
-    if wrong := _mismatch(function, range(count), {}):
-        fail(UserError, f"{what} is called with {count} value{'s' * (count != 1)}: {wrong}")
+    if wrong := mismatch(function, range(count), {}):
+        fail(UserError, f"{what} is called with {counted(count, 'value')}: {wrong}")
 
 
 def takes_named(function: Any, named: Mapping[str, Any], what: str) -> None:
     """UserError unless `function` can be called with these arguments by name."""
-    if wrong := _mismatch(function, (), named):
+    if wrong := mismatch(function, (), named):
         fail(UserError, f"{what} cannot be made with {', '.join(named) or 'no arguments'}: {wrong}")
 
 
-def _mismatch(function: Any, values: Iterable[Any], named: Mapping[str, Any]) -> str:
-    """Why a function cannot be called so; empty where it can."""
+def counted(count: int, kind: str) -> str:
+    """A number of things in words: `1 value`, `3 values`."""
+    return f"{count} {kind}{'s' * (count != 1)}"
+
+
+def mismatch(function: Any, values: Iterable[Any], named: Mapping[str, Any]) -> str:
+    """Why a function cannot be called with these values by position and by name; empty where it can."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -7,11 +7,13 @@ really is here.
 
 from __future__ import annotations
 
-from functools import cache, reduce
+from collections.abc import Callable
+from functools import cache, reduce, update_wrapper
 from typing import Any
 
 from ..ops.ng import OPS
 from .functions.composed import StopGradientOp
+from .functions.shape import expand_dims
 from .patterns import PatternLabelOp, PatternSkipOp
 from .regions import ControlOp, RegionParameter, ResultOp
 from .state import AssignableTensorOp, ComputationOp, ParallelOp, SequentialOp
@@ -35,7 +37,6 @@ ALIASES = {
     "ControlBlockOp": "ParallelOp ComputationOp",
     "CrossEntropyMultiOp": "CrossEntropyOp",
     "DotLowDimension": "DotOp",
-    "ExpandDims": "BroadcastOp",
     "Fill": "AssignOp",
     "Flatten": "ReshapeOp",
     "IndexOp": "BroadcastOp CastAxesOp ReshapeOp SliceOp TransposeOp",
@@ -59,11 +60,35 @@ ALIASES = {
 }
 
 
+class Maker:
+    """A name that makes ops when it is called, and stands for their class in `isinstance` and in `visit.on_type`."""
+
+    def __init__(self, function: Callable[..., Tensor], classes: tuple[type[Any], ...]):
+        self.function, self.classes = function, classes
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **named: Any) -> Tensor:
+        return self.function(*args, **named)
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, self.classes)
+
+    def __repr__(self) -> str:
+        return f"<{self.function.__name__}, of class {', '.join(each.__name__ for each in self.classes)}>"
+
+
+#: Names of functions that are known as classes, and the names of their classes here.
+MAKERS = {"ExpandDims": (expand_dims, "BroadcastOp")}
+
+
 @cache
 def class_named(name: str) -> Any:
     """The class (or the union of classes) of the ops of a name; None where there is none such."""
     if name == "TensorOp":
         return Tensor
+    if name in MAKERS:
+        function, kind = MAKERS[name]
+        return Maker(function, (class_named(kind),))
     if name in ALIASES:
         first, *others = [class_named(each) for each in ALIASES[name].split()]
         return reduce(lambda all, each: all | each, others, first)

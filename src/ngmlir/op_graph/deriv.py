@@ -15,6 +15,7 @@ from ..ops.fields import attributes_of
 from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
 from .attributes import resolved
 from .building import BUILDING, seen_from
+from .calls import counted
 from .control_gradients import CONTROL_GRADIENTS
 from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, UserError, fail
 from .functions.coerce import broadcast, check_lengths
@@ -81,7 +82,7 @@ class Spread:
         if len(made) != len(operands):
             fail(
                 UserError,
-                f"the gradient of {op.called} gives {len(made)} values for {len(operands)} operands",
+                f"the gradient of {op.called} gives {counted(len(made), 'value')} for {counted(len(operands), 'operand')}",
                 "one for each tensor among the arguments, in their order; None for one that has none",
             )
         for operand, gradient in zip(operands, made, strict=True):

@@ -21,6 +21,7 @@ class Dimensions(Protocol):
     def names(self) -> tuple[str, ...]: ...
     @property
     def known_shape(self) -> tuple[int, ...]: ...
+    def chosen(self, axes: Any) -> Any: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Any]: ...
     @overload
@@ -127,14 +128,20 @@ class TensorDescription:
         """The axes in reverse order."""
         return self._view(self.axes[::-1], self.strides[::-1])
 
-    def reorder(self, axes: Dimensions) -> TensorDescription:
+    def _named(self, axes: Any) -> Dimensions:
+        """Axes that were given as such, or as a list of axes or names, in which a list is a flattened axis."""
+        return self.axes.chosen(axes)
+
+    def reorder(self, axes: Any) -> TensorDescription:
         """The same axes in another order."""
+        axes = self._named(axes)
         if sorted(axes.names) != sorted(self.axes.names):
             raise _refusal(self, axes, "are no order of them")
         return self.broadcast(axes)
 
-    def broadcast(self, axes: Dimensions) -> TensorDescription:
-        """These axes, with the elements repeated along those that it lacks."""
+    def broadcast(self, axes: Any) -> TensorDescription:
+        """These axes (or a list of them), with the elements repeated along those that it lacks."""
+        axes = self._named(axes)
         mine = dict(zip(self.axes.names, self.strides, strict=True))
         if not set(mine) <= set(axes.names):
             raise _refusal(self, axes, "lack some of them")
@@ -142,14 +149,19 @@ class TensorDescription:
 
     reorder_and_broadcast = broadcast
 
-    def cast(self, axes: Dimensions) -> TensorDescription:
+    def cast(self, axes: Any) -> TensorDescription:
         """Other axes of the same lengths, place by place."""
+        axes = self._named(axes)
         if axes.known_shape != self.shape:
             raise _refusal(self, axes, "have other lengths")
         return self._view(axes, self.strides)
 
-    def reshape(self, axes: Dimensions) -> TensorDescription:
-        """As many elements under other axes. Raises UserError where they do not lie so that a view can show them."""
+    def reshape(self, axes: Any) -> TensorDescription:
+        """As many elements under other axes: axes or a list of them, in which a list is a flattened axis.
+
+        Raises UserError where they do not lie so that a view can show them.
+        """
+        axes = self._named(axes)
         strides = _reshaped(self.shape, self.strides, axes.known_shape)
         if strides is None:
             raise _refusal(self, axes, "show no view of these elements")

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from ..support.diagnostics import Diagnostic, Limit, Location, UserError
 from .source import user_location
@@ -18,7 +19,12 @@ class UnmatchedAxesError(IncompatibleAxesError):
 
 
 class DuplicateAxisNames(IncompatibleAxesError):
-    """Two axes of one tensor have the same name."""
+    """Two axes of one tensor have, or would have, the same name. `duplicate_axis_names` says which: {name: the set of names that
+    the axes have before}."""
+
+    def __init__(self, *arguments: Any, duplicate_axis_names: Mapping[str, set[str]] | None = None, **named: Any):
+        super().__init__(*arguments, **named)
+        self.duplicate_axis_names = dict(duplicate_axis_names or {})
 
 
 class AxisLengthError(UserError):
@@ -71,9 +77,11 @@ class UnsupportedTransformerException(UserError):
     """There is no transformer of that name."""
 
 
-def fail(kind: type[UserError], message: str, hint: str = "", location: Location | None = None) -> NoReturn:
-    """Raises `kind` at `location`, or else at the user's line."""
-    raise kind(Diagnostic(message, user_location() if location is None else location, hint=hint))
+def fail(
+    kind: type[UserError], message: str, hint: str = "", location: Location | None = None, **facts: Any
+) -> NoReturn:
+    """Raises `kind` at `location`, or else at the user's line; `facts` are what it takes besides."""
+    raise kind(Diagnostic(message, user_location() if location is None else location, hint=hint), **facts)
 
 
 def limit(message: str, hint: str = "", location: Location | None = None) -> NoReturn:

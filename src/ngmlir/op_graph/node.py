@@ -19,6 +19,7 @@ from ..pictures.drawing import Drawing
 from ..pictures.shown import Shown
 from .boxes import drawing_of
 from .building import BUILDING, Scope
+from .digraph import Digraph
 from .errors import InvalidOp, UserError, fail
 from .facts import Facts
 from .names import NameableValue
@@ -125,7 +126,7 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
             fail(UserError, f"{self.called} is computed from {len(self.args)} arguments, not {len(args)}")
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
-        for derived in ("_adjoints", "reads"):
+        for derived in ("_adjoints", "reads", "one"):
             made.__dict__.pop(derived, None)
         Op.__init__(made, args, dict(self.attributes))
         made.location, made.given_name, made.metadata = self.location, self.given_name, dict(self.metadata)
@@ -360,15 +361,4 @@ def closure(roots: Iterable[Op], of: Callable[[Op], Iterable[Op]] = needs) -> Or
 
 def sources_first(roots: Iterable[Op], of: Callable[[Op], Iterable[Op]] = needs) -> list[Op]:
     """All ops that the roots need, each after those that it needs itself."""
-    out: list[Op] = []
-    seen: set[Op] = set()
-    stack = [(root.forwarded, False) for root in reversed(list(roots))]
-    while stack:
-        op, done = stack.pop()
-        if done:
-            out.append(op)
-        elif op not in seen:
-            seen.add(op)
-            stack.append((op, True))
-            stack.extend((source, False) for source in reversed(list(of(op))) if source not in seen)
-    return out
+    return Digraph(of).ordered([root.forwarded for root in roots])

@@ -35,7 +35,7 @@ from .state import (
     value_of,
     variable,
 )
-from .stating import stating as with_op_metadata
+from .stating import with_op_metadata
 from .tensor import Tensor
 from .values import default_dtype, default_int_dtype
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex, TypeVar, cast
 
@@ -149,9 +149,9 @@ class Tensor(Op, Foreign):
         """The value of a constant; None for other tensors."""
         return None
 
-    @property
+    @cached_property
     def one(self) -> Tensor:
-        """A constant 1 of this tensor's type."""
+        """A constant 1 of this tensor's type: the same op each time."""
         return self.family.constant(1, axes=self.axes, dtype=self.element)
 
     def variables(self) -> list[Tensor]:

@@ -8,6 +8,7 @@ from functools import update_wrapper, wraps
 from typing import Any, TypeVar, cast
 
 from ..support.diagnostics import Location
+from .calls import mismatch
 from .errors import UserError, fail
 from .node import Op
 from .nodes import DebugInfo
@@ -64,6 +65,13 @@ class UserDerivative(Schema):
         args, named = self.call.filled(self.operands)
         function = self.definition.gradient_function
         assert function is not None
+        if wrong := mismatch(function, (delta, op, *args), named):
+            words = ", ".join(["delta", "y", *(f"x{i}" if len(args) > 1 else "x" for i in range(len(args))), *named])
+            fail(
+                UserError,
+                f"the gradient of {self.definition.name} cannot be called: {wrong}",
+                f"it takes the gradient of the result, the result and the arguments: def gradient({words})",
+            )
         return function(delta, op, *args, **named)
 
 

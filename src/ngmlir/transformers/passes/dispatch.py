@@ -24,9 +24,8 @@ class GenericMethod:
 
     def on_type(self, kind: Any) -> Callable[[Method], GenericMethod]:
         """A decorator: the method with this variant for a class, or for each of a union or tuple of classes."""
-        kinds: tuple[Any, ...] = (
-            cast("tuple[Any, ...]", kind) if isinstance(kind, tuple) else get_args(kind) or (kind,)
-        )
+        given = cast("tuple[Any, ...]", kind) if isinstance(kind, tuple) else get_args(kind) or (kind,)
+        kinds = [each for k in given for each in getattr(k, "classes", (k,))]
         return lambda variant: GenericMethod(self.default, {**self.variants, **dict.fromkeys(kinds, variant)})
 
     def variant(self, kind: type) -> Method:
