@@ -19,7 +19,7 @@ import numpy as np
 
 from ..support.diagnostics import NgmlirError
 from .errors import WrongCall, fail
-from .habits import accepting
+from .habits import accepting, meant_by
 from .node import Op
 from .source import is_ours, is_users, user_location
 
@@ -104,10 +104,16 @@ def refuse_call(
 ) -> None:
     """WrongCall where a function cannot be called with these arguments, or, where `error` is given, could not be."""
     signature = inspect.signature(function, follow_wrapped=False)
-    parameters = [p for p in signature.parameters.values() if p.name != "self"]
-    shown = [_written(p) for p in parameters]
+    owner = type(args[0]) if function.__name__ == "__init__" and args else None
+    parameters = _parameters(signature, owner)
     name = called.rpartition(".")[2] or function.__name__
-    hint = f"{called or f'ng.{name}'}({', '.join(shown)})"
+    if owner is not None and name == "__init__":
+        name = owner.__name__
+    hint = f"{called or f'ng.{name}'}({', '.join(map(_written, parameters.values()))})"
+    if owner is not None and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        for word in [each for each in named if each not in parameters]:
+            here = meant_by(word, parameters)
+            fail(WrongCall, f"{name} has no argument {word!r}", f"did you mean {here}? {hint}" if here else hint)
     try:
         bound = signature.bind(*args, **named).arguments
     except TypeError as mismatch:
@@ -116,6 +122,21 @@ def refuse_call(
         given = {key: value for key, value in bound.items() if key != "self"}
         told = ", ".join(f"{key} = {_shown(value)}" for key, value in given.items())
         _refuse(f"{name} cannot take {told or 'no arguments'}: {_why(error)}", hint, error)
+
+
+def _parameters(signature: inspect.Signature, owner: type | None) -> dict[str, inspect.Parameter]:
+    """The parameters of a call by name; of a class whose constructor hands others on, those of its bases too."""
+    bases = [] if owner is None else [vars(base).get("__init__") for base in owner.__mro__]
+    inits = [each for each in bases if isinstance(each, FunctionType)]
+    found: dict[str, inspect.Parameter] = {}
+    for each in [inspect.signature(accepting(init)) for init in inits] or [signature]:
+        parameters = [p for p in each.parameters.values() if p.name != "self"]
+        inner = found  # what a base takes by keyword alone is what its classes hand to it
+        own = {p.name: p for p in parameters if not inner or p.kind is not p.KEYWORD_ONLY}
+        found = {**inner, **{name: p for name, p in own.items() if name not in inner}}
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return {name: p for name, p in found.items() if p.kind is not p.VAR_KEYWORD}
+    return found
 
 
 def _refuse(message: str, hint: str, error: Exception) -> NoReturn:

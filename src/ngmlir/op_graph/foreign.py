@@ -26,7 +26,8 @@ _WORDS = {
     "eye": "ng.one_hot(ng.iota([axis], axis), other_axis)",
     "arange linspace": "ng.constant(array, [axis]) or ng.iota",
     "array asarray tensor": "ng.constant(array, axes)",
-    "astype to type": "ng.cast(x, dtype)",
+    "astype type": "ng.cast(x, dtype)",
+    "to": 'ng.cast(x, dtype) for other elements; devices are those of transformers: ng.transformers.make_transformer("cuda"), or ng.compile(..., target="cuda")',
     "numpy item tolist eval": "ng.compile(x)(), which computes it",
     "detach": "ng.stop_gradient(x)",
     "rand": "ng.uniform(x)",
@@ -57,7 +58,7 @@ _WORDS = {
     "outer": "ng.dot(x, y), where no axis is held by both",
     "norm": "ng.L2_norm(x)",
     "jit": "ng.compile(results, inputs)",
-    "cuda device": 'ng.transformers.make_transformer("cuda")',
+    "cuda device": 'ng.transformers.make_transformer("cuda"), or ng.compile(..., target="cuda"): graphs have no device',
     "fori_loop": "ng.scan or ng.while_loop",
     "dim": "len(x.axes)",
     "t mT": "x.T, or nothing: tensors are matched by the names of axes",
@@ -103,10 +104,23 @@ def missing(what: str, name: str, known: Iterable[str]) -> NoAttribute:
 
 
 class Sameness(int):
-    """What `x == y` gives of two tensors: whether they are the same node. It is 0 or 1, and refused as a number of a graph."""
+    """What `x == y` gives of two tensors: whether they are the same node. It is 0 or 1, and refused as a number."""
 
     def __repr__(self) -> str:
         return str(bool(self))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        refuse_sameness(self)
+        raise AssertionError
+
+    def _refused(self, *_: Any) -> NoReturn:
+        refuse_sameness(self)
+        raise AssertionError
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refused
+    __neg__ = __invert__ = _refused  # pyright: ignore[reportAssignmentType]
 
 
 def refuse_sameness(value: Any) -> None:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..support.spelling import did_you_mean
+from ..support.spelling import did_you_mean, nearest
 from .errors import WrongCall, fail
 
 #: Other words of the arguments that say which axes are meant.
@@ -31,6 +31,23 @@ _WRITE = {
         ("ddof", "correction", "unbiased"), "the variance is divided by n: multiply by n / (n - ddof)"
     ),
 }
+
+
+#: Arguments of layers and optimizers elsewhere, and those here that may be meant.
+_LAYERS = {
+    "lr": "learning_rate", "momentum": "momentum_coef", "weight_decay": "wdecay", "eps": "epsilon eps", "beta1": "beta_1",
+    "beta2": "beta_2", "betas": "beta_1", "rho": "decay_rate", "alpha": "decay_rate", "clipnorm": "gradient_clip_norm",
+    "clipvalue": "gradient_clip_value", "units": "nout", "out_features": "nout", "hidden_size": "nout",
+    "kernel_size": "filter_shape pool_shape", "stride": "strides", "bias": "bias_init", "rate": "keep", "p": "keep",
+    "kernel_initializer": "weight_init filter_init init", "num_embeddings": "vocab_size", "embedding_dim": "embed_dim",
+    "padding_idx": "pad_idx", "return_sequences": "return_sequence", "go_backwards": "backward",
+}  # fmt: skip
+
+
+def meant_by(word: str, known: Iterable[str]) -> str:
+    """The argument that is meant by a word of another library, or looks most like it; or ''."""
+    known = [*known]
+    return next((here for here in _LAYERS.get(word, "").split() if here in known), nearest(word, known))
 
 
 def accepting(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,11 +13,17 @@ _LONGEST, _CANDIDATES = 64, 1000
 _HINTS = 20
 
 
+#: Other words for what is known under these.
+_MEANT = {"gpu": "cuda", "nvidia": "cuda", "host": "cpu", "x86": "cpu", "cudasim": "cuda-sim", "np": "numpy"}
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that looks most like `word`, or ''. Only the first thousand are looked at."""
+    """The known word that means the same as `word`, or looks most like it, or ''. Only the first thousand are looked at."""
     if len(word) > _LONGEST:
         return ""
     candidates = [k for k in islice(known, _CANDIDATES) if len(k) <= _LONGEST]
+    if (meant := _MEANT.get(word.lower())) in candidates:
+        return meant
     near = difflib.get_close_matches(word, candidates, 4)
     # Of those that look alike as much, the one that begins alike.
     return max(near, key=lambda k: _likeness(word, k), default="")

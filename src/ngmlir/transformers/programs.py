@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..ir.core import Module, count_uses, module
 from ..ir.literals import dtype_of
 from ..op_graph.axes import Axis
 from ..op_graph.computation import Computation
-from ..op_graph.errors import AxisLengthError, UserError, fail
+from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..op_graph.lift import Lifted
 from ..op_graph.node import Op, closure
 from ..op_graph.order import schedule
@@ -62,13 +62,15 @@ class Lengths:
     def given(self, values: Sequence[Any]) -> Mapping[int, int]:
         """The lengths (by `id` of the axis) that fed values say: of the batch axis, and of axes without a length."""
         said: dict[str, tuple[int, Tensor]] = {}
+        shapes: dict[Tensor, tuple[int, ...]] = {}
         for op, value in zip(self.computation.parameters, values, strict=True):
             if isinstance(op, AssignableTensorOp) and op.is_persistent:
                 continue  # a variable keeps its lengths
             there = shape_on_device(value)
             shape = numbers(value, ValueFor(op)).shape if there is None else there
             if len(shape) > len(op.axes):
-                continue  # `fit` says so
+                self._refuse(op, shape)
+            shapes[op] = shape
             for axis, length in zip(op.axes[len(op.axes) - len(shape) :], shape, strict=True):
                 if not axis.is_open:
                     continue
@@ -79,12 +81,27 @@ class Lengths:
                         f"the values fed differ along {axis.name}: {known} for {first.called}, {length} for {op.called}",
                         f"along {axis.name} all values of a call have one length",
                     )
+        for op, shape in shapes.items():
+            if any(axis.length is None and axis.is_open and axis.name not in said for axis in op.axes):
+                self._refuse(op, shape)
         # An axis is its name: what is said of one holds for those of its name.
         return {
             id(axis): said[axis.name][0]
             for axis in self.roots
             if axis.name in said and axis.is_open and (axis.length is None or id(axis) in self._of_storage)
         }
+
+    def _refuse(self, op: Tensor, shape: tuple[int, ...]) -> NoReturn:
+        """The error for a value of which nothing says how long an axis is, or which has more dimensions than axes."""
+        axes = ", ".join(f"{a.name}: {'?' if a.length is None else a.length}" for a in op.axes)
+        unset = [a.name for a in op.axes if a.length is None]
+        why = f", and nothing says the length of {', '.join(unset)}" if len(shape) < len(op.axes) else ""
+        order = ", ".join(p.called for p in self.computation.parameters)
+        fail(
+            AxisLengthError if why else IncompatibleAxesError,
+            f"{op.called} has axes ({axes}), but the value given for it has the shape {shape}{why}",
+            f"values are taken in the order of the parameters: {order}",
+        )
 
     def key(self, given: Mapping[int, int]) -> Key:
         """All lengths, as they are when values say these: what tells programs apart."""

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -193,7 +194,9 @@ class _IntervalCallback(Callback):
     """Reports after each `frequency` batches."""
 
     def __init__(self, frequency: int):
-        self.frequency = frequency
+        if not isinstance(frequency, Integral) or frequency < 1:
+            fail(UserError, f"reports come after each {frequency!r} batches", "frequency is a number from 1 on")
+        self.frequency = int(frequency)
 
     def report(self, callback_data: CallbackData, iteration: int) -> str:
         """What is to be said after so many batches."""
@@ -273,6 +276,7 @@ def loop_train(
     """
     if callbacks is None:
         computation, callbacks = None, computation
+    _check_batches(dataset)
     if not isinstance(callbacks, CallbackContainer):
         fail(
             UserError, f"{callbacks!r} is no container of callbacks", "make_default_callbacks(...) makes one"
@@ -295,6 +299,7 @@ def loop_train(
 def loop_eval(dataset: Any, computation: Any) -> dict[Any, Any]:
     """The mean of each output over one pass: of those with a batch axis over the samples, each counted once; of others over
     the batches. An output without a value is left out."""
+    _check_batches(dataset)
     dataset.reset()
     places = _batch_places(computation)
     found: dict[Any, list[Array]] = {}
@@ -309,6 +314,12 @@ def loop_eval(dataset: Any, computation: Any) -> dict[Any, Any]:
     dataset.reset()
     # The last batch is filled up with samples that were there before.
     return {name: float(np.mean(np.concatenate(values)[: dataset.ndata])) for name, values in found.items()}
+
+
+def _check_batches(dataset: Any) -> None:
+    """UserError for what gives no batches."""
+    if not isinstance(dataset, Iterable):
+        fail(UserError, f"{dataset!r} gives no batches", "an ArrayIterator does, and any iterable of dictionaries")
 
 
 def _batch_places(computation: Any) -> dict[Any, int | None]:
