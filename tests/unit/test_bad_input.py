@@ -187,7 +187,7 @@ def test_calls(name: str) -> None:
     transformer = make_transformer(name)
     x = matrix()
     doubled = transformer.computation(x * 2, x)
-    located(ng.UserError, "takes 1 values (x", lambda: doubled())
+    located(ng.UserError, "takes 1 value (x", lambda: doubled())
     located(ng.UserError, "but 2 were given", lambda: doubled(1, 2))
     located(ng.UserError, "takes no values by name, such as x", lambda: doubled(x=1))
     located(MissingValue, "no value for x", lambda: doubled(feed_dict={}))
@@ -329,10 +329,14 @@ def test_storage() -> None:
         located(ng.UserError, "no number and no array", vector, [wrong])
     located(ng.AxisLengthError, "5 elements along C", lambda: ng.assign(vector(), np.ones(5)))
     located(ng.AxisLengthError, "4 elements along C", lambda: vector(np.ones(4)))
+    located(ng.AxisLengthError, "4 elements along C", lambda: vector(lambda axes: np.ones(4)))
     located(ng.UserError, "must be known now", lambda: vector(matrix() + 1))
     located(ng.UserError, "the initial value is called with 1 value", lambda: vector(lambda: np.ones(3)))
     for name in TRANSFORMERS:
-        read = make_transformer(name).computation(vector(lambda axes: np.ones(4)) * 1)
+        later = ng.make_axis(name="C")
+        late = ng.variable([later], initial_value=lambda axes: np.ones(4))
+        later.length = 3
+        read = make_transformer(name).computation(late * 1)
         located(ng.AxisLengthError, "4 elements along C", read)
 
 

@@ -205,7 +205,7 @@ def test_breakpoints() -> None:
         stepper.value(ng.sin(x))
     with pytest.raises(ng.UserError, match="no run has been started"):
         transformer.stepped(b, x).step()
-    with pytest.raises(ng.UserError, match=r"takes 1 values \(x\), but 2 were given"):
+    with pytest.raises(ng.UserError, match=r"takes 1 value \(x\), but 2 were given"):
         stepper.start(1, 2)
     assert stepper.start(feed_dict={x: 0}).finish().tolist() == [2, 2, 2]
 

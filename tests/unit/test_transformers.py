@@ -63,7 +63,7 @@ def test_feeding(transformer: ngt.Transformer) -> None:
             run(a, wrong)
     np.testing.assert_array_equal(run(feed_dict={k: 0, x: a})[0], a * 2)
     np.testing.assert_array_equal(made[0], a * 2)  # later runs leave earlier results alone
-    with pytest.raises(ng.UserError, match=r"2 values \(.*\), but 1 were given"):
+    with pytest.raises(ng.UserError, match=r"2 values \(.*\), but 1 was given"):
         run(a)
     with pytest.raises(KeyError):
         run(feed_dict={x: a})

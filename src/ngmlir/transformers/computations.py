@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Never, Protocol
 
 from ..ir.core import Module
+from ..op_graph.calls import counted
 from ..op_graph.computation import Computation
 from ..op_graph.errors import MissingValue, UserError, fail
 from ..op_graph.kept import kept, named
@@ -319,7 +320,7 @@ class DeviceComputation:
             names = ", ".join(p.called for p in parameters)
             fail(
                 UserError,
-                f"the computation takes {len(parameters)} values ({names}), but {len(values)} were given",
+                f"the computation takes {counted(len(parameters), 'value')} ({names}), but {len(values)} {'was' if len(values) == 1 else 'were'} given",
                 f"its parameters were named at {self.computation_op.location}",
             )
         return values

@@ -15,6 +15,7 @@ from ..ir.literals import dtype_of
 from ..op_graph.axes import Axis
 from ..op_graph.computation import Computation
 from ..op_graph.errors import AxisLengthError, IncompatibleAxesError, UserError, fail
+from ..op_graph.labels import checked_labels
 from ..op_graph.lift import Lifted
 from ..op_graph.node import Op, closure
 from ..op_graph.order import schedule
@@ -34,6 +35,7 @@ from .storage import DeviceBufferStorage, UninitializedVariable, fit
 PROGRAMS_KEPT = 16
 
 
+Array = np.ndarray[Any, Any]
 Key = tuple[int | None, ...]
 
 
@@ -95,12 +97,16 @@ class Lengths:
         """The error for a value of which nothing says how long an axis is, or which has more dimensions than axes."""
         axes = ", ".join(f"{a.name}: {'?' if a.length is None else a.length}" for a in op.axes)
         unset = [a.name for a in op.axes if a.length is None]
-        why = f", and nothing says the length of {', '.join(unset)}" if len(shape) < len(op.axes) else ""
         order = ", ".join(p.called for p in self.computation.parameters)
+        hint = f"values are taken in the order of the parameters: {order}"
+        what = f"{op.called} has axes ({axes}), a value of shape {shape}"
+        if len(shape) > len(op.axes):
+            fail(IncompatibleAxesError, f"{what} cannot be broadcast to them", hint)
+        names = ", ".join(unset)
         fail(
-            AxisLengthError if why else IncompatibleAxesError,
-            f"{op.called} has axes ({axes}), but the value given for it has the shape {shape}{why}",
-            f"values are taken in the order of the parameters: {order}",
+            AxisLengthError,
+            f"the length of axis {names} is not set: {what} does not say it",
+            f"{hint}; or set it before the call: {names}.length = ...",
         )
 
     def key(self, given: Mapping[int, int]) -> Key:
@@ -157,6 +163,7 @@ class Program:
         self.entry = computation.safe_name if computation.given_name else "main"
         with reading(given), collecting_rarely():
             ordered = schedule(closure([computation]))
+            self._labels = checked_labels(ordered)  # placeholders whose values are checked
             self.lifted: Lifted = transformer.transform_ordered_ops(ordered, self.entry)
         self._fed: list[tuple[AssignableTensorOp, tuple[int, ...], Any]] = []  # parameters that are no state
         self._stored: dict[int, DeviceBufferStorage] = {}  # those that are, by position
@@ -219,10 +226,21 @@ class Program:
             values = self._checked(values)
         if self._on_gpu:  # what lies there is used where it lies
             return [
-                fit(value, *fed) if shape_on_device(value) is None else value
+                self._checked_labels(fit(value, *fed), fed[0]) if shape_on_device(value) is None else value
                 for value, fed in zip(values, self._fed, strict=True)
             ]
-        return [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
+        arrays = [fit(value, *fed) for value, fed in zip(values, self._fed, strict=True)]
+        if self._labels:
+            for array, fed in zip(arrays, self._fed, strict=True):
+                self._checked_labels(array, fed[0])
+        return arrays
+
+    def _checked_labels(self, array: Array, op: AssignableTensorOp) -> Array:
+        """The value of a parameter; UserError for labels among it that are no classes."""
+        if op in self._labels:
+            with reading(self.given):
+                self._labels[op].check(array)
+        return array
 
     def _checked(self, values: Sequence[Any]) -> Sequence[Any]:
         """The values, arrays of those that lie here; OtherLengths where they are for another program."""

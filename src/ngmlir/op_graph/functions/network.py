@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..axes import Axes, AxesOrNames
 from ..errors import AxisNotFound, UnmatchedAxesError, fail
+from ..labels import check_target, labels_of, warn_of_logits
 from ..tensor import Tensor, as_tensor
 from ..user_ops import one_op
 from ..verbs import VERBS
@@ -101,21 +102,48 @@ def cross_entropy_multi(
     enable_softmax_opt: bool = True,
     enable_diff_opt: bool = True,
 ) -> Tensor:
-    """-sum(t * log(y)) over all axes but N and REC, for a distribution y. Where y is a softmax, its logits are used."""
-    y, t = _matched(y, t)
-    schema = schema_of(y, Softmax) if enable_softmax_opt else None
-    axes = result_axes(t.axes, y.axes)
-    if schema is None:
-        loss = negative(sum(multiply(safelog(y), t), out_axes=_kept(axes, out_axes)))
-    else:
-        reduced, kept = compute_reduction_axes(broadcast(y, axes), None, out_axes)
-        logits, target = broadcast(read_by(y, schema.logits), axes), broadcast(t, axes)
-        places = tuple(axes.index(a) for a in schema.axes)
-        if enable_diff_opt and schema.axes.is_sub_set(reduced):
-            loss = sum(VERBS.cross_entropy(logits, target, axes=places), out_axes=kept)
-        else:
-            loss = negative(sum(multiply(VERBS.log_softmax(logits, axes=places), target), out_axes=kept))
+    """-sum(t * log(y)) over all axes but N and REC, for distributions y and t. Where y is a softmax, its logits are used.
+
+    A target of labels is `ng.one_hot(labels, axis)`; a sample with a negative label costs nothing.
+
+    Args:
+        y: the prediction, a distribution along the axes of the classes; as a rule a softmax.
+        t: the target, with the axes of y or some of them, those of the classes among them.
+        usebits: whether the cost is in bits, not in nats.
+        out_axes: the axes of the result; without them N and REC, where y or t has them.
+        enable_softmax_opt: whether the logits of a softmax are used.
+        enable_diff_opt: whether that is one op, whose gradient is (y - t) * delta.
+
+    Raises UnmatchedAxesError where neither of y and t has all axes of the other, and for a target without the axes of the
+    classes; UserError for labels that are no classes, when the graph is built or when they are fed. Warns of a prediction that is
+    made of a product, without a softmax.
+    """
+    y, target = as_op(y), as_op(t)
+    noted = schema_of(y, Softmax)
+    labels = labels_of(target)
+    check_target(target, y.axes.feature_axes() if noted is None else noted.axes)
+    if noted is None:
+        warn_of_logits(y)
+    y, target = _matched(y, target)
+    axes = result_axes(target.axes, y.axes)
+    loss = _cost(y, target, axes, out_axes, noted if enable_softmax_opt else None, enable_diff_opt)
+    if labels is not None:
+        loss.schemas.append(labels)
     return multiply(loss, 1 / number_log(2)) if usebits else loss
+
+
+def _cost(
+    y: Tensor, t: Tensor, axes: Axes, out_axes: AxesOrNames | None, of: Softmax | None, as_one: bool
+) -> Tensor:
+    """The cross entropy in nats, from the logits of the softmax that y is; `as_one` makes the two one op."""
+    if of is None:
+        return negative(sum(multiply(safelog(y), t), out_axes=_kept(axes, out_axes)))
+    reduced, kept = compute_reduction_axes(broadcast(y, axes), None, out_axes)
+    logits, target = broadcast(read_by(y, of.logits), axes), broadcast(t, axes)
+    places = tuple(axes.index(a) for a in of.axes)
+    if as_one and of.axes.is_sub_set(reduced):
+        return sum(VERBS.cross_entropy(logits, target, axes=places), out_axes=kept)
+    return negative(sum(multiply(VERBS.log_softmax(logits, axes=places), target), out_axes=kept))
 
 
 def _kept(axes: Axes, out_axes: AxesOrNames | None) -> Axes:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cross entropy is given as prediction and target, where that is likely to be a mistake.
+
+Labels are checked where their values are known: constants when the graph is built, placeholders when they are fed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ir.types import IntegerType
+from ..ops import ng
+from .axes import Axes, Axis
+from .errors import UnmatchedAxesError, UserError, fail
+from .node import Op
+from .source import user_location
+from .tensor import Tensor
+from .values import ConstantOp
+
+#: Ops behind which numbers of any sign and size are still such, as far as can be seen without computing them.
+_STILL = (
+    ng.AddOp, ng.SubtractOp, ng.NegativeOp, ng.BroadcastOp, ng.CastAxesOp, ng.CastOp, ng.ReshapeOp, ng.TransposeOp,
+    ng.SliceOp, ng.ConcatenateOp, ng.TanhOp,
+)  # fmt: skip
+
+
+class Labels(NamedTuple):
+    """A cross entropy counts `source` (a placeholder) as labels of the classes along `axis`: noted in its `schemas`."""
+
+    source: Tensor
+    axis: Axis
+
+    def check(self, values: np.ndarray[Any, Any]) -> None:
+        """UserError for a label that is no class; negative ones mark what costs nothing."""
+        classes = self.axis.length
+        if classes is not None and values.size and (greatest := values.max()) >= classes:
+            fail(
+                UserError,
+                f"{self.source.called} holds the label {greatest}, but {self.axis.name} has the classes 0 to {classes - 1}",
+                f"labels count from 0; set the length ({self.axis.name}.length = {int(greatest) + 1}), or give a negative label "
+                "to what is to cost nothing",
+            )
+
+
+def labels_of(target: Tensor) -> Labels | None:
+    """Where a target is the one-hot of a placeholder or a constant, these labels; constants are checked."""
+    hot = _below(target)
+    if hot.operation is not ng.OneHotOp:
+        return None
+    source = _below(hot.args[0])
+    assert isinstance(hot, Tensor)
+    if not isinstance(source, Tensor):
+        return None
+    labels = Labels(source, hot.axes[0])
+    if isinstance(source, ConstantOp):
+        labels.check(source.value)
+    return labels if source.is_placeholder else None
+
+
+def _below(op: Op) -> Op:
+    """What an op shows in another order or in other elements."""
+    while op.args and (op.operation in (ng.CastOp, ng.BroadcastOp, ng.TransposeOp, ng.CastAxesOp)):
+        op = op.args[0]
+    return op
+
+
+def check_target(t: Tensor, normalized: Axes) -> None:
+    """UnmatchedAxesError for labels where a distribution over the classes is meant: a target without their axes."""
+    if not t.axes or any(axis in t.axes for axis in normalized) or not normalized:
+        return
+    classes = ", ".join(normalized.names)
+    integers = isinstance(t.element, IntegerType) or t.dtype.kind in "iu"
+    what = "labels" if integers else "one number for each sample"
+    fail(
+        UnmatchedAxesError,
+        f"the target has the axes ({', '.join(t.axes.names)}), which are {what}; a target is a distribution along {classes}",
+        f"ng.one_hot({t.called}, axis) with the axis {classes} of the prediction makes one of labels",
+    )
+
+
+def warn_of_logits(y: Tensor) -> None:
+    """A warning where a prediction is a sum of products, and so no distribution, whose logarithm would not be a number."""
+    stack: list[Op] = [y]
+    seen: set[Op] = set()
+    while stack:
+        op = stack.pop().forwarded
+        if op in seen:
+            continue
+        seen.add(op)
+        if op.operation is ng.DotOp:
+            place = user_location()
+            text = (
+                f"the prediction {y.called} of this cross entropy is no distribution: it is made of a product ({op.location}), and "
+                "its logarithm may be no number; write ng.softmax(...) around it"
+            )
+            warnings.warn_explicit(text, UserWarning, place.file or "<unknown>", place.line)
+            return
+        if op.operation in _STILL:
+            stack += op.args
+        elif getattr(op, "is_alias", False):
+            stack.append(op.aliased)  # type: ignore[attr-defined]
+
+
+def checked_labels(ops: Iterable[Op]) -> dict[Op, Labels]:
+    """Of some ops, the placeholders that are counted as labels."""
+    return {s.source: s for op in ops for s in op.schemas if isinstance(s, Labels)}
