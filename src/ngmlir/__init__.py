@@ -94,6 +94,9 @@ _LATER = ("compiler", "frontends", "numpy", "pictures", "simple", "testing", "tr
 #: Functions of `transformers`.
 _LATER_FUNCTIONS = ("compile", "load", "save")
 
+if TYPE_CHECKING:
+    __version__: str
+
 __all__ = [
     "Axes", "AxesMap", "Axis", "AxisLengthError", "AxisNotFound", "Bug", "CycleError", "DuplicateAxisNames",
     "FlattenedAxis", "IncompatibleAxesError", "Invalid", "InvalidOp", "Limit", "MissingPlaceholder", "NgmlirError",
@@ -109,7 +112,15 @@ _answer_all(globals(), [n for n in __all__ if n.islower()], "ng")
 __all__ += functions.__all__
 
 
+def __dir__() -> list[str]:
+    return sorted(
+        {*__all__, *_LATER, *_LATER_FUNCTIONS, *(n for n in globals() if n.startswith("__")), "__version__"}
+    )
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module(".support.version", __name__).version()
     if name in _LATER_FUNCTIONS:
         return getattr(import_module(".transformers", __name__), name)
     if name in _LATER:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["common", "neon", "onnx"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return import_module(f".{name}", __name__)

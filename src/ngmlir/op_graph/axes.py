@@ -147,7 +147,12 @@ class Axes(Sequence[Axis]):
         return hash(self.names)
 
     def __repr__(self) -> str:
-        return f"Axes({', '.join(f'{a.name}: {a.length}' if a.length is not None else f'{a.name}: ?' for a in self)})"
+        return f"Axes({self.shown})"
+
+    @property
+    def shown(self) -> str:
+        """The names and lengths, as messages tell them: `C: 3, N: ?`."""
+        return ", ".join([f"{a.name}: {'?' if a.length is None else a.length}" for a in self])
 
     def index(self, axis: Any, start: int = 0, stop: int | None = None) -> int:
         """The place of an axis (or of a name); AxisNotFound if there is none."""

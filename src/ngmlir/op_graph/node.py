@@ -139,7 +139,12 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
         """Sets what follows from the arguments, in an op that is being made from them."""
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}({self.name}):{self.serial}>"
+        return f"<{type(self).__name__}({self.name}):{self.serial}{self.shown_type}>"
+
+    @property
+    def shown_type(self) -> str:
+        """What a repr says of the value; of what has none, nothing."""
+        return ""
 
     def _drawing_(self, others: Sequence[Shown] = ()) -> Drawing:
         return drawing_of([self, *others])

@@ -71,7 +71,7 @@ class Tensor(Op, Foreign):
         """UserError where `op` has no value, or one with other axes, lengths or elements."""
         if not isinstance(op, Tensor) or op.lacks_value:
             fail(UserError, f"{self.called} has a value, so {op.called} cannot replace it")
-        mine, other = (f"({', '.join(f'{a.name}: {a.length}' for a in t.axes)})" for t in (self, op))
+        mine, other = (f"({t.axes.shown})" for t in (self, op))
         known = zip(self.axes.lengths, op.axes.lengths, strict=False)
         if self.axes != op.axes or any(a != b for a, b in known if a is not None and b is not None):
             fail(
@@ -101,6 +101,10 @@ class Tensor(Op, Foreign):
     def type(self) -> TensorType:
         """The type in the `ng` dialect, with the lengths that the axes have now."""
         return tensor_type(self.axes, self.element)
+
+    @property
+    def shown_type(self) -> str:
+        return f" ({self.axes.shown}) {self.element.text}"
 
     @property
     def dtype(self) -> np.dtype[Any]:

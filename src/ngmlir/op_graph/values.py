@@ -103,6 +103,13 @@ class ConstantOp(Tensor):
         return self.value[()] if self.value.ndim == 0 else self.value
 
     @property
+    def shown_type(self) -> str:
+        if self.is_scalar:
+            return f"{super().shown_type} = {self.value[()]}"
+        values = np.array2string(self.value, precision=6, separator=", ", threshold=8, edgeitems=3)
+        return f"{super().shown_type} = {' '.join(values.split())}"
+
+    @property
     def is_scalar(self) -> bool:
         # A number with axes stays a number: it is one value, repeated.
         return self.value.ndim == 0

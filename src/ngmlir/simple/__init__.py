@@ -123,6 +123,10 @@ def of_numpy(function: Any) -> None:
     return None
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     raise missing("module 'ngmlir.simple'", name, __all__)
 

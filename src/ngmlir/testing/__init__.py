@@ -36,4 +36,9 @@ __all__ = [
     "with_error_settings",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 answer_all(globals(), __all__, "ng.testing")

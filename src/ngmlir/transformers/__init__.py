@@ -79,6 +79,10 @@ def make_transformer(name: str | None = None) -> Transformer:
     return _factory()
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     # Models that were compiled before need no transformer.
     factories = import_module(".factories", __name__)

@@ -95,11 +95,10 @@ class Lengths:
 
     def _refuse(self, op: Tensor, shape: tuple[int, ...]) -> NoReturn:
         """The error for a value of which nothing says how long an axis is, or which has more dimensions than axes."""
-        axes = ", ".join(f"{a.name}: {'?' if a.length is None else a.length}" for a in op.axes)
         unset = [a.name for a in op.axes if a.length is None]
         order = ", ".join(p.called for p in self.computation.parameters)
         hint = f"values are taken in the order of the parameters: {order}"
-        what = f"{op.called} has axes ({axes}), a value of shape {shape}"
+        what = f"{op.called} has axes ({op.axes.shown}), a value of shape {shape}"
         if len(shape) > len(op.axes):
             fail(IncompatibleAxesError, f"{what} cannot be broadcast to them", hint)
         names = ", ".join(unset)

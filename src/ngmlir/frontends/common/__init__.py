@@ -6,3 +6,7 @@ from __future__ import annotations
 from . import learning_rate_policies, utils
 
 __all__ = ["learning_rate_policies", "utils"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

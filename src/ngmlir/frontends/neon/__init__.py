@@ -90,4 +90,9 @@ __all__ = [
     "make_shadow_axis", "reorder_spatial_axes", "scope_ops", "shadow_axes_map", "unroll",
 ]  # fmt: skip
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 answer_all(globals(), __all__, "neon")
