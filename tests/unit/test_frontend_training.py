@@ -172,7 +172,10 @@ def test_targets_before_and_turned_round() -> None:
     assert set(data.make_placeholders()) == {"inp_txt", "tgt_txt", "prev_tgt"}
     first = next(data)
     assert first["inp_txt"].tolist() == [[0, 1, 2, 3], [2, 3, 4, 5]]
-    assert first["prev_tgt"].tolist() == [[103, 100, 101, 102], [105, 102, 103, 104]]  # rolled within its window
+    assert first["prev_tgt"].tolist() == [
+        [103, 100, 101, 102],
+        [105, 102, 103, 104],
+    ]  # rolled within its window
     turned = SequentialArrayIterator(text, 4, 2, get_prev_target=True, reverse_target=True, shuffle=False)
     first = turned.next()
     assert first["tgt_txt"][0].tolist() == [103, 102, 101, 100]

@@ -25,7 +25,9 @@ def test_labels_are_no_target(dtype: str) -> None:
     _, y = prediction()
     labels = ng.placeholder([N], dtype=dtype, name="labels")
     for given in (y, y * 1):  # a softmax, and what is none to be seen
-        with pytest.raises(ng.UnmatchedAxesError, match=r"distribution along Y[\s\S]*hint: ng.one_hot\(labels"):
+        with pytest.raises(
+            ng.UnmatchedAxesError, match=r"distribution along Y[\s\S]*hint: ng.one_hot\(labels"
+        ):
             ng.cross_entropy_multi(given, labels)
 
 

@@ -104,7 +104,7 @@ def refuse_call(
 ) -> None:
     """WrongCall where a function cannot be called with these arguments, or, where `error` is given, could not be."""
     signature = inspect.signature(function, follow_wrapped=False)
-    owner = type(args[0]) if function.__name__ == "__init__" and args else None
+    owner: type | None = args[0].__class__ if function.__name__ == "__init__" and args else None
     parameters = _parameters(signature, owner)
     name = called.rpartition(".")[2] or function.__name__
     if owner is not None and name == "__init__":
@@ -113,7 +113,11 @@ def refuse_call(
     if owner is not None and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         for word in [each for each in named if each not in parameters]:
             here = meant_by(word, parameters)
-            fail(WrongCall, f"{name} has no argument {word!r}", f"did you mean {here}? {hint}" if here else hint)
+            fail(
+                WrongCall,
+                f"{name} has no argument {word!r}",
+                f"did you mean {here}? {hint}" if here else hint,
+            )
     try:
         bound = signature.bind(*args, **named).arguments
     except TypeError as mismatch:

@@ -22,7 +22,9 @@ class DuplicateAxisNames(IncompatibleAxesError):
     """Two axes of one tensor have, or would have, the same name. `duplicate_axis_names` says which: {name: the set of names that
     the axes have before}."""
 
-    def __init__(self, *arguments: Any, duplicate_axis_names: Mapping[str, set[str]] | None = None, **named: Any):
+    def __init__(
+        self, *arguments: Any, duplicate_axis_names: Mapping[str, set[str]] | None = None, **named: Any
+    ):
         super().__init__(*arguments, **named)
         self.duplicate_axis_names = dict(duplicate_axis_names or {})
 

@@ -73,7 +73,7 @@ def with_op_metadata(
 
     @wraps(function)
     def marked(*args: Any, **named: Any) -> Any:
-        of_class = getattr(type(args[0]), "metadata", None) if args else None
+        of_class = getattr(args[0].__class__, "metadata", None) if args else None
         own: Mapping[str, Any] = args[0].metadata if isinstance(of_class, Mapping) else {}
         with op_metadata(**{**own, **(metadata or {})}):
             return made(*args, **named)

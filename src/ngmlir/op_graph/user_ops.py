@@ -66,7 +66,9 @@ class UserDerivative(Schema):
         function = self.definition.gradient_function
         assert function is not None
         if wrong := mismatch(function, (delta, op, *args), named):
-            words = ", ".join(["delta", "y", *(f"x{i}" if len(args) > 1 else "x" for i in range(len(args))), *named])
+            words = ", ".join(
+                ["delta", "y", *(f"x{i}" if len(args) > 1 else "x" for i in range(len(args))), *named]
+            )
             fail(
                 UserError,
                 f"the gradient of {self.definition.name} cannot be called: {wrong}",

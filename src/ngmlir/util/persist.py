@@ -7,7 +7,7 @@ import os
 import shutil
 import urllib.request
 
-from ..support.cache_folder import cache_folder
+import platformdirs
 
 __all__ = [
     "ensure_dirs_exist",
@@ -33,8 +33,8 @@ def get_data_cache_or_nothing(subdir: str = "") -> str | None:
 
 
 def get_data_cache_dir(data_dir: str | None = None, subdir: str = "") -> str:
-    """The folder for data: the one given, that of `NGRAPH_DATA_CACHE_DIR`, or one among the caches of the user; it is made."""
-    root = data_dir or os.environ.get("NGRAPH_DATA_CACHE_DIR") or os.path.join(cache_folder(), "data")
+    """The folder for data: the one given, that of `NGRAPH_DATA_CACHE_DIR`, or that of the user's data; it is made."""
+    root = data_dir or os.environ.get("NGRAPH_DATA_CACHE_DIR") or platformdirs.user_data_dir("ngmlir")
     return ensure_dirs_exist(os.path.join(root, subdir, ""))
 
 

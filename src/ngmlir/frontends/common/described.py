@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Self, cast
 
 from ...op_graph.node import Op
 
@@ -46,7 +47,8 @@ def shown(value: Any) -> str:
     if callable(value) and not isinstance(value, Described):
         return getattr(value, "__qualname__", None) or type(value).__name__
     if isinstance(value, (list, tuple)):
-        text = ", ".join(shown(item) for item in value)
-        return f"[{text}]" if isinstance(value, list) else f"({text}{',' if len(value) == 1 else ''})"
+        items = [shown(item) for item in cast("Sequence[Any]", value)]
+        text = ", ".join(items)
+        return f"[{text}]" if isinstance(value, list) else f"({text}{',' if len(items) == 1 else ''})"
     text = repr(value)
     return text if len(text) <= 200 and "\n" not in text else f"<{type(value).__name__}>"

@@ -195,7 +195,9 @@ class _IntervalCallback(Callback):
 
     def __init__(self, frequency: int):
         if not isinstance(frequency, Integral) or frequency < 1:
-            fail(UserError, f"reports come after each {frequency!r} batches", "frequency is a number from 1 on")
+            fail(
+                UserError, f"reports come after each {frequency!r} batches", "frequency is a number from 1 on"
+            )
         self.frequency = int(frequency)
 
     def report(self, callback_data: CallbackData, iteration: int) -> str:
@@ -282,14 +284,14 @@ def loop_train(
             UserError, f"{callbacks!r} is no container of callbacks", "make_default_callbacks(...) makes one"
         )
     called = [each.train_computation for each in callbacks if isinstance(each, TrainCostCallback)]
-    apart = computation is not None and computation not in called
+    apart = [] if computation is None or computation in called else [computation]
     callbacks(CallbackPhase.train_pre_)
     try:
         for idx, batch in enumerate(dataset):
             data = {"iteration": idx + 1, **batch}
             callbacks(CallbackPhase.minibatch_pre_, data, idx)
-            if apart:
-                computation(data)
+            for each in apart:
+                each(data)
             callbacks(CallbackPhase.minibatch_post, data, idx)
     finally:
         callbacks(CallbackPhase.train_post)
@@ -319,7 +321,11 @@ def loop_eval(dataset: Any, computation: Any) -> dict[Any, Any]:
 def _check_batches(dataset: Any) -> None:
     """UserError for what gives no batches."""
     if not isinstance(dataset, Iterable):
-        fail(UserError, f"{dataset!r} gives no batches", "an ArrayIterator does, and any iterable of dictionaries")
+        fail(
+            UserError,
+            f"{dataset!r} gives no batches",
+            "an ArrayIterator does, and any iterable of dictionaries",
+        )
 
 
 def _batch_places(computation: Any) -> dict[Any, int | None]:

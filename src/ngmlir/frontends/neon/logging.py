@@ -67,6 +67,7 @@ class ProgressBar:
             self.start()
         self.n += n
         if self._bar is not None:
+            self._bar.total = max(self._bar.total, self.n)  # also where nobody said how many there are
             self._bar.reach(self.n, self.desc)
 
     def set_description(self, desc: str = "") -> None:

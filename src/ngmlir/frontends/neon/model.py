@@ -49,11 +49,11 @@ class Container(Layer):
     def add(self, layer: Step) -> None:
         """Adds a layer, or a function of tensors, at the end."""
         takes(layer, 1, "a layer")
+        self.layers.append(layer)
         if isinstance(layer, SubGraph) and not layer.given_name and not layer.place:
             kind, taken = type(layer).__name__, self._taken
             layer.place = f"{kind}_{taken[kind]}" if taken[kind] else kind
             taken[kind] += 1
-        self.layers.append(layer)
 
     def subset(self, first: int | None = None, last: int | None = None) -> Self:
         """A container of the same kind that holds the layers from `first` to before `last`, with their weights."""

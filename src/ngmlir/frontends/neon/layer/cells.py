@@ -144,7 +144,6 @@ class InputProduct(Affine):
     @SubGraph.scope_op_creation
     def shift(self, hidden: Axis) -> Tensor:
         """The bias, with the axis of the output."""
-        assert self.bias is not None
         return self.bias.value(Axes((hidden,)))
 
     @SubGraph.scope_op_creation
@@ -213,9 +212,7 @@ class GatedCell(BaseRNNCell):
     @property
     def b(self) -> Any:
         """The biases."""
-        return self._by_gate(
-            {gate: part.bias.W for gate, part in self._inputs.items() if part.bias is not None}
-        )
+        return self._by_gate({gate: part.bias.W for gate, part in self._inputs.items()})
 
     @property
     def batch_norm(self) -> Any:

@@ -130,7 +130,11 @@ class _RecurrentLayer(Layer):
         **arguments: Any,
     ):
         super().__init__(**arguments)
-        settings = {"activation": activation, "batch_norm": batch_norm, "reset_cells": reset_cells}
+        settings: dict[str, Any] = {
+            "activation": activation,
+            "batch_norm": batch_norm,
+            "reset_cells": reset_cells,
+        }
         self.cell = self.cell_class(nout, init, init_inner, **settings) if cell is None else cell
         self.nout, self.reset_cells = nout, reset_cells
         self.return_sequence, self.backward = return_sequence, backward
