@@ -68,9 +68,10 @@ def _below(op: Op) -> Op:
     return op
 
 
-def check_target(t: Tensor, normalized: Axes) -> None:
+def check_target(y: Tensor, t: Tensor, normalized: Axes) -> None:
     """UnmatchedAxesError for labels where a distribution over the classes is meant: a target without their axes."""
-    if not t.axes or any(axis in t.axes for axis in normalized) or not normalized:
+    among = t.axes and normalized and t.axes.is_sub_set(y.axes)
+    if not among or any(axis in t.axes for axis in normalized):
         return
     classes = ", ".join(normalized.names)
     integers = isinstance(t.element, IntegerType) or t.dtype.kind in "iu"

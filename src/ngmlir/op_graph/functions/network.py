@@ -121,7 +121,7 @@ def cross_entropy_multi(
     y, target = as_op(y), as_op(t)
     noted = schema_of(y, Softmax)
     labels = labels_of(target)
-    check_target(target, y.axes.feature_axes() if noted is None else noted.axes)
+    check_target(y, target, y.axes.feature_axes() if noted is None else noted.axes)
     if noted is None:
         warn_of_logits(y)
     y, target = _matched(y, target)
