@@ -82,6 +82,11 @@ def maximum(x: Range, y: Range) -> Range:
     return Range(max(x.low, y.low), max(x.high, y.high), gcd(x.divisor, y.divisor))
 
 
+def either(x: Range, y: Range) -> Range:
+    """One of both."""
+    return Range(min(x.low, y.low), max(x.high, y.high), gcd(x.divisor, y.divisor))
+
+
 #: Op -> what is known of its result.
 RULES = {
     "ng.add": add,

@@ -48,6 +48,9 @@ def folded(op: type[Op], operands: Sequence[Value]) -> int | Value | None:
         return x
     if left is not None and left == neutral and op in (ng.AddOp, ng.MultiplyOp):
         return y
+    if op is ng.SubtractOp and isinstance(x.owner, ng.AddOp) and y in x.owner.operands:
+        first, second = x.owner.operands
+        return second if first is y else first
     if op is ng.MultiplyOp and 0 in (left, right):
         return 0
     return 0 if op is ng.RemainderOp and right == 1 else None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd, prod
 
 from ..ir.core import Op, Value
@@ -40,7 +41,7 @@ class Implicit:
         """The lengths of the loops of a dimension; a single step where it has none."""
         return tuple([self.access.sizes[l] for l in self.groups[dimension]])
 
-    @property
+    @cached_property
     def along_depth(self) -> bool:
         """Whether elements lie closest along the depth, and not across it."""
         return self._run(self.depth) >= self._run(self.across)

@@ -20,6 +20,9 @@ from .emitter import Buffer, Emitter
 from .formats import memory
 from .tiles import Chunk
 
+#: Registers of a row from which on their addresses are counted from that of the first one.
+_LONG = 8
+
 #: Known, or a condition.
 Inside: TypeAlias = "bool | Value"
 
@@ -59,7 +62,7 @@ class Access:
         values = [e.scalar(index) for index in indices]
         self.masked = masked
         self.base = address(e, buffer, values)
-        if len(shape) > 1 and prod(shape[:-1]) > 1:
+        if prod(shape[:-1]) > 1 or (shape and shape[-1] >= _LONG * e.lanes):
             self.base = _anchored(e, self.base)
         known = [e.range_of(index) for index in indices]
         ends = zip(known, buffer.type.shape, strides, strict=True)
@@ -72,6 +75,7 @@ class Access:
             for size, d, step in zip(shape, chosen, steps or (1,) * len(shape), strict=True)
         ]
         self._conditions: dict[tuple[Value, int, int], Inside] = {}
+        self._bounds: dict[tuple[Dimension, Inside], Value] = {}
         self._others: Inside = True
         if masked:
             for d in set(range(rank)) - set(chosen):
@@ -143,23 +147,34 @@ class Access:
             return self.e.b.and_(mask, self.e.b.splat(_condition(row), chunk.width))
         if d.step != 1:
             return self._stepped_mask(d, row, places, chunk)
-        return self._counted_mask(d, row, known, chunk)
+        return self._counted_mask(d, row, chunk)
 
-    def _counted_mask(self, d: Dimension, row: Inside, known: Sequence[bool | None], chunk: Chunk) -> Value:
-        """Lanes from the first that is inside to the last: two numbers, each compared with all lanes."""
-        b, count = self.e.b, chunk.count
-        start = b.add(d.index, chunk.offset)
-        end = constant(i64, count)
-        if None in known and d.known.high + chunk.offset + count > d.limit:
-            end = b.smin(b.smax(b.sub(d.limit, start), 0), count)
-        if isinstance(row, Value):
-            end = b.select(row, end, constant(i64, 0))
-        numbers = lanes(i32, list(range(chunk.width)))
-        mask = b.icmp("ult", numbers, b.splat(b.trunc(end, i32), chunk.width))
-        if None in known and d.known.low + chunk.offset < 0:
-            first = b.smin(b.smax(b.sub(0, start), 0), count)
-            mask = b.and_(mask, b.icmp("uge", numbers, b.splat(b.trunc(first, i32), chunk.width)))
+    def _counted_mask(self, d: Dimension, row: Inside, chunk: Chunk) -> Value:
+        """Lanes from the first that is inside to the last: two numbers for all registers of a row, each compared with lanes."""
+        b = self.e.b
+        numbers = lanes(i32, list(range(chunk.offset, chunk.offset + chunk.width)))
+        mask = b.icmp("ult", numbers, b.splat(self._end(d, row), chunk.width))
+        if d.known.low + chunk.offset < 0:
+            mask = b.and_(mask, b.icmp("uge", numbers, b.splat(self._first(d), chunk.width)))
         return mask
+
+    def _first(self, d: Dimension) -> Value:
+        """The first element of a row that is inside."""
+        if (d, False) not in self._bounds:
+            b = self.e.b
+            self._bounds[d, False] = b.trunc(b.smin(b.smax(b.sub(0, d.index), 0), d.size), i32)
+        return self._bounds[d, False]
+
+    def _end(self, d: Dimension, row: Inside) -> Value:
+        """The element of a row behind the last that is inside: 0 where the row is not."""
+        if (d, row) not in self._bounds:
+            b, end = self.e.b, constant(i64, d.size)
+            if d.known.high + d.size > d.limit:
+                end = b.smin(b.smax(b.sub(d.limit, d.index), 0), d.size)
+            if isinstance(row, Value):
+                end = b.select(row, end, constant(i64, 0))
+            self._bounds[d, row] = b.trunc(end, i32)
+        return self._bounds[d, row]
 
     def _stepped_mask(self, d: Dimension, row: Inside, places: Sequence[int], chunk: Chunk) -> Value:
         b = self.e.b
@@ -214,7 +229,7 @@ def address(e: Emitter, buffer: Buffer, indices: Sequence[Value]) -> Value:
 
 
 def _anchored(e: Emitter, pointer: Value) -> Value:
-    """The same address, opaque to LLVM: all rows of a tile are so many bytes from here.
+    """The same address, opaque to LLVM: all registers of a tile are so many bytes from here.
 
     Else it finds as many uses of the loop's index as there are rows and elements, and weighs ways to count them all
     together: a fifth of the time that a matrix kernel takes to compile, for code that runs no faster.

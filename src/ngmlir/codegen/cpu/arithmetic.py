@@ -11,7 +11,7 @@ from ...llvm.types import Value
 from ...ops.library import in_library
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
-from ..ranges import RULES, UNKNOWN
+from ..ranges import RULES, UNKNOWN, either
 from . import formats, rules
 from .emitter import Emitter
 
@@ -66,7 +66,10 @@ def _rounded(e: Emitter, name: str, op: Op, element: Type, group: Sequence[Value
 def select(e: Emitter, op: Op) -> None:
     """ng.select"""
     operands = [e.registers(operand) for operand in op.operands]
-    e.define(op.result, [e.b.select(*group) for group in zip(*operands, strict=True)])
+    found = [e.b.select(*group) for group in zip(*operands, strict=True)]
+    e.define(op.result, found)
+    if isinstance(op.result.type, IndexType):
+        e.define_index(op.result, found[0], either(*map(e.range_of, op.operands[1:])))
 
 
 def cast(e: Emitter, op: Op) -> None:

@@ -18,6 +18,7 @@ from ...ops.schedules import Panels, Rows, Schedule, Strips
 from ...support.diagnostics import Bug
 from ...support.target import Target
 from .dot import packed_sides
+from .extents import Extent
 from .frame import Frame
 from .links import Link, handed, links_of, places, source
 from .packing import Packing
@@ -207,7 +208,8 @@ class _StripProduct(PanelKernel):
         self.left_matrix = Matrix(self.b, self.lhs, [] if left else batch, None if left else product.lhs)
         self.right_matrix = Matrix(self.b, self.rhs, batch, product.rhs)
         self.allocate()
-        self.block(self.b.index(0), rows, self.b.index(0), product.columns)
+        columns = Extent(self.b, product.columns)
+        self.block(self.b.index(0), Extent(self.b, rows), self.b.index(0), columns)
 
     def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
         if self.from_strip:

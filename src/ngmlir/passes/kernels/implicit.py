@@ -12,6 +12,7 @@ from ...ir.core import Value
 from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, VectorType, with_element
 from ..implicit import Implicit
+from .extents import Extent
 from .frame import Span, apart, exact_tiles
 from .packing import uncrowded
 from .panels import PanelKernel
@@ -45,12 +46,19 @@ class ImplicitKernel(PanelKernel):
         """The shape of a block of so many lines."""
         return lines, uncrowded(run, item_bytes(self.product.accumulator), self.kernel.target)
 
-    def prepare(self, row: Value, rows: int, first: Value, depth: int) -> None:
+    def alike(self, which: int) -> bool:
+        """Pieces of what lies along the rows are parts of all rows of a program."""
+        lhs = self.product.lhs
+        return which != 1 or not isinstance(lhs, Implicit) or lhs.along_depth
+
+    def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         lhs, product = self.product.lhs, self.product
         if not isinstance(lhs, Implicit):
             return
         self.first = row, first
-        lines, run = ((row, rows), (first, depth))[:: 1 if lhs.along_depth else -1]
+        lines, run = (row, rows.end), (first, depth)
+        if not lhs.along_depth:
+            lines, run = run, (row, rows.most)
         step = self.schedule.depth if lhs.along_depth else self.block_rows
         whole = product.depth if lhs.along_depth else product.rows
         along = lhs.depth if lhs.along_depth else lhs.across
@@ -89,7 +97,7 @@ class ImplicitKernel(PanelKernel):
         along: int,
         block: Value,
         source: Value,
-        lines: tuple[Value, int],
+        lines: tuple[Value, int | Value],
         run: tuple[Value, int],
         step: int,
     ) -> None:

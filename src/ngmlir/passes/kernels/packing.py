@@ -25,7 +25,7 @@ from .reading import Matrix
 #: Bytes that come from memory together.
 LINE_BYTES = 64
 #: Rows that are copied at once.
-ROWS = 16
+ROWS = 4
 #: Columns of a left side that one program packs.
 LEFT_WIDTH = 64
 
@@ -81,7 +81,7 @@ class Packing:
         """Rows that are copied at once: of what is turned those that share cache lines, which are read once then."""
         if self.turned:
             return max(self.block, LINE_BYTES // item_bytes(self.stored))
-        return ROWS // 4 if self.steps else ROWS
+        return ROWS
 
     @property
     def step(self) -> int:

@@ -23,10 +23,11 @@ from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, VectorType, element_type, shape_of
 from ...ops.schedules import Panels
 from ...support.target import Target
+from .extents import Extent
 from .frame import Span, share
 from .packing import LINE_BYTES, Panel, right_side
 from .plan import Kernel, Plan
-from .product import Product, split, store_epilogue
+from .product import Product, store_epilogue
 from .reading import Matrix
 
 
@@ -58,6 +59,7 @@ class PanelKernel:
         self.places = [next(programs) if size > 1 else self.b.index(0) for size in sizes]
         self.lhs, self.rhs = self.kernel.extra
         self.batch: list[Value] = []
+        self.first_row = self.b.index(0)
         self.left_matrix = Matrix(self.b, self.lhs, (), None)
         self.right_matrix = Matrix(self.b, self.rhs, (), None)
 
@@ -92,36 +94,44 @@ class PanelKernel:
             shape = (panels, min(schedule.depth, product.depth), self.tile_columns)
             self.packed = self.b.alloc(type=MemRefType(shape, product.accumulator, None, 0, 3))
 
-    def prepare(self, row: Value, rows: int, first: Value, depth: int) -> None:
+    def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         """Comes before a block of rows meets `depth` steps of the depth from `first` on."""
 
-    def share(self, which: int, size: int, block: int, body: Callable[[Value, int], None]) -> None:
+    def alike(self, which: int) -> bool:
+        """Whether the last program, which has fewer rows (1) or columns (2), runs the code of the others."""
+        return True
+
+    def share(self, which: int, size: int, block: int, body: Callable[[Value, Extent], None]) -> None:
         """This program's part of the rows or columns; the last part may be smaller."""
         b = self.b
         if size <= block:
-            body(b.index(0), size)
+            body(b.index(0), Extent(b, size))
             return
         start = b.multiply(self.places[which], b.index(block))
         rest = size % block
         if rest == 0:
-            body(start, block)
+            body(start, Extent(b, block))
             return
         whole = b.less(self.places[which], b.index(size // block))
-        b.branch(whole, lambda: body(start, block), lambda: body(start, rest))
+        if self.alike(which):
+            body(start, Extent(b, block, rest, whole))
+        else:
+            b.branch(whole, lambda: body(start, Extent(b, block)), lambda: body(start, Extent(b, rest)))
 
-    def block(self, row: Value, rows: int, column: Value, columns: int) -> None:
+    def block(self, row: Value, rows: Extent, column: Value, columns: Extent) -> None:
         """A block of the result: all of the depth at once, or a block of it after the other."""
         b, depth, step = self.b, self.product.depth, self.schedule.depth
+        self.first_row = row
         if depth <= step:
 
-            def all_of(at: Value, size: int) -> None:
+            def all_of(at: Value, size: Extent) -> None:
                 here = b.add(column, at)
                 self.tiles(rows, size, lambda i, m, j, n: self.direct(b.add(row, i), m, b.add(here, j), n, j))
 
             self.prepare(row, rows, b.index(0), depth)
             self.parts(columns, b.index(0), depth, column, all_of)
             return
-        sums = b.alloc(type=MemRefType((rows, columns), self.product.accumulator, None, 0, 3))
+        sums = b.alloc(type=MemRefType((rows.most, columns.most), self.product.accumulator, None, 0, 3))
 
         def part(m: int, n: int) -> VectorType:
             return VectorType((m, n), self.product.accumulator)
@@ -129,7 +139,7 @@ class PanelKernel:
         def clear(i: Value, m: int, j: Value, n: int) -> None:
             b.store(b.number(0, part(m, n)), sums, [i, j])
 
-        def deeper(first: Value, size: int, at: Value, part_columns: int) -> None:
+        def deeper(first: Value, size: int, at: Value, part_columns: Extent) -> None:
             def tile(i: Value, m: int, j: Value, n: int) -> None:
                 place = [i, b.add(at, j)]
                 here = b.add(column, place[1])
@@ -147,12 +157,12 @@ class PanelKernel:
             total = b.load(sums, [i, j], type=part(m, n))
             self.finish(total, b.add(row, i), m, b.add(column, j), n)
 
-        self.tiles(rows, columns, clear)
+        self.tiles(rows, columns, clear, 1)
         self.kernel.tiles(depth, step, (), lambda span, _: along(span.start, span.size))
-        self.tiles(rows, columns, end)
+        self.tiles(rows, columns, end, 1)
 
     def parts(
-        self, columns: int, first: Value, depth: int, column: Value, body: Callable[[Value, int], None]
+        self, columns: Extent, first: Value, depth: int, column: Value, body: Callable[[Value, Extent], None]
     ) -> None:
         """Runs over the columns of a block, and packs those of each part before: `body(column of the block, columns)`."""
         b, size = self.b, self.schedule.part
@@ -160,12 +170,11 @@ class PanelKernel:
             body(b.index(0), columns)
             return
 
-        def one(part: Span, _: object) -> tuple[()]:
+        def one(part: Span) -> None:
             self.pack(first, depth, b.add(column, part.start), part.size)
-            body(part.start, part.size)
-            return ()
+            body(part.start, Extent(b, part.size))
 
-        self.kernel.tiles(columns, size, (), one)
+        columns.tiles(size, one)
 
     def pack(self, first: Value, depth: int, column: Value, columns: int) -> None:
         """Copies a part of the right side into panels, in the order in which it lies."""
@@ -191,31 +200,21 @@ class PanelKernel:
                 depth, packing.band, (), lambda rows, _: panels(lambda panel, at: panel.band(first, rows, at))
             )
 
-    def tiles(self, rows: int, columns: int, body: Callable[[Value, int, Value, int], None]) -> None:
-        """Runs over the register tiles of a block, panel by panel: `body(row, rows, column, columns)`."""
-        b, width = self.b, self.tile_columns
-        parts = split(rows, self.tile_rows)
+    def tiles(
+        self,
+        rows: Extent,
+        columns: Extent,
+        body: Callable[[Value, int, Value, int], None],
+        tile_rows: int = 0,
+    ) -> None:
+        """Runs over the register tiles of a block, panel by panel: `body(row, rows, column, columns)`; or over tiles of so many
+        rows."""
 
-        def panel(span: Span, _: object) -> tuple[()]:
-            column, size = span.start, span.size
-            done = 0
-            for count, tile_rows in parts:
-                stop = done + count * tile_rows
-                if count == 1:
-                    body(b.index(done), tile_rows, column, size)
-                else:
-                    b.loop(
-                        done,
-                        stop,
-                        tile_rows,
-                        (),
-                        lambda i, _, m=tile_rows: body(i, m, column, size) or (),
-                        name="m",
-                    )
-                done = stop
-            return ()
+        def panel(span: Span) -> None:
+            most = tile_rows or self.tile_rows
+            rows.even_tiles(most, lambda i, m: body(i, m, span.start, span.size), "m")
 
-        self.kernel.tiles(columns, width, (), panel, "n")
+        columns.tiles(self.tile_columns, panel, "n")
 
     def direct(self, row: Value, rows: int, column: Value, columns: int, place: Value) -> None:
         """One register tile: the whole depth, then the epilogue."""
@@ -229,29 +228,43 @@ class PanelKernel:
     ) -> Value:  # fmt: skip
         """The sums of a register tile and what `depth` steps from `first` on add; `place`: its column in what is packed."""
         b = self.b
+        ask = None
+        if "right" in self.schedule.pack and self.product.columns > self.tile_columns:
+            ask = self.asked(row, rows, column, first, depth)
 
         def step(k: Span, sums: Sequence[Value]) -> list[Value]:
-            if "right" in self.schedule.pack and self.product.columns > self.tile_columns:
-                self.ask(row, rows, column, first, depth, k.start)
+            if ask is not None:
+                ask(k.start)
             left = self.left(row, rows, b.add(first, k.start), k.size)
             right = self.right(column, columns, place, first, k.start, k.size)
             return [b.dot_tile(left, right, sums[0], bool(self.product.steps))]
 
         return self.kernel.tiles(depth, self.schedule.unroll, [total], step, "k")[0]
 
-    def ask(self, row: Value, rows: int, column: Value, first: Value, depth: int, k: Value) -> None:
-        """Asks for some lines of the next panel. Each tile asks for those behind what the tile above it asked for, in every
-        step as many as it takes for all of the panel to be on its way when the last rows have met this one."""
+    def asked(
+        self, row: Value, rows: int, column: Value, first: Value, depth: int
+    ) -> Callable[[Value], None]:
+        """What asks in a step of the depth for some lines of the next panel. Each tile asks for those behind what the tile above
+        it asked for, in every step as many as it takes for all of the panel to be on its way when the last rows have met this
+        one."""
         b, steps = self.b, self.schedule.unroll
         line = LINE_BYTES // item_bytes(self.product.accumulator)
         tiles = -(-min(self.block_rows, self.product.rows) // self.tile_rows)
         lines = -(-steps * self.tile_columns // (line * tiles))
-        tile = b.floor_divide(b.remainder(row, b.index(self.block_rows)), b.index(rows))
-        step = b.add(b.multiply(tile, b.index(-(-depth // steps))), b.floor_divide(k, b.index(steps)))
+        tile = b.floor_divide(b.subtract(row, self.first_row), b.index(rows))
+        start = b.multiply(tile, b.index(-(-depth // steps) * lines * line))
         panel = b.add(b.floor_divide(column, b.index(self.tile_columns)), b.index(1))
-        for i in range(lines):
-            at = b.add(b.multiply(step, b.index(lines * line)), b.index(i * line))
-            b.prefetch(self.rhs, [*self.batch, panel, first, at])
+
+        def ask(k: Value) -> None:
+            if lines * line % steps == 0:
+                far = b.multiply(k, b.index(lines * line // steps))
+            else:
+                far = b.multiply(b.floor_divide(k, b.index(steps)), b.index(lines * line))
+            at = b.add(start, far)
+            for i in range(lines):
+                b.prefetch(self.rhs, [*self.batch, panel, first, b.add(at, b.index(i * line))])
+
+        return ask
 
     def ask_epilogue(self, row: Value, rows: int, column: Value, columns: int) -> None:
         """Asks for what the epilogue reads of memory far away: it comes while the depth is summed. Each row of a tile lies in a

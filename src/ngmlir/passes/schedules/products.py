@@ -16,8 +16,12 @@ from ..kernels.product import Product, in_pairs, split
 from ..sides import Side
 from .candidate import Candidate, fixed, fixed_pair, fixed_words
 
-#: Steps of the depth loop that are written out.
-UNROLL = 4
+#: Steps of the depth loop that are written out: at most, and of register tiles with many accumulators.
+UNROLL, UNROLL_MANY = 4, 2
+#: So many accumulators hide what a step of the loop costs beside them; more code only takes longer to compile.
+MANY_ACCUMULATORS = 12
+#: Register tiles that take so many times the cycles of the quickest are not cut into blocks.
+WORTH_CUTTING = 1.5
 #: Multiplications of one program on a CPU: some tens of microseconds.
 PROGRAM_MULTIPLICATIONS = 1 << 21
 #: The same where the right side is near for every program: shorter, so that small products use all cores.
@@ -61,14 +65,16 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
     few = product.rows <= FEW_ROWS
     widest = max(2, 4 // product.rows) if few and not near else target.vector_registers
     stated = fixed_pair(given, "tile")
-    for tile in register_tiles(product, target, widest) if stated is None else [stated]:
-        cycles, loads = tile_cost(product, target, tile)
-        batch = max(1, product.batch)
-        made = blocked(product, target, tile, given)
-        cycles += copying(product, made, target)
-        yield Candidate(
-            made, cycles * batch, multiplications(product) / _rate(product, target), loads * batch
-        )
+    tiles = register_tiles(product, target, widest) if stated is None else [stated]
+    costs = {tile: tile_cost(product, target, tile) for tile in tiles}
+    # What packs windows comes on top of these.
+    most = WORTH_CUTTING * min(cycles for cycles, _ in costs.values())
+    batch = max(1, product.batch)
+    for tile, (cycles, loads) in costs.items():
+        if cycles <= most:
+            made = blocked(product, target, tile, given)
+            whole = (cycles + copying(product, made, target)) * batch
+            yield Candidate(made, whole, multiplications(product) / _rate(product, target), loads * batch)
 
 
 def blocked(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
@@ -83,7 +89,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     pack, part = "right" in sides or bool(given.get("part")), 0
     product = in_pairs(product, target, {*sides, *(["right"] if pack else [])})
     # Products that wait for their sums take registers, the more the more steps are written out.
-    steps = UNROLL if isinstance(product.accumulator, FloatType) else 2 if product.steps else 1
+    steps = _steps(product, target, tile) if isinstance(product.accumulator, FloatType) else 2 if product.steps else 1
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     if near:
         depth = fixed(given, "depth", _ceiling(product.depth, unroll))
@@ -139,13 +145,19 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     )
 
 
+def _steps(product: Product, target: Target, tile: tuple[int, int]) -> int:
+    """Steps of the depth of a product of floats that are written out."""
+    accumulators = tile[0] * tile[1] // target.lanes(item_bytes(product.accumulator))
+    return UNROLL_MANY if tile[0] > 1 and accumulators >= MANY_ACCUMULATORS else UNROLL
+
+
 def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
     """The same where a side lies nowhere: each program packs blocks of it. Where elements that lie side by side follow each
     other, blocks hold whole runs of them, or runs whole blocks."""
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
     lhs, rhs = product.lhs, product.rhs
-    steps = UNROLL if isinstance(product.accumulator, FloatType) else 1
+    steps = _steps(product, target, tile) if isinstance(product.accumulator, FloatType) else 1
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     right_bytes = product.depth * product.columns * item
     depth = _ceiling(product.depth, unroll)
@@ -219,12 +231,12 @@ def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int
             small = programs > most or rows * columns * depth < PROGRAM_MULTIPLICATIONS
             if small and (rows, columns) != made.block:
                 continue
-            block = replace(made, block=(rows, columns))
-            left, right = packing(product, block, target)
+            left, right = packing(product, made, target, rows)
             # Vectors of the right side come from afar, while those before are multiplied.
             work = depth * max(rows * columns / rate, columns / lanes * FAR_CYCLES)
             cycles = -(-programs // target.cores) * (work + depth * (rows * left + columns * right))
-            best = min(best, (cycles, block.block), key=lambda found: found[0])
+            if cycles < best[0]:
+                best = (cycles, (rows, columns))
     return best[1]
 
 
@@ -237,11 +249,11 @@ def _parts(size: int, most: int, parts: int, whole: Callable[[int], int]) -> lis
     return found
 
 
-def packing(product: Product, made: Panels, target: Target) -> tuple[float, float]:
-    """Cycles in which an element of windows on the left and on the right is packed: those of the piece that it comes with, and
-    of its vectors."""
+def packing(product: Product, made: Panels, target: Target, block_rows: int) -> tuple[float, float]:
+    """Cycles in which an element of windows on the left and on the right is packed, in blocks of so many rows: those of the
+    piece that it comes with, and of its vectors."""
     lhs, rhs = product.lhs, product.rhs
-    rows, depth = min(product.rows, made.block[0]), min(product.depth, made.depth)
+    rows, depth = min(product.rows, block_rows), min(product.depth, made.depth)
 
     def of(side: Implicit, along: int, size: int, length: int, item: int) -> float:
         piece = side.piece(along, length, length if size > length else 0)
@@ -262,7 +274,7 @@ def packing(product: Product, made: Panels, target: Target) -> tuple[float, floa
 
 def copying(product: Product, made: Panels, target: Target) -> float:
     """Cycles in which windows are packed, by each block of columns those on the left and by each of rows those on the right."""
-    left, right = packing(product, made, target)
+    left, right = packing(product, made, target, made.block[0])
     rows, columns = product.rows, product.columns
     row_blocks, column_blocks = -(-rows // made.block[0]), -(-columns // made.block[1])
     return product.depth * (column_blocks * rows * left + row_blocks * columns * right)
