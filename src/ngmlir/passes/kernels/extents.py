@@ -59,6 +59,24 @@ class Extent:
             lambda: run(Span(b.index(last), other)) if other else (),
         )
 
+    def parts(self, step: int, body: Callable[[Value, Extent], None]) -> None:
+        """Runs over parts of `step`, of which the last of the last program may be shorter: in one loop, if no other is."""
+        b, rest = self.b, self.most % step
+        if self.whole is not None and rest == 0:
+            rest = self.last % step
+        elif self.whole is not None or self.most < step:
+            rest = 0
+        if rest == 0:
+            self.tiles(step, lambda part: body(part.start, Extent(b, part.size)))
+            return
+        full = self.pick(self.most - self.most % step, self.last - self.last % step)
+
+        def one(i: Value, _: object) -> tuple[()]:
+            body(i, Extent(b, step, rest, b.less(i, full)))
+            return ()
+
+        b.loop(0, self.end, step, (), one)
+
     def even_tiles(self, most: int, body: Callable[[Value, int], None], name: str = "i") -> None:
         """Runs over the fewest tiles of at most `most`, whose sizes differ little: `body(position, size)`. The last program has
         tiles of the same sizes where it can."""

@@ -46,32 +46,36 @@ class ImplicitKernel(PanelKernel):
         """The shape of a block of so many lines."""
         return lines, uncrowded(run, item_bytes(self.product.accumulator), self.kernel.target)
 
-    def alike(self, which: int) -> bool:
-        """Pieces of what lies along the rows are parts of all rows of a program."""
-        lhs = self.product.lhs
-        return which != 1 or not isinstance(lhs, Implicit) or lhs.along_depth
+    def alike(self, side: int, most: int, last: int) -> bool:
+        """Pieces of what lies across the depth are parts of all that is packed at once."""
+        windows = self.product.rhs if side else self.product.lhs
+        if not isinstance(windows, Implicit) or (side == 0 and windows.along_depth):
+            return True
+        across = windows.across
+        return windows.piece(across, most, most) == windows.piece(across, last, most)
 
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         lhs, product = self.product.lhs, self.product
         if not isinstance(lhs, Implicit):
             return
         self.first = row, first
-        lines, run = (row, rows.end), (first, depth)
+        lines, run = (row, rows), (first, Extent(self.b, depth))
         if not lhs.along_depth:
-            lines, run = run, (row, rows.most)
+            lines, run = run, lines
         step = self.schedule.depth if lhs.along_depth else self.block_rows
         whole = product.depth if lhs.along_depth else product.rows
         along = lhs.depth if lhs.along_depth else lhs.across
         self.copy(lhs, along, self.left_block.buffer, self.lhs, lines, run, step if whole > step else 0)
 
-    def pack(self, first: Value, depth: int, column: Value, columns: int) -> None:
+    def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
         rhs, product = self.product.rhs, self.product
         if not isinstance(rhs, Implicit):
             super().pack(first, depth, column, columns)
             return
         step = self.schedule.part if product.columns > self.schedule.part else 0
         # Register tiles read rows of columns, however far apart these lie.
-        self.copy(rhs, rhs.across, self.packed, self.rhs, (first, depth), (column, columns), step)
+        lines, run = (first, Extent(self.b, depth)), (column, columns)
+        self.copy(rhs, rhs.across, self.packed, self.rhs, lines, run, step)
 
     def left(self, row: Value, rows: int, k: Value, size: int) -> Value:
         lhs = self.product.lhs
@@ -97,8 +101,8 @@ class ImplicitKernel(PanelKernel):
         along: int,
         block: Value,
         source: Value,
-        lines: tuple[Value, int | Value],
-        run: tuple[Value, int],
+        lines: tuple[Value, Extent],
+        run: tuple[Value, Extent],
         step: int,
     ) -> None:
         """Copies a block of a side, a line after the other, which run along one of its dimensions. `lines` and `run` are the
@@ -106,7 +110,7 @@ class ImplicitKernel(PanelKernel):
         b, product = self.b, self.product
         other = side.across if along == side.depth else side.depth
         sizes = side.sizes(along)
-        piece = side.piece(along, run[1], step)
+        piece = side.piece(along, run[1].most, step)
         element = product.lhs_element if side is product.lhs else product.rhs_element
         width = REGISTERS * self.kernel.target.lanes(item_bytes(element))
         batch = apart(b, self.batch[0], side.sizes(0)) if self.batch else []
@@ -138,13 +142,15 @@ class ImplicitKernel(PanelKernel):
 
                 exact_tiles(b, piece, width, (), tile)
 
-            if run[1] == prod(sizes):
+            if run[1].most == prod(sizes):
                 self.every(sizes, place)
             else:
-                b.loop(0, run[1], piece, (), lambda j, _: place(apart(b, b.add(run[0], j), sizes), j) or ())
+                b.loop(
+                    0, run[1].end, piece, (), lambda j, _: place(apart(b, b.add(run[0], j), sizes), j) or ()
+                )
             return ()
 
-        b.loop(0, lines[1], 1, (), line)
+        b.loop(0, lines[1].end, 1, (), line)
 
     def every(self, sizes: Sequence[int], place: Callable[[Sequence[Span], Value], None]) -> None:
         """All of the run: a piece for each position of its outer loops."""

@@ -97,8 +97,8 @@ class PanelKernel:
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         """Comes before a block of rows meets `depth` steps of the depth from `first` on."""
 
-    def alike(self, which: int) -> bool:
-        """Whether the last program, which has fewer rows (1) or columns (2), runs the code of the others."""
+    def alike(self, side: int, most: int, last: int) -> bool:
+        """Whether what packs `most` rows of the left side (0) or columns of the right one (1) packs `last` of them too."""
         return True
 
     def share(self, which: int, size: int, block: int, body: Callable[[Value, Extent], None]) -> None:
@@ -113,7 +113,7 @@ class PanelKernel:
             body(start, Extent(b, block))
             return
         whole = b.less(self.places[which], b.index(size // block))
-        if self.alike(which):
+        if which == 2 or self.alike(0, block, rest):
             body(start, Extent(b, block, rest, whole))
         else:
             b.branch(whole, lambda: body(start, Extent(b, block)), lambda: body(start, Extent(b, rest)))
@@ -170,13 +170,16 @@ class PanelKernel:
             body(b.index(0), columns)
             return
 
-        def one(part: Span) -> None:
-            self.pack(first, depth, b.add(column, part.start), part.size)
-            body(part.start, Extent(b, part.size))
+        def one(start: Value, part: Extent) -> None:
+            self.pack(first, depth, b.add(column, start), part)
+            body(start, part)
 
-        columns.tiles(size, one)
+        if self.alike(1, size, self.product.columns % size):
+            columns.parts(size, one)
+        else:
+            columns.tiles(size, lambda part: one(part.start, Extent(b, part.size)))
 
-    def pack(self, first: Value, depth: int, column: Value, columns: int) -> None:
+    def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
         """Copies a part of the right side into panels, in the order in which it lies."""
         b, width = self.b, self.tile_columns
         packing = right_side(self.product, width, self.kernel.target)
@@ -184,13 +187,12 @@ class PanelKernel:
         def panels(body: Callable[[Panel, Value], object]) -> tuple[()]:
             """Runs over the panels, each with its first column."""
 
-            def one(span: Span, _: object) -> tuple[()]:
+            def one(span: Span) -> None:
                 number = b.floor_divide(span.start, b.index(width))
                 panel = Panel(b, packing, self.right_matrix, self.packed, [number], span.size)
                 body(panel, b.add(column, span.start))
-                return ()
 
-            self.kernel.tiles(columns, width, (), one)
+            columns.tiles(width, one)
             return ()
 
         if packing.turned:

@@ -88,8 +88,7 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
     sides = fixed_words(given, "pack", _packed(product, target, tile_columns, near))
     pack, part = "right" in sides or bool(given.get("part")), 0
     product = in_pairs(product, target, {*sides, *(["right"] if pack else [])})
-    # Products that wait for their sums take registers, the more the more steps are written out.
-    steps = _steps(product, target, tile) if isinstance(product.accumulator, FloatType) else 2 if product.steps else 1
+    steps = _steps(product, target, tile)
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     if near:
         depth = fixed(given, "depth", _ceiling(product.depth, unroll))
@@ -146,7 +145,10 @@ def blocked(product: Product, target: Target, tile: tuple[int, int], given: Give
 
 
 def _steps(product: Product, target: Target, tile: tuple[int, int]) -> int:
-    """Steps of the depth of a product of floats that are written out."""
+    """Steps of the depth that are written out."""
+    if not isinstance(product.accumulator, FloatType):
+        # Products that wait for their sums take registers, the more the more steps are written out.
+        return 2 if product.steps else 1
     accumulators = tile[0] * tile[1] // target.lanes(item_bytes(product.accumulator))
     return UNROLL_MANY if tile[0] > 1 and accumulators >= MANY_ACCUMULATORS else UNROLL
 
@@ -157,7 +159,7 @@ def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], g
     tile_rows, tile_columns = tile
     item = item_bytes(product.accumulator)
     lhs, rhs = product.lhs, product.rhs
-    steps = _steps(product, target, tile) if isinstance(product.accumulator, FloatType) else 1
+    steps = _steps(product, target, tile)
     unroll = fixed(given, "unroll", gcd(steps, fixed(given, "depth", steps)))
     right_bytes = product.depth * product.columns * item
     depth = _ceiling(product.depth, unroll)
