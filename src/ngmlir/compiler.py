@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sentence that joins the rooms: module -> passes -> LLVM text -> bytes -> something to call.
+"""From a module to something to call: module -> passes -> LLVM IR -> machine code -> executable.
 
-Passes and code generation are loaded when they are needed: of a program that was compiled before, only its code is.
+Passes and code generation are imported when they are needed: a program from the cache needs neither.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from test_layers import RANK
+from test_layers import LAYER
 
 from ngmlir.ops.words import from_text
 from ngmlir.passes.registry import PASSES
@@ -73,7 +73,7 @@ def drawn() -> str:
 
 
 def walked() -> str:
-    """The document of the walk, each block made from the one above it."""
+    """The document of the path, each block made from the one above it."""
     text = WALK.read_text(encoding="utf-8")
     program = PYTHON.search(text)
     assert program is not None
@@ -93,7 +93,7 @@ def walked() -> str:
     return BLOCK.sub(made, text)
 
 
-def test_the_walk_is_as_shown() -> None:
+def test_the_path_is_as_shown() -> None:
     assert WALK.read_text(encoding="utf-8") == walked(), "run: ./run python tests/laws/test_docs.py"
 
 
@@ -107,10 +107,10 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (path.parent / target).exists(), f"{path.relative_to(ROOT)} links to {target}"
 
 
-def test_rooms_are_as_written() -> None:
+def test_packages_are_as_written() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    written = {room: int(rank) for room, rank in re.findall(r"^\| `(\w+)` \| (\d+) \|", text, re.MULTILINE)}
-    assert written == {room: rank for room, rank in RANK.items() if not room.startswith("__")}
+    written = {package: int(layer) for package, layer in re.findall(r"^\| `(\w+)` \| (\d+) \|", text, re.MULTILINE)}
+    assert written == {package: layer for package, layer in LAYER.items() if not package.startswith("__")}
 
 
 def test_commands_of_the_readme_exist() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The import law: a room of src/ngmlir imports strictly lower ranks, also inside functions; its files form no circles.
+"""The import law: a package of src/ngmlir imports packages of lower layers only, also inside functions; its files form no cycles.
 
 The same table stands in docs/architecture.md; test_docs.py compares the two.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "ngmlir"
-RANK = {
+LAYER = {
     "support": 0,
     "ir": 1, "llvm": 1, "simulator": 1,
     "decl": 2, "pictures": 2,
@@ -24,7 +24,7 @@ RANK = {
     "transformers": 7,
     "frontends": 8, "testing": 8, "util": 8,
     "tools": 9,
-    "__init__": 10, "__main__": 10,  # the verbs of every room; the start of the tools
+    "__init__": 10, "__main__": 10,  # the verbs of every package; the start of the tools
 }  # fmt: skip
 
 
@@ -42,25 +42,25 @@ def imported(tree: ast.Module, package: tuple[str, ...]) -> Iterator[tuple[int, 
 
 
 def neighbours(source: Path) -> Mapping[str, set[str]]:
-    """Of each file, the files of its room that it imports; an import of a package is one of its __init__."""
+    """Of each file, the files of its package that it imports; an import of a package is one of its __init__."""
     files = {file.relative_to(source).as_posix(): file for file in source.rglob("*.py")}
     dotted: dict[tuple[str, ...], str] = {
         ("ngmlir", *name.removesuffix(".py").removesuffix("/__init__").split("/")): name for name in files
     }
     found: dict[str, set[str]] = {name: set() for name in files}
     for name, file in files.items():
-        room, *folders = name.split("/")[:-1] or [name]
-        for _, path in imported(ast.parse(file.read_text(encoding="utf-8")), ("ngmlir", room, *folders)):
+        package, *folders = name.split("/")[:-1] or [name]
+        for _, path in imported(ast.parse(file.read_text(encoding="utf-8")), ("ngmlir", package, *folders)):
             # The last names of a path may be no files, but what stands in one.
             begun = (path[:length] for length in range(len(path), 1, -1))
             target = next((dotted[path] for path in begun if path in dotted), name)
-            if target != name and target.startswith(f"{room}/"):
+            if target != name and target.startswith(f"{package}/"):
                 found[name].add(target)
     return found
 
 
-def circles(source: Path) -> list[str]:
-    """`ir/lexer.py, ir/text/printer.py`, for each set of files of one room of which each leads to each."""
+def cycles(source: Path) -> list[str]:
+    """`ir/lexer.py, ir/text/printer.py`, for each set of files of one package of which each leads to each."""
     reach = {name: set(targets) for name, targets in neighbours(source).items()}
     for between in reach:
         for targets in reach.values():
@@ -75,28 +75,28 @@ def breaches(source: Path) -> Iterator[str]:
     """`ir/printer.py:3: ir may not import passes`, for each import that does not go down."""
     for file in sorted(source.rglob("*.py")):
         parts = file.relative_to(source).parts
-        room = parts[0].removesuffix(".py")
+        package = parts[0].removesuffix(".py")
         place = "/".join(parts)
-        if room not in RANK:
-            yield f"{place}: the room {room} has no rank"
+        if package not in LAYER:
+            yield f"{place}: the package {package} has no layer"
             continue
         for line, path in imported(ast.parse(file.read_text(encoding="utf-8")), ("ngmlir", *parts[:-1])):
-            if path == ("ngmlir",) and RANK[room] < RANK["tools"]:
-                yield f"{place}:{line}: {room} may not import ngmlir itself"
-            if path[0] != "ngmlir" or len(path) < 2 or path[1] == room:
+            if path == ("ngmlir",) and LAYER[package] < LAYER["tools"]:
+                yield f"{place}:{line}: {package} may not import ngmlir itself"
+            if path[0] != "ngmlir" or len(path) < 2 or path[1] == package:
                 continue
-            # What is no room is a name of `ngmlir/__init__.py` itself.
-            target = path[1] if path[1] in RANK else "__init__"
-            if RANK[target] >= RANK[room] and room not in ("__init__", "__main__"):
-                yield f"{place}:{line}: {room} may not import {path[1]}"
+            # What is not a package is a name in `ngmlir/__init__.py` itself.
+            target = path[1] if path[1] in LAYER else "__init__"
+            if LAYER[target] >= LAYER[package] and package not in ("__init__", "__main__"):
+                yield f"{place}:{line}: {package} may not import {path[1]}"
 
 
 def test_imports_go_down() -> None:
     assert list(breaches(SOURCE)) == []
 
 
-def test_files_of_a_room_form_no_circles() -> None:
-    assert circles(SOURCE) == []
+def test_files_of_a_package_form_no_cycles() -> None:
+    assert cycles(SOURCE) == []
 
 
 def test_runtime_knows_no_ir() -> None:
@@ -123,15 +123,15 @@ print([name for name in sys.modules if name.removeprefix("ngmlir.").startswith(p
 
 
 def test_the_law_sees_a_breach(tmp_path: Path) -> None:
-    room = tmp_path / "ir"
-    room.mkdir()
-    (room / "printer.py").write_text("def f():\n    pass\n    from ..passes import prune\n")
-    (room / "lexer.py").write_text(
+    package = tmp_path / "ir"
+    package.mkdir()
+    (package / "printer.py").write_text("def f():\n    pass\n    from ..passes import prune\n")
+    (package / "lexer.py").write_text(
         "from ..support.target import Target\nimport ngmlir.ops.words\nfrom .. import compile\nimport ngmlir as ng\n"
     )
     (tmp_path / "cellar.py").write_text("")
     assert list(breaches(tmp_path)) == [
-        "cellar.py: the room cellar has no rank",
+        "cellar.py: the package cellar has no layer",
         "ir/lexer.py:2: ir may not import ops",
         "ir/lexer.py:3: ir may not import compile",
         "ir/lexer.py:4: ir may not import ngmlir itself",
@@ -154,7 +154,7 @@ def test_the_law_sees_a_circle(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert circles(tmp_path) == [
+    assert cycles(tmp_path) == [
         "ir/core.py, ir/text/__init__.py, ir/text/lexer.py, ir/text/tokens.py",
         "ops/core.py, ops/words.py",
     ]

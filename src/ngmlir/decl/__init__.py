@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 2: reads the words (`dialects/`) and the steps (`lowering/`); writes the generated op classes."""
+"""Layer 2: reads op definitions (`dialects/`), rules, target tables and pipelines (`lowering/`); generates the op classes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 8: layers, optimizers and training loops that build graphs, and nothing else: what they cannot say is an op.
+"""Layer 8: layers, optimizers and training loops, which build op graphs; ONNX models.
 
 Each is loaded when it is first used.
 """

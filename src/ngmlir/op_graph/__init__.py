@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 4: the op graph that a user writes: named axes, tensors, state and its order, autodiff, lifting to `ng`."""
+"""Layer 4: the op graph that a user writes: named axes, tensors, state and its order, autodiff, lifting to `ng`."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 5: one module per pass. `PASSES` (passes/registry.py) names them all."""
+"""Layer 5: one module per pass. `PASSES` (passes/registry.py) names them all."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 2: graphs, modules and memory plans as SVG and as text for Graphviz, without any other program.
+"""Layer 2: graphs, modules and memory plans as SVG and as text for Graphviz, without any other program.
 
 `svg(what)` and `dot(what)` take a tensor or op, a list of them, a computation or a module; notebooks show these by
 themselves. `memory_plan(module)` is the plan of a module whose memory is planned.

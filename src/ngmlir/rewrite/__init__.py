@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 4: how modules change: the forward sweep, rules from text, passes and pipelines."""
+"""Layer 4: how modules change: the forward sweep, rules from text, passes and pipelines."""

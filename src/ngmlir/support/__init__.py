@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 0: the plain records that cross borders. Imports nothing of the project."""
+"""Layer 0: plain records that all packages use. Imports nothing of the project."""

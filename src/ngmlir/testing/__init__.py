@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 8: helpers for tests of programs and ops: executors, derivative checks, random tensors, numbers to try an op on,
+"""Layer 8: helpers for tests of programs and ops: executors, derivative checks, random tensors, numbers to try an op on,
 convolutions in NumPy."""
 
 from __future__ import annotations

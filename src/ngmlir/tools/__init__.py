@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 8: what a person runs from a shell. Argument parsing, reading and writing; the work is done below."""
+"""Layer 8: the command-line tools: argument parsing, reading and writing."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 7: transformers: `make_transformer("cpu")` gives one; `transformer.computation(...)` gives something to call."""
+"""Layer 7: transformers: `make_transformer("cpu")` gives one; `transformer.computation(...)` gives something to call."""
 
 from __future__ import annotations
 

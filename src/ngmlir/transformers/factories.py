@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transformers by their names, and all that this room gives."""
+"""Transformers by name."""
 
 from __future__ import annotations
 

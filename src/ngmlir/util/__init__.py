@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 8: paths under which programs know parts of other rooms; nothing lives here."""
+"""Layer 8: aliases: import paths that existing programs use. It has no code of its own."""
