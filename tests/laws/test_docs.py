@@ -43,7 +43,7 @@ for title, part in (("the graph", module), ("the kernels", lower(module, "x86-64
     picture.add(Box((title,), inside=ng.pictures.drawing(part)))
 print(ng.pictures.svg(picture))
 """
-LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#([^)]*))?\)")
 
 
 def blocks() -> list[object]:
@@ -101,15 +101,27 @@ def test_the_picture_of_the_readme_is_of_its_program() -> None:
     assert PICTURE.read_text(encoding="utf-8") == drawn(), "run: ./run python tests/laws/test_docs.py"
 
 
+def anchors(page: Path) -> set[str]:
+    """What links to the headings of a page are called: lower case, without punctuation, dashes for spaces."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
-    for target in LINK.findall(path.read_text(encoding="utf-8")):
-        assert (path.parent / target).exists(), f"{path.relative_to(ROOT)} links to {target}"
+    for target, heading in LINK.findall(path.read_text(encoding="utf-8")):
+        page = path.parent / target
+        assert page.exists(), f"{path.relative_to(ROOT)} links to {target}"
+        assert not heading or heading in anchors(page), (
+            f"{path.relative_to(ROOT)} links to {target}#{heading}"
+        )
 
 
 def test_packages_are_as_written() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    written = {package: int(layer) for package, layer in re.findall(r"^\| `(\w+)` \| (\d+) \|", text, re.MULTILINE)}
+    written = {
+        package: int(layer) for package, layer in re.findall(r"^\| `(\w+)` \| (\d+) \|", text, re.MULTILINE)
+    }
     assert written == {package: layer for package, layer in LAYER.items() if not package.startswith("__")}
 
 
