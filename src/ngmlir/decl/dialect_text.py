@@ -13,7 +13,7 @@ from ..ir.definition import COMPUTED_FLOATS, CONTAINERS, ELEMENTS, EVERYWHERE, C
 from ..ir.forms import named, read_form
 from ..support.diagnostics import Location, UserError
 
-KINDS = ("i64", "i64s", "bool", "bools", "str", "symbol", "type", "unit", "axes", "number", "literal", "any")
+KINDS = ("i64", "i64s", "bool", "bools", "str", "name", "symbol", "type", "unit", "axes", "number", "literal", "any")
 _HEAD = re.compile(
     r"op\s+(?P<name>\w+)\s*\((?P<operands>[^)]*(?:\([^)]*\)[^)]*)*)\)\s*(?:->\s*(?P<results>.+))?$"
 )

@@ -15,13 +15,13 @@ from ..ir.definition import EVERYWHERE
 from ..support.home import folder
 from .dialect_text import AttributeText, DialectText, OperandText, OpText, read_dialect
 
-DIALECTS = ("func", "ng", "tile")
+DIALECTS = ("func", "ng", "program", "tile")
 _PYTHON = {
-    "i64": "int", "i64s": "Sequence[int]", "bools": "Sequence[bool]", "bool": "bool", "str": "str", "symbol": "str",
+    "i64": "int", "i64s": "Sequence[int]", "bools": "Sequence[bool]", "bool": "bool", "str": "str", "name": "str", "symbol": "str",
     "type": "Type", "unit": "bool", "axes": "Sequence[str]", "number": "Attribute", "literal": "Attribute", "any": "Attribute",
 }  # fmt: skip
 _GETTERS = {
-    "i64": "int", "i64s": "tuple[int, ...]", "bools": "tuple[bool, ...]", "bool": "bool", "str": "str", "symbol": "str",
+    "i64": "int", "i64s": "tuple[int, ...]", "bools": "tuple[bool, ...]", "bool": "bool", "str": "str", "name": "str", "symbol": "str",
     "type": "Type", "unit": "bool", "axes": "tuple[str, ...]", "number": "Attribute", "literal": "Attribute", "any": "Attribute",
 }  # fmt: skip
 

@@ -376,6 +376,8 @@ class AttributeParser(LocationParser):
                     f"expected one of {kind[5:-1].replace('|', ', ')}, found '{token.text}'", token.start
                 )
             return StringAttr(token.text)
+        if kind == "name":
+            return StringAttr(self.symbol_name())
         if kind == "str" and self.kind in ("bare", "string"):
             token = self.advance()
             return StringAttr(unquote(token.text) if token.kind == "string" else token.text)

@@ -121,6 +121,7 @@ KIND_WORDS = {
     "bool": "true or false",
     "bools": "true and false, array<i1: ...>",
     "str": "a string",
+    "name": "the name of a symbol, @...",
     "symbol": "a symbol, @...",
     "type": "a type",
     "unit": "there without a value",
@@ -195,7 +196,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class AttributeField:
-    """An attribute: its kind (`i64`, `i64s`, `bool`, `str`, `symbol`, `type`, `number`, `literal`, `axes`,
+    """An attribute: its kind (`i64`, `i64s`, `bool`, `str`, `name`, `symbol`, `type`, `number`, `literal`, `axes`,
     `enum(a|b)`, `bools`, `any`) and its default (None = required, written as in the dialect file)."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .attributes import IntegerAttr
+from .attributes import IntegerAttr, StringAttr, symbol_text
 from .core import Op, Value
 from .definition import OpDefinition, Operand
 from .forms import Part
@@ -73,7 +73,7 @@ class FormText:
                     continue
                 case "value":
                     operands = self.operands.get(part.text)
-                    shown = operands or [self.wording.short(op.attributes.get(part.text))]
+                    shown = operands or [self.attribute(part.text)]
                     piece = ", ".join(shown) if operands != [] or part.text in op.attributes else ""
                 case "types":
                     types = [self.wording.spelled(v.type) for v in self.typed(part.text)]
@@ -84,6 +84,12 @@ class FormText:
                     piece = ", ".join(self.argument(part, start, inner) for start in self.starts(part))
             text += piece if text.endswith(("[", "(")) else f" {piece}" if piece else ""
         return text
+
+    def attribute(self, name: str) -> str:
+        value, field = self.op.attributes.get(name), self.definition.attribute_field(name)
+        if field is not None and field.kind == "name" and isinstance(value, StringAttr):
+            return symbol_text(value.value)
+        return self.wording.short(value)
 
     def starts(self, part: Part) -> Sequence[Value | None]:
         return self.values[part.start] if part.start else [None]
@@ -134,7 +140,8 @@ def fits_form(op: Op, definition: OpDefinition, groups: Sequence[tuple[Operand, 
         return False
     for name in definition.shown:
         value, operand = op.attributes.get(name), definition.operand(name)
-        if operand is None and value is None:
+        field = definition.attribute_field(name)
+        if operand is None and value is None and not (field is not None and field.optional):
             return False
         if isinstance(value, IntegerAttr) and value.type is not i64:
             return False

@@ -188,7 +188,7 @@ def _is_kind(field: AttributeField, value: Attribute) -> bool:
             return isinstance(value, DenseArrayAttr) and value.type is i1
         case "bool":
             return isinstance(value, IntegerAttr) and value.type is i1
-        case "str":
+        case "str" | "name":
             return isinstance(value, StringAttr)
         case "symbol":
             return isinstance(value, SymbolRefAttr)

@@ -378,7 +378,10 @@ class _Parser(FunctionParser):
     ) -> Region:
         if self.kind != "{":
             raise self.error(f"expected '{{' and the region '{name}' of {definition.name}")
-        return self.region("isolated" in definition.traits, arguments)
+        region = self.region("isolated" in definition.traits, arguments)
+        if not region.blocks and "symbol_table" in definition.traits:
+            return Region(Block())  # a table of no symbols
+        return region
 
     def types_clause(
         self, definition: OpDefinition, names: list[tuple[str, int]]

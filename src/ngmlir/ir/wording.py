@@ -6,7 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from .attributes import Attribute, DenseArrayAttr, IntegerAttr, OpaqueAttr, StringAttr, dictionary_text
+from .attributes import (
+    Attribute,
+    DenseArrayAttr,
+    FloatAttr,
+    IntegerAttr,
+    OpaqueAttr,
+    StringAttr,
+    dictionary_text,
+)
 from .core import Op, Value
 from .definition import OpDefinition
 from .elements import LISTED, ElementsAttr
@@ -104,8 +112,10 @@ class Wording:
                 return attribute.text
             case StringAttr() if attribute.value.isidentifier():
                 return attribute.value
-            case _:
+            case IntegerAttr() | FloatAttr():
                 return attribute.text.partition(" :")[0]
+            case _:
+                return attribute.text
 
 
 def _named_by_number(value: Value) -> str:

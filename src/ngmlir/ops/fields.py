@@ -62,7 +62,7 @@ def to_attribute(kind: str, value: Any) -> Attribute:
         return integers(value)
     if kind == "bools":
         return DenseArrayAttr(i1, tuple(int(bool(v)) for v in value))
-    if kind == "str" or kind.startswith("enum("):
+    if kind in ("str", "name") or kind.startswith("enum("):
         return StringAttr(str(value))
     if kind == "symbol":
         return SymbolRefAttr(str(value))
@@ -123,7 +123,7 @@ def get_str(op: Attributed, name: str) -> str:
     return attribute.value if isinstance(attribute, StringAttr) else ""
 
 
-get_enum = get_str
+get_enum = get_name = get_str
 
 
 def get_symbol(op: Attributed, name: str) -> str:
@@ -163,6 +163,9 @@ def find_i64s(op: Attributed, name: str) -> tuple[int, ...] | None:
 
 def find_number(op: Attributed, name: str) -> Attribute | None:
     return op.attributes.get(name)
+
+
+find_any = find_number
 
 
 def find_unit(op: Attributed, name: str) -> bool:

@@ -11,12 +11,12 @@ from ..ir.parser import parse
 from ..ir.printer import to_text
 from ..ir.resource_files import ResourceFolder
 from ..ir.verifier import check
-from . import func, ng, tile
+from . import func, ng, program, tile
 from .accesses import check_accesses
 from .copies import check_copies
 
 #: Op name -> class, of every dialect.
-WORDS: dict[str, type[Op]] = {"builtin.module": ModuleOp, **func.OPS, **ng.OPS, **tile.OPS}
+WORDS: dict[str, type[Op]] = {"builtin.module": ModuleOp, **func.OPS, **ng.OPS, **program.OPS, **tile.OPS}
 
 __all__ = ["WORDS", "from_text", "to_text"]
 
