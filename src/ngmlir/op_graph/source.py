@@ -9,6 +9,7 @@ import linecache
 import os
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
@@ -53,8 +54,29 @@ def _place(code: CodeType, instruction: int) -> Location:
     return Location(code.co_filename, line, (column or 0) + 1)
 
 
+class _Place(threading.local):
+    """Where ops of this thread are from, while they are made for a program that knows it."""
+
+    location: Location | None = None
+
+
+_PLACE = _Place()
+
+
+@contextlib.contextmanager
+def located(location: Location) -> Iterator[None]:
+    """Ops that are made inside, and errors that are raised, are from this place, not from the line that is running."""
+    outer, _PLACE.location = _PLACE.location, location
+    try:
+        yield
+    finally:
+        _PLACE.location = outer
+
+
 def user_location() -> Location:
     """File, line and column of the call into ngmlir that is being carried out."""
+    if _PLACE.location is not None:
+        return _PLACE.location
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None and not is_users(frame.f_code):
         frame = frame.f_back

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads `dialects/program.operators`: slots, attributes and documentation of the operators of programs.
+
+    operator mul
+      in X: The left operand.
+      in Y: The right operand.
+      out Out: The product.
+      attr x_num_col_dims: int = 1 at least 1: How many dimensions of X count as rows.
+      gradient X Y
+      doc The product of two matrices.
+
+The grammar is on one page in dialects/README.md.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..support.diagnostics import Location, UserError
+
+#: The types of attributes. `dtype` is the number of an element type, as an `int` in text.
+TYPES = ("int", "ints", "float", "floats", "string", "strings", "bool", "bools", "long", "block", "dtype")
+_SLOT = re.compile(r"(?P<name>[\w-]+)(?P<marks>[*?~]*):\s*(?P<doc>.+)")
+_LIMIT = re.compile(r"(at least|at most|above|below|one of) (\S+)")
+_ATTRIBUTE = re.compile(
+    r"(?P<name>\w+):\s*(?P<type>\w+)"
+    r"(?:\s*=\s*(?P<default>\[[^\]]*\]|\"[^\"]*\"|\S+?))?"
+    r"(?P<limits>(?:\s+(?:at least|at most|above|below|one of) \S+?)*)\s*:\s+(?P<doc>.+)"
+)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A named place of an operator for a variable, or for a list of them.
+
+    A `many` slot takes a list; an `optional` one may be empty; an `intermediate` output is there for the gradient.
+    """
+
+    name: str
+    doc: str
+    many: bool = False
+    optional: bool = False
+    intermediate: bool = False
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A condition that values of an attribute obey: `at least`, `at most`, `above`, `below` a number, or `one of` some words."""
+
+    kind: str
+    bound: float | tuple[str, ...]
+
+    def holds(self, value: Any) -> bool:
+        if isinstance(self.bound, tuple):
+            return value in self.bound
+        match self.kind:
+            case "at least":
+                return value >= self.bound
+            case "at most":
+                return value <= self.bound
+            case "above":
+                return value > self.bound
+            case _:
+                return value < self.bound
+
+    def __str__(self) -> str:
+        bound = ", ".join(self.bound) if isinstance(self.bound, tuple) else f"{self.bound:g}"
+        return f"{self.kind} {bound}"
+
+
+@dataclass(frozen=True)
+class AttributeEntry:
+    """An attribute of an operator; without a `default` it has to be given, and each of its values obeys the `limits`."""
+
+    name: str
+    type: str
+    doc: str
+    default: Any = None
+    limits: tuple[Limit, ...] = ()
+
+    @property
+    def required(self) -> bool:
+        return self.default is None
+
+
+@dataclass
+class OperatorEntry:
+    """One operator. `gradient` names the inputs that get a gradient: None for all that hold floats, () for none."""
+
+    type: str
+    location: Location
+    inputs: list[Slot] = field(default_factory=list[Slot])
+    outputs: list[Slot] = field(default_factory=list[Slot])
+    attributes: list[AttributeEntry] = field(default_factory=list[AttributeEntry])
+    gradient: tuple[str, ...] | None = None
+    doc: str = ""
+
+    def slot(self, name: str) -> Slot | None:
+        """The input or output of that name."""
+        return next((s for s in (*self.inputs, *self.outputs) if s.name == name), None)
+
+    def attribute(self, name: str) -> AttributeEntry | None:
+        return next((a for a in self.attributes if a.name == name), None)
+
+
+def read_operators(path: Path) -> list[OperatorEntry]:
+    """The operators in a file; UserError with file and line on anything out of the grammar."""
+    found: list[OperatorEntry] = []
+    for where, text in _entries(path):
+        word, _, rest = text.partition(" ")
+        rest = rest.strip()
+        if word == "operator":
+            if not re.fullmatch(r"\w+", rest):
+                raise UserError("expected: operator NAME", where)
+            found.append(OperatorEntry(rest, where))
+        elif not found:
+            raise UserError("expected 'operator NAME'", where)
+        else:
+            _line(found[-1], word, rest, where)
+    for entry in found:
+        _finish(entry)
+    return found
+
+
+def _entries(path: Path) -> Iterator[tuple[Location, str]]:
+    """Lines without comments; a line indented by four or more continues the one above it."""
+    pending: tuple[Location, str] | None = None
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        if line.startswith("    ") and pending is not None:
+            pending = (pending[0], f"{pending[1]} {text}")
+            continue
+        if pending is not None:
+            yield pending
+        pending = (Location(str(path), number, len(line) - len(line.lstrip()) + 1), text)
+    if pending is not None:
+        yield pending
+
+
+def _line(entry: OperatorEntry, word: str, rest: str, where: Location) -> None:
+    match word:
+        case "in" | "out":
+            (entry.inputs if word == "in" else entry.outputs).append(_slot(rest, where))
+        case "attr":
+            entry.attributes.append(read_attribute(rest, where))
+        case "gradient":
+            entry.gradient = () if rest == "none" else tuple(rest.split())
+        case "doc":
+            entry.doc = rest
+        case _:
+            raise UserError("expected 'in', 'out', 'attr', 'gradient' or 'doc'", where)
+
+
+def _slot(text: str, where: Location) -> Slot:
+    found = _SLOT.fullmatch(text)
+    if found is None:
+        raise UserError("expected: NAME: description, with * for a list, ? for optional, ~ for intermediate", where)
+    marks = found["marks"]
+    return Slot(found["name"], found["doc"], "*" in marks, "?" in marks, "~" in marks)
+
+
+def read_attribute(text: str, where: Location) -> AttributeEntry:
+    """`name: type = default at least 1: description`."""
+    found = _ATTRIBUTE.fullmatch(text)
+    if found is None or found["type"] not in TYPES:
+        raise UserError("expected: NAME: TYPE [= default] [limits]: description", where, hint=f"types are {', '.join(TYPES)}")
+    default = None if found["default"] is None else _value(found["default"])
+    limits = tuple([_limit(kind, bound) for kind, bound in _LIMIT.findall(found["limits"])])
+    return AttributeEntry(found["name"], found["type"], found["doc"], default, limits)
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _limit(kind: str, bound: str) -> Limit:
+    return Limit(kind, tuple(bound.split("|")) if kind == "one of" else float(bound))
+
+
+def _finish(entry: OperatorEntry) -> None:
+    names = [item.name for item in (*entry.inputs, *entry.outputs, *entry.attributes)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"'{twice}' of operator {entry.type} is there twice", entry.location)
+    unknown = [name for name in entry.gradient or () if name not in [s.name for s in entry.inputs]]
+    if unknown:
+        raise UserError(f"operator {entry.type} has no input '{unknown[0]}'", entry.location)
+    if not entry.doc:
+        raise UserError(f"operator {entry.type} has no doc", entry.location)

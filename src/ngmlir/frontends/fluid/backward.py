@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients: operators that are appended to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from ...programs import backward
+from ...support.diagnostics import UserError
+from .framework import Parameter, Variable
+
+__all__ = ["append_backward", "calc_gradient"]
+
+
+def append_backward(
+    loss: Variable,
+    parameter_list: Sequence[Parameter | str] | None = None,
+    no_grad_set: Collection[Variable | str] | None = None,
+    callbacks: Sequence[Callable[..., Any]] | None = None,
+) -> list[tuple[Variable, Variable]]:
+    """Appends what computes the gradients of a loss: pairs (parameter, gradient) of the trainable parameters that it depends on, or
+    of those listed.
+
+    Variables of `no_grad_set`, and those with `stop_gradient`, get none. Each of `callbacks` is called as `callback(block, context)`
+    after every operator that is appended. Raises ValueError where the loss has not one element.
+    """
+    block = loss.block
+
+    def told(_: Any, context: Any) -> None:
+        for callback in callbacks or ():
+            callback(block, context)
+
+    pairs = backward.append_backward(
+        loss.desc, None if parameter_list is None else _names(parameter_list), _names(no_grad_set or ()), [told] if callbacks else []
+    )
+    return [(block.var_recursive(p.name), block.var_recursive(g.name)) for p, g in pairs]
+
+
+def calc_gradient(
+    targets: Variable | Sequence[Variable],
+    inputs: Variable | Sequence[Variable],
+    target_gradients: Variable | Sequence[Variable | None] | None = None,
+    no_grad_set: Collection[Variable | str] | None = None,
+) -> Any:
+    """Appends what computes the gradients of targets by inputs: a list with None for an input that no target depends on; one
+    variable, where there is one input. A target's gradient is the variable given for it, or ones."""
+    wanted, sources = _listed(targets), _listed(inputs)
+    given = [None] * len(wanted) if target_gradients is None else _listed(target_gradients)
+    if len(given) != len(wanted):
+        raise UserError(f"there are {len(wanted)} targets, and gradients for {len(given)}")
+    block = wanted[0].block
+    found = backward.append_gradients(
+        [v.desc for v in wanted],
+        [v.desc for v in sources],
+        [None if g is None else g.desc for g in given],
+        _names(no_grad_set or ()),
+    )
+    made = [None if view is None else block.var_recursive(view.name) for view in found]
+    return made[0] if len(made) == 1 else made
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def _names(given: Collection[Variable | str]) -> list[str]:
+    return [v.name if isinstance(v, Variable) else v for v in given]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is fed to a program and fetched from it: checked, and as operators of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Number
+from typing import Any, cast
+
+import numpy as np
+
+from ...ir.attributes import DictAttr, IntegerAttr
+from ...ir.literals import type_of_dtype
+from ...ir.types import TensorType, i32
+from ...programs.descriptions import Program as ProgramView
+from ...support.diagnostics import Diagnostic, UserError
+from ...support.spelling import did_you_mean
+from .framework import Program
+from .scope import LoDTensor
+
+Array = np.ndarray[Any, Any]
+
+
+def fed(program: Program, feed: Mapping[str, Any]) -> dict[str, Array]:
+    """The arrays that are fed, by name. UserError for a name that the program does not declare and for what is no array."""
+    if not isinstance(feed, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"feed is a dictionary of arrays by name, not {feed!r}", hint='feed={"x": array}')
+    return {name: _array(program, name, value) for name, value in feed.items()}
+
+
+def _array(program: Program, name: str, value: Any) -> Array:
+    if type(value) is np.ndarray:
+        return cast("Array", value)
+    if isinstance(value, LoDTensor):
+        return value.host
+    variable = program.view.top.find(name)
+    if isinstance(value, Number) or isinstance(value, np.generic):
+        dtype = program.global_block().var(name).np_dtype if variable is not None else None
+        return np.full((1,), value, dtype)
+    if hasattr(value, "__array__") and not isinstance(value, (list, tuple)):
+        return np.asarray(value)
+    raise UserError(
+        f"'{name}' is fed a {type(value).__name__}, which says neither shape nor element type",
+        hint=f"np.array(values, dtype='float32'), or fluid.create_lod_tensor(values, lengths, place) for sequences",
+    )
+
+
+def fits(program: Program, name: str, array: Array) -> None:
+    """UserError where an array is not of the variable that it is fed to."""
+    variable = program.view.top.find(name)
+    if variable is None:
+        hint = did_you_mean(name, program.view.top.variables, "layers.data(name, shape) declares what is fed")
+        raise UserError(f"the program has no variable '{name}' to feed", hint=hint)
+    type = variable.type
+    element = type_of_dtype(array.dtype)
+    if element is not type.element:
+        dtype = program.global_block().var(name).np_dtype
+        message = f"'{name}' holds {dtype}, and is fed an array of {array.dtype}"
+        raise UserError(Diagnostic(message, variable.location, hint=f"array.astype('{dtype}')"))
+    wanted = type.shape
+    if len(wanted) != array.ndim or any(n not in (-1, m) for n, m in zip(wanted, array.shape, strict=True)):
+        message = f"'{name}' has the shape {list(wanted)}, and is fed an array of shape {list(array.shape)}"
+        raise UserError(Diagnostic(message, variable.location, hint="-1 stands for any length"))
+
+
+def with_io(program: ProgramView, arrays: Mapping[str, Array], fetches: Sequence[str]) -> ProgramView:
+    """A copy of a program that takes these arrays and gives these variables: with `feed` and `fetch` operators."""
+    made = program.copy()
+    top = made.top
+    for name in fetches:
+        top.visible(name)
+    for holds, side in (("feed_list", "feed"), ("fetch_list", "fetch")):
+        if side not in top.variables:
+            top.declare(side, holds=holds, flags=["persistable"])
+    for column, (name, array) in enumerate(arrays.items()):
+        top.visible(name).type = TensorType(array.shape, type_of_dtype(array.dtype))
+        top.insert(column, "feed", {"X": ["feed"]}, {"Out": [name]}, _column(column))
+    for column, name in enumerate(fetches):
+        top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, _column(column))
+    return made
+
+
+def _column(number: int) -> DictAttr:
+    return DictAttr((("col", IntegerAttr(number, i32)),))

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers that are one operator: made of its entry, signature and documentation too."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ....decl.operator_text import OperatorEntry
+from ....programs.catalogue import REGISTRY
+from ....support.diagnostics import UserError
+from ..framework import Variable
+from ..layer_helper import LayerHelper
+
+#: The operators that are layers as they stand.
+NAMES = (
+    "mean", "mul", "scale", "sigmoid", "tanh", "relu", "square",
+    "elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div", "elementwise_max", "elementwise_min",
+    "elementwise_pow", "sum",
+)  # fmt: skip
+
+
+def layer_of(type: str) -> Callable[..., Any]:
+    """The layer of an operator: its input slots in lower case, then its attributes, `act` where it may end in one, and `name`."""
+    entry = REGISTRY.get(type).entry
+    slots = {slot.name.lower(): slot for slot in entry.inputs}
+
+    def layer(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        given = bound.arguments
+        helper = LayerHelper(type, name=given.get("name"), act=given.get("act"))
+        inputs = {slot.name: given[name] for name, slot in slots.items() if given.get(name) is not None}
+        attributes = {a.name: given[a.name] for a in entry.attributes if a.name in given}
+        variables = [v for value in inputs.values() for v in (value if isinstance(value, (list, tuple)) else [value])]
+        if not all(isinstance(v, Variable) for v in variables):
+            wrong = next(v for v in variables if not isinstance(v, Variable))
+            raise UserError(f"layer {type} takes variables, not {wrong!r}", hint="layers.assign(array) makes one of an array")
+        dtype = variables[0].dtype if variables else attributes.get("dtype", "float32")
+        outputs = {slot.name: [helper.create_tmp_variable(dtype)] for slot in entry.outputs}
+        helper.append_op(type=type, inputs=inputs, outputs=outputs, attrs=attributes)
+        shown = [helper.append_activation(made) for slot in entry.outputs for made in outputs[slot.name] if not slot.intermediate]
+        return shown[0] if len(shown) == 1 else tuple(shown)
+
+    signature = _signature(entry, list(slots))
+    layer.__name__ = layer.__qualname__ = type
+    layer.__doc__ = documentation(entry)
+    layer.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    return layer
+
+
+def _signature(entry: OperatorEntry, slots: Sequence[str]) -> inspect.Signature:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    required = [inspect.Parameter(name, kind) for name, slot in zip(slots, entry.inputs, strict=True) if not slot.optional]
+    optional = [inspect.Parameter(name, kind, default=None) for name, slot in zip(slots, entry.inputs, strict=True) if slot.optional]
+    fields = [
+        inspect.Parameter(a.name, kind, default=a.default) for a in entry.attributes if not a.required and a.type != "block"
+    ]
+    needed = [inspect.Parameter(a.name, kind) for a in entry.attributes if a.required and a.type != "block"]
+    rest = [inspect.Parameter(name, kind, default=None) for name in ("act", "name")]
+    return inspect.Signature([*required, *needed, *optional, *fields, *rest])
+
+
+def documentation(entry: OperatorEntry) -> str:
+    """The docstring of a layer: what the operator is, what it takes and gives."""
+    lines = [entry.doc, ""]
+    lines += [f"{slot.name.lower()}: {slot.doc}" for slot in entry.inputs]
+    for field in entry.attributes:
+        limits = "".join(f", {limit}" for limit in field.limits)
+        default = "" if field.required else f" (default {field.default})"
+        lines.append(f"{field.name}: {field.doc} {field.type}{limits}{default}.")
+    lines += [f"Gives {slot.name}: {slot.doc}" for slot in entry.outputs if not slot.intermediate]
+    return "\n".join(lines)
+
+
+globals().update({name: layer_of(name) for name in NAMES})
+__all__ = list(NAMES)

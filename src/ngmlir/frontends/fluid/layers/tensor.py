@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variables, constants and casts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....programs.vartypes import VarType, vartype
+from ....support.diagnostics import UserError
+from .. import unique_name
+from ..framework import Parameter, Variable
+from ..initializer import Constant, Initializer
+from ..layer_helper import LayerHelper
+from ..param_attr import ParamAttr
+
+__all__ = [
+    "assign", "cast", "concat", "create_global_var", "create_parameter", "create_tensor", "fill_constant", "ones", "sums",
+    "zeros",
+]  # fmt: skip
+
+
+def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False) -> Variable:
+    """A variable without a value."""
+    helper = LayerHelper("create_tensor", name=name)
+    return helper.create_variable(name=helper.name, dtype=dtype, persistable=persistable)
+
+
+def create_parameter(
+    shape: Sequence[int],
+    dtype: Any,
+    name: str | None = None,
+    attr: Any = None,
+    is_bias: bool = False,
+    default_initializer: Initializer | None = None,
+) -> Parameter:
+    """A parameter, initialized by the start-up program."""
+    helper = LayerHelper("create_parameter", name=None)
+    described = ParamAttr(name=name) if attr is None else ParamAttr.to_attr(attr)
+    return helper.create_parameter(described, shape, dtype, is_bias, default_initializer)
+
+
+def create_global_var(
+    shape: Sequence[int],
+    value: float,
+    dtype: Any,
+    persistable: bool = False,
+    force_cpu: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """A variable of the global block, which the start-up program fills with a number."""
+    helper = LayerHelper("global_var", name=name)
+    made = helper.create_global_variable(
+        persistable=persistable, dtype=dtype, shape=shape, name=name or unique_name.generate("global_var")
+    )
+    helper.set_variable_initializer(made, Constant(value))
+    return made
+
+
+def cast(x: Variable, dtype: Any) -> Variable:
+    """The numbers of x in another element type."""
+    helper = LayerHelper("cast")
+    made = helper.create_tmp_variable(dtype)
+    types = {"in_dtype": x.dtype, "out_dtype": vartype(dtype)}
+    helper.append_op(type="cast", inputs={"X": [x]}, outputs={"Out": [made]}, attrs=types)
+    return made
+
+
+def concat(input: Sequence[Variable], axis: int = 0, name: str | None = None) -> Variable:
+    """Variables one after the other along a dimension."""
+    helper = LayerHelper("concat", input=input, name=name)
+    made = helper.create_tmp_variable(helper.input_dtype())
+    helper.append_op(type="concat", inputs={"X": list(input)}, outputs={"Out": [made]}, attrs={"axis": axis})
+    return made
+
+
+def sums(input: Sequence[Variable], out: Variable | None = None) -> Variable:
+    """The sum of variables, written to `out` where that is given."""
+    helper = LayerHelper("sum", input=input)
+    made = helper.create_tmp_variable(helper.input_dtype()) if out is None else out
+    helper.append_op(type="sum", inputs={"X": list(input)}, outputs={"Out": [made]})
+    return made
+
+
+def assign(input: Variable | np.ndarray[Any, Any], output: Variable | None = None) -> Variable:
+    """The value of a variable, or of an array of float32 or int32 (of at most 1 MB), written to `output` where that is given."""
+    helper = LayerHelper("assign")
+    if isinstance(input, Variable):
+        made = helper.create_tmp_variable(input.dtype) if output is None else output
+        helper.append_op(type="assign", inputs={"X": [input]}, outputs={"Out": [made]})
+        return made
+    array = np.asarray(input)
+    dtype = vartype(array.dtype)
+    slot = {VarType.FP32: "fp32_values", VarType.INT32: "int32_values"}.get(dtype)
+    if slot is None:
+        raise UserError(f"assign takes arrays of float32 and int32, not of {array.dtype}", hint="array.astype('float32')")
+    if array.nbytes > 1 << 20:
+        raise UserError(f"assign takes arrays of at most 1 MB, and this one has {array.nbytes} bytes", hint="feed it, or load it")
+    made = helper.create_tmp_variable(dtype) if output is None else output
+    fields = {"dtype": dtype, "shape": list(array.shape), slot: array.ravel().tolist()}
+    helper.append_op(type="assign_value", outputs={"Out": [made]}, attrs=fields)
+    return made
+
+
+def fill_constant(
+    shape: Sequence[int], dtype: Any, value: float, force_cpu: bool = False, out: Variable | None = None
+) -> Variable:
+    """A variable of one number, written to `out` where that is given."""
+    helper = LayerHelper("fill_constant")
+    made = helper.create_tmp_variable(dtype) if out is None else out
+    fields = {"shape": list(shape), "dtype": vartype(dtype), "value": float(value)}
+    helper.append_op(type="fill_constant", outputs={"Out": [made]}, attrs=fields)
+    made.stop_gradient = True
+    return made
+
+
+def ones(shape: Sequence[int], dtype: Any, force_cpu: bool = False) -> Variable:
+    """A variable of ones."""
+    return fill_constant(shape, dtype, 1.0)
+
+
+def zeros(shape: Sequence[int], dtype: Any, force_cpu: bool = False) -> Variable:
+    """A variable of zeros."""
+    return fill_constant(shape, dtype, 0.0)

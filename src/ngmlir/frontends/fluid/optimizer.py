@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizers: `minimize(loss)` appends gradients, clips, regularization and updates to a program.
+
+States of an optimizer are persistable variables, which the start-up program fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ...programs.attributes import OpRole
+from ...support.diagnostics import UserError
+from . import unique_name
+from .backward import append_backward
+from .framework import Block, Operator, Parameter, Program, Variable, default_startup_program, program_guard
+from .initializer import Constant
+from .layer_helper import LayerHelper
+from .regularizer import append_regularization_ops
+
+Pairs = Sequence[tuple[Any, Any]]
+
+
+class Optimizer:
+    """The base of all optimizers. One of your own defines `_append_optimize_op(block, (parameter, gradient))`, and makes its states in
+    `_create_accumulators(block, parameters)`."""
+
+    #: Accumulators that each parameter has: name -> the value that they begin with.
+    states: Mapping[str, float] = {}
+
+    def __init__(
+        self, learning_rate: float | Variable, regularization: Any = None, LARS_weight_decay: float = 0.0, name: str | None = None
+    ):
+        if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float, Variable)):
+            raise TypeError(f"a learning rate is a number or a variable, not {learning_rate!r}")
+        self.type = type(self).__name__.removesuffix("Optimizer").lower()
+        self.regularization = regularization
+        self._given_rate = learning_rate
+        self._rates: dict[int, Variable] = {}
+        self._accumulators: dict[str, dict[str, Variable]] = {}
+        self._name = name
+        self.helper = LayerHelper(self.type, name=name)
+        self.LARS_weight_decay = LARS_weight_decay
+
+    # ---- learning rate
+
+    def _global_learning_rate(self, program: Program | None = None) -> Variable:
+        """The variable of the learning rate in a program."""
+        program = self.helper.main_program if program is None else program
+        found = self._rates.get(id(program))
+        if found is not None:
+            return found
+        if isinstance(self._given_rate, Variable):
+            made = self._given_rate
+        else:
+            name = unique_name.generate("learning_rate")
+            made = program.global_block().create_var(name=name, shape=[1], dtype="float32", persistable=True)
+            self.helper.set_variable_initializer(made, Constant(float(self._given_rate)))
+        self._rates[id(program)] = made
+        return made
+
+    def _rate_of(self, parameter: Any) -> Variable:
+        """The learning rate of a parameter: the optimizer's times its own factor."""
+        factor = parameter.optimize_attr["learning_rate"] if isinstance(parameter, Parameter) else 1.0
+        rate = self._global_learning_rate()
+        return rate if factor == 1.0 else rate * factor
+
+    # ---- states
+
+    def _add_accumulator(
+        self, name: str, param: Variable, dtype: Any = None, fill_value: float = 0.0, shape: Sequence[int] | None = None
+    ) -> Variable:
+        """A state of a parameter, filled with a number by the start-up program."""
+        known = self._accumulators.setdefault(name, {})
+        if param.name in known:
+            raise UserError(f"the optimizer has a state '{name}' of '{param.name}' already")
+        made = self.helper.create_global_variable(
+            name=unique_name.generate(f"{param.name}_{name}"),
+            persistable=True,
+            dtype=dtype or param.dtype,
+            shape=param.shape if shape is None else shape,
+        )
+        self.helper.set_variable_initializer(made, Constant(fill_value))
+        known[param.name] = made
+        return made
+
+    def _get_accumulator(self, name: str, param: Variable) -> Variable:
+        """The state of that name of a parameter."""
+        found = self._accumulators.get(name, {}).get(param.name)
+        if found is None:
+            raise UserError(f"the optimizer has no state '{name}' of '{param.name}'")
+        return found
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Variable]) -> None:
+        for parameter in parameters:
+            for name, value in self.states.items():
+                self._add_accumulator(name, parameter, fill_value=value)
+
+    # ---- updates
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        raise NotImplementedError(f"{type(self).__name__} does not say how it updates a parameter: define _append_optimize_op")
+
+    def _finish_update(self, block: Block, parameters: Sequence[Variable]) -> None:
+        """Appends what follows all updates."""
+
+    def _create_optimization_pass(self, parameters_and_grads: Pairs, loss: Variable, startup_program: Program | None = None) -> list[Operator]:
+        """Appends the updates of parameters; gives all operators that are of the optimization."""
+        program = loss.block.program
+        with program_guard(program, startup_program or default_startup_program()):
+            block = program.global_block()
+            first = len(block.view.operators)
+            wanted = [(p, g) for p, g in parameters_and_grads if g is not None]
+            with program.role(OpRole.Optimize):
+                self._create_accumulators(block, [p for p, _ in wanted])
+                self._global_learning_rate()
+            for parameter, gradient in wanted:
+                with program.optimized_guard([parameter, gradient]):
+                    self._append_optimize_op(block, (parameter, gradient))
+            with program.role(OpRole.Optimize):
+                self._finish_update(block, [p for p, _ in wanted])
+            return block.ops[first:]
+
+    def minimize(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Sequence[Parameter | str] | None = None,
+        no_grad_set: Collection[Variable | str] | None = None,
+    ) -> tuple[list[Operator], list[tuple[Variable, Variable]]]:
+        """Appends gradients, clips, regularization and updates: the operators of the updates, and pairs (parameter, gradient)."""
+        pairs = append_backward(loss, parameter_list, no_grad_set)
+        pairs = sorted(pairs, key=lambda pair: pair[0].name)
+        decayed = append_regularization_ops(pairs, self.regularization)
+        return self._create_optimization_pass(decayed, loss, startup_program), decayed
+
+    def _update(
+        self, block: Block, pair: tuple[Any, Any], inputs: Mapping[str, str], attrs: Mapping[str, Any], rate: bool = True
+    ) -> Operator:
+        """Appends the operator of this optimizer: slot -> state, which it reads as `slot` and writes as `<slot>Out`."""
+        parameter, gradient = pair
+        held = {slot: [self._get_accumulator(state, parameter)] for slot, state in inputs.items()}
+        taken: dict[str, Any] = {"Param": [parameter], "Grad": [gradient], **held}
+        if rate:
+            taken["LearningRate"] = [self._rate_of(parameter)]
+        given = {"ParamOut": [parameter], **{f"{slot}Out": value for slot, value in held.items()}}
+        return block.append_op(type=self.type, inputs=taken, outputs=given, attrs=dict(attrs))
+
+
+class SGDOptimizer(Optimizer):
+    """p - lr g."""
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        return self._update(block, param_and_grad, {}, {})
+
+
+class MomentumOptimizer(Optimizer):
+    """v = mu v + g; p - lr v, or with `use_nesterov` p - lr (g + mu v)."""
+
+    states = {"velocity": 0.0}
+
+    def __init__(self, learning_rate: float | Variable, momentum: float, use_nesterov: bool = False, **kwargs: Any):
+        super().__init__(learning_rate, **kwargs)
+        self.attributes = {"mu": float(momentum), "use_nesterov": bool(use_nesterov)}
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        return self._update(block, param_and_grad, {"Velocity": "velocity"}, self.attributes)
+
+
+class AdamOptimizer(Optimizer):
+    """Running means of gradients and of their squares, corrected for their beginning at 0."""
+
+    states = {"moment1": 0.0, "moment2": 0.0}
+
+    def __init__(
+        self, learning_rate: float | Variable = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Any
+    ):
+        super().__init__(learning_rate, **kwargs)
+        self.attributes = {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)}
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Variable]) -> None:
+        super()._create_accumulators(block, parameters)
+        for parameter in parameters:
+            for power in ("beta1", "beta2"):
+                self._add_accumulator(f"{power}_pow", parameter, "float32", self.attributes[power], [1])
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        parameter, gradient = param_and_grad
+        first, second = self._get_accumulator("moment1", parameter), self._get_accumulator("moment2", parameter)
+        return block.append_op(
+            type="adam",
+            inputs={
+                "Param": [parameter],
+                "Grad": [gradient],
+                "LearningRate": [self._rate_of(parameter)],
+                "Moment1": [first],
+                "Moment2": [second],
+                "Beta1Pow": [self._get_accumulator("beta1_pow", parameter)],
+                "Beta2Pow": [self._get_accumulator("beta2_pow", parameter)],
+            },
+            outputs={"ParamOut": [parameter], "Moment1Out": [first], "Moment2Out": [second]},
+            attrs=self.attributes,
+        )
+
+    def _finish_update(self, block: Block, parameters: Sequence[Variable]) -> None:
+        for parameter in parameters:
+            for power in ("beta1", "beta2"):
+                held = self._get_accumulator(f"{power}_pow", parameter)
+                fields = {"scale": self.attributes[power]}
+                block.append_op(type="scale", inputs={"X": [held]}, outputs={"Out": [held]}, attrs=fields)
+
+
+SGD, Momentum, Adam = SGDOptimizer, MomentumOptimizer, AdamOptimizer

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator: its entry, and the function that builds it of `ng` ops. Types and gradients follow from both.
+
+The function takes the variables of the input slots by position, in the order of the entry (a list for a list slot, None for an
+optional one that is empty), and attributes by name. It gives the outputs in the order of the entry. A function with a
+parameter `context` is also given what it is built in.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias, cast
+
+from ..decl.operator_text import OperatorEntry, Slot
+from ..ir.types import FloatType
+from ..op_graph.deriv import Adjoints
+from ..op_graph.tensor import Tensor
+from ..op_graph.verbs import VERBS, cast as cast_elements
+from ..op_graph.writes import ReadOp
+from ..support.diagnostics import UserError
+from .descriptions import Operator
+from .names import GRADIENT
+
+#: Of each slot its values; an optional one may be left out.
+Values: TypeAlias = Mapping[str, Sequence[Any]]
+
+
+class Context(Protocol):
+    """What a function that builds an operator may ask of the program that it is built in."""
+
+    def random_key(self, seed: int) -> Tensor:
+        """Two ui64 for a random op: the same at each run where `seed` is not 0, fresh ones where it is."""
+        ...
+
+
+@dataclass(frozen=True)
+class GradientOp:
+    """One operator of a gradient, as a maker describes it: slots hold names of variables."""
+
+    type: str
+    inputs: Mapping[str, Sequence[str]]
+    outputs: Mapping[str, Sequence[str]]
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+#: Given an operator, the operators that compute the gradients of its inputs from those of its outputs.
+GradientMaker: TypeAlias = Callable[[Operator], Sequence[GradientOp]]
+
+
+@dataclass
+class Definition:
+    """An operator: its entry, what builds it, and what makes its gradient where that is not `<type>_grad`."""
+
+    entry: OperatorEntry
+    build: Callable[..., Any] | None
+    maker: GradientMaker | None = None
+
+    @property
+    def type(self) -> str:
+        return self.entry.type
+
+    @property
+    def has_gradient(self) -> bool:
+        return self.entry.gradient != ()
+
+    @cached_property
+    def _takes_context(self) -> bool:
+        return self.build is not None and "context" in inspect.signature(self.build).parameters
+
+    @cached_property
+    def _parameters(self) -> dict[str, str]:
+        """Attribute -> the parameter that takes it."""
+        return {a.name: python_name(a.name) for a in self.entry.attributes if a.type != "block"}
+
+    def named(self, context: Context, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes as the function takes them, and the context where it does."""
+        named = {parameter: attributes[name] for name, parameter in self._parameters.items()}
+        return {**named, "context": context} if self._takes_context else named
+
+    def values(self, context: Context, inputs: Values, attributes: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """Builds the operator: the values of its output slots. UserError for one that only what runs a program carries out."""
+        if self.build is None:
+            raise UserError(f"operator {self.type} has no value of its own: what runs a program carries it out")
+        given = [_argument(slot, inputs.get(slot.name, ())) for slot in self.entry.inputs]
+        made = self.build(*given, **self.named(context, attributes))
+        results: Sequence[Any] = cast("Sequence[Any]", made) if isinstance(made, tuple) else [made]
+        return {
+            slot.name: list(result) if slot.many else [result]
+            for slot, result in zip(self.entry.outputs, results, strict=True)
+        }
+
+
+@dataclass
+class GradientDefinition(Definition):
+    """`<type>_grad`: the derivative of what builds the operator `forward`, or what `build` gives.
+
+    `build` takes three mappings from slots to lists, the inputs, the outputs and the gradients of these (None for one that is
+    missing), and attributes by name; it gives the gradients of inputs by slot.
+    """
+
+    forward: Definition | None = None
+
+    def values(self, context: Context, inputs: Values, attributes: Mapping[str, Any]) -> dict[str, list[Any]]:
+        forward = self.forward
+        assert forward is not None
+        taken = {s.name: list(inputs.get(s.name, ())) for s in forward.entry.inputs}
+        errors = {s.name: list(inputs.get(s.name + GRADIENT, ())) for s in forward.entry.outputs}
+        if self.build is not None:
+            given = {s.name: list(inputs.get(s.name, ())) for s in forward.entry.outputs}
+            made = self.build(taken, given, errors, **self.named(context, attributes))
+            return {slot + GRADIENT: list(values) for slot, values in made.items()}
+        return _derivative(forward, context, taken, errors, attributes, [s.name for s in self.entry.outputs])
+
+
+def _derivative(
+    forward: Definition,
+    context: Context,
+    inputs: Values,
+    errors: Values,
+    attributes: Mapping[str, Any],
+    wanted: Sequence[str],
+) -> dict[str, list[Any]]:
+    """The gradients of the inputs: the operator is built once more, on values that nothing flows through further.
+
+    What both have in common is computed once, since equal ops of a program become one.
+    """
+    reads = {slot: [None if v is None else ReadOp(v) for v in values] for slot, values in inputs.items()}
+    outputs = forward.values(context, reads, attributes)
+    dependents: list[tuple[Tensor, Tensor]] = []
+    for slot, values in errors.items():
+        for output, error in zip(outputs[slot], values, strict=False):
+            if error is not None and isinstance(output.element, FloatType):
+                dependents.append((output, cast_elements(error, output.element)))
+    stops = {read for each in reads.values() for read in each if read is not None}
+    sums = Adjoints(dependents, stops).sums
+    return {
+        slot + GRADIENT: [_gradient(read, sums.get(read)) for read in each]
+        for slot, each in reads.items()
+        if slot + GRADIENT in wanted
+    }
+
+
+def _gradient(read: Tensor | None, found: Tensor | None) -> Tensor | None:
+    if read is None or not isinstance(read.element, FloatType):
+        return None
+    return VERBS.number_like(0, read) if found is None else cast_elements(found, read.element)
+
+
+def _argument(slot: Slot, values: Sequence[Any]) -> Any:
+    if slot.many:
+        return list(values)
+    return values[0] if values else None
+
+
+def python_name(name: str) -> str:
+    """The parameter that takes an attribute: `lambda` -> `lambda_`."""
+    return name + "_" if keyword.iskeyword(name) else name
+
+
+def gradient_entry(forward: OperatorEntry) -> OperatorEntry:
+    """The entry of `<type>_grad`: it takes what the operator takes and gives, and the gradients of what it gives."""
+    wanted = forward.gradient
+    given = [s for s in forward.outputs if not s.intermediate]
+    return OperatorEntry(
+        f"{forward.type}_grad",
+        forward.location,
+        [
+            *forward.inputs,
+            *[Slot(s.name, s.doc, s.many, True) for s in forward.outputs],
+            *[Slot(s.name + GRADIENT, f"The gradient of {s.name}.", s.many, True) for s in given],
+        ],
+        [
+            Slot(s.name + GRADIENT, f"The gradient of {s.name}.", s.many, True)
+            for s in forward.inputs
+            if wanted is None or s.name in wanted
+        ],
+        list(forward.attributes),
+        None,
+        f"The gradient of {forward.type}.",
+    )

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types of what an operator gives, from those of what it takes: its function, applied to tensors of these types.
+
+A length that is not known is tried with two numbers: what differs in the results depends on it, and is not known either. What
+was found is kept, since layers repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from ..ir.attributes import DictAttr
+from ..ir.types import DYNAMIC, TensorType, ui64
+from ..op_graph.node import Op
+from ..op_graph.positions import Positions
+from ..op_graph.source import located
+from ..op_graph.state import AssignableTensorOp, Role
+from ..op_graph.tensor import Tensor
+from .attributes import values_of
+from .catalogue import REGISTRY
+from .descriptions import Operator
+from .names import EMPTY, GRADIENT
+
+#: What stands for lengths that are not known: both have many divisors, as lengths of batches do.
+_LENGTHS = (240, 480)
+
+#: Of each slot the types of its variables; None for one that holds no tensor.
+Types = tuple[tuple[str, tuple[TensorType | None, ...]], ...]
+
+
+def infer_types(operator: Operator) -> None:
+    """Gives the variables that an operator writes their types.
+
+    Raises UserError, at the operator's line, where what it takes does not fit together.
+    """
+    definition = REGISTRY.get(operator.type)
+    if operator.type.endswith("_grad"):
+        _as_forward(operator)
+        return
+    if definition.build is None:
+        return
+    block = operator.block
+
+    def types_of(names: Sequence[str]) -> tuple[TensorType | None, ...]:
+        return tuple([None if n == EMPTY else block.visible(n, operator.location).type for n in names])
+
+    taken = tuple([(slot, types_of(names)) for slot, names in operator.inputs.items()])
+    with located(operator.location):
+        given = output_types(operator.type, taken, operator.dictionary)
+    for slot, names in operator.outputs.items():
+        for name, type in zip(names, given.get(slot, ()), strict=False):
+            if name != EMPTY and type is not None:
+                block.visible(name, operator.location).type = type
+
+
+def _as_forward(operator: Operator) -> None:
+    """A gradient has the type of what it is the gradient of."""
+    for slot, names in operator.outputs.items():
+        for name, source in zip(names, operator.inputs.get(slot.removesuffix(GRADIENT), ()), strict=False):
+            if name != EMPTY:
+                operator.block.visible(name, operator.location).type = operator.block.visible(source).type
+
+
+@lru_cache(maxsize=1 << 14)
+def output_types(type: str, inputs: Types, attributes: DictAttr) -> Mapping[str, Sequence[TensorType | None]]:
+    """The types in each output slot of an operator."""
+    is_open = any(t is not None and not t.static for _, types in inputs for t in types)
+    found = _applied(type, inputs, attributes, _LENGTHS[0])
+    if not is_open:
+        return found
+    again = _applied(type, inputs, attributes, _LENGTHS[1])
+    return {
+        slot: [_common(a, b) for a, b in zip(types, again[slot], strict=True)] for slot, types in found.items()
+    }
+
+
+def _common(a: TensorType | None, b: TensorType | None) -> TensorType | None:
+    if a is None or b is None:
+        return None
+    shape = tuple([m if m == n else DYNAMIC for m, n in zip(a.shape, b.shape, strict=True)])
+    return TensorType(shape, a.element)
+
+
+def _applied(type: str, inputs: Types, attributes: DictAttr, length: int) -> dict[str, list[TensorType | None]]:
+    definition = REGISTRY.get(type)
+    with Op.saved_user_deps(), Op.all_ops(isolate=True):
+        values = {slot: [None if t is None else _stand_in(t, length) for t in types] for slot, types in inputs}
+        given = definition.values(_Types(), values, values_of(definition.entry, attributes))
+    return {
+        slot: [TensorType(v.type.shape, v.element) if isinstance(v, Tensor) else None for v in made]
+        for slot, made in given.items()
+    }
+
+
+def _stand_in(type: TensorType, length: int) -> Tensor:
+    shape = [length if n == DYNAMIC else n for n in type.shape]
+    return AssignableTensorOp(Positions.of(shape), type.element, Role.PLACEHOLDER)
+
+
+class _Types:
+    """What operators are built in while only types are asked for."""
+
+    def random_key(self, seed: int) -> Tensor:
+        return AssignableTensorOp(Positions.of([2]), ui64, Role.PLACEHOLDER)
+

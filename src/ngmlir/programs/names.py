@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that programs reserve: those of gradients, of nothing, and of values that no program declares."""
+
+from __future__ import annotations
+
+#: Stands in a slot where a variable could be and none is.
+EMPTY = "@EMPTY@"
+#: Begins a name that an operator may choose.
+TEMPORARY = "@TEMP@"
+GRADIENT = "@GRAD"
+ZERO = "@ZERO"
+#: The state of the random numbers of a scope: two ui64, the key and the counter.
+RANDOM = "@RANDOM@"
+
+
+def gradient_name(name: str) -> str:
+    """What the gradient of a variable is called."""
+    return name + GRADIENT
+
+
+def contribution_name(name: str, number: int) -> str:
+    """What one of several contributions to a gradient is called: `x@GRAD@RENAME@0`."""
+    return f"{name}@RENAME@{number}"
+
+
+def text(name: str | bytes) -> str:
+    """A name that may come as bytes."""
+    return name.decode("utf-8") if isinstance(name, bytes) else name

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs from programs: with what some targets need, and as models are used after training."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ..ir.attributes import boolean
+from ..support.diagnostics import UserError
+from .attributes import OpRole
+from .catalogue import REGISTRY
+from .descriptions import BlockView, Operator, Program
+from .names import EMPTY
+
+
+def pruned(program: Program, targets: Sequence[Operator | str]) -> Program:
+    """The program with the operators that targets (operators of the global block, or names of variables) need.
+
+    An operator is kept if it is a target, or the last to write what a kept operator after it reads, or a target is. Variables that
+    no kept operator uses are left out, but for targets.
+    """
+    top = program.top
+    names = [t for t in targets if isinstance(t, str)]
+    for name in names:
+        top.visible(name)
+    wanted = {t.index for t in targets if isinstance(t, Operator)}
+    needed = set(names)
+    kept: list[int] = []
+    for at in range(len(top.operators) - 1, -1, -1):
+        operator = top.operators[at]
+        if at not in wanted and not needed.intersection(operator.writes):
+            continue
+        kept.append(at)
+        # What is written here is needed from no operator before, unless this one reads it.
+        needed.difference_update(operator.writes)
+        needed.update(_reads(operator))
+    copy = program.copy()
+    _keep(copy.top, set(kept))
+    used = {name for operator in copy.walk() for name in (*operator.reads, *operator.writes)} | set(names)
+    for name in list(copy.top.variables):
+        if name not in used:
+            copy.top.remove_variable(name)
+    return copy
+
+
+def _reads(operator: Operator) -> set[str]:
+    """What an operator reads, its sub-block included."""
+    found = {name for name in operator.reads if name != EMPTY}
+    block = operator.sub_block
+    if block is not None:
+        inner = {name for o in block.operators for name in _reads(o)}
+        found |= {name for name in inner if name not in block.variables}
+    return found
+
+
+def _keep(block: BlockView, kept: Collection[int]) -> None:
+    """Removes all other operators."""
+    for at in range(len(block.operators) - 1, -1, -1):
+        if at not in kept:
+            block.remove_operators(at, at + 1)
+
+
+def for_test(program: Program) -> Program:
+    """A copy for use after training: `is_test` is set, and operators of gradients and of optimization are left out."""
+    copy = inference_form(program)
+    for block in copy.blocks:
+        forward = [i for i, o in enumerate(block.operators) if not (o.attribute("op_role") or 0) & (OpRole.Backward | OpRole.Optimize)]
+        _keep(block, set(forward))
+    used = {name for operator in copy.walk() for name in (*operator.reads, *operator.writes)}
+    for name, variable in list(copy.top.variables.items()):
+        if name not in used and not variable.flag("data") and not variable.is_parameter and not variable.persistable:
+            copy.top.remove_variable(name)
+    return copy
+
+
+def inference_form(program: Program) -> Program:
+    """A copy in which `is_test` is set wherever an operator has it."""
+    copy = program.copy()
+    for operator in copy.walk():
+        if REGISTRY.get(operator.type).entry.attribute("is_test") is not None:
+            operator.set_attribute("is_test", boolean(True))
+    return copy
+
+
+def extracted(program: Program, names: Sequence[str]) -> Program:
+    """As `pruned`, for variables by name; UserError for one that there is not."""
+    if not names:
+        raise UserError("nothing is left of a program without targets")
+    return pruned(program, list(names))

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All operators by type: those of `dialects/program.operators`, and those that users register.
+
+    @operator
+    def mul(x, y, *, x_num_col_dims, y_num_col_dims): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ..decl.operator_text import OperatorEntry, read_operators
+from ..support.diagnostics import Location, UserError
+from ..support.home import folder
+from ..support.spelling import did_you_mean
+from .definition import Definition, GradientDefinition, GradientMaker, gradient_entry
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Registry:
+    """Operators by type; each is registered once."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, OperatorEntry] | None = None
+        self.definitions: dict[str, Definition] = {}
+
+    @property
+    def entries(self) -> Mapping[str, OperatorEntry]:
+        """What `dialects/program.operators` declares."""
+        if self._entries is None:
+            path = folder("dialects") / "program.operators"
+            self._entries = {entry.type: entry for entry in read_operators(path)}
+        return self._entries
+
+    def add(self, definition: Definition) -> None:
+        """UserError where there is an operator of that type already."""
+        known = self.definitions.get(definition.type)
+        if known is not None:
+            raise UserError(
+                f"there is an operator {definition.type} already",
+                hint=f"it was registered at {_place(known)}; give this one another name",
+            )
+        self.definitions[definition.type] = definition
+
+    def find(self, type: str) -> Definition | None:
+        """The operator of a type; of `<type>_grad` the gradient of that operator. None where there is none."""
+        found = self.definitions.get(type)
+        if found is None and type.endswith("_grad"):
+            forward = self.find(type.removesuffix("_grad"))
+            if forward is not None and forward.has_gradient and forward.maker is None:
+                entry = gradient_entry(forward.entry)
+                found = self.definitions[type] = GradientDefinition(entry, None, None, forward)
+        return found
+
+    def get(self, type: str) -> Definition:
+        """As `find`; UserError with the nearest name where there is none."""
+        found = self.find(type)
+        if found is None:
+            hint = did_you_mean(type, self.definitions, "ngopt --doc-ops=md lists the operators")
+            raise UserError(f"there is no operator '{type}'", hint=hint)
+        return found
+
+
+REGISTRY = Registry()
+
+
+def operator(function: F) -> F:
+    """Registers the function that builds the operator which is called like it (a `_` at the end does not count)."""
+    REGISTRY.add(Definition(REGISTRY.entries[function.__name__.removesuffix("_")], function))
+    return function
+
+
+def gradient_of(type: str) -> Callable[[F], F]:
+    """Registers the function that builds `<type>_grad` where the derivative of the forward function is not it; see
+    `GradientDefinition`."""
+
+    def register(function: F) -> F:
+        forward = REGISTRY.definitions[type]
+        REGISTRY.add(GradientDefinition(gradient_entry(forward.entry), function, None, forward))
+        return function
+
+    return register
+
+
+def gradient_maker(*types: str) -> Callable[[GradientMaker], GradientMaker]:
+    """Registers what makes the gradients of operators of other operators."""
+
+    def register(maker: GradientMaker) -> GradientMaker:
+        for type in types:
+            REGISTRY.definitions[type].maker = maker
+        return maker
+
+    return register
+
+
+def without_value(*types: str) -> None:
+    """Registers operators that only what runs a program carries out: they have no function."""
+    for type in types:
+        REGISTRY.add(Definition(REGISTRY.entries[type], None))
+
+
+def _place(definition: Definition) -> Location | str:
+    code = getattr(definition.build, "__code__", None)
+    return definition.entry.location if code is None else f"{code.co_filename}:{code.co_firstlineno}"
