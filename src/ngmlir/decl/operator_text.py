@@ -161,7 +161,9 @@ def _line(entry: OperatorEntry, word: str, rest: str, where: Location) -> None:
 def _slot(text: str, where: Location) -> Slot:
     found = _SLOT.fullmatch(text)
     if found is None:
-        raise UserError("expected: NAME: description, with * for a list, ? for optional, ~ for intermediate", where)
+        raise UserError(
+            "expected: NAME: description, with * for a list, ? for optional, ~ for intermediate", where
+        )
     marks = found["marks"]
     return Slot(found["name"], found["doc"], "*" in marks, "?" in marks, "~" in marks)
 
@@ -170,7 +172,11 @@ def read_attribute(text: str, where: Location) -> AttributeEntry:
     """`name: type = default at least 1: description`."""
     found = _ATTRIBUTE.fullmatch(text)
     if found is None or found["type"] not in TYPES:
-        raise UserError("expected: NAME: TYPE [= default] [limits]: description", where, hint=f"types are {', '.join(TYPES)}")
+        raise UserError(
+            "expected: NAME: TYPE [= default] [limits]: description",
+            where,
+            hint=f"types are {', '.join(TYPES)}",
+        )
     default = None if found["default"] is None else _value(found["default"])
     limits = tuple([_limit(kind, bound) for kind, bound in _LIMIT.findall(found["limits"])])
     return AttributeEntry(found["name"], found["type"], found["doc"], default, limits)

@@ -71,7 +71,9 @@ _TYPES: dict[str, tuple[AttrType, str]] = {
 #: What every operator has beside the attributes of its entry.
 COMMON = (
     AttributeEntry("op_role", "int", "What the operator is for: forward, backward, optimization, loss.", 0),
-    AttributeEntry("op_role_var", "strings", "Of an operator of a gradient: parameter, gradient, in turn.", []),
+    AttributeEntry(
+        "op_role_var", "strings", "Of an operator of a gradient: parameter, gradient, in turn.", []
+    ),
 )
 
 
@@ -101,7 +103,9 @@ def check_attribute(operator: str, field: AttributeEntry, attribute: Attribute) 
     except UserError as error:
         raise UserError(error.diagnostics) from None
     if made != attribute:
-        message = f"attribute '{field.name}' of operator {operator} is {_TYPES[field.type][1]}, not {attribute}"
+        message = (
+            f"attribute '{field.name}' of operator {operator} is {_TYPES[field.type][1]}, not {attribute}"
+        )
         raise UserError(message, hint=f"write {made}")
 
 

@@ -51,7 +51,9 @@ def append_backward(
     block = loss.block
     maker = next((o for o in reversed(block.operators) if loss.name in o.writes), None)
     if maker is None:
-        raise UserError(Diagnostic(f"no operator of block {block.index} computes the loss '{loss.name}'", loss.location))
+        raise UserError(
+            Diagnostic(f"no operator of block {block.index} computes the loss '{loss.name}'", loss.location)
+        )
     _set_role(maker, OpRole.Forward | OpRole.Loss)
     walk = Backward(block, no_gradient, callbacks)
     walk.seed(loss.name, None, OpRole.Backward | OpRole.Loss)
@@ -63,7 +65,11 @@ def append_backward(
     for parameter in wanted:
         info = parameter.parameter
         found = block.find(gradient_name(parameter.name))
-        if found is not None and parameter.name in walk.given and (info is None or info.get("trainable", True)):
+        if (
+            found is not None
+            and parameter.name in walk.given
+            and (info is None or info.get("trainable", True))
+        ):
             pairs.append((parameter, found))
             walk.mark(parameter.name)
     return pairs
@@ -135,7 +141,9 @@ def _default(operator: Operator, definition: Definition) -> GradientOp:
         for slot, names in operator.inputs.items()
         if wanted is None or slot in wanted
     }
-    return GradientOp(f"{entry.type}_grad", {**operator.inputs, **given, **errors}, outputs, operator.attributes)
+    return GradientOp(
+        f"{entry.type}_grad", {**operator.inputs, **given, **errors}, outputs, operator.attributes
+    )
 
 
 @dataclass
@@ -186,7 +194,9 @@ class Backward:
             self._summed(name)
             self.given[name.removesuffix(GRADIENT)] = name
 
-    def _path(self, targets: Sequence[str], sources: Collection[str] | None) -> tuple[list[int], list[dict[str, int]]]:
+    def _path(
+        self, targets: Sequence[str], sources: Collection[str] | None
+    ) -> tuple[list[int], list[dict[str, int]]]:
         """The operators that targets depend on (and that depend on sources, where these are given), by number; and for each
         operator how often each variable that it uses had been written by its end."""
         writes: dict[str, int] = {}
@@ -227,7 +237,9 @@ class Backward:
             self._check(operator, op, versions)
             self._add(self._with_zeros(op, operator, errors, there), operator.location)
 
-    def _with_zeros(self, op: GradientOp, operator: Operator, errors: Sequence[str], there: Collection[str]) -> GradientOp:
+    def _with_zeros(
+        self, op: GradientOp, operator: Operator, errors: Sequence[str], there: Collection[str]
+    ) -> GradientOp:
         """The operator without the gradients that are not there, or with zeros in their place, where it has to read them."""
         missing = {g for g in errors if g not in there}
         if not any(n in missing for names in op.inputs.values() for n in names):
@@ -246,7 +258,11 @@ class Backward:
                 inputs[slot] = list(names)
                 for name in dict.fromkeys(n for n in names if n in missing):
                     source = {"X": [name.removesuffix(GRADIENT)]}
-                    self._append(GradientOp("fill_zeros_like", source, {"Out": [name]}), OpRole.Backward, operator.location)
+                    self._append(
+                        GradientOp("fill_zeros_like", source, {"Out": [name]}),
+                        OpRole.Backward,
+                        operator.location,
+                    )
         return GradientOp(op.type, inputs, op.outputs, op.attributes)
 
     def _check(self, operator: Operator, op: GradientOp, versions: Mapping[str, int]) -> None:
@@ -264,7 +280,9 @@ class Backward:
     def _add(self, op: GradientOp, location: Location) -> None:
         """Appends an operator, whose outputs are contributions to gradients: under the gradient's own name until there are two."""
         every = [n for names in op.outputs.values() for n in names]
-        outputs = {slot: [self._named(n, every.count(n)) for n in names] for slot, names in op.outputs.items()}
+        outputs = {
+            slot: [self._named(n, every.count(n)) for n in names] for slot, names in op.outputs.items()
+        }
         made = self._append(GradientOp(op.type, op.inputs, outputs, op.attributes), OpRole.Backward, location)
         for slot, names in op.outputs.items():
             for name, written in zip(names, outputs[slot], strict=True):
@@ -303,8 +321,10 @@ class Backward:
     def _append(self, op: GradientOp, role: int, location: Location | None = None) -> Operator:
         entry = REGISTRY.get(op.type).entry
         known = {a.name for a in entry.attributes}
-        fields: DictAttr = completed(entry, {**{k: v for k, v in op.attributes.items() if k in known}, "op_role": int(role)})
-        for slot, names in op.outputs.items():
+        fields: DictAttr = completed(
+            entry, {**{k: v for k, v in op.attributes.items() if k in known}, "op_role": int(role)}
+        )
+        for names in op.outputs.values():
             for name in names:
                 self._declare(name, name)
         made = self.block.insert(len(self.block.operators), op.type, op.inputs, op.outputs, fields, location)

@@ -19,7 +19,8 @@ from ..decl.operator_text import OperatorEntry, Slot
 from ..ir.types import FloatType
 from ..op_graph.deriv import Adjoints
 from ..op_graph.tensor import Tensor
-from ..op_graph.verbs import VERBS, cast as cast_elements
+from ..op_graph.verbs import VERBS
+from ..op_graph.verbs import cast as cast_elements
 from ..op_graph.writes import ReadOp
 from ..support.diagnostics import UserError
 from .descriptions import Operator
@@ -84,7 +85,9 @@ class Definition:
     def values(self, context: Context, inputs: Values, attributes: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Builds the operator: the values of its output slots. UserError for one that only what runs a program carries out."""
         if self.build is None:
-            raise UserError(f"operator {self.type} has no value of its own: what runs a program carries it out")
+            raise UserError(
+                f"operator {self.type} has no value of its own: what runs a program carries it out"
+            )
         given = [_argument(slot, inputs.get(slot.name, ())) for slot in self.entry.inputs]
         made = self.build(*given, **self.named(context, attributes))
         results: Sequence[Any] = cast("Sequence[Any]", made) if isinstance(made, tuple) else [made]
@@ -138,14 +141,14 @@ def _derivative(
     stops = {read for each in reads.values() for read in each if read is not None}
     sums = Adjoints(dependents, stops).sums
     return {
-        slot + GRADIENT: [_gradient(read, sums.get(read)) for read in each]
+        slot + GRADIENT: [None if read is None else _gradient(read, sums.get(read)) for read in each]
         for slot, each in reads.items()
         if slot + GRADIENT in wanted
     }
 
 
-def _gradient(read: Tensor | None, found: Tensor | None) -> Tensor | None:
-    if read is None or not isinstance(read.element, FloatType):
+def _gradient(read: Tensor, found: Tensor | None) -> Tensor | None:
+    if not isinstance(read.element, FloatType):
         return None
     return VERBS.number_like(0, read) if found is None else cast_elements(found, read.element)
 

@@ -36,6 +36,8 @@ from .names import text
 VERSION = 1
 _VERSION, _SEED = "program.version", "program.random_seed"
 _UNIT = UnitAttr()
+#: The type of a variable of which nothing is known yet.
+UNKNOWN_TYPE = TensorType((), f32)
 _NO_ATTRIBUTES = DictAttr(())
 
 
@@ -271,10 +273,14 @@ class BlockView:
         elsewhere = next((b for b in self.program.blocks if name in b.variables), None)
         if elsewhere is not None:
             hint = f"a block sees its own variables and those of the blocks around it: declare {name} in one of them"
-            message = f"the variable '{name}' is of block {elsewhere.index}, which block {self.index} does not see"
+            message = (
+                f"the variable '{name}' is of block {elsewhere.index}, which block {self.index} does not see"
+            )
         else:
             names = (n for block in self.around() for n in block.variables)
-            hint = did_you_mean(name, names, "declare it first: block.create_var(name=...), or a layer that makes it")
+            hint = did_you_mean(
+                name, names, "declare it first: block.create_var(name=...), or a layer that makes it"
+            )
             message = f"there is no variable '{name}' in block {self.index}, nor in those around it"
         return UserError(Diagnostic(message, location or user_location(), hint=hint))
 
@@ -288,7 +294,7 @@ class BlockView:
     def declare(
         self,
         name: str,
-        type: TensorType = TensorType((), f32),
+        type: TensorType = UNKNOWN_TYPE,
         *,
         holds: str = "tensor",
         ragged: int = 0,
@@ -300,8 +306,16 @@ class BlockView:
         place = location or user_location()
         if name in self.variables:
             raise UserError(f"block {self.index} declares the variable '{name}' already", place)
-        values: dict[str, Any] = {"sym_name": name, "type": type, "holds": holds, "ragged": ragged, **dict.fromkeys(flags, True)}
-        made = dialect.VarOp((), (), attributes_of(dialect.VarOp, {**values, "parameter": parameter}), (), place)
+        values: dict[str, Any] = {
+            "sym_name": name,
+            "type": type,
+            "holds": holds,
+            "ragged": ragged,
+            **dict.fromkeys(flags, True),
+        }
+        made = dialect.VarOp(
+            (), (), attributes_of(dialect.VarOp, {**values, "parameter": parameter}), (), place
+        )
         self.body.ops.insert(len(self.variables), made)
         found = self.variables[name] = Variable(self, made)
         self.program.touched()
@@ -502,4 +516,6 @@ def _slots(attribute: Attribute) -> dict[str, list[str]]:
 
 def slot_attribute(slots: Mapping[str, Sequence[str]]) -> DictAttr:
     """Slots and the names of their variables, as an operator of the IR holds them."""
-    return DictAttr(tuple([(s, ArrayAttr(tuple([SymbolRefAttr(text(n)) for n in names]))) for s, names in slots.items()]))
+    return DictAttr(
+        tuple([(s, ArrayAttr(tuple([SymbolRefAttr(text(n)) for n in names]))) for s, names in slots.items()])
+    )

@@ -71,7 +71,8 @@ def output_types(type: str, inputs: Types, attributes: DictAttr) -> Mapping[str,
         return found
     again = _applied(type, inputs, attributes, _LENGTHS[1])
     return {
-        slot: [_common(a, b) for a, b in zip(types, again[slot], strict=True)] for slot, types in found.items()
+        slot: [_common(a, b) for a, b in zip(types, again[slot], strict=True)]
+        for slot, types in found.items()
     }
 
 
@@ -82,10 +83,14 @@ def _common(a: TensorType | None, b: TensorType | None) -> TensorType | None:
     return TensorType(shape, a.element)
 
 
-def _applied(type: str, inputs: Types, attributes: DictAttr, length: int) -> dict[str, list[TensorType | None]]:
+def _applied(
+    type: str, inputs: Types, attributes: DictAttr, length: int
+) -> dict[str, list[TensorType | None]]:
     definition = REGISTRY.get(type)
     with Op.saved_user_deps(), Op.all_ops(isolate=True):
-        values = {slot: [None if t is None else _stand_in(t, length) for t in types] for slot, types in inputs}
+        values = {
+            slot: [None if t is None else _stand_in(t, length) for t in types] for slot, types in inputs
+        }
         given = definition.values(_Types(), values, values_of(definition.entry, attributes))
     return {
         slot: [TensorType(v.type.shape, v.element) if isinstance(v, Tensor) else None for v in made]
@@ -103,4 +108,3 @@ class _Types:
 
     def random_key(self, seed: int) -> Tensor:
         return AssignableTensorOp(Positions.of([2]), ui64, Role.PLACEHOLDER)
-

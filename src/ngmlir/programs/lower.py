@@ -133,7 +133,9 @@ class _Lowering:
         variable = operator.block.visible(name, operator.location)
         if not variable.type.static:
             message = f"the shape of '{name}', which is fed, is not known: {variable.type}"
-            raise UserError(Diagnostic(message, variable.location, hint="declare it with the lengths of what is fed"))
+            raise UserError(
+                Diagnostic(message, variable.location, hint="declare it with the lengths of what is fed")
+            )
         self.feeds[name] = self.values[name] = _storage(name, variable.type, Role.PLACEHOLDER)
 
     def read(self, operator: Operator, name: str) -> Tensor:
@@ -166,7 +168,9 @@ class _Lowering:
             if value is not None:
                 type = TensorType(value.type.shape, value.element)
             if not type.static:
-                raise UserError(Diagnostic(f"'{name}' is kept from run to run, so its shape must be known: {type}"))
+                raise UserError(
+                    Diagnostic(f"'{name}' is kept from run to run, so its shape must be known: {type}")
+                )
             self.states[name] = _storage(name, type, Role.PERSISTENT)
             self.values.setdefault(name, self.states[name])
         return self.states[name]
@@ -199,7 +203,9 @@ class _Lowering:
         parameters: Sequence[Any] = [*self.feeds.values(), *self.states.values()]
         made = Computation([*returns, *group], parameters, tuple)
         made.location = self.program.module.location
-        return Lowered(lift(made), tuple(self.feeds), tuple(self.states), tuple([name for name, _ in fetched]))
+        return Lowered(
+            lift(made), tuple(self.feeds), tuple(self.states), tuple([name for name, _ in fetched])
+        )
 
 
 def _storage(name: str, type: TensorType, role: Role) -> AssignableTensorOp:

@@ -60,15 +60,24 @@ def _keep(block: BlockView, kept: Collection[int]) -> None:
             block.remove_operators(at, at + 1)
 
 
-def for_test(program: Program) -> Program:
+def test_form(program: Program) -> Program:
     """A copy for use after training: `is_test` is set, and operators of gradients and of optimization are left out."""
     copy = inference_form(program)
     for block in copy.blocks:
-        forward = [i for i, o in enumerate(block.operators) if not (o.attribute("op_role") or 0) & (OpRole.Backward | OpRole.Optimize)]
+        forward = [
+            i
+            for i, o in enumerate(block.operators)
+            if not (o.attribute("op_role") or 0) & (OpRole.Backward | OpRole.Optimize)
+        ]
         _keep(block, set(forward))
     used = {name for operator in copy.walk() for name in (*operator.reads, *operator.writes)}
     for name, variable in list(copy.top.variables.items()):
-        if name not in used and not variable.flag("data") and not variable.is_parameter and not variable.persistable:
+        if (
+            name not in used
+            and not variable.flag("data")
+            and not variable.is_parameter
+            and not variable.persistable
+        ):
             copy.top.remove_variable(name)
     return copy
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All operators by type: those of `dialects/program.operators`, and those that users register.
 
-    @operator
-    def mul(x, y, *, x_num_col_dims, y_num_col_dims): ...
+@operator
+def mul(x, y, *, x_num_col_dims, y_num_col_dims): ...
 """
 
 from __future__ import annotations

@@ -31,7 +31,11 @@ def program_of(module: Module) -> Program:
     version = module.attributes.get("program.version")
     if not isinstance(version, IntegerAttr):
         raise UserError(
-            Diagnostic("this module is no program", module.location, hint="a program has the attribute program.version")
+            Diagnostic(
+                "this module is no program",
+                module.location,
+                hint="a program has the attribute program.version",
+            )
         )
     if version.value != VERSION:
         message = f"this program is of version {version.value}; this release reads version {VERSION}"
@@ -51,7 +55,9 @@ def parse_bytes(data: bytes, *, file: str = "<program>") -> Program:
     """The program of `program_bytes`; UserError where bytes are missing or altered."""
     body, mark, digest = data.rpartition(_SUM.encode())
     if not mark:
-        raise UserError(f"{file}: the bytes of a program end with its checksum, and there is none: they are cut short")
+        raise UserError(
+            f"{file}: the bytes of a program end with its checksum, and there is none: they are cut short"
+        )
     if sha256(body).hexdigest().encode() != digest.strip():
         raise UserError(f"{file}: the bytes of this program were altered: their checksum is another")
     return read_program(body.decode("utf-8"), file=file)

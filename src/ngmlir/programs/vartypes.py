@@ -6,8 +6,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-import numpy as np
-
 from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64, ui8
 from ..support.diagnostics import UserError
@@ -65,7 +63,9 @@ def number_of(element: Type) -> VarType:
     """The number of an element type; UserError for one that no variable has."""
     found = _NUMBERS.get(element)
     if found is None:
-        raise UserError(f"no variable holds {element}", hint=f"variables hold {', '.join(map(str, _NUMBERS))}")
+        raise UserError(
+            f"no variable holds {element}", hint=f"variables hold {', '.join(map(str, _NUMBERS))}"
+        )
     return found
 
 
@@ -81,7 +81,7 @@ def vartype(dtype: Any) -> VarType:
         if dtype == "bfloat16":
             return VarType.BF16
     try:
-        return number_of(type_of_dtype(np.dtype(dtype)))
+        return number_of(type_of_dtype(dtype))
     except TypeError:
         names = [str(dtype_of(e)) for e in _NUMBERS]
         hint = did_you_mean(str(dtype), names, f"one of {', '.join(names)}")

@@ -89,7 +89,9 @@ def _slots(
     for slot in slots:
         names = given.get(slot.name, ())
         if not names and not slot.optional and side == "input":
-            yield Diagnostic(f"operator {entry.type} needs the input '{slot.name}'", operator.location, hint=slot.doc)
+            yield Diagnostic(
+                f"operator {entry.type} needs the input '{slot.name}'", operator.location, hint=slot.doc
+            )
         elif len(names) > 1 and not slot.many:
             message = f"the {side} '{slot.name}' of operator {entry.type} is one variable, not {len(names)}"
             yield Diagnostic(message, operator.location, hint=slot.doc)

@@ -4,7 +4,17 @@
 A program is a module of the dialect `program`, which prints, is edited and lowered like any other (docs/programs.md).
 """
 
-from . import backward, executor, framework, initializer, layers, optimizer, param_attr, regularizer, unique_name
+from . import (
+    backward,
+    executor,
+    framework,
+    initializer,
+    layers,
+    optimizer,
+    param_attr,
+    regularizer,
+    unique_name,
+)
 from .backward import append_backward, calc_gradient
 from .executor import Executor, global_scope, scope_guard
 from .framework import (

@@ -34,15 +34,19 @@ def scaled(x: Any, factor: float) -> Any:
 
 def binary(type: str, x: Any, other: Any, reverse: bool = False) -> Any:
     """The operator of two variables, or of one and a number, on either side."""
-    if isinstance(other, (int, float)) and not isinstance(other, bool):
+    if isinstance(other, (int, float)):
         is_float = isinstance(x.desc.element, FloatType)
         if not is_float and int(other) != other:
-            raise UserError(f"'{x.name}' holds integers, and {other} is none", hint=f"{x.name}.astype('float32')")
+            raise UserError(
+                f"'{x.name}' holds integers, and {other} is none", hint=f"{x.name}.astype('float32')"
+            )
         if not reverse and is_float and type in ("elementwise_mul", "elementwise_div"):
             return scaled(x, float(other) if type == "elementwise_mul" else 1 / float(other))
         other = _filled(x, other)
     if not hasattr(other, "desc"):
-        raise UserError(f"{type} takes variables and numbers, not {other!r}", hint="layers.assign(array) makes a variable")
+        raise UserError(
+            f"{type} takes variables and numbers, not {other!r}", hint="layers.assign(array) makes a variable"
+        )
     if other.dtype != x.dtype:
         other = cast(other, x.dtype)
     # The result has the shape of the left operand, so that of more dimensions is there where that may be.
@@ -52,7 +56,9 @@ def binary(type: str, x: Any, other: Any, reverse: bool = False) -> Any:
     axis = -1
     if len(left.shape) < len(right.shape) and type in ("elementwise_add", "elementwise_mul"):
         left, right = right, left
-    x.block.append_op(type=type, inputs={"X": [left], "Y": [right]}, outputs={"Out": [made]}, attrs={"axis": axis})
+    x.block.append_op(
+        type=type, inputs={"X": [left], "Y": [right]}, outputs={"Out": [made]}, attrs={"axis": axis}
+    )
     return made
 
 
@@ -64,7 +70,13 @@ def _filled(like: Any, value: float) -> Any:
         like.block.append_op(type="fill_constant", outputs={"Out": [made]}, attrs=fields)
         return made
     at = like.shape.index(-1)
-    fields = {"shape": list(like.shape), "dtype": like.dtype, "value": float(value), "input_dim_idx": at, "output_dim_idx": at}
+    fields = {
+        "shape": list(like.shape),
+        "dtype": like.dtype,
+        "value": float(value),
+        "input_dim_idx": at,
+        "output_dim_idx": at,
+    }
     like.block.append_op(
         type="fill_constant_batch_size_like", inputs={"Input": [like]}, outputs={"Out": [made]}, attrs=fields
     )

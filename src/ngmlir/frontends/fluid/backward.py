@@ -9,6 +9,7 @@ from typing import Any
 from ...programs import backward
 from ...support.diagnostics import UserError
 from .framework import Parameter, Variable
+from .lists import listed
 
 __all__ = ["append_backward", "calc_gradient"]
 
@@ -32,7 +33,10 @@ def append_backward(
             callback(block, context)
 
     pairs = backward.append_backward(
-        loss.desc, None if parameter_list is None else _names(parameter_list), _names(no_grad_set or ()), [told] if callbacks else []
+        loss.desc,
+        None if parameter_list is None else _names(parameter_list),
+        _names(no_grad_set or ()),
+        [told] if callbacks else [],
     )
     return [(block.var_recursive(p.name), block.var_recursive(g.name)) for p, g in pairs]
 
@@ -45,8 +49,8 @@ def calc_gradient(
 ) -> Any:
     """Appends what computes the gradients of targets by inputs: a list with None for an input that no target depends on; one
     variable, where there is one input. A target's gradient is the variable given for it, or ones."""
-    wanted, sources = _listed(targets), _listed(inputs)
-    given = [None] * len(wanted) if target_gradients is None else _listed(target_gradients)
+    wanted, sources = listed(targets), listed(inputs)
+    given = [None] * len(wanted) if target_gradients is None else listed(target_gradients)
     if len(given) != len(wanted):
         raise UserError(f"there are {len(wanted)} targets, and gradients for {len(given)}")
     block = wanted[0].block
@@ -58,10 +62,6 @@ def calc_gradient(
     )
     made = [None if view is None else block.var_recursive(view.name) for view in found]
     return made[0] if len(made) == 1 else made
-
-
-def _listed(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, (list, tuple)) else [given]
 
 
 def _names(given: Collection[Variable | str]) -> list[str]:

@@ -7,7 +7,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -90,7 +90,9 @@ class _Prepared:
         where = variable.location if variable is not None else None
         message = f"'{name}' has no value in this scope"
         hint = "run the start-up program first: executor.run(fluid.default_startup_program())"
-        return UserError(Diagnostic(message, where, hint=hint) if where is not None else Diagnostic(message, hint=hint))
+        return UserError(
+            Diagnostic(message, where, hint=hint) if where is not None else Diagnostic(message, hint=hint)
+        )
 
 
 def _is_of(tensor: LoDTensor, type: Type) -> bool:
@@ -103,7 +105,9 @@ class Executor:
     def __init__(self, place: Place | None = None):
         self.place = CPUPlace() if place is None else place
         if not isinstance(self.place, Place):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError(f"an executor runs at a place, not at {place!r}", hint="fluid.Executor(fluid.CPUPlace())")
+            raise UserError(
+                f"an executor runs at a place, not at {place!r}", hint="fluid.Executor(fluid.CPUPlace())"
+            )
         self._prepared: OrderedDict[Key, _Prepared] = OrderedDict()
 
     def close(self) -> None:
@@ -132,10 +136,15 @@ class Executor:
         """
         program = default_main_program() if program is None else program
         if not isinstance(program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError(f"an executor runs programs, not {program!r}", hint="executor.run(fluid.default_main_program(), ...)")
+            raise UserError(
+                f"an executor runs programs, not {program!r}",
+                hint="executor.run(fluid.default_main_program(), ...)",
+            )
         scope = global_scope() if scope is None else scope
         arrays = fed(program, feed or {})
-        fetches = tuple([f.name if isinstance(f, Variable) else _fetched(program, f) for f in fetch_list or ()])
+        fetches = tuple(
+            [f.name if isinstance(f, Variable) else _fetched(program, f) for f in fetch_list or ()]
+        )
         view = program.view
         shapes = tuple([(name, array.shape, array.dtype) for name, array in arrays.items()])
         key = (id(view), view.edits, shapes, fetches)
@@ -150,7 +159,9 @@ class Executor:
             return [_array(result) for result in results]
         return [LoDTensor(_array(result)) for result in results]
 
-    def _prepare(self, program: Program, arrays: Mapping[str, Array], fetches: Sequence[str], key: Key) -> _Prepared:
+    def _prepare(
+        self, program: Program, arrays: Mapping[str, Array], fetches: Sequence[str], key: Key
+    ) -> _Prepared:
         for name, array in arrays.items():
             fits(program, name, array)
         lowered = lower(with_io(program.view, arrays, fetches))
@@ -175,5 +186,4 @@ def _fetched(program: Program, name: Any) -> str:
 
 
 def _array(result: Any) -> Array:
-    return result if isinstance(result, np.ndarray) else result.numpy()
-
+    return cast("Array", result) if isinstance(result, np.ndarray) else result.numpy()

@@ -6,9 +6,9 @@ All are views of a module of the dialect `program` (`ngmlir.programs`): what one
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from ...ir.core import Module
 from ...programs import names
@@ -18,12 +18,13 @@ from ...programs.descriptions import BlockView
 from ...programs.descriptions import Operator as OperatorView
 from ...programs.descriptions import Program as ProgramView
 from ...programs.infer import infer_types
-from ...programs.prune import for_test, inference_form, pruned
+from ...programs.prune import inference_form, pruned, test_form
 from ...programs.text import parse_bytes, program_bytes, program_text, read_program
 from ...programs.vartypes import VarType, vartype
 from ...programs.verify import operator_violations
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
+from .lists import listed
 from .operators import Operator
 from .variables import Parameter, Variable
 
@@ -253,11 +254,9 @@ def _string(text: str) -> Any:
 
 def _slots(given: Mapping[str, Any] | None) -> dict[str, list[str]]:
     """Slots with the names of their variables."""
-    return {slot: [_name(v) for v in _listed(value)] for slot, value in (given or {}).items() if value is not None}
-
-
-def _listed(value: Any) -> Iterable[Any]:
-    return cast("Iterable[Any]", value) if isinstance(value, (list, tuple)) else [value]
+    return {
+        slot: [_name(v) for v in listed(value)] for slot, value in (given or {}).items() if value is not None
+    }
 
 
 def _name(value: Any) -> str:
@@ -265,7 +264,10 @@ def _name(value: Any) -> str:
         return names.text(value)
     if isinstance(value, Variable):
         return value.name
-    raise UserError(f"a slot of an operator takes variables, not {value!r}", hint="layers.assign(array) makes a variable of an array")
+    raise UserError(
+        f"a slot of an operator takes variables, not {value!r}",
+        hint="layers.assign(array) makes a variable of an array",
+    )
 
 
 class Program:
@@ -362,12 +364,12 @@ class Program:
     def clone(self, for_test: bool = False) -> Program:
         """An equal program, which is edited by itself. With `for_test` as models are used, not trained: `is_test` is set where an
         operator has it, and what computes and uses gradients is left out."""
-        return Program(for_test(self.view) if for_test else self.view.copy())
+        return Program(test_form(self.view) if for_test else self.view.copy())
 
     def prune(self, targets: Any) -> Program:
         """The program with the operators that targets need: variables, operators, or a list of them."""
         views: list[OperatorView | str] = []
-        for target in _listed(targets):
+        for target in listed(targets):
             if isinstance(target, Operator):
                 if target.block.program is not self:
                     raise UserError(f"the operator {target.type} is of another program")

@@ -66,7 +66,9 @@ class UniformInitializer(_Random):
         self.low, self.high, self.seed = low, high, seed
 
     def __call__(self, var: Any, block: Any) -> Any:
-        return _filled("uniform_random", var, block, min=float(self.low), max=float(self.high), seed=self._seed(block))
+        return _filled(
+            "uniform_random", var, block, min=float(self.low), max=float(self.high), seed=self._seed(block)
+        )
 
 
 class NormalInitializer(_Random):
@@ -76,7 +78,9 @@ class NormalInitializer(_Random):
         self.loc, self.scale, self.seed = loc, scale, seed
 
     def __call__(self, var: Any, block: Any) -> Any:
-        return _filled("gaussian_random", var, block, mean=float(self.loc), std=float(self.scale), seed=self._seed(block))
+        return _filled(
+            "gaussian_random", var, block, mean=float(self.loc), std=float(self.scale), seed=self._seed(block)
+        )
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -94,12 +98,16 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
 class XavierInitializer(_Random):
     """Of variance 2 / (inputs + outputs): uniform up to sqrt(6 / (in + out)), or normal."""
 
-    def __init__(self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None, seed: int = 0):
+    def __init__(
+        self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None, seed: int = 0
+    ):
         self.uniform, self.fan_in, self.fan_out, self.seed = uniform, fan_in, fan_out, seed
 
     def __call__(self, var: Any, block: Any) -> Any:
         taken, given = fans(var.shape)
-        total = (taken if self.fan_in is None else self.fan_in) + (given if self.fan_out is None else self.fan_out)
+        total = (taken if self.fan_in is None else self.fan_in) + (
+            given if self.fan_out is None else self.fan_out
+        )
         return _drawn(self.uniform, sqrt(2.0 / total), var, block, self._seed(block))
 
 
@@ -132,8 +140,8 @@ class BilinearInitializer(Initializer):
         factor = -(-size // 2)
         centre = (2 * factor - 1 - factor % 2) / (2.0 * factor)
         one = 1 - np.abs(np.arange(size) / factor - centre)
-        values = np.broadcast_to(np.outer(one, one), shape).astype(np.float32)
-        fields = {"shape": list(shape), "dtype": var.dtype, "fp32_values": [float(v) for v in values.ravel()]}
+        values: np.ndarray[Any, Any] = np.broadcast_to(np.outer(one, one), shape).astype(np.float32)
+        fields = {"shape": list(shape), "dtype": var.dtype, "fp32_values": values.ravel().tolist()}
         return block.append_op(type="assign_value", outputs={"Out": [var]}, attrs=fields)
 
 

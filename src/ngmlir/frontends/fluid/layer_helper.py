@@ -9,8 +9,17 @@ from typing import Any
 from ...programs.vartypes import VarType
 from ...support.diagnostics import UserError
 from . import unique_name
-from .framework import Block, Operator, Parameter, Program, Variable, default_main_program, default_startup_program
+from .framework import (
+    Block,
+    Operator,
+    Parameter,
+    Program,
+    Variable,
+    default_main_program,
+    default_startup_program,
+)
 from .initializer import Constant, Initializer
+from .lists import listed
 from .param_attr import ParamAttr
 
 
@@ -48,25 +57,30 @@ class LayerHelper:
 
     def multiple_input(self, input_param_name: str = "input") -> list[Variable]:
         """The input of the layer, as a list of variables."""
-        given = self.kwargs.get(input_param_name, [])
-        found = list(given) if isinstance(given, (list, tuple)) else [given]
+        found = listed(self.kwargs.get(input_param_name, []))
         for each in found:
             if not isinstance(each, Variable):
-                raise UserError(f"layer {self.layer_type} takes variables as {input_param_name}, not {each!r}")
+                raise UserError(
+                    f"layer {self.layer_type} takes variables as {input_param_name}, not {each!r}"
+                )
         return found
 
     def input(self, input_param_name: str = "input") -> Variable:
         """The input of a layer that takes one."""
         found = self.multiple_input(input_param_name)
         if len(found) != 1:
-            raise UserError(f"layer {self.layer_type} takes one variable as {input_param_name}, not {len(found)}")
+            raise UserError(
+                f"layer {self.layer_type} takes one variable as {input_param_name}, not {len(found)}"
+            )
         return found[0]
 
     def input_dtype(self, input_param_name: str = "input") -> VarType:
         """The element type that all inputs have."""
         types = {v.dtype for v in self.multiple_input(input_param_name)}
         if len(types) != 1:
-            raise UserError(f"the inputs of layer {self.layer_type} have different element types: {sorted(t.name for t in types)}")
+            raise UserError(
+                f"the inputs of layer {self.layer_type} have different element types: {sorted(t.name for t in types)}"
+            )
         return types.pop()
 
     # ---- parameters and variables
@@ -81,12 +95,13 @@ class LayerHelper:
 
     def multiple_param_attr(self, length: int) -> list[ParamAttr]:
         """What is said of each of several parameters."""
-        given = self.param_attr
-        found = list(given) if isinstance(given, list) else [given]
+        found: list[ParamAttr] = listed(self.param_attr)
         if len(found) == 1 and length > 1:
             found += [ParamAttr(**_again(found[0])) for _ in range(length - 1)]
         if len(found) != length:
-            raise UserError(f"layer {self.layer_type} has {length} parameters, and {len(found)} are described")
+            raise UserError(
+                f"layer {self.layer_type} has {length} parameters, and {len(found)} are described"
+            )
         return found
 
     def create_parameter(
@@ -161,7 +176,9 @@ class LayerHelper:
         bias = self.create_parameter(attr, input_var.shape[dim_start:dim_end], input_var.dtype, is_bias=True)
         made = self.create_tmp_variable(input_var.dtype)
         inputs = {"X": [input_var], "Y": [bias]}
-        self.append_op(type="elementwise_add", inputs=inputs, outputs={"Out": [made]}, attrs={"axis": dim_start})
+        self.append_op(
+            type="elementwise_add", inputs=inputs, outputs={"Out": [made]}, attrs={"axis": dim_start}
+        )
         return made
 
     def append_activation(self, input_var: Variable) -> Variable:
@@ -169,9 +186,11 @@ class LayerHelper:
         given = self.kwargs.get("act")
         if given is None:
             return input_var
-        fields = dict(given) if isinstance(given, dict) else {"type": given}
+        fields: dict[str, Any] = {"type": given} if isinstance(given, str) else dict(given)
         made = self.create_tmp_variable(input_var.dtype)
-        self.append_op(type=fields.pop("type"), inputs={"X": [input_var]}, outputs={"Out": [made]}, attrs=fields)
+        self.append_op(
+            type=fields.pop("type"), inputs={"X": [input_var]}, outputs={"Out": [made]}, attrs=fields
+        )
         return made
 
     def is_instance(self, param_name: str, cls: type) -> None:
@@ -181,16 +200,22 @@ class LayerHelper:
             raise UserError(f"layer {self.layer_type} takes a {cls.__name__} as {param_name}, not {given!r}")
 
 
-def zeros_like_startup(helper: LayerHelper, name: str, value: float, dtype: Any, shape: Sequence[int]) -> Variable:
+def zeros_like_startup(
+    helper: LayerHelper, name: str, value: float, dtype: Any, shape: Sequence[int]
+) -> Variable:
     """A persistable variable of the main program that the start-up program fills with a number."""
-    made = helper.create_global_variable(name=unique_name.generate(name), persistable=True, dtype=dtype, shape=shape)
+    made = helper.create_global_variable(
+        name=unique_name.generate(name), persistable=True, dtype=dtype, shape=shape
+    )
     helper.set_variable_initializer(made, Constant(value))
     return made
 
 
 def _again(attr: ParamAttr) -> dict[str, Any]:
     if attr.name is not None:
-        raise UserError(f"several parameters cannot all be called '{attr.name}'", hint="give a list of ParamAttr")
+        raise UserError(
+            f"several parameters cannot all be called '{attr.name}'", hint="give a list of ParamAttr"
+        )
     return {
         "initializer": attr.initializer, "learning_rate": attr.learning_rate, "regularizer": attr.regularizer,
         "trainable": attr.trainable, "gradient_clip": attr.gradient_clip, "do_model_average": attr.model_average,

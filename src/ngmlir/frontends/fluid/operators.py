@@ -50,7 +50,10 @@ class Operator:
         entry = REGISTRY.get(self.type).entry
         known = [slot.name for slot in (entry.inputs if side == "input" else entry.outputs)]
         if name not in known:
-            raise UserError(f"operator {self.type} has no {side} '{name}'", hint=did_you_mean(name, known, f"it has {', '.join(known)}"))
+            raise UserError(
+                f"operator {self.type} has no {side} '{name}'",
+                hint=did_you_mean(name, known, f"it has {', '.join(known)}"),
+            )
         return ()
 
     @property
@@ -118,7 +121,9 @@ class Operator:
         """Gives an attribute another value, of its type and within its range."""
         fields = {field.name: field for field in fields_of(REGISTRY.get(self.type).entry)}
         if name not in fields:
-            raise UserError(f"operator {self.type} has no attribute '{name}'", hint=did_you_mean(name, fields))
+            raise UserError(
+                f"operator {self.type} has no attribute '{name}'", hint=did_you_mean(name, fields)
+            )
         self.desc.set_attribute(name, to_attribute(self.type, fields[name], val))
 
     def all_attrs(self) -> Mapping[str, Any]:

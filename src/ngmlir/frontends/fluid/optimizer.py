@@ -7,7 +7,7 @@ States of an optimizer are persistable variables, which the start-up program fil
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...programs.attributes import OpRole
 from ...support.diagnostics import UserError
@@ -26,10 +26,14 @@ class Optimizer:
     `_create_accumulators(block, parameters)`."""
 
     #: Accumulators that each parameter has: name -> the value that they begin with.
-    states: Mapping[str, float] = {}
+    states: ClassVar[Mapping[str, float]] = {}
 
     def __init__(
-        self, learning_rate: float | Variable, regularization: Any = None, LARS_weight_decay: float = 0.0, name: str | None = None
+        self,
+        learning_rate: Any,
+        regularization: Any = None,
+        LARS_weight_decay: float = 0.0,
+        name: str | None = None,
     ):
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float, Variable)):
             raise TypeError(f"a learning rate is a number or a variable, not {learning_rate!r}")
@@ -68,7 +72,12 @@ class Optimizer:
     # ---- states
 
     def _add_accumulator(
-        self, name: str, param: Variable, dtype: Any = None, fill_value: float = 0.0, shape: Sequence[int] | None = None
+        self,
+        name: str,
+        param: Variable,
+        dtype: Any = None,
+        fill_value: float = 0.0,
+        shape: Sequence[int] | None = None,
     ) -> Variable:
         """A state of a parameter, filled with a number by the start-up program."""
         known = self._accumulators.setdefault(name, {})
@@ -99,12 +108,16 @@ class Optimizer:
     # ---- updates
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
-        raise NotImplementedError(f"{type(self).__name__} does not say how it updates a parameter: define _append_optimize_op")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how it updates a parameter: define _append_optimize_op"
+        )
 
     def _finish_update(self, block: Block, parameters: Sequence[Variable]) -> None:
         """Appends what follows all updates."""
 
-    def _create_optimization_pass(self, parameters_and_grads: Pairs, loss: Variable, startup_program: Program | None = None) -> list[Operator]:
+    def _create_optimization_pass(
+        self, parameters_and_grads: Pairs, loss: Variable, startup_program: Program | None = None
+    ) -> list[Operator]:
         """Appends the updates of parameters; gives all operators that are of the optimization."""
         program = loss.block.program
         with program_guard(program, startup_program or default_startup_program()):
@@ -127,7 +140,7 @@ class Optimizer:
         startup_program: Program | None = None,
         parameter_list: Sequence[Parameter | str] | None = None,
         no_grad_set: Collection[Variable | str] | None = None,
-    ) -> tuple[list[Operator], list[tuple[Variable, Variable]]]:
+    ) -> tuple[list[Operator], list[tuple[Variable, Variable | None]]]:
         """Appends gradients, clips, regularization and updates: the operators of the updates, and pairs (parameter, gradient)."""
         pairs = append_backward(loss, parameter_list, no_grad_set)
         pairs = sorted(pairs, key=lambda pair: pair[0].name)
@@ -135,7 +148,12 @@ class Optimizer:
         return self._create_optimization_pass(decayed, loss, startup_program), decayed
 
     def _update(
-        self, block: Block, pair: tuple[Any, Any], inputs: Mapping[str, str], attrs: Mapping[str, Any], rate: bool = True
+        self,
+        block: Block,
+        pair: tuple[Any, Any],
+        inputs: Mapping[str, str],
+        attrs: Mapping[str, Any],
+        rate: bool = True,
     ) -> Operator:
         """Appends the operator of this optimizer: slot -> state, which it reads as `slot` and writes as `<slot>Out`."""
         parameter, gradient = pair
@@ -157,9 +175,11 @@ class SGDOptimizer(Optimizer):
 class MomentumOptimizer(Optimizer):
     """v = mu v + g; p - lr v, or with `use_nesterov` p - lr (g + mu v)."""
 
-    states = {"velocity": 0.0}
+    states: ClassVar = {"velocity": 0.0}
 
-    def __init__(self, learning_rate: float | Variable, momentum: float, use_nesterov: bool = False, **kwargs: Any):
+    def __init__(
+        self, learning_rate: float | Variable, momentum: float, use_nesterov: bool = False, **kwargs: Any
+    ):
         super().__init__(learning_rate, **kwargs)
         self.attributes = {"mu": float(momentum), "use_nesterov": bool(use_nesterov)}
 
@@ -170,10 +190,15 @@ class MomentumOptimizer(Optimizer):
 class AdamOptimizer(Optimizer):
     """Running means of gradients and of their squares, corrected for their beginning at 0."""
 
-    states = {"moment1": 0.0, "moment2": 0.0}
+    states: ClassVar = {"moment1": 0.0, "moment2": 0.0}
 
     def __init__(
-        self, learning_rate: float | Variable = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Any
+        self,
+        learning_rate: float | Variable = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        **kwargs: Any,
     ):
         super().__init__(learning_rate, **kwargs)
         self.attributes = {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)}
@@ -186,7 +211,10 @@ class AdamOptimizer(Optimizer):
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
         parameter, gradient = param_and_grad
-        first, second = self._get_accumulator("moment1", parameter), self._get_accumulator("moment2", parameter)
+        first, second = (
+            self._get_accumulator("moment1", parameter),
+            self._get_accumulator("moment2", parameter),
+        )
         return block.append_op(
             type="adam",
             inputs={

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...support.diagnostics import UserError
 from .initializer import Constant, Initializer, Xavier
+from .lists import listed
 
 
 class ParamAttr:
@@ -48,7 +49,7 @@ class ParamAttr:
         if arg is None:
             return ParamAttr()
         if isinstance(arg, (list, tuple)):
-            return [ParamAttr.to_attr(each) for each in arg]
+            return [ParamAttr.to_attr(each) for each in listed(arg)]
         if isinstance(arg, ParamAttr):
             return arg
         if isinstance(arg, str):
@@ -59,7 +60,9 @@ class ParamAttr:
             return ParamAttr() if arg else False
         if getattr(arg, "recorded_as", None) is not None:
             return ParamAttr(regularizer=arg)
-        raise UserError(f"{arg!r} says nothing of a parameter", hint="fluid.ParamAttr(name=..., initializer=...)")
+        raise UserError(
+            f"{arg!r} says nothing of a parameter", hint="fluid.ParamAttr(name=..., initializer=...)"
+        )
 
 
 class WeightNormParamAttr(ParamAttr):

@@ -58,7 +58,8 @@ class L1DecayRegularizer(WeightDecayRegularizer):
 
 
 def append_regularization_ops(
-    parameters_and_grads: Sequence[tuple[Variable, Variable | None]], regularization: WeightDecayRegularizer | None = None
+    parameters_and_grads: Sequence[tuple[Variable, Variable | None]],
+    regularization: WeightDecayRegularizer | None = None,
 ) -> list[tuple[Variable, Variable | None]]:
     """Pairs of parameters and their gradients with what their regularizers, or else `regularization`, add."""
     made: list[tuple[Variable, Variable | None]] = []

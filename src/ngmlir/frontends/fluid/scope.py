@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,10 @@ class LoDTensor:
         if self._device is not None:
             return self._device.numpy()
         if self._host is None:
-            raise UserError("this tensor has no value", hint="tensor.set(array, place), or run the program that computes it")
+            raise UserError(
+                "this tensor has no value",
+                hint="tensor.set(array, place), or run the program that computes it",
+            )
         return self._host.copy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -131,8 +135,11 @@ class LoDTensor:
         """Gives it offsets, one list for each level, outermost first. UserError where they begin not with 0, or fall."""
         made = [[int(n) for n in level] for level in lod]
         for level in made:
-            if len(level) < 2 or level[0] != 0 or any(b < a for a, b in zip(level, level[1:], strict=False)):
-                raise UserError(f"offsets begin with 0 and never fall: {level}", hint="set_recursive_sequence_lengths takes lengths")
+            if len(level) < 2 or level[0] != 0 or any(b < a for a, b in pairwise(level)):
+                raise UserError(
+                    f"offsets begin with 0 and never fall: {level}",
+                    hint="set_recursive_sequence_lengths takes lengths",
+                )
         self._lod = made
 
     def lod(self) -> list[list[int]]:
@@ -226,7 +233,9 @@ class Scope:
         found = self.find_var(name)
         if found is None or not isinstance(found.value, LoDTensor) or not found.value.is_initialized:
             near = did_you_mean(name, self.variables)
-            raise UserError(f"the scope has no value for '{name}'", hint=near or "run the start-up program first")
+            raise UserError(
+                f"the scope has no value for '{name}'", hint=near or "run the start-up program first"
+            )
         return found.value
 
     def new_scope(self) -> Scope:

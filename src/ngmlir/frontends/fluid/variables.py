@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from ...ir.attributes import Attribute, DictAttr
 from ...ir.literals import dtype_of
 from ...ir.types import TensorType, f32
 from ...programs import names
-from ...programs.descriptions import BlockView
 from ...programs.descriptions import Variable as VariableView
 from ...programs.vartypes import HELD, HOLDS, VarType, element_of, number_of, vartype
 from ...support.diagnostics import UserError
@@ -20,16 +19,8 @@ from . import arithmetic, unique_name
 from .operators import Operator
 from .said import said_as_text, said_in_text
 
-
-class Owner(Protocol):
-    """What a variable asks of its block."""
-
-    @property
-    def view(self) -> BlockView: ...
-    @property
-    def ops(self) -> Sequence[Operator]: ...
-    def create_var(self, *args: Any, **named: Any) -> Variable: ...
-    def append_op(self, *args: Any, **named: Any) -> Operator: ...
+#: A `Block`, which stands above this file.
+Owner: TypeAlias = Any
 
 
 class Variable:
@@ -248,7 +239,9 @@ class Parameter(Variable):
             raise UserError(f"the lengths of a parameter are 1 or more, and its shape is {list(shape)}")
         said = {
             "trainable": kwargs.pop("trainable", True),
-            "learning_rate": float(kwargs.pop("optimize_attr", None or {"learning_rate": 1.0}).get("learning_rate", 1.0)),
+            "learning_rate": float(
+                kwargs.pop("optimize_attr", None or {"learning_rate": 1.0}).get("learning_rate", 1.0)
+            ),
             "regularizer": kwargs.pop("regularizer", None),
             "gradient_clip": kwargs.pop("gradient_clip_attr", None),
             "average": bool(kwargs.pop("do_model_average", False)),
@@ -307,5 +300,8 @@ def _lengths(name: str, shape: Sequence[int] | None) -> tuple[int, ...]:
     """The shape as the IR has it; UserError for what is none."""
     lengths = tuple([int(n) for n in shape or ()])
     if any(n < -1 for n in lengths):
-        raise UserError(f"'{name}' has a negative length in its shape {list(lengths)}", hint="-1 is a length that is known when the program runs")
+        raise UserError(
+            f"'{name}' has a negative length in its shape {list(lengths)}",
+            hint="-1 is a length that is known when the program runs",
+        )
     return lengths

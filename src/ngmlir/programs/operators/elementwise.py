@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 from ... import numpy as np
 from ...ir.literals import dtype_of
@@ -26,7 +25,11 @@ def along(x: Tensor, y: Tensor, axis: int) -> Tensor:
     while len(shape) > rank - start and shape and shape[-1] == 1:
         shape = shape[:-1]  # lengths of 1 at the end say nothing
     wanted = x.type.shape[start : start + len(shape)]
-    if start < 0 or len(wanted) != len(shape) or any(n not in (1, m) for n, m in zip(shape, wanted, strict=True)):
+    if (
+        start < 0
+        or len(wanted) != len(shape)
+        or any(n not in (1, m) for n, m in zip(shape, wanted, strict=True))
+    ):
         raise UserError(
             f"a tensor of shape {list(y.type.shape)} does not lie along one of shape {list(x.type.shape)} from dimension {start} on",
             hint="axis= says at which dimension of X those of Y begin",
@@ -55,7 +58,9 @@ def elementwise_div(x: Tensor, y: Tensor, *, axis: int) -> Tensor:
     if isinstance(x.element, FloatType):
         return np.divide(x, y)
     quotient, rest = np.floor_divide(x, y), np.remainder(x, y)
-    return np.where(np.logical_and(np.not_equal(rest, 0), np.less(quotient, 0)), np.add(quotient, 1), quotient)
+    return np.where(
+        np.logical_and(np.not_equal(rest, 0), np.less(quotient, 0)), np.add(quotient, 1), quotient
+    )
 
 
 @operator

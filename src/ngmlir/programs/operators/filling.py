@@ -39,7 +39,9 @@ def assign(x: Tensor) -> Tensor:
 
 
 @operator
-def assign_value(*, shape: Sequence[int], dtype: int, fp32_values: Sequence[float], int32_values: Sequence[int]) -> Tensor:
+def assign_value(
+    *, shape: Sequence[int], dtype: int, fp32_values: Sequence[float], int32_values: Sequence[int]
+) -> Tensor:
     element = element_of(dtype)
     values = fp32_values if isinstance(element, FloatType) else int32_values
     if len(values) != numpy.prod(shape):
@@ -48,12 +50,16 @@ def assign_value(*, shape: Sequence[int], dtype: int, fp32_values: Sequence[floa
 
 
 @operator
-def uniform_random(*, context: Context, shape: Sequence[int], min: float, max: float, seed: int, dtype: int) -> Tensor:
+def uniform_random(
+    *, context: Context, shape: Sequence[int], min: float, max: float, seed: int, dtype: int
+) -> Tensor:
     return np.add(np.multiply(_drawn(ng.RandomUniformOp, context, shape, seed, dtype), max - min), min)
 
 
 @operator
-def gaussian_random(*, context: Context, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int) -> Tensor:
+def gaussian_random(
+    *, context: Context, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int
+) -> Tensor:
     return np.add(np.multiply(_drawn(ng.RandomNormalOp, context, shape, seed, dtype), std), mean)
 
 
@@ -68,4 +74,3 @@ def _drawn(op: type[core.Op], context: Context, shape: Sequence[int], seed: int,
 def _assign(op: Operator) -> list[GradientOp]:
     (x,), (out,) = op.inputs["X"], op.outputs["Out"]
     return [GradientOp("assign", {"X": [gradient_name(out)]}, {"Out": [gradient_name(x)]})]
-

@@ -18,10 +18,14 @@ def _check(x: Tensor, label: Tensor, soft_label: bool) -> None:
     shape = x.type.shape
     wanted = shape if soft_label else (*shape[:-1], 1)
     if label.type.shape != wanted:
-        raise UserError(f"the label of {list(shape)} has the shape {list(wanted)}, not {list(label.type.shape)}")
+        raise UserError(
+            f"the label of {list(shape)} has the shape {list(wanted)}, not {list(label.type.shape)}"
+        )
     if isinstance(label.element, IntegerType) == soft_label:
         kind = "probabilities" if soft_label else "classes, int64"
-        raise UserError(f"labels are {kind} here, and these are {label.element}", hint="soft_label= says which they are")
+        raise UserError(
+            f"labels are {kind} here, and these are {label.element}", hint="soft_label= says which they are"
+        )
 
 
 def _of_label(x: Tensor, label: Tensor, soft_label: bool) -> Tensor:

@@ -40,5 +40,9 @@ def matmul(x: Tensor, y: Tensor, *, transpose_X: bool, transpose_Y: bool) -> Ten
     right = np.matrix_transpose(right) if transpose_Y else right
     made = np.matmul(left, right)
     *batch, rows, columns = made.type.shape
-    kept = [*batch, *([] if is_row and rows == 1 else [rows]), *([] if is_column and columns == 1 else [columns])]
+    kept = [
+        *batch,
+        *([] if is_row and rows == 1 else [rows]),
+        *([] if is_column and columns == 1 else [columns]),
+    ]
     return np.reshape(made, kept or [1])

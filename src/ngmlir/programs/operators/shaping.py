@@ -15,7 +15,10 @@ from ..registry import operator
 @operator
 def reshape(x: Tensor, shape_of: Tensor | None, *, shape: Sequence[int]) -> Tensor:
     if shape_of is not None:
-        raise UserError("a shape that is computed is not known when the program is compiled", hint="give the attribute shape")
+        raise UserError(
+            "a shape that is computed is not known when the program is compiled",
+            hint="give the attribute shape",
+        )
     given = x.type.shape
     if any(n == 0 and d >= len(given) for d, n in enumerate(shape)):
         raise UserError(f"0 stands for a length of X, and X has the shape {list(given)}")
@@ -23,7 +26,9 @@ def reshape(x: Tensor, shape_of: Tensor | None, *, shape: Sequence[int]) -> Tens
     if lengths.count(-1) > 1:
         raise UserError(f"the shape {list(shape)} leaves more than one length open")
     if -1 not in lengths and prod(lengths) != prod(given):
-        raise UserError(f"{prod(given)} elements, of shape {list(given)}, do not have the shape {list(shape)}")
+        raise UserError(
+            f"{prod(given)} elements, of shape {list(given)}, do not have the shape {list(shape)}"
+        )
     return np.reshape(x, lengths)
 
 
@@ -38,7 +43,9 @@ def concat(x: Sequence[Tensor], *, axis: int) -> Tensor:
 
 
 @operator
-def lookup_table(w: Tensor, ids: Tensor, *, is_sparse: bool, is_distributed: bool, padding_idx: int) -> Tensor:
+def lookup_table(
+    w: Tensor, ids: Tensor, *, is_sparse: bool, is_distributed: bool, padding_idx: int
+) -> Tensor:
     if not ids.type.shape or ids.type.shape[-1] != 1:
         raise UserError(f"Ids has a last dimension of 1, not the shape {list(ids.type.shape)}")
     ids = np.reshape(ids, ids.type.shape[:-1])

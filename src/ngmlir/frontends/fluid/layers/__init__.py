@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers: functions that append operators to the current block and give the variables of their results."""
 
-from .io import data
-from .made import *  # noqa: F403
-from .made import __all__ as _made
-from .nn import *  # noqa: F403
-from .nn import __all__ as _nn
-from .tensor import *  # noqa: F403
-from .tensor import __all__ as _tensor
+from typing import Any
 
-__all__ = ["data", *_made, *_nn, *_tensor]
+from . import io, made, nn, tensor
+from .io import *  # noqa: F403
+from .nn import *  # noqa: F403
+from .tensor import *  # noqa: F403
+
+_ROOMS = (io, nn, tensor)
+__all__ = sorted({*made.NAMES, *(name for room in _ROOMS for name in room.__all__)})  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    """The layers that are one operator, made of its entry."""
+    if name in made.NAMES:
+        return made.layer(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

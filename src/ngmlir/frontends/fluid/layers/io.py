@@ -9,6 +9,8 @@ from typing import Any
 from ....programs.vartypes import VarType
 from ..framework import Variable, default_main_program
 
+__all__ = ["data"]
+
 
 def data(
     name: str,
@@ -24,6 +26,16 @@ def data(
     lengths = list(shape)
     if append_batch_size and -1 not in lengths:
         lengths = [-1, *lengths]
-    return default_main_program().global_block().create_var(
-        name=name, shape=lengths, dtype=dtype, type=type, lod_level=lod_level, stop_gradient=stop_gradient, is_data=True
+    return (
+        default_main_program()
+        .global_block()
+        .create_var(
+            name=name,
+            shape=lengths,
+            dtype=dtype,
+            type=type,
+            lod_level=lod_level,
+            stop_gradient=stop_gradient,
+            is_data=True,
+        )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from ....decl.operator_text import OperatorEntry
@@ -12,6 +13,7 @@ from ....programs.catalogue import REGISTRY
 from ....support.diagnostics import UserError
 from ..framework import Variable
 from ..layer_helper import LayerHelper
+from ..lists import listed
 
 #: The operators that are layers as they stand.
 NAMES = (
@@ -32,14 +34,22 @@ def layer_of(type: str) -> Callable[..., Any]:
         helper = LayerHelper(type, name=given.get("name"), act=given.get("act"))
         inputs = {slot.name: given[name] for name, slot in slots.items() if given.get(name) is not None}
         attributes = {a.name: given[a.name] for a in entry.attributes if a.name in given}
-        variables = [v for value in inputs.values() for v in (value if isinstance(value, (list, tuple)) else [value])]
-        if not all(isinstance(v, Variable) for v in variables):
-            wrong = next(v for v in variables if not isinstance(v, Variable))
-            raise UserError(f"layer {type} takes variables, not {wrong!r}", hint="layers.assign(array) makes one of an array")
+        variables = [v for value in inputs.values() for v in listed(value)]
+        wrong = next((v for v in variables if not isinstance(v, Variable)), None)
+        if wrong is not None:
+            raise UserError(
+                f"layer {type} takes variables, not {wrong!r}",
+                hint="layers.assign(array) makes one of an array",
+            )
         dtype = variables[0].dtype if variables else attributes.get("dtype", "float32")
         outputs = {slot.name: [helper.create_tmp_variable(dtype)] for slot in entry.outputs}
         helper.append_op(type=type, inputs=inputs, outputs=outputs, attrs=attributes)
-        shown = [helper.append_activation(made) for slot in entry.outputs for made in outputs[slot.name] if not slot.intermediate]
+        shown = [
+            helper.append_activation(made)
+            for slot in entry.outputs
+            for made in outputs[slot.name]
+            if not slot.intermediate
+        ]
         return shown[0] if len(shown) == 1 else tuple(shown)
 
     signature = _signature(entry, list(slots))
@@ -51,10 +61,20 @@ def layer_of(type: str) -> Callable[..., Any]:
 
 def _signature(entry: OperatorEntry, slots: Sequence[str]) -> inspect.Signature:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    required = [inspect.Parameter(name, kind) for name, slot in zip(slots, entry.inputs, strict=True) if not slot.optional]
-    optional = [inspect.Parameter(name, kind, default=None) for name, slot in zip(slots, entry.inputs, strict=True) if slot.optional]
+    required = [
+        inspect.Parameter(name, kind)
+        for name, slot in zip(slots, entry.inputs, strict=True)
+        if not slot.optional
+    ]
+    optional = [
+        inspect.Parameter(name, kind, default=None)
+        for name, slot in zip(slots, entry.inputs, strict=True)
+        if slot.optional
+    ]
     fields = [
-        inspect.Parameter(a.name, kind, default=a.default) for a in entry.attributes if not a.required and a.type != "block"
+        inspect.Parameter(a.name, kind, default=a.default)
+        for a in entry.attributes
+        if not a.required and a.type != "block"
     ]
     needed = [inspect.Parameter(a.name, kind) for a in entry.attributes if a.required and a.type != "block"]
     rest = [inspect.Parameter(name, kind, default=None) for name in ("act", "name")]
@@ -73,5 +93,7 @@ def documentation(entry: OperatorEntry) -> str:
     return "\n".join(lines)
 
 
-globals().update({name: layer_of(name) for name in NAMES})
-__all__ = list(NAMES)
+@cache
+def layer(name: str) -> Callable[..., Any]:
+    """The layer of one of NAMES."""
+    return layer_of(name)

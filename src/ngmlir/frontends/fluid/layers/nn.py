@@ -43,7 +43,9 @@ def fc(
         weight = helper.create_parameter(attr, [prod(lengths), size], dtype)
         made = helper.create_tmp_variable(dtype)
         fields = {"x_num_col_dims": num_flatten_dims, "y_num_col_dims": 1}
-        helper.append_op(type="mul", inputs={"X": [each], "Y": [weight]}, outputs={"Out": [made]}, attrs=fields)
+        helper.append_op(
+            type="mul", inputs={"X": [each], "Y": [weight]}, outputs={"Out": [made]}, attrs=fields
+        )
         products.append(made)
     total = products[0]
     if len(products) > 1:
@@ -86,7 +88,9 @@ def cross_entropy(input: Variable, label: Variable, soft_label: bool = False) ->
     helper = LayerHelper("cross_entropy")
     made = helper.create_tmp_variable(input.dtype)
     inputs = {"X": [input], "Label": [label]}
-    helper.append_op(type="cross_entropy", inputs=inputs, outputs={"Y": [made]}, attrs={"soft_label": soft_label})
+    helper.append_op(
+        type="cross_entropy", inputs=inputs, outputs={"Y": [made]}, attrs={"soft_label": soft_label}
+    )
     return made
 
 
@@ -124,7 +128,11 @@ def topk(input: Variable, k: int, name: str | None = None) -> tuple[Variable, Va
 
 
 def accuracy(
-    input: Variable, label: Variable, k: int = 1, correct: Variable | None = None, total: Variable | None = None
+    input: Variable,
+    label: Variable,
+    k: int = 1,
+    correct: Variable | None = None,
+    total: Variable | None = None,
 ) -> Variable:
     """The share of rows whose right class is among the k greatest scores; how many these are and how many rows there are is written to
     `correct` and `total`."""

@@ -95,9 +95,14 @@ def assign(input: Variable | np.ndarray[Any, Any], output: Variable | None = Non
     dtype = vartype(array.dtype)
     slot = {VarType.FP32: "fp32_values", VarType.INT32: "int32_values"}.get(dtype)
     if slot is None:
-        raise UserError(f"assign takes arrays of float32 and int32, not of {array.dtype}", hint="array.astype('float32')")
+        raise UserError(
+            f"assign takes arrays of float32 and int32, not of {array.dtype}", hint="array.astype('float32')"
+        )
     if array.nbytes > 1 << 20:
-        raise UserError(f"assign takes arrays of at most 1 MB, and this one has {array.nbytes} bytes", hint="feed it, or load it")
+        raise UserError(
+            f"assign takes arrays of at most 1 MB, and this one has {array.nbytes} bytes",
+            hint="feed it, or load it",
+        )
     made = helper.create_tmp_variable(dtype) if output is None else output
     fields = {"dtype": dtype, "shape": list(array.shape), slot: array.ravel().tolist()}
     helper.append_op(type="assign_value", outputs={"Out": [made]}, attrs=fields)
