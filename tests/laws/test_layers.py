@@ -20,7 +20,7 @@ LAYER = {
     "ops": 3,
     "op_graph": 4, "rewrite": 4, "runtime": 4,
     "numpy": 5, "simple": 5, "passes": 5, "codegen": 5,
-    "compiler": 6,
+    "programs": 6, "compiler": 6,
     "transformers": 7,
     "frontends": 8, "testing": 8, "util": 8,
     "tools": 9,

@@ -10,7 +10,7 @@ import os
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import lru_cache
 from itertools import islice
 from types import CodeType, FrameType
@@ -64,7 +64,7 @@ _PLACE = _Place()
 
 
 @contextlib.contextmanager
-def located(location: Location) -> Iterator[None]:
+def located(location: Location) -> Generator[None]:
     """Ops that are made inside, and errors that are raised, are from this place, not from the line that is running."""
     outer, _PLACE.location = _PLACE.location, location
     try:

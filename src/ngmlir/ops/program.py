@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 from ..ir.attributes import Attribute
-from ..ir.core import Op, Region, Value
-from ..ir.definition import AttributeField, Constraint, Domain, OpDefinition, Operand
+from ..ir.core import Op, Region
+from ..ir.definition import AttributeField, OpDefinition
 from ..ir.types import Type
 from . import fields, program_rules
 
@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class VarOp(Op):
-    """A variable: a name for a value of this type, with what is known of it. A length of ? is known when the program runs, and a type of rank 0 is not known yet."""
+    """A variable: a name for a value of this type, with what is known of it. `holds` says what else than a tensor it holds. A length of ? is known when the program runs, and a type of rank 0 is not known yet."""
 
     __slots__ = ()
     name = "program.var"
@@ -28,7 +28,7 @@ class VarOp(Op):
         attributes=(
             AttributeField("sym_name", "name", None, False),
             AttributeField("type", "type", None, False),
-            AttributeField("holds", "enum(tensor|selected_rows|tensor_array|rank_table|step_scopes|feed_list|fetch_list|reader|raw)", fields.default("enum(tensor|selected_rows|tensor_array|rank_table|step_scopes|feed_list|fetch_list|reader|raw)", 'tensor'), False),
+            AttributeField("holds", "str", fields.default("str", '"tensor"'), False),
             AttributeField("ragged", "i64", fields.default("i64", '0'), False),
             AttributeField("persistable", "unit", None, True),
             AttributeField("data", "unit", None, True),
@@ -38,7 +38,7 @@ class VarOp(Op):
         traits=frozenset(['symbol']),
         rule=program_rules.var,
         form=('$sym_name', ':', '$type', 'attr-dict'),
-        doc='A variable: a name for a value of this type, with what is known of it. A length of ? is known when the program runs, and a type of rank 0 is not known yet.',
+        doc='A variable: a name for a value of this type, with what is known of it. `holds` says what else than a tensor it holds. A length of ? is known when the program runs, and a type of rank 0 is not known yet.',
         example='program.var @x : tensor<?x13xf32> {data, stop_gradient}',
     )
 
@@ -51,8 +51,8 @@ class VarOp(Op):
         return fields.get_type(self, "type")
 
     @property
-    def holds(self) -> Literal["tensor", "selected_rows", "tensor_array", "rank_table", "step_scopes", "feed_list", "fetch_list", "reader", "raw"]:
-        return fields.get_enum(self, "holds")  # pyright: ignore
+    def holds(self) -> str:
+        return fields.get_str(self, "holds")
 
     @property
     def ragged(self) -> int:
@@ -203,8 +203,8 @@ OPS: dict[str, type[Op]] = {
 class ProgramVerbs(fields.Verbs[V], Generic[V]):
     """One method per program op. What `V` is (an IR value, a graph node, an array) is up to `build`."""
 
-    def var(self, *, sym_name: str, type: Type, holds: Literal["tensor", "selected_rows", "tensor_array", "rank_table", "step_scopes", "feed_list", "fetch_list", "reader", "raw"] | None = None, ragged: int | None = None, persistable: bool | None = None, data: bool | None = None, stop_gradient: bool | None = None, parameter: Attribute | None = None) -> Sequence[V]:
-        """A variable: a name for a value of this type, with what is known of it. A length of ? is known when the program runs, and a type of rank 0 is not known yet."""
+    def var(self, *, sym_name: str, type: Type, holds: str | None = None, ragged: int | None = None, persistable: bool | None = None, data: bool | None = None, stop_gradient: bool | None = None, parameter: Attribute | None = None) -> Sequence[V]:
+        """A variable: a name for a value of this type, with what is known of it. `holds` says what else than a tensor it holds. A length of ? is known when the program runs, and a type of rank 0 is not known yet."""
         return self.build(VarOp, [], {"sym_name": sym_name, "type": type, "holds": holds, "ragged": ragged, "persistable": persistable, "data": data, "stop_gradient": stop_gradient, "parameter": parameter})
 
     def op(self, *, type: str, inputs: Attribute, outputs: Attribute, attrs: Attribute | None = None) -> Sequence[V]:

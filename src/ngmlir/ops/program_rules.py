@@ -9,13 +9,19 @@ from __future__ import annotations
 from ..ir.attributes import ArrayAttr, Attribute, DictAttr, SymbolRefAttr
 from ..ir.definition import Typing
 from ..ir.types import TensorType
-from .fields import get_i64, get_type
+from .fields import get_i64, get_str, get_type
 from .rules import Types, require
+
+#: What a variable may hold.
+HOLDS = (
+    "tensor", "selected_rows", "tensor_array", "rank_table", "step_scopes", "feed_list", "fetch_list", "reader", "raw",
+)  # fmt: skip
 
 
 def var(t: Typing) -> Types:
     type = get_type(t, "type")
     require(isinstance(type, TensorType), f"a variable is of a tensor type, not {type}")
+    require(get_str(t, "holds") in HOLDS, f"a variable holds one of {', '.join(HOLDS)}")
     require(get_i64(t, "ragged") >= 0, "a variable has no negative number of ragged levels")
     parameter = t.attributes.get("parameter")
     require(parameter is None or isinstance(parameter, DictAttr), "'parameter' is a dictionary")

@@ -418,7 +418,7 @@ class Program:
     def __init__(self, module: Module | None = None):
         """A view of a module, whose lists of ops it edits; without one, an empty program."""
         if module is None:
-            module = core.module()
+            module = core.module(location=user_location())
             module = module.rebuilt(attributes={_VERSION: IntegerAttr(VERSION, i64)})
         self.module = module
         self.edits = 0

@@ -14,13 +14,13 @@ from ..ir.attributes import DictAttr
 from ..ir.types import DYNAMIC, TensorType, ui64
 from ..op_graph.node import Op
 from ..op_graph.positions import Positions
-from ..op_graph.source import located
 from ..op_graph.state import AssignableTensorOp, Role
 from ..op_graph.tensor import Tensor
 from .attributes import values_of
 from .catalogue import REGISTRY
 from .descriptions import Operator
 from .names import EMPTY, GRADIENT
+from .places import at
 
 #: What stands for lengths that are not known: both have many divisors, as lengths of batches do.
 _LENGTHS = (240, 480)
@@ -46,7 +46,7 @@ def infer_types(operator: Operator) -> None:
         return tuple([None if n == EMPTY else block.visible(n, operator.location).type for n in names])
 
     taken = tuple([(slot, types_of(names)) for slot, names in operator.inputs.items()])
-    with located(operator.location):
+    with at(operator.location):
         given = output_types(operator.type, taken, operator.dictionary)
     for slot, names in operator.outputs.items():
         for name, type in zip(names, given.get(slot, ()), strict=False):

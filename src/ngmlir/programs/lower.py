@@ -21,18 +21,17 @@ from ..op_graph.lift import Lifted, lift
 from ..op_graph.node import Op
 from ..op_graph.positions import Positions
 from ..op_graph.raising import FixedAxis
-from ..op_graph.source import located
 from ..op_graph.state import AssignableTensorOp, Role, doall
 from ..op_graph.tensor import Tensor
 from ..op_graph.values import ConstantOp
 from ..op_graph.verbs import VERBS
 from ..op_graph.writes import AssignOp, ReadOp
 from ..support.diagnostics import Diagnostic, UserError
-from ..support.target import Target
 from .attributes import values_of
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
 from .names import EMPTY, RANDOM
+from .places import at
 
 
 @dataclass(frozen=True)
@@ -48,34 +47,6 @@ class Lowered:
     @property
     def module(self) -> Module:
         return self.lifted.module
-
-
-def program_to_values(module: Module, target: Target) -> Module:
-    """Turns the variables of a program into values: operators into `ng` ops, state into arguments that results are tied to.
-
-    Before:
-
-        module attributes {program.version = 1 : i64} {
-          program.var @feed : tensor<f32> {holds = "feed_list", persistable}
-          program.var @fetch : tensor<f32> {holds = "fetch_list", persistable}
-          program.var @x : tensor<4x3xf32> {data, stop_gradient}
-          program.var @y : tensor<4x3xf32>
-          program.op feed {X = [@feed]} -> {Out = [@x]} with {col = 0 : i32}
-          program.op relu {X = [@x]} -> {Out = [@y]}
-          program.op fetch {X = [@y]} -> {Out = [@fetch]} with {col = 0 : i32}
-        }
-
-    After:
-
-        func.func @main(%x: tensor<4x3xf32> {ng.name = "x"}) -> tensor<4x3xf32> {
-          %0 = ng.constant dense<0.0> : tensor<4x3xf32>
-          %1 = ng.maximum %x, %0 : tensor<4x3xf32>
-          func.return %1 : tensor<4x3xf32>
-        }
-    """
-    from .text import program_of
-
-    return lower(program_of(module)).module
 
 
 def lower(program: Program) -> Lowered:
@@ -104,7 +75,7 @@ class _Lowering:
     def run(self, block: BlockView) -> None:
         """Builds the operators of a block, one after the other."""
         for operator in block.operators:
-            with located(operator.location):
+            with at(operator.location):
                 match operator.type:
                     case "feed":
                         self.feed(operator)

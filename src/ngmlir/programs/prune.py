@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ..ir.attributes import boolean
-from ..support.diagnostics import UserError
 from .attributes import OpRole
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
@@ -31,8 +30,9 @@ def pruned(program: Program, targets: Sequence[Operator | str]) -> Program:
         if at not in wanted and not needed.intersection(operator.writes):
             continue
         kept.append(at)
-        # What is written here is needed from no operator before, unless this one reads it.
-        needed.difference_update(operator.writes)
+        # What is written here is needed from no operator before, unless this one reads it; but a sub-block may not run.
+        if operator.sub_block is None:
+            needed.difference_update(operator.writes)
         needed.update(_reads(operator))
     copy = program.copy()
     _keep(copy.top, set(kept))
@@ -89,10 +89,3 @@ def inference_form(program: Program) -> Program:
         if REGISTRY.get(operator.type).entry.attribute("is_test") is not None:
             operator.set_attribute("is_test", boolean(True))
     return copy
-
-
-def extracted(program: Program, names: Sequence[str]) -> Program:
-    """As `pruned`, for variables by name; UserError for one that there is not."""
-    if not names:
-        raise UserError("nothing is left of a program without targets")
-    return pruned(program, list(names))

@@ -3,6 +3,7 @@
 
 The stages of a program, each a set of rules that `stages.py` checks:
 
+    program   operators on named variables, in blocks
     named     tensor ops, perhaps with axis names, as a graph is lifted or a person writes them
     plain     the same without axis names
     fused     plain, with ops grouped in fusions
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
-Stage = Literal["named", "plain", "fused", "kernels", "planned"]
+Stage = Literal["program", "named", "plain", "fused", "kernels", "planned"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 #: What a pass is given: the whole module, or each function by itself (then it may stand inside `func.func(...)`).
 Anchor = Literal["module", "function"]

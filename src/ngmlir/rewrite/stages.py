@@ -36,10 +36,17 @@ KEPT = frozenset(
 _PLAN = ("ng.arguments", "ng.results", "ng.constants", "ng.prepared")
 
 
+#: What is said of operators on names among functions of values, and of the others among operators on names.
+_NAMES = ("'{}' works on named variables", "'{}' stands among operators on named variables")
+
+
 def violations(module: Module, stage: Stage) -> list[Diagnostic]:
     """What in a valid module is not as its stage asks; [] where all is well."""
     found: list[Diagnostic] = []
     for function in module.ops:
+        if function.name.startswith("program.") != (stage == "program"):
+            found.append(Diagnostic(_NAMES[stage == "program"].format(op_name(function)), function.location))
+            break  # of what is said of all, once is enough
         if function.name != "func.func":
             continue
         entry = _PLAN[0] in function.attributes
@@ -137,6 +144,7 @@ def _nameless(function: Op) -> Iterator[Diagnostic]:
 
 
 _RULES: dict[Stage, Callable[[Op], Iterator[Diagnostic]]] = {
+    "program": lambda function: iter(()),
     "named": _named,
     "plain": _plain,
     "fused": _fused,

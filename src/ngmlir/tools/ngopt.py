@@ -18,7 +18,6 @@ from ..ir.core import Module
 from ..ir.printer import to_text
 from ..ir.resource_files import ResourceWriter
 from ..ops.words import from_text
-from ..passes.registry import PASSES
 from ..rewrite.pipeline import Pipeline, Watch
 from ..rewrite.pipeline_parser import parse_pipeline
 from ..rewrite.remarks import listening
@@ -28,6 +27,7 @@ from ..support.target import Target
 from ..support.version import version
 from . import chunks, expected, lists
 from .options import Options, parse_options, resource_name
+from .passes import PASSES
 from .shell import Reproducer, painted, read_input, run, wants_colour, write_output
 from .streams import Streams, streams
 from .watches import Follow, PrintIR, Timing

@@ -24,12 +24,12 @@ from ..ops import func
 from ..ops.builder import Builder, function
 from ..ops.schedules import SCHEDULE, Schedule, neighbours
 from ..ops.words import from_text
-from ..passes.registry import PASSES
 from ..passes.schedules.choosing import buildable, candidates
 from ..rewrite.pipeline_parser import parse_pipeline
 from ..rewrite.sweep import sweep
 from ..support.progress import Progress
 from ..support.target import Target
+from .passes import PASSES
 from .shell import read_input, write_output
 from .streams import Streams
 

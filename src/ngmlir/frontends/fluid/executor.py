@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ir.literals import dtype_of
 from ...ir.types import Type, shape_of
+from ...op_graph.answers import answered
 from ...programs import names
 from ...programs.descriptions import Program as ProgramView
 from ...programs.lower import Lowered, lower
@@ -114,6 +115,7 @@ class Executor:
         """Drops the compiled programs."""
         self._prepared.clear()
 
+    @answered
     def run(
         self,
         program: Program | None = None,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...ir.core import Module
+from ...op_graph.answers import answered
 from ...programs import names
 from ...programs.attributes import OpRole, completed
 from ...programs.catalogue import REGISTRY
@@ -173,6 +174,7 @@ class Block:
             found = self._operators[id(view)] = Operator(self, view)
         return found
 
+    @answered
     def append_op(self, *args: Any, **kwargs: Any) -> Operator:
         """Appends an operator: `append_op(type="mul", inputs={"X": x, "Y": y}, outputs={"Out": out}, attrs={...})`.
 

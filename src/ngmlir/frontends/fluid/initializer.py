@@ -136,7 +136,7 @@ class BilinearInitializer(Initializer):
         shape = var.shape
         if len(shape) != 4 or shape[2] != shape[3]:
             raise UserError(f"a bilinear filter has the shape [.., .., k, k], and '{var.name}' {list(shape)}")
-        size = shape[3]
+        size: int = shape[3]
         factor = -(-size // 2)
         centre = (2 * factor - 1 - factor % 2) / (2.0 * factor)
         one = 1 - np.abs(np.arange(size) / factor - centre)

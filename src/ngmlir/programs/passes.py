@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The passes from program to program, and the one that turns names into values, by name."""
+
+from __future__ import annotations
+
+from ..ir.core import Module
+from ..rewrite.contracts import contract
+from ..rewrite.pipeline import Pass, name_of
+from ..support.diagnostics import UserError
+from ..support.target import Target
+from .backward import append_backward
+from .lower import lower
+from .prune import inference_form, pruned, test_form
+from .text import program_of
+
+
+@contract(needs=("program",), gives="named")
+def program_to_values(module: Module, target: Target) -> Module:
+    """Turns the variables of a program into values: operators into `ng` ops, state into arguments that results are tied to.
+
+    Before:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @feed : tensor<f32> {holds = "feed_list", persistable}
+          program.var @fetch : tensor<f32> {holds = "fetch_list", persistable}
+          program.var @x : tensor<4xf32> {data, stop_gradient}
+          program.var @total : tensor<4xf32> {persistable}
+          program.op feed {X = [@feed]} -> {Out = [@x]} with {col = 0 : i32}
+          program.op elementwise_add {X = [@total], Y = [@x]} -> {Out = [@total]} with {axis = -1 : i32}
+          program.op fetch {X = [@total]} -> {Out = [@fetch]} with {col = 0 : i32}
+        }
+
+    After:
+
+        func.func @main(%x: tensor<4xf32> {ng.name = "x"}, %total: tensor<4xf32> {ng.name = "total"}) -> (tensor<4xf32>, tensor<4xf32>) attributes {ng.tied = array<i64: 1, 1>} {
+          %0 = ng.add %total, %x : tensor<4xf32>
+          func.return %0, %0 : tensor<4xf32>, tensor<4xf32>
+        }
+    """
+    return lower(program_of(module)).module
+
+
+@contract(needs=("program",))
+def program_extract(module: Module, target: Target, *, targets: str) -> Module:
+    """Keeps the operators of a program that some variables need; `targets` are their names, joined by +.
+
+    Before:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4xf32> {data, stop_gradient}
+          program.var @y : tensor<4xf32>
+          program.var @z : tensor<4xf32>
+          program.op relu {X = [@x]} -> {Out = [@y]}
+          program.op tanh {X = [@x]} -> {Out = [@z]}
+        }
+
+    After, with `targets=y`:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4xf32> {data, stop_gradient}
+          program.var @y : tensor<4xf32>
+          program.op relu {X = [@x]} -> {Out = [@y]}
+        }
+    """
+    names = [name for name in targets.split("+") if name]
+    if not names:
+        raise UserError(
+            "nothing is left of a program without targets", hint="program-extract{targets=loss+accuracy}"
+        )
+    program = program_of(module)
+    for name in names:
+        program.top.visible(name, module.location)
+    return pruned(program, names).module
+
+
+@contract(needs=("program",))
+def program_for_test(module: Module, target: Target) -> Module:
+    """Makes a program as it is used after training: `is_test` is set, gradients and updates are left out.
+
+    Before:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4x3xf32> {data, stop_gradient}
+          program.var @y : tensor<4x3xf32>
+          program.op softmax {X = [@x]} -> {Out = [@y]} with {is_test = false}
+        }
+
+    After:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4x3xf32> {data, stop_gradient}
+          program.var @y : tensor<4x3xf32>
+          program.op softmax {X = [@x]} -> {Out = [@y]} with {is_test = true}
+        }
+    """
+    return test_form(program_of(module)).module
+
+
+@contract(needs=("program",))
+def program_inference(module: Module, target: Target) -> Module:
+    """Sets `is_test` wherever an operator of a program has it.
+
+    Before:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4x3xf32> {data, stop_gradient}
+          program.var @y : tensor<4x3xf32>
+          program.op softmax {X = [@x]} -> {Out = [@y]}
+        }
+
+    After:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4x3xf32> {data, stop_gradient}
+          program.var @y : tensor<4x3xf32>
+          program.op softmax {X = [@x]} -> {Out = [@y]} with {is_test = true}
+        }
+    """
+    return inference_form(program_of(module)).module
+
+
+@contract(needs=("program",))
+def program_backward(module: Module, target: Target, *, loss: str) -> Module:
+    """Appends the operators that compute the gradients of the variable `loss`, of shape [1], by all parameters.
+
+    Before:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @w : tensor<4xf32> {persistable, parameter = {trainable = true}}
+          program.var @loss : tensor<1xf32>
+          program.op mean {X = [@w]} -> {Out = [@loss]}
+        }
+
+    After, with `loss=loss`:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @w : tensor<4xf32> {persistable, parameter = {trainable = true}}
+          program.var @loss : tensor<1xf32>
+          program.var @"loss@GRAD" : tensor<1xf32>
+          program.var @"w@GRAD" : tensor<4xf32>
+          program.op mean {X = [@w]} -> {Out = [@loss]} with {op_role = 256 : i32}
+          program.op fill_constant {} -> {Out = [@"loss@GRAD"]} with {dtype = 5 : i32, shape = array<i32: 1>, value = 1.0 : f64, force_cpu = false, op_role = 257 : i32}
+          program.op mean_grad {X = [@w], Out = [@loss], "Out@GRAD" = [@"loss@GRAD"]} -> {"X@GRAD" = [@"w@GRAD"]} with {op_role = 1 : i32, op_role_var = ["w", "w@GRAD"]}
+        }
+    """
+    program = program_of(module).copy()
+    append_backward(program.top.visible(loss, module.location))
+    return program.module
+
+
+PROGRAM_PASSES: dict[str, Pass] = {
+    name_of(p): p
+    for p in (program_extract, program_backward, program_for_test, program_inference, program_to_values)
+}
