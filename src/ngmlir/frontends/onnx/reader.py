@@ -13,6 +13,7 @@ from . import operators
 from .elements import ELEMENTS
 from .emitter import Emitter, Undecided
 from .nodes import OPERATORS, Made, Node
+from .schemas import SCHEMAS, defaults_of
 from .survey import Functions, called, domain_of, has_body, place_of, schema_of
 from .tensor import Absent, Array, Tensor, TensorList, Thing
 from .tensors import array_of, sparse_array
@@ -136,10 +137,12 @@ class Reader:
         handler = OPERATORS.get((domain, node.op_type))
         if handler is None:
             body = self._body(node, attributes, inputs, domain, version)
-            stated = schema_of(node.op_type, domain, version).attributes
             # What a node leaves out its function asks for too.
-            defaults = {name: a.default_value for name, a in stated.items() if a.default_value.name}
+            defaults = defaults_of(schema_of(node.op_type, domain, version))
             return self._call(body, inputs, {**defaults, **attributes})
+        stated = SCHEMAS.get((domain, node.op_type))
+        if stated is not None:
+            attributes = {**defaults_of(stated), **attributes}
 
         def run(graph: GraphProto, things: Sequence[Thing]) -> list[Thing]:
             return self.graph(graph, things, scope, opsets, references)

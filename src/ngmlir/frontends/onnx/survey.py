@@ -13,6 +13,7 @@ from ...support.diagnostics import UNKNOWN, Diagnostic, Limit, Location, UserErr
 from ...support.spelling import did_you_mean
 from .elements import ELEMENTS, KNOWN
 from .nodes import OPERATORS, OWN
+from .schemas import SCHEMAS
 
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 #: Names that stand for the standard's own operators.
@@ -89,7 +90,8 @@ def _look_at(
 ) -> None:
     place = place_of(node)
     version = opsets.get(domain)
-    schema = schema_of(node.op_type, domain, version) if version is not None else None
+    own = SCHEMAS.get((domain, node.op_type))
+    schema = own or (schema_of(node.op_type, domain, version) if version is not None else None)
     if version is None and domain == "":
         wrong.append(
             Diagnostic(f"{called(node)}: the model does not say which version of operators it uses", place)
@@ -98,7 +100,7 @@ def _look_at(
     known = (domain, node.op_type) in OPERATORS and domain != OWN
     if not known and (schema is None or not has_body(schema)):
         names = [name for where, name in OPERATORS if where == domain]
-        own = f"{domain}.{node.op_type}" if domain else node.op_type
+        name = f"{domain}.{node.op_type}" if domain else node.op_type
         told = "" if schema is not None else did_you_mean(node.op_type, names)
         what = (
             "there is no operator" if schema is None and not domain else "ngmlir does not have the operator"
@@ -107,7 +109,7 @@ def _look_at(
             told
             or "docs/onnx.md lists the operators that are supported; a local function of that name is used instead"
         )
-        found.append(Diagnostic(f"{called(node)}: {what} {own}", place, hint=hint))
+        found.append(Diagnostic(f"{called(node)}: {what} {name}", place, hint=hint))
         return
     if schema is not None:
         problem = _misfit(node, schema)
@@ -151,6 +153,18 @@ def _misfit(node: NodeProto, schema: Any) -> str:
         elif not found.ref_attr_name and found.type != int(attribute.type.value):
             wanted = AttributeProto.AttributeType.Name(int(attribute.type.value))
             return f"its attribute '{name}' is no {wanted}"
+    if SCHEMAS.get((schema.domain, schema.name)) is schema:
+        unknown = [name for name in given if name not in schema.attributes]
+        lacking = [
+            stated.name
+            for name, stated in zip(node.input, schema.inputs, strict=False)
+            if not name and stated.option == schema.FormalParameterOption.Single
+        ]
+        if unknown:
+            near = did_you_mean(unknown[0], schema.attributes)
+            return f"there is no attribute '{unknown[0]}'{near and '; '}{near}"
+        if lacking:
+            return f"it lacks the input '{lacking[0]}'"
     return ""
 
 

@@ -199,12 +199,17 @@ def selu(n: Node, x: Tensor) -> Tensor:
 
 @operator("Gelu")
 def gelu(n: Node, x: Tensor) -> Tensor:
+    return gelu_of(x, n.text("approximate", "none") == "tanh")
+
+
+def gelu_of(x: Tensor, tanh: bool) -> Tensor:
+    """The activation by the error function, or what the hyperbolic tangent gives for it."""
     y = x.computed()
-    if n.text("approximate", "none") == "tanh":
+    if tanh:
         inner = (y + y * y * y * 0.044715) * math.sqrt(2 / math.pi)
-        made = y * 0.5 * (n.verbs.tanh(inner) + 1)
+        made = y * 0.5 * (x.verbs.tanh(inner) + 1)
     else:
-        made = y * 0.5 * (n.verbs.erf(y * math.sqrt(0.5)) + 1)
+        made = y * 0.5 * (x.verbs.erf(y * math.sqrt(0.5)) + 1)
     return made.cast(x.element)
 
 

@@ -13,6 +13,10 @@ from ..tensor import Tensor
 from .products import dot
 
 Activation = Callable[[Tensor], Tensor]
+#: The product of a tensor's last axis with the weights of some gates: the first of them, and that behind the last.
+Product = Callable[[Tensor, int, int], Tensor]
+#: The products with inputs and with states.
+Products = tuple[Product, Product]
 #: What ONNX takes where a node states no number.
 _ALPHA = {
     "LeakyRelu": 0.01,
@@ -76,31 +80,51 @@ def recurrent(
 ) -> list[Tensor]:
     batch_first = n.flag("layout")
     x = x.transpose([1, 0, 2]) if batch_first else x
-    way = n.text("direction", "forward")
-    directions = 2 if way == "bidirectional" else 1
-    size, batch = n.integer("hidden_size", r.shape[-1]), x.shape[1]
     states = [s.transpose([1, 0, 2]) if s is not None and batch_first else s for s in (h, c)]
-    zero = n.verbs.numbers(0, x.element, [directions, batch, size])
-    initial = [zero if s is None else s for s in states]
-    runs: list[list[Tensor]] = []
-    for d, functions in enumerate(_activations(n, directions)):
-        back = d == 1 or way == "reverse"
-        weights = [w.at(0, d), r.at(0, d)]
-        bias = b.at(0, d) if b is not None else n.verbs.numbers(0, x.element, [2 * w.shape[1]])
-        state = [s.at(0, d) for s in initial[: 2 if n.op == "LSTM" else 1]]
-        peepholes = p.at(0, d) if p is not None else None
-        runs.append(_run(n, x, weights, bias, state, peepholes, lengths, functions, back))
-    # Each run: all of its outputs, then the last states.
-    outputs = [n.verbs.stacked([run[i] for run in runs], 1 if i == 0 else 0) for i in range(len(runs[0]))]
+    products = [(_product(w.at(0, d)), _product(r.at(0, d))) for d in range(w.shape[0])]
+    outputs = directed(n, x, products, w.shape[1], r.shape[2], b, lengths, states, p)
     if batch_first:
         outputs = [outputs[0].transpose([2, 0, 1, 3]), *(o.transpose([1, 0, 2]) for o in outputs[1:])]
     return outputs
 
 
+def _product(weights: Tensor) -> Product:
+    return lambda x, first, last: dot(x, weights.part(0, first, last), [x.rank - 1], [1])
+
+
+def directed(
+    n: Node,
+    x: Tensor,
+    products: Sequence[Products],
+    gates: int,
+    size: int,
+    b: Tensor | None,
+    lengths: Tensor | None,
+    states: Sequence[Tensor | None],
+    p: Tensor | None,
+) -> list[Tensor]:
+    """All outputs and the last states of x[time, batch, elements], in one or both directions; `gates` are as many as the
+    weights of a direction have rows, `size` is that of a state."""
+    way = n.text("direction", "forward")
+    directions, batch = 2 if way == "bidirectional" else 1, x.shape[1]
+    zero = n.verbs.numbers(0, x.element, [directions, batch, n.integer("hidden_size", size)])
+    initial = [zero if s is None else s for s in states]
+    runs: list[list[Tensor]] = []
+    for d, functions in enumerate(_activations(n, directions)):
+        back = d == 1 or way == "reverse"
+        bias = b.at(0, d) if b is not None else n.verbs.numbers(0, x.element, [2 * gates])
+        state = [s.at(0, d) for s in initial[: 2 if n.op == "LSTM" else 1]]
+        peepholes = p.at(0, d) if p is not None else None
+        runs.append(_run(n, x, products[d], gates, bias, state, peepholes, lengths, functions, back))
+    # Each run: all of its outputs, then the last states.
+    return [n.verbs.stacked([run[i] for run in runs], 1 if i == 0 else 0) for i in range(len(runs[0]))]
+
+
 def _run(
     n: Node,
     x: Tensor,
-    weights: Sequence[Tensor],
+    products: Products,
+    gates: int,
     bias: Tensor,
     state: Sequence[Tensor],
     peepholes: Tensor | None,
@@ -112,12 +136,11 @@ def _run(
     emitter = n.verbs
     assert isinstance(emitter, Emitter)
     time, batch, _ = x.shape
-    w, r = weights
-    gates = w.shape[0]
-    size = r.shape[-1]
+    from_inputs, from_state = products
+    size = state[0].shape[1]
     own, recurrent_bias = bias.part(0, 0, gates), bias.part(0, gates, 2 * gates)
     # The products with the inputs do not wait for each other; GRU adds one bias of a gate inside of a product.
-    inputs = dot(x, w, [2], [1]) + own
+    inputs = from_inputs(x, 0, gates) + own
     if n.op != "GRU":
         inputs = inputs + recurrent_bias
     steps = emitter.arange(time, i32)
@@ -131,11 +154,11 @@ def _run(
     def step(arguments: Sequence[Tensor]) -> list[Tensor]:
         *held, given, i = arguments
         if n.op == "RNN":
-            made = [functions[0](clipped(given + dot(held[0], r, [1], [1])))]
+            made = [functions[0](clipped(given + from_state(held[0], 0, gates)))]
         elif n.op == "GRU":
-            made = [_gru(held[0], given, r, recurrent_bias, functions, clipped, linear)]
+            made = [_gru(held[0], given, from_state, recurrent_bias, functions, clipped, linear)]
         else:
-            made = _lstm(held, given, r, peepholes, functions, clipped, n.flag("input_forget"))
+            made = _lstm(held, given, from_state, peepholes, functions, clipped, n.flag("input_forget"))
         shown = made[0]
         if lengths is not None:
             inside = (i < lengths.cast(i32)).reshape([batch, 1])
@@ -153,7 +176,7 @@ def _run(
 def _gru(
     h: Tensor,
     given: Tensor,
-    r: Tensor,
+    product: Product,
     bias: Tensor,
     functions: Sequence[Activation],
     clipped: Activation,
@@ -161,14 +184,14 @@ def _gru(
 ) -> Tensor:
     size = h.shape[1]
     f, g = functions
-    both = dot(h, r.part(0, 0, 2 * size), [1], [1]) + bias.part(0, 0, 2 * size)
+    both = product(h, 0, 2 * size) + bias.part(0, 0, 2 * size)
     gates = clipped(given.part(1, 0, 2 * size) + both)
     z, reset = f(gates.part(1, 0, size)), f(gates.part(1, size, 2 * size))
-    rh, bh = r.part(0, 2 * size, 3 * size), bias.part(0, 2 * size, 3 * size)
+    bh = bias.part(0, 2 * size, 3 * size)
     if linear:
-        inner = reset * (dot(h, rh, [1], [1]) + bh)
+        inner = reset * (product(h, 2 * size, 3 * size) + bh)
     else:
-        inner = dot(reset * h, rh, [1], [1]) + bh
+        inner = product(reset * h, 2 * size, 3 * size) + bh
     new = g(clipped(given.part(1, 2 * size, 3 * size) + inner))
     return (1 - z) * new + z * h
 
@@ -176,7 +199,7 @@ def _gru(
 def _lstm(
     held: Sequence[Tensor],
     given: Tensor,
-    r: Tensor,
+    product: Product,
     p: Tensor | None,
     functions: Sequence[Activation],
     clipped: Activation,
@@ -184,7 +207,7 @@ def _lstm(
 ) -> list[Tensor]:
     h, c = held
     size = h.shape[1]
-    gates = given + dot(h, r, [1], [1])
+    gates = given + product(h, 0, 4 * size)
     i, o, f, g = (gates.part(1, k * size, (k + 1) * size) for k in range(4))
     pi, po, pf = (p.part(0, k * size, (k + 1) * size) if p is not None else None for k in range(3))
     i = functions[0](clipped(i if pi is None else i + pi * c))

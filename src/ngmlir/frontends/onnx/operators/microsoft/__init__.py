@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of the domain com.microsoft: what ONNX Runtime's optimizer, transformer tools and quantizer write."""
+
+from . import (
+    activations,
+    attention,
+    convolutions,
+    embeddings,
+    experts,
+    grouped_attention,
+    layout,
+    normalization,
+    packed_sequences,
+    packed_weights,
+    products,
+    quantized,
+    quantized_products,
+    rotary,
+    spectral,
+)
+
+__all__ = [
+    "activations",
+    "attention",
+    "convolutions",
+    "embeddings",
+    "experts",
+    "grouped_attention",
+    "layout",
+    "normalization",
+    "packed_sequences",
+    "packed_weights",
+    "products",
+    "quantized",
+    "quantized_products",
+    "rotary",
+    "spectral",
+]

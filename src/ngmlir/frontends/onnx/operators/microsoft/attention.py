@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of heads: what stands in for masks, and the operators that hold all earlier keys and values.
+
+Shapes: B sequences, N heads, S queries, T keys (those before and those of this call), H elements of a head.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from .....ir.types import f32, i32
+from .....support.diagnostics import UserError
+from ...nodes import Node
+from ...schemas import contributed
+from ...tensor import Tensor
+from ..products import dot, multiplied
+from ..quantization import centred
+
+#: What all of these operators are told.
+_SCALED = {"mask_filter_value": -10000.0, "num_heads": int, "scale": float | None}
+_SHARED = {"past_present_share_buffer": 0}
+
+
+def heads_of(x: Tensor, count: int) -> Tensor:
+    """[B, S, N * H] as [B, N, S, H]."""
+    if count < 1 or x.shape[-1] % count:
+        raise UserError(f"{x.shape[-1]} elements in {count} heads")
+    return x.reshape([*x.shape[:2], count, x.shape[2] // count]).transpose([0, 2, 1, 3])
+
+
+def joined_heads(x: Tensor) -> Tensor:
+    """[B, N, S, H] as [B, S, N * H]."""
+    b, count, length, size = x.shape
+    return x.transpose([0, 2, 1, 3]).reshape([b, length, count * size])
+
+
+def scores_of(n: Node, q: Tensor, k: Tensor) -> Tensor:
+    """The products [B, N, S, T] of queries and keys, scaled."""
+    if q.shape[-1] != k.shape[-1]:
+        raise UserError(f"queries of {q.shape[-1]} elements and keys of {k.shape[-1]}")
+    scale = n.number("scale") or 1 / sqrt(q.shape[-1])
+    return dot(q.computed(), k.computed(), [3], [3], [0, 1], [0, 1]) * scale
+
+
+def weighed(n: Node, scores: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """The values by the softmax of the scores, and that."""
+    weights = n.verbs.softmax(scores, axes=[3])
+    return dot(weights, v.computed(), [3], [2], [0, 1], [0, 1]).cast(v.element), weights
+
+
+def masked(n: Node, mask: Tensor, batch: int, length: int, total: int) -> Tensor:
+    """What a mask adds to scores, broadcast to [B, N, S, T].
+
+    mask[B, T] and mask[B, S, T] are 0 where a key is hidden; mask[B] holds the lengths of the keys, mask[2 * B] these and
+    then where they begin.
+    """
+    line = n.verbs.arange(total, i32)
+    if mask.rank == 1 and mask.size in (batch, 2 * batch):
+        seen = line.reshape([1, total]) < mask.part(0, 0, batch).with_axes([1])
+        if mask.size == 2 * batch:
+            seen = seen & (line.reshape([1, total]) >= mask.part(0, batch, 2 * batch).with_axes([1]))
+        seen = seen.reshape([batch, 1, 1, total])
+    elif mask.shape == (batch, total):
+        seen = (mask > 0).reshape([batch, 1, 1, total])
+    elif mask.shape == (batch, length, total):
+        seen = (mask > 0).reshape([batch, 1, length, total])
+    else:
+        raise n.limit(f"a mask of shape {list(mask.shape)} over {batch} sequences of {length} by {total}")
+    return seen.where(n.verbs.numbers(0, f32), n.number("mask_filter_value"))
+
+
+def earlier(n: Node, length: int, total: int) -> Tensor:
+    """True where a key [T] is not later than a query [S]; the last query is at the last key."""
+    rows, columns = np.arange(length)[:, None], np.arange(total)[None, :]
+    return n.verbs.known(columns <= rows + (total - length))
+
+
+def attended(
+    n: Node,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    causal: bool,
+) -> tuple[Tensor, Tensor]:
+    """The output [B, S, N * H], and the weights [B, N, S, T]."""
+    batch, _, length, _ = q.shape
+    total = k.shape[2]
+    scores = scores_of(n, q, k)
+    if mask is not None:
+        scores = scores + masked(n, mask, batch, length, total)
+    if bias is not None:
+        scores = scores + bias.computed()
+    if causal:
+        scores = earlier(n, length, total).where(scores, -np.inf)
+    made, weights = weighed(n, scores, v)
+    return joined_heads(made), weights
+
+
+# ---- one matrix for queries, keys and values
+
+
+def _parts(n: Node, product: Tensor, bias: Tensor | None, sizes: list[int]) -> list[Tensor]:
+    """Heads of queries, keys and values from one product."""
+    whole = product if bias is None else product + bias
+    ends = np.cumsum([0, *sizes]).tolist()
+    if len(sizes) != 3 or ends[-1] != whole.shape[-1]:
+        raise UserError(f"queries, keys and values of {sizes} elements, but {whole.shape[-1]} in all")
+    return [heads_of(whole.part(-1, ends[i], ends[i + 1]), n.integer("num_heads")) for i in range(3)]
+
+
+def _of_one_matrix(
+    n: Node, product: Tensor, bias: Tensor | None, mask: Tensor | None, past: Tensor | None, more: Tensor | None
+) -> list[Tensor]:
+    _refuse(n, "past_present_share_buffer", "do_rotary")
+    q, k, v = _parts(n, product, bias, n.given("qkv_hidden_sizes", [product.shape[-1] // 3] * 3))
+    if past is not None:
+        k, v = (n.verbs.joined([past.at(0, i), new], 2) for i, new in enumerate((k, v)))
+    made, _ = attended(n, q, k, v, mask, more, n.flag("unidirectional"))
+    return [made, n.verbs.stacked([k, v])] if n.wanted(1) else [made]
+
+
+def _refuse(n: Node, *flags: str) -> None:
+    for name in flags:
+        if n.flag(name):
+            raise n.limit(f"{n.op} with {name}")
+
+
+@contributed(
+    "Attention", outputs=2, do_rotary=0, qkv_hidden_sizes=list[int], rotary_embedding_dim=0, unidirectional=0, **_SCALED, **_SHARED
+)
+def attention(
+    n: Node,
+    x: Tensor,
+    weights: Tensor,
+    bias: Tensor | None = None,
+    mask_index: Tensor | None = None,
+    past: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    past_sequence_length: Tensor | None = None,
+) -> list[Tensor]:
+    return _of_one_matrix(n, multiplied(x, weights), bias, mask_index, past, attention_bias)
+
+
+@contributed("QAttention", outputs=2, do_rotary=0, unidirectional=0, **_SCALED, **_SHARED)
+def qattention(
+    n: Node,
+    x: Tensor,
+    weights: Tensor,
+    bias: Tensor,
+    x_scale: Tensor,
+    weight_scale: Tensor,
+    mask_index: Tensor | None = None,
+    x_zero: Tensor | None = None,
+    weight_zero: Tensor | None = None,
+    past: Tensor | None = None,
+) -> list[Tensor]:
+    """The first product is one of integers."""
+    total = multiplied(centred(x, x_zero), centred(weights, weight_zero, -1)).cast(f32)
+    factor = x_scale.computed().reshape([]) * (
+        weight_scale.reshape([]) if weight_scale.size == 1 else weight_scale
+    ).computed()
+    return _of_one_matrix(n, total * factor, bias.computed(), mask_index, past, None)
+
+
+# ---- queries, keys and values apart
+
+
+def _separate(
+    n: Node, query: Tensor, key: Tensor | None, value: Tensor | None, bias: Tensor | None
+) -> list[Tensor]:
+    """Heads of queries, keys and values, with their bias: apart, in two or in one tensor."""
+    count = n.integer("num_heads")
+    if query.rank == 5:  # [B, S, N, 3, H]
+        made = [query.at(3, i).transpose([0, 2, 1, 3]) for i in range(3)]
+    elif key is not None and key.rank == 5:  # [B, T, N, 2, H]
+        made = [heads_of(query, count), *(key.at(3, i).transpose([0, 2, 1, 3]) for i in range(2))]
+    elif key is None or value is None:
+        raise UserError("queries without keys and values")
+    else:
+        # Keys and values that were kept are heads already.
+        made = [heads_of(query, count), *(x if x.rank == 4 else heads_of(x, count) for x in (key, value))]
+    if bias is None:
+        return made
+    sizes = [x.shape[1] * x.shape[3] for x in made]
+    ends = np.cumsum([0, *sizes]).tolist()
+    if ends[-1] != bias.size:
+        raise UserError(f"a bias of {bias.size} elements for {' + '.join(map(str, sizes))}")
+    lines = [bias.part(0, ends[i], ends[i + 1]).reshape([x.shape[1], 1, x.shape[3]]) for i, x in enumerate(made)]
+    return [x + line for x, line in zip(made, lines, strict=True)]
+
+
+def _of_three(
+    n: Node,
+    parts: list[Tensor],
+    mask: Tensor | None,
+    bias: Tensor | None,
+    past: tuple[Tensor | None, Tensor | None],
+    causal: bool,
+) -> list[Tensor]:
+    q, k, v = parts
+    if past[0] is not None and past[1] is not None:
+        k, v = (n.verbs.joined([old, new], 2) for old, new in ((past[0], k), (past[1], v)))
+    made, weights = attended(n, q, k, v, mask, bias, causal)
+    return [made, k, v, weights.cast(q.element)]
+
+
+@contributed("MultiHeadAttention", outputs=4, unidirectional=0, **_SCALED)
+def multi_head_attention(
+    n: Node,
+    query: Tensor,
+    key: Tensor | None = None,
+    value: Tensor | None = None,
+    bias: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    past_sequence_length: Tensor | None = None,
+    cache_indirection: Tensor | None = None,
+) -> list[Tensor]:
+    if past_sequence_length is not None or cache_indirection is not None:
+        raise n.limit(f"{n.op} with a cache in one buffer, or of beams")
+    parts = _separate(n, query, key, value, bias)
+    return _of_three(
+        n, parts, key_padding_mask, attention_bias, (past_key, past_value), n.flag("unidirectional")
+    )
+
+
+@contributed("DecoderMaskedMultiHeadAttention", outputs=4, output_qk=0, **_SCALED, **_SHARED)
+def decoder_masked_multi_head_attention(
+    n: Node,
+    query: Tensor,
+    key: Tensor | None = None,
+    value: Tensor | None = None,
+    mask_index: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    past_sequence_length: Tensor | None = None,
+    beam_width: Tensor | None = None,
+    cache_indirection: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> list[Tensor]:
+    """One query for each sequence; with a cache in one buffer its present is as long as its past."""
+    if cache_indirection is not None:
+        raise n.limit(f"{n.op} with a cache of beams")
+    if key is None:
+        raise n.limit(f"{n.op} with queries, keys and values in one tensor")
+    parts = _separate(n, query, key, value, bias)
+    if not n.flag("past_present_share_buffer") or past_key is None or past_value is None:
+        return _of_three(n, parts, mask_index, attention_bias, (past_key, past_value), False)
+    if past_sequence_length is None:
+        raise UserError("a cache in one buffer (past_present_share_buffer), but no past_sequence_length")
+    start = int(n.settle(past_sequence_length).reshape(()))
+    before = (past_key.part(2, 0, start), past_value.part(2, 0, start))
+    made, k, v, weights = _of_three(n, parts, mask_index, attention_bias, before, False)
+    rest = [x.part(2, k.shape[2], x.shape[2]) for x in (past_key, past_value)]
+    return [made, *(n.verbs.joined([x, r], 2) for x, r in zip((k, v), rest, strict=True)), weights]

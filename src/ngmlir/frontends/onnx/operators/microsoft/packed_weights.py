@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products with weights of 2 to 8 bits that share bytes, in blocks with a scale each, and rows of such weights.
+
+They are decoded by ops on the bytes that the model holds: what does not depend on inputs is computed once for a program.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .....ir.types import f32, i32, i64, ui8
+from .....support.diagnostics import UserError
+from ...nodes import Node
+from ...schemas import contributed
+from ...tensor import Tensor
+from ..products import dot
+
+_BITS = (1, 2, 4, 8)
+#: The numbers that the 16 codes of MatMulBnb4 stand for: floats of 4 bits, and quantiles of the normal distribution.
+_FP4 = (0, 5.208333333e-3, 2 / 3, 1, 1 / 3, 0.5, 1 / 6, 0.25)
+_TABLES = (
+    (*_FP4, *(-x for x in _FP4)),
+    (
+        -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+        -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+        0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+    ),
+)  # fmt: skip
+
+
+def unpacked(n: Node, x: Tensor, bits: int) -> Tensor:
+    """The codes in bytes, those in the low bits first: the last axis is 8 / bits as long."""
+    if bits not in _BITS:
+        raise n.limit(f"weights of {bits} bits")
+    if bits == 8:
+        return x
+    shifts = n.verbs.known(np.arange(0, 8, bits, dtype=np.uint8))
+    wide = x.with_axes([x.rank]).broadcast([*x.shape, 8 // bits])
+    moved = n.verbs.shift_right_arithmetic(wide, shifts.broadcast(wide.shape))
+    codes = moved & n.verbs.numbers((1 << bits) - 1, ui8)
+    return codes.reshape([*x.shape[:-1], x.shape[-1] * (8 // bits)])
+
+
+def decoded_blocks(
+    n: Node, codes: Tensor, scales: Tensor, zeros: Tensor | None, bits: int, block: int
+) -> Tensor:
+    """Codes [..., K] with scales [..., K / block], rounded up, and zero points in bytes or as such numbers; in f32."""
+    outer, length, blocks = codes.shape[:-1], codes.shape[-1], scales.shape[-1]
+    if blocks * block < length:
+        raise UserError(f"{blocks} scales of {block} weights each for {length}")
+    if zeros is None:
+        point: Tensor = n.verbs.numbers(1 << (bits - 1), f32)
+    elif zeros.is_float:
+        point = zeros.computed().reshape([*outer, blocks])
+    else:
+        # The zero points of a row fill up its last byte.
+        wide = unpacked(n, zeros.reshape([*outer, -(-blocks * bits // 8)]), bits)
+        point = wide.part(-1, 0, blocks).cast(f32)
+    points = [x if x.rank == 0 else x.with_axes([-1]) for x in (point, scales.computed())]
+    whole = codes.cast(f32)
+    if blocks * block > length:
+        whole = whole.pad([0] * whole.rank, [*[0] * len(outer), blocks * block - length])
+    made = (whole.reshape([*outer, blocks, block]) - points[0]) * points[1]
+    return made.reshape([*outer, blocks * block]).part(-1, 0, length)
+
+
+_NBITS = {"K": int, "accuracy_level": 0, "bits": 4, "block_size": int, "weight_prepacked": 0}
+
+
+def _times(n: Node, a: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    """a[..., K] by weights[N, K] in f32."""
+    made = dot(a.computed(), weights, [a.rank - 1], [1])
+    return (made if bias is None else made + bias.computed()).cast(a.element)
+
+
+@contributed("MatMulNBits", N=int, **_NBITS)
+def matmul_nbits(
+    n: Node,
+    a: Tensor,
+    b: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None = None,
+    g_idx: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """b[N, blocks, bytes]; `g_idx` [K] says of which block the scale of a row is. Sums are those of f32, whatever accuracy the node allows."""
+    rows, length, bits, block = (n.integer(name) for name in ("N", "K", "bits", "block_size"))
+    if n.flag("weight_prepacked"):
+        raise n.limit("weights that were packed for one kind of GPU")
+    if not b.size:
+        zeros = n.verbs.numbers(0, a.element, [*a.shape[:-1], rows])
+        return zeros if bias is None else zeros + bias
+    blocks = -(-length // block)
+    codes = unpacked(n, b.reshape([rows, b.size // rows]), bits).part(-1, 0, length)
+    scales = scales.reshape([rows, blocks])
+    if g_idx is None:
+        return _times(n, a, decoded_blocks(n, codes, scales, zero_points, bits, block), bias)
+    # Each row is a block of its own.
+    groups = g_idx.reshape([g_idx.size]).part(0, 0, length)
+    if zero_points is not None and not zero_points.is_float:
+        zero_points = unpacked(n, zero_points.reshape([rows, -(-blocks * bits // 8)]), bits).cast(f32)
+    if zero_points is not None:
+        zero_points = zero_points.reshape([rows, zero_points.size // rows]).take(groups, 1)
+    return _times(n, a, decoded_blocks(n, codes, scales.take(groups, 1), zero_points, bits, 1), bias)
+
+
+@contributed("MatMulBnb4", K=int, N=int, block_size=int, quant_type=int, training_mode=0, transB=1)
+def matmul_bnb4(n: Node, a: Tensor, b: Tensor, absmax: Tensor) -> Tensor:
+    """b holds N * K codes, row by row, the first of a byte in its high bits, in blocks with a greatest number each."""
+    rows, length, block, kind = (n.integer(name) for name in ("N", "K", "block_size", "quant_type"))
+    if kind not in (0, 1):
+        raise UserError(f"there is no quant_type {kind}", hint="0 is FP4, 1 is NF4")
+    codes = unpacked(n, b.reshape([b.size]), 4).reshape([b.size, 2]).reversed(1).reshape([2 * b.size])
+    numbers = n.verbs.known(np.array(_TABLES[kind], np.float32)).take(codes.cast(i32), 0)
+    blocks = absmax.size
+    whole = numbers.pad([0], [max(0, blocks * block - numbers.size)]).part(0, 0, blocks * block)
+    weights = whole.reshape([blocks, block]) * absmax.computed().reshape([blocks, 1])
+    weights = weights.reshape([blocks * block]).part(0, 0, rows * length).reshape([rows, length])
+    return _times(n, a, weights if n.flag("transB") else weights.transpose([1, 0]), None)
+
+
+@contributed("GatherBlockQuantized", bits=4, block_size=128, gather_axis=0, quantize_axis=1)
+def gather_block_quantized(
+    n: Node, x: Tensor, indices: Tensor, scales: Tensor, zero_points: Tensor | None = None
+) -> Tensor:
+    """Slices of x along `gather_axis`, of whose elements along `quantize_axis` each block has a scale."""
+    gathered, along, block = x.axis(n.integer("gather_axis")), x.axis(n.integer("quantize_axis")), n.integer("block_size")
+    if x.is_float:
+        raise n.limit("rows of floats of 8 or 4 bits with a scale for each block")
+    bits = n.integer("bits") if x.element is ui8 else 0
+    places = indices.cast(i64)
+    count = x.shape[gathered]
+    inside = (places >= -count) & (places < count)
+    places = inside.where((places < 0).where(places + count, places), 0)
+    blocks = places // block if gathered == along else places
+
+    def cut(each: Tensor, at: Tensor, bits: int) -> Tensor:
+        found = each.take(at, gathered)
+        return unpacked(n, found, bits) if bits else found
+
+    codes, factors = cut(x, places, bits).cast(f32), cut(scales, blocks, 0).computed()
+    points = None if zero_points is None else cut(zero_points, blocks, bits).cast(f32)
+    if gathered != along:
+        axis = along + (indices.rank - 1 if along > gathered else 0)
+        factors = _repeated(factors, axis, block, codes.shape[axis])
+        points = None if points is None else _repeated(points, axis, block, codes.shape[axis])
+    middle = float(1 << (bits - 1)) if bits else 0.0
+    made = (codes - (middle if points is None else points)) * factors
+    line = [*[1] * gathered, *indices.shape, *[1] * (made.rank - gathered - indices.rank)]
+    return inside.reshape(line).where(made, 0).cast(scales.element)
+
+
+def _repeated(x: Tensor, axis: int, block: int, length: int) -> Tensor:
+    """Each slice along an axis for a whole block."""
+    wide = x.with_axes([axis + 1])
+    shape = list(wide.shape)
+    shape[axis + 1] = block
+    return wide.broadcast(shape).reshape([*x.shape[:axis], x.shape[axis] * block, *x.shape[axis + 1 :]]).part(axis, 0, length)

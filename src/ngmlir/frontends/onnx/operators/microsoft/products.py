@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of matrices that are transposed, scaled or followed by an activation, and inverses."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from .....ir.types import TensorType, i32, i64
+from ...nodes import Node
+from ...schemas import contributed
+from ...tensor import Tensor
+from ..products import gemm, multiplied
+from .activations import ended
+
+#: What the activation at the end of a product may be told.
+_TOLD = {f"activation_{name}": float | None for name in ("alpha", "beta", "gamma")}
+_TURNS = {"alpha": 1.0, "transA": 0, "transB": 0}
+_BATCH_TURNS = {"transBatchA": 0, "transBatchB": 0}
+#: The greatest matrix that is inverted.
+_MOST = 64
+
+
+def _turned(n: Node, x: Tensor, side: str) -> Tensor:
+    """An operand with its rows before its batch, and its last dimensions, put where a product has them."""
+    if x.rank > 2 and n.flag(f"transBatch{side}"):
+        x = x.moved(0, -2)
+    return x.moved(-1, -2) if x.rank > 1 and n.flag(f"trans{side}") else x
+
+
+@contributed("FusedMatMul", **_TURNS, **_BATCH_TURNS)
+@contributed("TransposeMatMul", **_TURNS)
+def fused_matmul(n: Node, a: Tensor, b: Tensor) -> Tensor:
+    made, alpha = multiplied(_turned(n, a, "A"), _turned(n, b, "B")), n.number("alpha")
+    return made if alpha == 1 else made * alpha
+
+
+def _ending(n: Node) -> dict[str, float]:
+    given = {name.removeprefix("activation_"): n.attributes.get(name) for name in _TOLD}
+    return {name: float(found.f) for name, found in given.items() if found is not None}
+
+
+@contributed(
+    "FusedMatMulActivation",
+    activation=str,
+    activation_axis=int | None,
+    **_TOLD,
+    **_TURNS,
+    **_BATCH_TURNS,
+)
+def fused_matmul_activation(n: Node, a: Tensor, b: Tensor) -> Tensor:
+    return ended(n, fused_matmul(n, a, b), n.text("activation"), _ending(n))
+
+
+@contributed("FusedGemm", activation="", beta=1.0, **_TOLD, **_TURNS)
+def fused_gemm(n: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
+    made = gemm(n, a, b, c)
+    assert isinstance(made, Tensor)
+    return ended(n, made, n.text("activation"), _ending(n))
+
+
+@contributed("MatMulInteger16")
+def matmul_integer16(n: Node, a: Tensor, b: Tensor) -> Tensor:
+    return multiplied(a.cast(i32), b.cast(i32))
+
+
+@contributed("Inverse")
+def inverse(n: Node, x: Tensor) -> Tensor:
+    """By elimination with the greatest pivot of each column; one step for each row."""
+    size = x.shape[-1]
+    if x.rank < 2 or x.shape[-2] != size:
+        raise n.limit(f"the inverse of {list(x.shape)}, which are no square matrices")
+    if size > _MOST:
+        raise n.limit(f"the inverse of matrices of {size} rows")
+    batch, wide = prod(x.shape[:-2]), x.computed()
+    eye = n.verbs.known(np.eye(size, dtype=bool)).cast(wide.element)
+    m = n.verbs.joined([wide.reshape([batch, size, size]), eye.broadcast([batch, size, size])], 2)
+    for k in range(size):
+        column = n.verbs.absolute(m.at(2, k).part(1, k, size))
+        pivot = n.verbs.argmax(column, type=TensorType((batch,), i64), axes=[1]) + k
+        line = n.verbs.arange(size).reshape([1, size])
+        chosen = pivot.with_axes([1]).equals(line).with_axes([2])
+        row = chosen.where(m, n.verbs.numbers(0, m.element)).sum([1], keep=True)
+        # The row of the pivot and row k change places.
+        m = chosen.where(m.part(1, k, k + 1), m)
+        row = row / row.part(2, k, k + 1)
+        here = line.equals(k).with_axes([2])
+        m = here.where(row, m - m.part(2, k, k + 1) * row)
+    return m.part(2, size, 2 * size).reshape(x.shape).cast(x.element)
