@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
-from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 MICROSOFT = "com.microsoft"
@@ -32,6 +32,10 @@ class Case:
     #: Inputs that have to be weights of the model, and those that may not.
     held: frozenset[int] = frozenset()
     fed: frozenset[int] = frozenset()
+    #: Whether elements of less than a byte are cast to one of a byte, which arrays of ONNX Runtime can hold.
+    widened: bool = False
+    #: The types of outputs that are not known from those of inputs.
+    types: dict[int, int] = field(default_factory=dict)
     #: The places of each output that mean anything; all, where it is not there.
     valid: dict[int, Array] = field(default_factory=dict)
 
@@ -115,11 +119,21 @@ def model_of(op: str, made: Case, weights: frozenset[int]) -> tuple[ModelProto, 
     ]
     outputs = [f"out{i}" if i in made.outputs else "" for i in range(max(made.outputs) + 1)]
     node = helper.make_node(op, names, outputs, domain=made.domain, name=f"the_{op}", **made.attributes)
+    nodes = [node]
+    if made.widened:
+        node.output[0] = "short"
+        nodes.append(helper.make_node("Cast", ["short"], ["out0"], to=TensorProto.INT8))
     graph = helper.make_graph(
-        [node], "g", ports, [ValueInfoProto(name=name) for name in outputs if name], held
+        nodes, "g", ports, [_port(made, i) for i in made.outputs], held
     )
     imports = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10), fed
+
+
+def _port(made: Case, output: int) -> ValueInfoProto:
+    if output in made.types:
+        return helper.make_tensor_value_info(f"out{output}", made.types[output], None)
+    return ValueInfoProto(name=f"out{output}")
 
 
 def chosen_weights(made: Case, seed: int) -> frozenset[int]:

@@ -18,6 +18,8 @@ from ...tensor import Tensor
 from ..products import dot, multiplied
 from ..quantization import centred
 
+#: What stands for a score that nothing sees; it is finite, so that a query that sees no key has all of them alike.
+_LEAST = float(np.finfo(np.float32).min)
 #: What all of these operators are told.
 _SCALED = {"mask_filter_value": -10000.0, "num_heads": int, "scale": float | None}
 _SHARED = {"past_present_share_buffer": 0}
@@ -44,10 +46,10 @@ def scores_of(n: Node, q: Tensor, k: Tensor) -> Tensor:
     return dot(q.computed(), k.computed(), [3], [3], [0, 1], [0, 1]) * scale
 
 
-def weighed(n: Node, scores: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """The values by the softmax of the scores, and that."""
+def weighed(n: Node, scores: Tensor, v: Tensor) -> Tensor:
+    """The values by the softmax of the scores."""
     weights = n.verbs.softmax(scores, axes=[3])
-    return dot(weights, v.computed(), [3], [2], [0, 1], [0, 1]).cast(v.element), weights
+    return dot(weights, v.computed(), [3], [2], [0, 1], [0, 1]).cast(v.element)
 
 
 def masked(n: Node, mask: Tensor, batch: int, length: int, total: int) -> Tensor:
@@ -71,10 +73,9 @@ def masked(n: Node, mask: Tensor, batch: int, length: int, total: int) -> Tensor
     return seen.where(n.verbs.numbers(0, f32), n.number("mask_filter_value"))
 
 
-def earlier(n: Node, length: int, total: int) -> Tensor:
-    """True where a key [T] is not later than a query [S]; the last query is at the last key."""
-    rows, columns = np.arange(length)[:, None], np.arange(total)[None, :]
-    return n.verbs.known(columns <= rows + (total - length))
+def earlier(n: Node, length: int, total: int, past: int) -> Tensor:
+    """True where a key [T] is not later than a query [S]; the first query is at the key after those of the past."""
+    return n.verbs.known(np.arange(total)[None, :] <= np.arange(length)[:, None] + past)
 
 
 def attended(
@@ -84,9 +85,10 @@ def attended(
     v: Tensor,
     mask: Tensor | None,
     bias: Tensor | None,
-    causal: bool,
+    past: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """The output [B, S, N * H], and the weights [B, N, S, T]."""
+    """The output [B, S, N * H], and the scores [B, N, S, T]. `past`: with so many keys before those of this call,
+    queries see no later keys."""
     batch, _, length, _ = q.shape
     total = k.shape[2]
     scores = scores_of(n, q, k)
@@ -94,10 +96,9 @@ def attended(
         scores = scores + masked(n, mask, batch, length, total)
     if bias is not None:
         scores = scores + bias.computed()
-    if causal:
-        scores = earlier(n, length, total).where(scores, -np.inf)
-    made, weights = weighed(n, scores, v)
-    return joined_heads(made), weights
+    if past is not None:
+        scores = earlier(n, length, total, past).where(scores, _LEAST)
+    return joined_heads(weighed(n, scores, v)), scores
 
 
 # ---- one matrix for queries, keys and values
@@ -119,7 +120,8 @@ def _of_one_matrix(
     q, k, v = _parts(n, product, bias, n.given("qkv_hidden_sizes", [product.shape[-1] // 3] * 3))
     if past is not None:
         k, v = (n.verbs.joined([past.at(0, i), new], 2) for i, new in enumerate((k, v)))
-    made, _ = attended(n, q, k, v, mask, more, n.flag("unidirectional"))
+    before = k.shape[2] - q.shape[2]
+    made, _ = attended(n, q, k, v, mask, more, before if n.flag("unidirectional") else None)
     return [made, n.verbs.stacked([k, v])] if n.wanted(1) else [made]
 
 
@@ -202,10 +204,14 @@ def _of_three(
     causal: bool,
 ) -> list[Tensor]:
     q, k, v = parts
+    before = 0
     if past[0] is not None and past[1] is not None:
+        before = past[0].shape[2]
         k, v = (n.verbs.joined([old, new], 2) for old, new in ((past[0], k), (past[1], v)))
-    made, weights = attended(n, q, k, v, mask, bias, causal)
-    return [made, k, v, weights.cast(q.element)]
+    if causal and k.shape[2] != before + q.shape[2]:
+        raise n.limit(f"unidirectional attention of {q.shape[2]} queries over {k.shape[2]} keys that are not theirs")
+    made, scores = attended(n, q, k, v, mask, bias, before if causal else None)
+    return [made, k, v, scores.cast(q.element)]
 
 
 @contributed("MultiHeadAttention", outputs=4, unidirectional=0, **_SCALED)
@@ -257,6 +263,6 @@ def decoder_masked_multi_head_attention(
         raise UserError("a cache in one buffer (past_present_share_buffer), but no past_sequence_length")
     start = int(n.settle(past_sequence_length).reshape(()))
     before = (past_key.part(2, 0, start), past_value.part(2, 0, start))
-    made, k, v, weights = _of_three(n, parts, mask_index, attention_bias, before, False)
+    made, k, v, scores = _of_three(n, parts, mask_index, attention_bias, before, False)
     rest = [x.part(2, k.shape[2], x.shape[2]) for x in (past_key, past_value)]
-    return [made, *(n.verbs.joined([x, r], 2) for x, r in zip((k, v), rest, strict=True)), weights]
+    return [made, *(n.verbs.joined([x, r], 2) for x, r in zip((k, v), rest, strict=True)), scores]

@@ -47,7 +47,7 @@ def _activated(n: Node, x: Tensor, linear: Tensor | None) -> Tensor:
     made = {
         "identity": lambda: x,
         "relu": lambda: x.maximum(0),
-        "gelu": lambda: gelu_of(x, tanh=False),
+        "gelu": lambda: gelu_of(x, tanh=True),
         "silu": lambda: x * n.verbs.sigmoid(x),
     }.get(kind)
     if made is None:
@@ -67,7 +67,8 @@ def _weights(n: Node, router: Tensor, mixing: Tensor | None) -> Tensor:
         chosen = n.verbs.gather_elements(mixing.computed(), places, axis=1)
         if n.flag("normalize_routing_weights"):
             chosen = chosen / chosen.sum([1], keep=True)
-    elif n.flag("normalize_routing_weights"):
+    elif n.flag("normalize_routing_weights") or n.op == "QMoE":
+        # ONNX Runtime does so for QMoE whatever the attribute says.
         chosen = n.verbs.softmax(best, axes=[1])
     else:
         chosen = n.verbs.gather_elements(n.verbs.softmax(router.computed(), axes=[1]), places, axis=1)

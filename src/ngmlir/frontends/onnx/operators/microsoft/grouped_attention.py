@@ -69,7 +69,7 @@ def group_query_attention(
     )
     batch, _, length, _ = q.shape
     total = int(n.settle(total_sequence_length).reshape(-1)[0])
-    ends = seqlens_k.reshape([-1]).cast(i64) + 1
+    ends = seqlens_k.reshape([seqlens_k.size]).cast(i64) + 1
     if ends.size != batch:
         raise UserError(f"{ends.size} lengths (seqlens_k) for {batch} sequences")
     new = n.verbs.numbers(length, i64) if query_seqlens is None else query_seqlens.cast(i64)

@@ -31,7 +31,7 @@ def _packed_attention(
     places = offsets.reshape([batch * length]).cast(i64)
     heads = [heads_of(_unpacked(n, x, places, batch, length), n.integer("num_heads")) for x in parts]
     counts = (ends.part(0, 1, batch + 1) - ends.part(0, 0, batch)).cast(i32)
-    made, _ = attended(n, heads[0], heads[1], heads[2], counts, bias, False)
+    made, _ = attended(n, heads[0], heads[1], heads[2], counts, bias, None)
     return made.reshape([batch * length, made.shape[2]]).take(places.part(0, 0, parts[0].shape[0]), 0)
 
 

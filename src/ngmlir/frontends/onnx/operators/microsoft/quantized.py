@@ -157,7 +157,7 @@ def reduce_sum_integer(n: Node, x: Tensor) -> Tensor:
 
 @contributed("QuantizeLinear", axis=1)
 def quantize_linear(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
-    made = quantize(n, x, scale, zero)
+    made = quantize(n, x.computed(), scale.computed(), zero)
     assert isinstance(made, Tensor)
     return made
 
