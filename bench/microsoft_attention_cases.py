@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 from microsoft_draw import Array, Case, Draw, case
+from onnx import TensorProto
 
 F16, F32 = np.float16, np.float32
 I32 = np.int32
@@ -161,7 +161,11 @@ def _grouped(d: Draw) -> Case:
     q, k, v = d.floats(b, s, n * h), d.floats(b, s, shared * h), d.floats(b, s, shared * h)
     if d.chance(0.3):
         q, k, v = np.concatenate([q, k, v], 2), None, None
-    caches = [d.floats(b, shared, before, h).astype(dtype) for _ in range(2)] if before or d.chance() else [None, None]
+    caches = (
+        [d.floats(b, shared, before, h).astype(dtype) for _ in range(2)]
+        if before or d.chance()
+        else [None, None]
+    )
     whole = max(total, before)
     ends = lengths[:, None, None, None]
     inputs: list[Any] = [
@@ -175,7 +179,7 @@ def _grouped(d: Draw) -> Case:
         inputs[9] = (lengths - 1)[:, None].astype(np.int64)
     # Rows behind the end of a sequence, and what no call has written yet, mean nothing.
     rows = (np.arange(s) < lengths[:, None] - (0 if kind == "prompt" else lengths[:, None] - s))[:, :, None]
-    places = (np.arange(whole)[None, None, :, None] < ends)
+    places = np.arange(whole)[None, None, :, None] < ends
     return Case(inputs, more, (0, 1, 2), tolerance=1e-4, valid={0: rows, 1: places, 2: places})
 
 
@@ -191,7 +195,15 @@ def _rotary(d: Draw) -> Case:
     dtype = d.pick(F32, F32, F16)
     places = d.rng.integers(0, 11, (b, s)) if d.chance() else np.array([d.rng.integers(0, 11 - s)])
     x = d.floats(b, n, s, h) if d.chance(0.4) else d.floats(b, s, n * h)
-    return Case([x.astype(dtype), places.astype(np.int64), np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)], more)
+    return Case(
+        [
+            x.astype(dtype),
+            places.astype(np.int64),
+            np.cos(angles).astype(dtype),
+            np.sin(angles).astype(dtype),
+        ],
+        more,
+    )
 
 
 @case("RelativePositionBias")
@@ -199,7 +211,11 @@ def _relative(d: Draw) -> Case:
     both = int(d.chance())
     s = d.pick(1, 5, 37)
     length = np.array([s], np.int64)
-    return Case([d.floats(d.pick(8, 16), d.pick(1, 3)), length, length], {"is_bidirectional": both, "max_distance": 20}, fed=frozenset({0}))
+    return Case(
+        [d.floats(d.pick(8, 16), d.pick(1, 3)), length, length],
+        {"is_bidirectional": both, "max_distance": 20},
+        fed=frozenset({0}),
+    )
 
 
 @case("GatedRelativePositionBias")
@@ -239,7 +255,13 @@ def _packed_heads(d: Draw) -> Case:
     parts: list[Any] = [d.floats(tokens, n * h) for _ in range(3)]
     if d.chance():
         parts = [d.floats(tokens, n, 3, h), None, None]
-    inputs = [*parts, d.maybe(lambda: d.floats(3 * n * h)), offsets, ends, d.maybe(lambda: _bias(d, b, n, s, s))]
+    inputs = [
+        *parts,
+        d.maybe(lambda: d.floats(3 * n * h)),
+        offsets,
+        ends,
+        d.maybe(lambda: _bias(d, b, n, s, s)),
+    ]
     return Case(inputs, {"num_heads": n}, tolerance=1e-4)
 
 

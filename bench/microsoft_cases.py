@@ -39,7 +39,11 @@ def _scaled_silu(d: Draw) -> Case:
 @case("SwiGLU")
 def _swiglu(d: Draw) -> Case:
     shape = d.shape()
-    more = {"activation_alpha": d.pick(1.0, 1.702), "activation_beta": d.pick(0.0, 1.0), "limit": d.pick(0.0, 0.5)}
+    more = {
+        "activation_alpha": d.pick(1.0, 1.702),
+        "activation_beta": d.pick(0.0, 1.0),
+        "limit": d.pick(0.0, 0.5),
+    }
     if d.chance():
         return Case([d.floats(*shape), d.floats(*shape)], more)
     return Case([d.floats(*shape[:-1], 2 * shape[-1]), None], more)
@@ -105,7 +109,17 @@ def _transpose_matmul(d: Draw) -> Case:
 
 
 def _ending(d: Draw) -> dict[str, Any]:
-    name = d.pick("Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "Softplus", "Softsign", "Elu", "ThresholdedRelu")
+    name = d.pick(
+        "Relu",
+        "Tanh",
+        "Sigmoid",
+        "LeakyRelu",
+        "HardSigmoid",
+        "Softplus",
+        "Softsign",
+        "Elu",
+        "ThresholdedRelu",
+    )
     more: dict[str, Any] = {"activation": name}
     if name in ("LeakyRelu", "HardSigmoid", "Elu", "ThresholdedRelu"):
         more["activation_alpha"] = 0.3
@@ -123,11 +137,22 @@ def _fused_matmul_activation(d: Draw) -> Case:
 @case("FusedGemm")
 def _fused_gemm(d: Draw) -> Case:
     m, k, n = d.length(), d.length(), d.length()
-    more = {"transA": int(d.chance()), "transB": int(d.chance()), "alpha": d.pick(1.0, 0.5), "beta": d.pick(1.0, 2.0)}
+    more = {
+        "transA": int(d.chance()),
+        "transB": int(d.chance()),
+        "alpha": d.pick(1.0, 0.5),
+        "beta": d.pick(1.0, 2.0),
+    }
     c = d.maybe(lambda: d.floats(*d.pick((n,), (1, n), (m, n), (m, 1), (1,))), 0.7)
     a = d.floats(k, m) if more["transA"] else d.floats(m, k)
     b = d.floats(n, k) if more["transB"] else d.floats(k, n)
     return Case([a, b, c], {**more, **(_ending(d) if d.chance(0.9) else {})})
+
+
+@case("GemmFastGelu")
+def _gemm_fast_gelu(d: Draw) -> Case:
+    m, k, n = d.length(), d.length(), d.length()
+    return Case([d.floats(d.length(), m, k), d.floats(k, n), d.maybe(lambda: d.floats(n))])
 
 
 @case("MatMulInteger16")
@@ -193,7 +218,10 @@ def _nhwc_fused_conv(d: Draw) -> Case:
 def _nhwc_conv(d: Draw) -> Case:
     image, filters, more = convolution(d, 2)
     x, w = d.floats(*image), d.floats(*filters)
-    return Case([np.moveaxis(x, 1, -1).copy(), np.moveaxis(w, 1, -1).copy(), d.maybe(lambda: d.floats(filters[0]))], more)
+    return Case(
+        [np.moveaxis(x, 1, -1).copy(), np.moveaxis(w, 1, -1).copy(), d.maybe(lambda: d.floats(filters[0]))],
+        more,
+    )
 
 
 @case("NhwcMaxPool")
@@ -211,7 +239,11 @@ def _nhwc_max_pool(d: Draw) -> Case:
 def _simplified(d: Draw) -> Case:
     shape, dtype = d.shape(2, 4), d.pick(F32, F16, F64)
     axis = d.pick(-1, len(shape) - 1)
-    return Case([d.floats(*shape, dtype=dtype), d.floats(*shape[axis:], dtype=dtype)], {"axis": axis, "epsilon": 1e-5}, domain="")
+    return Case(
+        [d.floats(*shape, dtype=dtype), d.floats(*shape[axis:], dtype=dtype)],
+        {"axis": axis, "epsilon": 1e-5},
+        domain="",
+    )
 
 
 @case("SkipLayerNormalization")
@@ -296,7 +328,9 @@ def _range(d: Draw) -> Case:
     dtype, step = d.pick(np.float32, np.int32, np.int64, np.int16, np.float64), d.pick(None, 2, -1)
     first = int(d.rng.integers(-5, 5))
     last = first + int(d.rng.integers(0, 9)) * (step or 1)
-    return Case([np.array(first, dtype), np.array(last, dtype), None if step is None else np.array(step, dtype)])
+    return Case(
+        [np.array(first, dtype), np.array(last, dtype), None if step is None else np.array(step, dtype)]
+    )
 
 
 @case("Pad")
@@ -320,7 +354,13 @@ def _expand_dims(d: Draw) -> Case:
 def _gather_nd(d: Draw) -> Case:
     shape = d.shape(1, 4)
     depth = int(d.rng.integers(1, len(shape) + 1))
-    places = np.stack([d.rng.integers(0, n, d.pick((3,), (2, 2))) if False else d.rng.integers(0, n, (3,)) for n in shape[:depth]], -1)
+    places = np.stack(
+        [
+            d.rng.integers(0, n, d.pick((3,), (2, 2))) if False else d.rng.integers(0, n, (3,))
+            for n in shape[:depth]
+        ],
+        -1,
+    )
     return Case([d.floats(*shape), places.astype(d.pick(np.int32, np.int64))])
 
 
@@ -328,7 +368,10 @@ def _gather_nd(d: Draw) -> Case:
 def _grid_sample(d: Draw) -> Case:
     n, c, h, w = d.length(), d.length(), d.length(), d.length()
     grid = d.rng.uniform(-1.2, 1.2, (n, d.length(), d.length(), 2)).astype(F32)
-    more = {"mode": d.pick("bilinear", "nearest", "bicubic"), "padding_mode": d.pick("zeros", "border", "reflection")}
+    more = {
+        "mode": d.pick("bilinear", "nearest", "bicubic"),
+        "padding_mode": d.pick("zeros", "border", "reflection"),
+    }
     return Case([d.floats(n, c, h, w), grid], {**more, "align_corners": int(d.chance())}, tolerance=1e-3)
 
 
@@ -341,7 +384,11 @@ def _unique(d: Draw) -> Case:
 def _unfold(d: Draw) -> Case:
     shape = d.shape(1, 3)
     axis = int(d.rng.integers(0, len(shape)))
-    more = {"dim": axis - len(shape) * int(d.chance()), "size": int(d.rng.integers(1, shape[axis] + 1)), "step": d.pick(1, 2)}
+    more = {
+        "dim": axis - len(shape) * int(d.chance()),
+        "size": int(d.rng.integers(1, shape[axis] + 1)),
+        "step": d.pick(1, 2),
+    }
     return Case([d.floats(*shape)], more)
 
 
@@ -349,7 +396,9 @@ def _unfold(d: Draw) -> Case:
 def _cdist(d: Draw) -> Case:
     n, dtype = d.length(), d.pick(F32, F64)
     more = {"metric": d.pick("euclidean", "sqeuclidean")}
-    return Case([d.floats(d.length(), n, dtype=dtype), d.floats(d.length(), n, dtype=dtype)], more, tolerance=1e-3)
+    return Case(
+        [d.floats(d.length(), n, dtype=dtype), d.floats(d.length(), n, dtype=dtype)], more, tolerance=1e-3
+    )
 
 
 @case("ComplexMul", "ComplexMulConj")

@@ -65,7 +65,11 @@ class Draw:
         return (self.rng.normal(size=shape) * scale).astype(dtype)
 
     def codes(self, *shape: int, dtype: Any = np.uint8) -> Array:
-        info = ml_dtypes.iinfo(dtype) if np.dtype(dtype).itemsize == 1 and np.dtype(dtype).kind == "V" else np.iinfo(dtype)
+        info = (
+            ml_dtypes.iinfo(dtype)
+            if np.dtype(dtype).itemsize == 1 and np.dtype(dtype).kind == "V"
+            else np.iinfo(dtype)
+        )
         return self.rng.integers(int(info.min), int(info.max) + 1, shape).astype(dtype)
 
     def byte(self) -> Any:
@@ -123,9 +127,7 @@ def model_of(op: str, made: Case, weights: frozenset[int]) -> tuple[ModelProto, 
     if made.widened:
         node.output[0] = "short"
         nodes.append(helper.make_node("Cast", ["short"], ["out0"], to=TensorProto.INT8))
-    graph = helper.make_graph(
-        nodes, "g", ports, [_port(made, i) for i in made.outputs], held
-    )
+    graph = helper.make_graph(nodes, "g", ports, [_port(made, i) for i in made.outputs], held)
     imports = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10), fed
 
@@ -160,7 +162,10 @@ def difference(made: Case, got: Sequence[Array], expected: Sequence[Array]) -> s
         else:
             x, y = a.astype(np.float64), b.astype(np.float64)
             size = np.abs(y[np.isfinite(y) & valid]).max(initial=1e-3)
-            room = max(made.tolerance, 2e-3 if a.dtype == np.float16 else 2e-2 if a.dtype == ml_dtypes.bfloat16 else 0)
+            room = max(
+                made.tolerance,
+                2e-3 if a.dtype == np.float16 else 2e-2 if a.dtype == ml_dtypes.bfloat16 else 0,
+            )
             with np.errstate(all="ignore"):
                 close = np.isclose(x, y, rtol=room, atol=room * size, equal_nan=True)
         wrong = ~close & valid

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from onnx import AttributeProto, GraphProto, NodeProto
 
@@ -109,16 +109,18 @@ class Node:
 
 
 Handler: TypeAlias = Callable[..., Made]
+#: A handler, whose signature decorators keep.
+AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
 #: The domain of operators that models are not written with: those of parts that a model is run in.
 OWN = "ngmlir.parts"
 OPERATORS: dict[tuple[str, str], Handler] = {}
 
 
-def operator(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
+def operator(*names: str, domain: str = "") -> Callable[[AnyHandler], AnyHandler]:
     """Names the operators that a function stands for: it takes the node, then its inputs (None where absent)."""
 
-    def add(handler: Handler) -> Handler:
+    def add(handler: AnyHandler) -> AnyHandler:
         for name in names:
             OPERATORS[domain, name] = handler
         return handler

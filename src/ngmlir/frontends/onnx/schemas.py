@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from onnx import AttributeProto, defs, helper
 
-from .nodes import Handler, operator
+from .nodes import AnyHandler, Handler, operator
 
 #: The domain of the operators that ONNX Runtime adds to the standard.
 MICROSOFT = "com.microsoft"
@@ -44,10 +44,10 @@ _ANY = "T"
 
 def contributed(
     *names: str, domain: str = MICROSOFT, outputs: int = 1, **attributes: Stated
-) -> Callable[[Handler], Handler]:
+) -> Callable[[AnyHandler], AnyHandler]:
     """Registers a function as `operator` does, with the schema of these operators; they have at most `outputs` outputs."""
 
-    def add(handler: Handler) -> Handler:
+    def add(handler: AnyHandler) -> AnyHandler:
         for name in names:
             SCHEMAS[domain, name] = _schema(name, domain, handler, outputs, attributes)
         return operator(*names, domain=domain)(handler)

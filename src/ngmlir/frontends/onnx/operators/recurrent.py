@@ -10,6 +10,7 @@ from ....support.diagnostics import UserError
 from ..emitter import Emitter
 from ..nodes import Node, operator
 from ..tensor import Tensor
+from .layout import reverse_sequence
 from .products import dot
 
 Activation = Callable[[Tensor], Tensor]
@@ -102,9 +103,11 @@ def directed(
     lengths: Tensor | None,
     states: Sequence[Tensor | None],
     p: Tensor | None,
+    together: bool = False,
 ) -> list[Tensor]:
     """All outputs and the last states of x[time, batch, elements], in one or both directions; `gates` are as many as the
-    weights of a direction have rows, `size` is that of a state."""
+    weights of a direction have rows, `size` is that of a state. `together`: products look at all sequences at once; so
+    backwards each begins at its own end, and the states of those that ended before are zeros."""
     way = n.text("direction", "forward")
     directions, batch = 2 if way == "bidirectional" else 1, x.shape[1]
     zero = n.verbs.numbers(0, x.element, [directions, batch, n.integer("hidden_size", size)])
@@ -115,7 +118,9 @@ def directed(
         bias = b.at(0, d) if b is not None else n.verbs.numbers(0, x.element, [2 * gates])
         state = [s.at(0, d) for s in initial[: 2 if n.op == "LSTM" else 1]]
         peepholes = p.at(0, d) if p is not None else None
-        runs.append(_run(n, x, products[d], gates, bias, state, peepholes, lengths, functions, back))
+        runs.append(
+            _run(n, x, products[d], gates, bias, state, peepholes, lengths, functions, back, together)
+        )
     # Each run: all of its outputs, then the last states.
     return [n.verbs.stacked([run[i] for run in runs], 1 if i == 0 else 0) for i in range(len(runs[0]))]
 
@@ -131,6 +136,7 @@ def _run(
     lengths: Tensor | None,
     functions: Sequence[Activation],
     back: bool,
+    together: bool,
 ) -> list[Tensor]:
     """One direction."""
     emitter = n.verbs
@@ -144,8 +150,13 @@ def _run(
     if n.op != "GRU":
         inputs = inputs + recurrent_bias
     steps = emitter.arange(time, i32)
+    apart = lengths if together else None
+
+    def turned(y: Tensor) -> Tensor:
+        return y.reversed(0) if apart is None else reverse_sequence(n, y, apart)
+
     if back:
-        inputs, steps = inputs.reversed(0), steps.reversed(0)
+        inputs, steps = turned(inputs), steps.reversed(0) if apart is None else steps
     limit, linear = n.number("clip"), n.flag("linear_before_reset")
 
     def clipped(y: Tensor) -> Tensor:
@@ -153,12 +164,15 @@ def _run(
 
     def step(arguments: Sequence[Tensor]) -> list[Tensor]:
         *held, given, i = arguments
+        before = list(held)
+        if apart is not None:
+            before[0] = (i <= apart.cast(i32)).reshape([batch, 1]).where(held[0], 0)
         if n.op == "RNN":
             made = [functions[0](clipped(given + from_state(held[0], 0, gates)))]
         elif n.op == "GRU":
             made = [_gru(held[0], given, from_state, recurrent_bias, functions, clipped, linear)]
         else:
-            made = _lstm(held, given, from_state, peepholes, functions, clipped, n.flag("input_forget"))
+            made = _lstm(before, given, from_state, peepholes, functions, clipped, n.flag("input_forget"))
         shown = made[0]
         if lengths is not None:
             inside = (i < lengths.cast(i32)).reshape([batch, 1])
@@ -170,7 +184,7 @@ def _run(
     region, _ = emitter.region(types, step)
     results = [*(s.type for s in state), TensorType((time, batch, size), x.element)]
     *last, every = emitter.scan(state, [inputs, steps], types=results, regions=[region])
-    return [every.reversed(0) if back else every, *last]
+    return [turned(every) if back else every, *last]
 
 
 def _gru(

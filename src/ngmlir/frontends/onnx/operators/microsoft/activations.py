@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from onnx import helper
 
-from .....ir.types import i1
+from .....ir.types import Type, f32, i1
 from .....support.diagnostics import UserError
 from ...nodes import OPERATORS, Node
 from ...schemas import contributed
@@ -77,17 +77,17 @@ def swiglu(n: Node, gate: Tensor, up: Tensor | None = None) -> Tensor:
         half = gate.shape[-1] // 2
         gate, up = gate.part(-1, 0, half), gate.part(-1, half, 2 * half)
     element, limit = gate.element, n.number("limit")
-    made = gated(gate.computed(), up.computed(), n, limit if limit > 0 else None)
-    return made.cast(element)
+    rounded = element if n.flag("round_activation") else f32
+    return gated(gate.computed(), up.computed(), n, limit if limit > 0 else None, rounded).cast(element)
 
 
-def gated(gate: Tensor, up: Tensor, n: Node, limit: float | None) -> Tensor:
-    """The gate times its sigmoid times the other half."""
+def gated(gate: Tensor, up: Tensor, n: Node, limit: float | None, rounded: Type = f32) -> Tensor:
+    """The gate times its sigmoid, rounded to elements of a type, times the other half."""
     if limit is not None:
         gate, up = gate.minimum(limit), up.maximum(-limit).minimum(limit)
     beta = n.number("activation_beta")
     turned = gate * n.verbs.sigmoid(gate * n.number("activation_alpha"))
-    return turned * (up + beta if beta else up)
+    return turned.cast(rounded).computed() * (up + beta if beta else up)
 
 
 @contributed("BiasSplitGelu")
@@ -103,9 +103,7 @@ def bias_add(n: Node, x: Tensor, bias: Tensor, skip: Tensor) -> Tensor:
 
 
 @contributed("GatedAdd")
-def gated_add(
-    n: Node, x: Tensor, y: Tensor, gate: Tensor, gate_weight: Tensor | None = None
-) -> Tensor:
+def gated_add(n: Node, x: Tensor, y: Tensor, gate: Tensor, gate_weight: Tensor | None = None) -> Tensor:
     if gate_weight is not None:
         raise n.limit("a gate that is projected by weights")
     return x + y * gate

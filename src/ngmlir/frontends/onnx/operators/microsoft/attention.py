@@ -7,6 +7,7 @@ Shapes: B sequences, N heads, S queries, T keys (those before and those of this 
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from ..quantization import centred
 #: What stands for a score that nothing sees; it is finite, so that a query that sees no key has all of them alike.
 _LEAST = float(np.finfo(np.float32).min)
 #: What all of these operators are told.
-_SCALED = {"mask_filter_value": -10000.0, "num_heads": int, "scale": float | None}
-_SHARED = {"past_present_share_buffer": 0}
+_SCALED: dict[str, Any] = {"mask_filter_value": -10000.0, "num_heads": int, "scale": float | None}
+_SHARED: dict[str, Any] = {"past_present_share_buffer": 0}
 
 
 def heads_of(x: Tensor, count: int) -> Tensor:
@@ -70,7 +71,7 @@ def masked(n: Node, mask: Tensor, batch: int, length: int, total: int) -> Tensor
         seen = (mask > 0).reshape([batch, 1, length, total])
     else:
         raise n.limit(f"a mask of shape {list(mask.shape)} over {batch} sequences of {length} by {total}")
-    return seen.where(n.verbs.numbers(0, f32), n.number("mask_filter_value"))
+    return seen.where(n.verbs.numbers(0, f32), n.number("mask_filter_value", _LEAST))
 
 
 def earlier(n: Node, length: int, total: int, past: int) -> Tensor:
@@ -114,7 +115,12 @@ def _parts(n: Node, product: Tensor, bias: Tensor | None, sizes: list[int]) -> l
 
 
 def _of_one_matrix(
-    n: Node, product: Tensor, bias: Tensor | None, mask: Tensor | None, past: Tensor | None, more: Tensor | None
+    n: Node,
+    product: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    past: Tensor | None,
+    more: Tensor | None,
 ) -> list[Tensor]:
     _refuse(n, "past_present_share_buffer", "do_rotary")
     q, k, v = _parts(n, product, bias, n.given("qkv_hidden_sizes", [product.shape[-1] // 3] * 3))
@@ -132,7 +138,14 @@ def _refuse(n: Node, *flags: str) -> None:
 
 
 @contributed(
-    "Attention", outputs=2, do_rotary=0, qkv_hidden_sizes=list[int], rotary_embedding_dim=0, unidirectional=0, **_SCALED, **_SHARED
+    "Attention",
+    outputs=2,
+    do_rotary=0,
+    qkv_hidden_sizes=list[int],
+    rotary_embedding_dim=0,
+    unidirectional=0,
+    **_SCALED,
+    **_SHARED,
 )
 def attention(
     n: Node,
@@ -162,9 +175,10 @@ def qattention(
 ) -> list[Tensor]:
     """The first product is one of integers."""
     total = multiplied(centred(x, x_zero), centred(weights, weight_zero, -1)).cast(f32)
-    factor = x_scale.computed().reshape([]) * (
-        weight_scale.reshape([]) if weight_scale.size == 1 else weight_scale
-    ).computed()
+    factor = (
+        x_scale.computed().reshape([])
+        * (weight_scale.reshape([]) if weight_scale.size == 1 else weight_scale).computed()
+    )
     return _of_one_matrix(n, total * factor, bias.computed(), mask_index, past, None)
 
 
@@ -191,7 +205,9 @@ def _separate(
     ends = np.cumsum([0, *sizes]).tolist()
     if ends[-1] != bias.size:
         raise UserError(f"a bias of {bias.size} elements for {' + '.join(map(str, sizes))}")
-    lines = [bias.part(0, ends[i], ends[i + 1]).reshape([x.shape[1], 1, x.shape[3]]) for i, x in enumerate(made)]
+    lines = [
+        bias.part(0, ends[i], ends[i + 1]).reshape([x.shape[1], 1, x.shape[3]]) for i, x in enumerate(made)
+    ]
     return [x + line for x, line in zip(made, lines, strict=True)]
 
 
@@ -209,7 +225,9 @@ def _of_three(
         before = past[0].shape[2]
         k, v = (n.verbs.joined([old, new], 2) for old, new in ((past[0], k), (past[1], v)))
     if causal and k.shape[2] != before + q.shape[2]:
-        raise n.limit(f"unidirectional attention of {q.shape[2]} queries over {k.shape[2]} keys that are not theirs")
+        raise n.limit(
+            f"unidirectional attention of {q.shape[2]} queries over {k.shape[2]} keys that are not theirs"
+        )
     made, scores = attended(n, q, k, v, mask, bias, before if causal else None)
     return [made, k, v, scores.cast(q.element)]
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .....support.diagnostics import UserError
 from ...nodes import Node
 from ...schemas import contributed
@@ -12,9 +14,15 @@ from ..windows import conv, max_pool
 from .activations import ended
 
 #: Attributes of windows; what is left out is 1 or 0 for each dimension.
-POOLING = {"auto_pad": "NOTSET", "dilations": list[int], "kernel_shape": list[int], "pads": list[int], "strides": list[int]}
-_CONVOLUTION = {**POOLING, "group": 1}
-_ENDING = {"activation": "", "activation_params": list[float]}
+POOLING: dict[str, Any] = {
+    "auto_pad": "NOTSET",
+    "dilations": list[int],
+    "kernel_shape": list[int],
+    "pads": list[int],
+    "strides": list[int],
+}
+_CONVOLUTION: dict[str, Any] = {**POOLING, "group": 1}
+_ENDING: dict[str, Any] = {"activation": "", "activation_params": list[float]}
 #: What the numbers of `activation_params` are called where the activation is an operator.
 _NAMES = {
     "LeakyRelu": ("alpha",),
@@ -33,7 +41,6 @@ def channels_last(x: Tensor) -> Tensor:
 
 def _fused(n: Node, x: Tensor, w: Tensor, b: Tensor | None, z: Tensor | None) -> Tensor:
     made = conv(n, x, w, b)
-    assert isinstance(made, Tensor)
     name, numbers = n.text("activation"), n.floats("activation_params") or []
     told = dict(zip(_NAMES.get(name, ()), numbers, strict=False))
     if len(told) < len(numbers):
@@ -63,7 +70,6 @@ def nhwc_fused_conv(
 @contributed("NhwcMaxPool", ceil_mode=0, **POOLING)
 def nhwc_max_pool(n: Node, x: Tensor) -> Tensor:
     made = max_pool(n, channels_first(x))
-    assert isinstance(made, list)
     return channels_last(made[0])
 
 
@@ -83,5 +89,4 @@ def qlinear_conv_either(
     last = n.flag("channels_last")
     x = channels_first(x) if last else x
     made = qlinear_conv(n, x, x_scale, x_zero, w, w_scale, w_zero, scale, zero, bias)
-    assert isinstance(made, Tensor)
     return channels_last(made) if last else made

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .....ir.types import i64
 from .....support.diagnostics import UserError
 from ...nodes import Node
@@ -14,7 +16,7 @@ from ..sorting import top_k
 from .activations import gated, standard
 from .packed_weights import decoded_blocks, unpacked
 
-_MIXTURE = {
+_MIXTURE: dict[str, Any] = {
     "activation_alpha": 1.0,
     "activation_beta": 0.0,
     "activation_type": "relu",
@@ -62,7 +64,6 @@ def _weights(n: Node, router: Tensor, mixing: Tensor | None) -> Tensor:
     tokens, count = router.shape
     k = n.integer("k")
     best, places = top_k(standard(n, "TopK", axis=1), router.computed())
-    assert isinstance(best, Tensor) and isinstance(places, Tensor)
     if mixing is not None:
         chosen = n.verbs.gather_elements(mixing.computed(), places, axis=1)
         if n.flag("normalize_routing_weights"):
@@ -80,9 +81,7 @@ def _weights(n: Node, router: Tensor, mixing: Tensor | None) -> Tensor:
 Layer = tuple["Tensor | None", "Tensor | None"]
 
 
-def _mixed(
-    n: Node, x: Tensor, router: Tensor, mixing: Tensor | None, layers: list[Layer]
-) -> Tensor:
+def _mixed(n: Node, x: Tensor, router: Tensor, mixing: Tensor | None, layers: list[Layer]) -> Tensor:
     """All experts of all tokens, summed by weight. Layers: weights [E, outputs, inputs] and bias [E, outputs]."""
     tokens = x.computed().reshape([x.size // x.shape[-1], x.shape[-1]])
     shares = _weights(n, router, mixing)
@@ -117,7 +116,7 @@ def mixture(
     return _mixed(n, x, router, None, [(fc1, fc1_bias), (fc2, fc2_bias), (fc3, fc3_bias)])
 
 
-_BITS = {f"fc{i}_expert_weight_bits": int | None for i in (1, 2, 3)}
+_BITS: dict[str, Any] = {f"fc{i}_expert_weight_bits": int | None for i in (1, 2, 3)}
 
 
 @contributed(
@@ -162,7 +161,9 @@ def quantized_mixture(
         block = n.integer("block_size") or whole.shape[2]
         if scales.rank == 2:
             if zeros is not None:
-                zeros = unpacked(n, zeros, bits).part(1, 0, scales.shape[1]).cast(scales.element).with_axes([2])
+                zeros = (
+                    unpacked(n, zeros, bits).part(1, 0, scales.shape[1]).cast(scales.element).with_axes([2])
+                )
             scales = scales.with_axes([2])
         return decoded_blocks(n, whole, scales, zeros, bits, block)
 

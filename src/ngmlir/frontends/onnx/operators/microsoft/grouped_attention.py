@@ -151,8 +151,12 @@ def _attended(
     scores = seen.where(scores, -np.inf)
     shown = scores
     if sink is not None or n.integer("smooth_softmax") > 0:
-        one = n.verbs.numbers(0, scores.element) if sink is None else sink.computed().reshape([1, count, 1, 1])
+        one = (
+            n.verbs.numbers(0, scores.element) if sink is None else sink.computed().reshape([1, count, 1, 1])
+        )
         scores = n.verbs.joined([scores, one.broadcast([batch, count, length, 1])], 3)
     weights = n.verbs.softmax(scores, axes=[3]).part(3, 0, total)
-    made = dot(weights.reshape([batch, shared, group * length, total]), v.computed(), [3], [2], [0, 1], [0, 1])
+    made = dot(
+        weights.reshape([batch, shared, group * length, total]), v.computed(), [3], [2], [0, 1], [0, 1]
+    )
     return made.reshape([batch, count, length, v.shape[3]]), shown if n.integer("qk_output") == 1 else weights

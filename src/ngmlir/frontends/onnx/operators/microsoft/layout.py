@@ -8,43 +8,38 @@ import numpy as np
 from .....support.diagnostics import UserError
 from ...nodes import Node
 from ...schemas import contributed
-from ...tensor import Tensor, Thing
-from ..indexing import gather_nd
+from ...tensor import Tensor
 from .. import sorting
+from ..indexing import gather_nd
 from ..layout import pad, range_, trilu
 from ..products import dot
 from ..sampling import grid_sample
 from .activations import standard
 
 
-def _one(made: object) -> Tensor:
-    assert isinstance(made, Tensor)
-    return made
-
-
 @contributed("Trilu", upper=1)
 def trilu_of(n: Node, x: Tensor, k: Tensor | None = None) -> Tensor:
-    return _one(trilu(n, x, k))
+    return trilu(n, x, k)
 
 
 @contributed("GatherND")
 def gather_nd_of(n: Node, x: Tensor, indices: Tensor) -> Tensor:
-    return _one(gather_nd(n, x, indices))
+    return gather_nd(n, x, indices)
 
 
 @contributed("GridSample", align_corners=0, mode="bilinear", padding_mode="zeros")
 def grid_sample_of(n: Node, x: Tensor, grid: Tensor) -> Tensor:
-    return _one(grid_sample(n, x, grid))
+    return grid_sample(n, x, grid)
 
 
 @contributed("Range")
 def range_of(n: Node, start: Tensor, limit: Tensor, delta: Tensor | None = None) -> Tensor:
-    return _one(range_(n, start, limit, n.verbs.numbers(1, start.element) if delta is None else delta))
+    return range_(n, start, limit, n.verbs.numbers(1, start.element) if delta is None else delta)
 
 
 @contributed("Pad", mode="constant")
 def pad_of(n: Node, x: Tensor, pads: Tensor, value: Tensor | None = None) -> Tensor:
-    return _one(pad(standard(n, "Pad"), x, pads.reshape([pads.size]), value))
+    return pad(standard(n, "Pad"), x, pads.reshape([pads.size]), value)
 
 
 @contributed("ExpandDims")
@@ -53,10 +48,9 @@ def expand_dims(n: Node, x: Tensor, axis: Tensor) -> Tensor:
 
 
 @contributed("Unique", outputs=3)
-def unique(n: Node, x: Tensor) -> list[Thing]:
+def unique(n: Node, x: Tensor) -> list[Tensor]:
     """In the order in which they occur; the elements decide how many there are."""
     made = sorting.unique(standard(n, "Unique", sorted=0), x)
-    assert isinstance(made, list)
     return [made[0], made[2], made[3]]
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .....ir.types import f32
 from .....support.diagnostics import UserError
 from ...nodes import Node
@@ -20,9 +22,7 @@ def normalized(
     return (made if bias is None else made + bias.computed()).cast(x.element), mean, inverse
 
 
-def rooted(
-    n: Node, x: Tensor, scale: Tensor, epsilon: float, axis: int = -1
-) -> tuple[Tensor, Tensor]:
+def rooted(n: Node, x: Tensor, scale: Tensor, epsilon: float, axis: int = -1) -> tuple[Tensor, Tensor]:
     """From an axis on, computed in f32: x by the root of the mean of its squares; one by that root."""
     wide = x.computed()
     inverse = n.verbs.rsqrt((wide * wide).mean(range(x.axis(axis), x.rank), keep=True) + epsilon)
@@ -70,7 +70,7 @@ def gated_rms_norm(n: Node, x: Tensor, scale: Tensor, gate: Tensor) -> Tensor:
     return (made.reshape(x.shape) * turned).cast(x.element)
 
 
-_GROUPS = {"activation": int, "channels_last": 1, "epsilon": 1e-5, "groups": int}
+_GROUPS: dict[str, Any] = {"activation": int, "channels_last": 1, "epsilon": 1e-5, "groups": int}
 
 
 def _of_groups(n: Node, x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
@@ -80,7 +80,10 @@ def _of_groups(n: Node, x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
     if groups < 1 or channels % groups:
         raise UserError(f"{channels} channels in {groups} groups")
     made, _, _ = centred(
-        n, x.reshape([x.shape[0], groups, channels // groups, *x.shape[2:]]), range(2, x.rank + 1), n.number("epsilon")
+        n,
+        x.reshape([x.shape[0], groups, channels // groups, *x.shape[2:]]),
+        range(2, x.rank + 1),
+        n.number("epsilon"),
     )
     line = [channels, *[1] * (x.rank - 2)]
     made = made.reshape(x.shape) * gamma.computed().reshape(line) + beta.computed().reshape(line)

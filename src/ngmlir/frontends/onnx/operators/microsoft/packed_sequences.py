@@ -120,7 +120,9 @@ def relative_position_bias(n: Node, table: Tensor, queries: Tensor, keys: Tensor
     exact = count // 2
     with np.errstate(divide="ignore"):
         far = np.log(np.maximum(distance, 1).astype(np.float32) / np.float32(exact))
-    far = exact + (far / np.float32(log(n.integer("max_distance") / exact)) * (count - exact)).astype(np.int64)
+    far = exact + (far / np.float32(log(n.integer("max_distance") / exact)) * (count - exact)).astype(
+        np.int64
+    )
     places = first + np.where(distance < exact, distance, np.minimum(far, count - 1))
     found = table.reshape([heads, buckets]).take(n.verbs.known(places.reshape(-1)), 1)
     return found.reshape([1, heads, rows, columns])

@@ -6,6 +6,8 @@ They are decoded by ops on the bytes that the model holds: what does not depend 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .....ir.types import f32, i32, i64, ui8
@@ -14,6 +16,7 @@ from ...nodes import Node
 from ...schemas import contributed
 from ...tensor import Tensor
 from ..products import dot
+from .normalization import rooted
 
 _BITS = (1, 2, 4, 8)
 #: The numbers that the 16 codes of MatMulBnb4 stand for: floats of 4 bits, and quantiles of the normal distribution.
@@ -64,7 +67,7 @@ def decoded_blocks(
     return made.reshape([*outer, blocks * block]).part(-1, 0, length)
 
 
-_NBITS = {"K": int, "accuracy_level": 0, "bits": 4, "block_size": int, "weight_prepacked": 0}
+_NBITS: dict[str, Any] = {"K": int, "accuracy_level": 0, "bits": 4, "block_size": int}
 
 
 def _times(n: Node, a: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
@@ -73,7 +76,7 @@ def _times(n: Node, a: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     return (made if bias is None else made + bias.computed()).cast(a.element)
 
 
-@contributed("MatMulNBits", N=int, **_NBITS)
+@contributed("MatMulNBits", N=int, weight_prepacked=0, **_NBITS)
 def matmul_nbits(
     n: Node,
     a: Tensor,
@@ -104,6 +107,66 @@ def matmul_nbits(
     return _times(n, a, decoded_blocks(n, codes, scales.take(groups, 1), zero_points, bits, 1), bias)
 
 
+def _rows(n: Node, a: Tensor, rows: int, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
+    """The product with one of several weights of a node, whose zero points are in the middle."""
+    bits, block, length = n.integer("bits"), n.integer("block_size"), n.integer("K")
+    codes = unpacked(n, weights.reshape([rows, weights.size // rows]), bits).part(-1, 0, length)
+    blocks = scales.reshape([rows, -(-length // block)])
+    return _times(n, a, decoded_blocks(n, codes, blocks, None, bits, block), bias)
+
+
+def _normed(n: Node, a: Tensor, skip: Tensor | None, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The sum with what is skipped, normalised; and that sum."""
+    total = a if skip is None else (a.computed() + skip.computed()).cast(a.element)
+    return (total if scale is None else rooted(n, total, scale, n.number("epsilon"))[0]), total
+
+
+@contributed("MatMulNBitsMlp", outputs=2, N=int, activation=str, epsilon=1e-5, **_NBITS)
+def matmul_nbits_mlp(
+    n: Node,
+    a: Tensor,
+    skip: Tensor | None,
+    norm_scale: Tensor | None,
+    gate: Tensor,
+    gate_scales: Tensor,
+    gate_bias: Tensor | None,
+    up: Tensor,
+    up_scales: Tensor,
+    up_bias: Tensor | None = None,
+) -> list[Tensor]:
+    if n.text("activation") != "silu":
+        raise n.limit(f"MatMulNBitsMlp with the activation '{n.text('activation')}'", "there is silu")
+    x, total = _normed(n, a, skip, norm_scale)
+    first = _rows(n, x, n.integer("N"), gate, gate_scales, gate_bias)
+    second = _rows(n, x, n.integer("N"), up, up_scales, up_bias)
+    return [first * n.verbs.sigmoid(first) * second, total]
+
+
+@contributed("MatMulNBitsQkv", outputs=4, Nkv=int, Nq=int, epsilon=1e-6, **_NBITS)
+def matmul_nbits_qkv(
+    n: Node,
+    a: Tensor,
+    skip: Tensor | None,
+    norm_scale: Tensor,
+    q: Tensor,
+    q_scales: Tensor,
+    q_bias: Tensor | None,
+    k: Tensor,
+    k_scales: Tensor,
+    k_bias: Tensor | None,
+    v: Tensor,
+    v_scales: Tensor,
+    v_bias: Tensor | None = None,
+) -> list[Tensor]:
+    x, total = _normed(n, a, skip, norm_scale)
+    others = ((k, k_scales, k_bias), (v, v_scales, v_bias))
+    return [
+        _rows(n, x, n.integer("Nq"), q, q_scales, q_bias),
+        *(_rows(n, x, n.integer("Nkv"), *each) for each in others),
+        total,
+    ]
+
+
 @contributed("MatMulBnb4", K=int, N=int, block_size=int, quant_type=int, training_mode=0, transB=1)
 def matmul_bnb4(n: Node, a: Tensor, b: Tensor, absmax: Tensor) -> Tensor:
     """b holds N * K codes, row by row, the first of a byte in its high bits, in blocks with a greatest number each."""
@@ -124,7 +187,11 @@ def gather_block_quantized(
     n: Node, x: Tensor, indices: Tensor, scales: Tensor, zero_points: Tensor | None = None
 ) -> Tensor:
     """Slices of x along `gather_axis`, of whose elements along `quantize_axis` each block has a scale."""
-    gathered, along, block = x.axis(n.integer("gather_axis")), x.axis(n.integer("quantize_axis")), n.integer("block_size")
+    gathered, along, block = (
+        x.axis(n.integer("gather_axis")),
+        x.axis(n.integer("quantize_axis")),
+        n.integer("block_size"),
+    )
     if x.is_float:
         raise n.limit("rows of floats of 8 or 4 bits with a scale for each block")
     bits = n.integer("bits") if x.element is ui8 else 0
@@ -155,4 +222,8 @@ def _repeated(x: Tensor, axis: int, block: int, length: int) -> Tensor:
     wide = x.with_axes([axis + 1])
     shape = list(wide.shape)
     shape[axis + 1] = block
-    return wide.broadcast(shape).reshape([*x.shape[:axis], x.shape[axis] * block, *x.shape[axis + 1 :]]).part(axis, 0, length)
+    return (
+        wide.broadcast(shape)
+        .reshape([*x.shape[:axis], x.shape[axis] * block, *x.shape[axis + 1 :]])
+        .part(axis, 0, length)
+    )

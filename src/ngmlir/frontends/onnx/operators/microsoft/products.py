@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +12,14 @@ from .....ir.types import TensorType, i32, i64
 from ...nodes import Node
 from ...schemas import contributed
 from ...tensor import Tensor
+from ..elementwise import gelu_of
 from ..products import gemm, multiplied
 from .activations import ended
 
 #: What the activation at the end of a product may be told.
-_TOLD = {f"activation_{name}": float | None for name in ("alpha", "beta", "gamma")}
-_TURNS = {"alpha": 1.0, "transA": 0, "transB": 0}
-_BATCH_TURNS = {"transBatchA": 0, "transBatchB": 0}
+_TOLD: dict[str, Any] = {f"activation_{name}": float | None for name in ("alpha", "beta", "gamma")}
+_TURNS: dict[str, Any] = {"alpha": 1.0, "transA": 0, "transB": 0}
+_BATCH_TURNS: dict[str, Any] = {"transBatchA": 0, "transBatchB": 0}
 #: The greatest matrix that is inverted.
 _MOST = 64
 
@@ -56,8 +58,13 @@ def fused_matmul_activation(n: Node, a: Tensor, b: Tensor) -> Tensor:
 @contributed("FusedGemm", activation="", beta=1.0, **_TOLD, **_TURNS)
 def fused_gemm(n: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     made = gemm(n, a, b, c)
-    assert isinstance(made, Tensor)
     return ended(n, made, n.text("activation"), _ending(n))
+
+
+@contributed("GemmFastGelu")
+def gemm_fast_gelu(n: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    made = multiplied(x, weights)
+    return gelu_of(made if bias is None else made + bias, tanh=True)
 
 
 @contributed("MatMulInteger16")

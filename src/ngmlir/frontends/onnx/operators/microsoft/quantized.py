@@ -106,7 +106,6 @@ def qlinear_average_pool(
     last = n.flag("channels_last")
     y = decoded(channels_first(x) if last else x, x_scale, x_zero)
     made = average_pool(n, y)
-    assert isinstance(made, Tensor)
     made = encoded(n, made, scale, zero, x.element)
     return channels_last(made) if last else made
 
@@ -144,9 +143,7 @@ def _mean(
 
 
 @contributed("MulInteger")
-def mul_integer(
-    n: Node, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None = None
-) -> Tensor:
+def mul_integer(n: Node, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None = None) -> Tensor:
     return centred(a, a_zero) * centred(b, b_zero)
 
 
@@ -157,15 +154,9 @@ def reduce_sum_integer(n: Node, x: Tensor) -> Tensor:
 
 @contributed("QuantizeLinear", axis=1)
 def quantize_linear(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
-    made = quantize(n, x.computed(), scale.computed(), zero)
-    assert isinstance(made, Tensor)
-    return made
+    return quantize(n, x.computed(), scale.computed(), zero)
 
 
 @contributed("DequantizeLinear", axis=1)
 def dequantize_linear(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
-    made = dequantize(n, x, scale, zero)
-    assert isinstance(made, Tensor)
-    return made
-
-
+    return dequantize(n, x, scale, zero)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .....ir.types import f32
+from .....ir.types import f32, i32
 from ...nodes import Node
 from ...schemas import contributed
 from ...tensor import Tensor
@@ -64,10 +64,7 @@ def matmul_integer_to_float(
 
 def _rounded_product(n: Node, x: Tensor, b: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
     """The product of numbers, rounded to 8 bits by their own range, and of integers with one scale or one for each column."""
-    made = dynamic_quantize(n, x)
-    assert isinstance(made, list)
-    codes, own, point = made
-    assert isinstance(codes, Tensor) and isinstance(own, Tensor) and isinstance(point, Tensor)
+    codes, own, point = dynamic_quantize(n, x)
     total = multiplied(centred(codes, point), centred(b, zero, -1))
     return total.cast(f32) * (own * _scale(scale))
 
@@ -106,15 +103,16 @@ def dynamic_quantize_lstm(
     r_scale: Tensor,
     r_zero: Tensor,
 ) -> list[Tensor]:
-    """w[directions, I, 4 * H] and r[directions, H, 4 * H] are integers; the state is rounded at each step."""
+    """w[directions, I, 4 * H] and r[directions, H, 4 * H] are integers; the state is rounded at each step, that of all
+    sequences by one range. Elements behind the end of the longest one do not count for that of x."""
 
     def product(d: int, weights: Tensor, scale: Tensor, zero: Tensor) -> Product:
         # Those of all gates are made at once.
         return lambda y, first, last: _rounded_product(n, y, weights.at(0, d), scale.at(0, d), zero.at(0, d))
 
-    products = [
-        (product(d, w, w_scale, w_zero), product(d, r, r_scale, r_zero)) for d in range(w.shape[0])
-    ]
-    return directed(replace(n, op="LSTM"), x, products, w.shape[2], r.shape[1], b, lengths, [h, c], p)
-
-
+    products = [(product(d, w, w_scale, w_zero), product(d, r, r_scale, r_zero)) for d in range(w.shape[0])]
+    if lengths is not None:
+        line = n.verbs.arange(x.shape[0], i32).reshape([x.shape[0], 1, 1])
+        x = (line < lengths.cast(i32).max()).where(x, 0)
+    lstm = replace(n, op="LSTM")
+    return directed(lstm, x, products, w.shape[2], r.shape[1], b, lengths, [h, c], p, together=True)

@@ -20,7 +20,9 @@ def rotary_embedding(n: Node, x: Tensor, positions: Tensor, cosines: Tensor, sin
     else:
         count, size = n.integer("num_heads"), 2 * cosines.shape[1]
         if n.integer("rotary_embedding_dim") and not count:
-            raise UserError("a part of each head is turned (rotary_embedding_dim), but num_heads is not stated")
+            raise UserError(
+                "a part of each head is turned (rotary_embedding_dim), but num_heads is not stated"
+            )
         count = count or x.shape[2] // size
         if not count or x.shape[2] % count:
             raise UserError(f"{x.shape[2]} elements in {count} heads")
