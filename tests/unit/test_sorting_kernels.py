@@ -83,6 +83,35 @@ def test_the_first_few(kind: str, count: int) -> None:
             np.testing.assert_array_equal(got, expected(x, axis, count, descending))
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "i8", "ui8", "i16", "i32", "ui32", "i64", "ui64"])
+def test_some_of_long_rows(kind: str) -> None:
+    """They are selected: rows of many lengths, in any order, with many equal elements, along each axis."""
+    random = np.random.default_rng(11)
+    for size in (256, 257, 1000, 3001):
+        for axis, shape in ((0, (size,)), (1, (2, size)), (0, (size, 3)), (1, (2, size, 2))):
+            x = values(shape, kind, bool(random.integers(2)))
+            if random.integers(3) == 0:
+                x = np.sort(x, axis)
+                x = x if random.integers(2) else np.flip(x, axis)
+            count, descending = int(random.integers(17, size // 2)), bool(random.integers(2))
+            got = order(x, kind, axis, count, descending)
+            np.testing.assert_array_equal(
+                got, expected(x, axis, count, descending), str((shape, axis, count))
+            )
+
+
+@pytest.mark.parametrize("q", [0.0, 0.01, 0.3, 0.5, 0.77, 0.99, 1.0])
+def test_ranks_are_selected_from_the_nearer_end(q: float) -> None:
+    x = np.random.default_rng(5).standard_normal((3, 2000)).round(2).astype(np.float32)
+    x[1, 7] = np.nan
+    transformer = transformers.make_transformer("cpu")
+    for method in ("linear", "lower", "higher", "nearest", "midpoint"):
+        (got,) = transformer.computation([nn.quantile(nn.variable(x), [q, 0.5 * q], axis=1, method=method)])()
+        np.testing.assert_allclose(got, np.quantile(x, [q, 0.5 * q], axis=1, method=method), rtol=1e-6)
+    (middle,) = transformer.computation([nn.median(nn.variable(x), axis=1)])()
+    np.testing.assert_allclose(middle, np.median(x, axis=1))
+
+
 #: About what one block of threads of a GPU sorts, and more: all of it, some, few; along each axis.
 ON_GPUS: list[tuple[tuple[int, ...], int, int | None]] = [
     ((2,), 0, None),
@@ -113,7 +142,7 @@ def test_blocks_of_threads(kind: str, shape: tuple[int, ...], axis: int, count: 
 
 
 @pytest.mark.parametrize("line", ["ascending", "descending", "alike"])
-@pytest.mark.parametrize("count", [None, 3])
+@pytest.mark.parametrize("count", [None, 3, 50, 600])
 def test_rows_in_order(line: str, count: int | None) -> None:
     n = 5000
     x = {"ascending": np.arange(n), "descending": np.arange(n)[::-1], "alike": np.full(n, 7)}[line]

@@ -159,18 +159,30 @@ def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     x = as_array(a)
     row = _rows(x, axis)
     n = shape(row)[-1]
-    made = reductions.mean(getitem(row, (..., slice(builtins.max(n - 1, 0) // 2, n // 2 + 1))), axis=-1)
+    middle = np.arange(builtins.max(n - 1, 0) // 2, builtins.min(n // 2 + 1, n))
+    made = reductions.mean(_ranked(row, middle), axis=-1)
     if n and isinstance(x.element, FloatType):
-        made = where(isnan(getitem(row, (..., -1))), math.nan, made)
+        made = where(isnan(reductions.max(row, axis=-1)), math.nan, made)
     return reshape(made, _left(x, axis)) if keepdims else made
 
 
 def _rows(x: Tensor, axis: Any) -> Tensor:
-    """What is reduced along these axes, sorted, as the last dimension."""
+    """What is reduced along these axes, as the last dimension."""
     axes = reductions.places(axis, len(shape(x)))
     rest = [d for d in range(len(shape(x))) if d not in axes]
     count = math.prod(shape(x)[d] for d in axes)
-    return sort(reshape(permute(x, [*rest, *axes]), [*(shape(x)[d] for d in rest), count]))
+    return reshape(permute(x, [*rest, *axes]), [*(shape(x)[d] for d in rest), count])
+
+
+def _ranked(row: Tensor, ranks: np.ndarray) -> Tensor:
+    """The elements of such ranks along the last axis. From the nearer end on no more are sorted than are asked for."""
+    n, last = shape(row)[-1], len(shape(row)) - 1
+    if not n:
+        return getitem(row, (..., ranks))
+    low, high = int(ranks.min()), int(ranks.max())
+    from_end = n - low < high + 1
+    at = _order(row, last, from_end, n - low if from_end else high + 1)
+    return getitem(take_along_axis(row, at, last), (..., n - 1 - ranks if from_end else ranks))
 
 
 def _left(x: Tensor, axis: Any) -> list[int]:
@@ -206,7 +218,9 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
     if method in ("lower", "higher", "nearest"):
         low = high = {"lower": low, "higher": high, "nearest": np.rint(at).astype(int)}[method]
     weight = np.where(low == high, 0.0, 0.5) if method == "midpoint" else at - low
-    one, other = (getitem(row, (..., p)) for p in (low, high))
+    both = _ranked(row, np.stack([low, high]))
+    before = (slice(None),) * len(rest)
+    one, other = (getitem(both, (*before, i)) for i in (0, 1))
     if method in ("lower", "higher", "nearest"):
         made = as_type(one, kind)
     else:
@@ -221,7 +235,7 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
         # Of equal neighbours, infinite ones too, that one.
         made = where(VERBS.equal(one, other), one, made)
     if isinstance(x.element, FloatType):
-        greatest = isnan(getitem(row, (..., slice(-1, None) if parts.ndim else -1)))
+        greatest = isnan(reductions.max(row, axis=-1, keepdims=bool(parts.ndim)))
         made = where(expand(greatest, shape(made)), math.nan, made)
     if parts.ndim:
         made = permute(made, [*range(len(rest), len(rest) + parts.ndim), *range(len(rest))])
