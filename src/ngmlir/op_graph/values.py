@@ -106,7 +106,8 @@ class ConstantOp(Tensor):
     def shown_type(self) -> str:
         if self.is_scalar:
             return f"{super().shown_type} = {self.value[()]}"
-        values = np.array2string(self.value, precision=6, separator=", ", threshold=8, edgeitems=3)
+        edge = 3 if self.value.ndim == 1 else 1
+        values = np.array2string(self.value, precision=6, separator=", ", threshold=8, edgeitems=edge)
         return f"{super().shown_type} = {' '.join(values.split())}"
 
     @property

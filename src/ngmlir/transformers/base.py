@@ -14,3 +14,6 @@ from .computations import DeviceComputation as DeviceComputation
 from .storage import DeviceBufferStorage as DeviceBufferStorage
 from .storage import DeviceTensor as DeviceTensor
 from .transformer import Transformer as Transformer
+
+#: A view of a buffer is a tensor too.
+DeviceTensorView = DeviceTensor

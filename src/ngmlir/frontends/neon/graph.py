@@ -85,6 +85,8 @@ class SubGraph(Described, ComputationalGraph):
         metadata: entries for the metadata of its ops.
     """
 
+    #: Whether it has been called.
+    initialized = False
     #: What all objects of a class give to their ops.
     metadata: Mapping[str, Any] = MappingProxyType({})
 
@@ -92,7 +94,6 @@ class SubGraph(Described, ComputationalGraph):
         super().__init__()
         self.given_name = name
         self.place = ""  # what the container that holds it calls it
-        self.initialized = False  # whether it has been called
         self._is_open = False  # whether one of its methods is running
         self.metadata = {**type(self).metadata, **(metadata or {})}
 

@@ -72,7 +72,8 @@ class Container(Layer):
         return iter(self.layers)
 
     def __repr__(self) -> str:
-        rows = [f"    {row}" for layer in self.layers for row in f"{shown(layer)},".splitlines()]
+        each = [repr(layer) if isinstance(layer, SubGraph) else shown(layer) for layer in self.layers]
+        rows = [f"    {row}" for text in each for row in f"{text},".splitlines()]
         inside = ("layers", "branches", "main_path", "side_path")
         others = [f"{n}={shown(v)}" for n, v in self._call().items() if n not in inside]
         return "\n".join([f"{type(self).__name__}([", *rows, ", ".join(["]", *others]) + ")"])
