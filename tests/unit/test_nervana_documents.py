@@ -22,6 +22,7 @@ import ngmlir.simple as ns
 from ngmlir import transformers as ngt
 from ngmlir.compiler import lower, resolve
 from ngmlir.frontends.neon import GradientDescentMomentum, ax
+from ngmlir.op_graph.digraph import Digraph
 from ngmlir.op_graph.op_graph import Add, AddOp, Invalid, Op, Softmax
 from ngmlir.ops.words import to_text
 from ngmlir.passes.registry import PASSES
@@ -86,6 +87,15 @@ def test_T03_T32_passes_of_the_constructor_and_registered_ones() -> None:
 def test_T04_a_transformer_knows_what_its_device_can_do() -> None:
     bases = {name: ngt.make_transformer(name).base_set() for name in ("numpy", "cpu", "cuda-sim")}
     assert bases["cpu"] and bases["cuda-sim"] and bases["cpu"] < bases["numpy"]
+
+    class Asking(NumPyTransformer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_softmax = "ng.softmax" in self.base_set()
+            self.register_graph_pass(SimplePrune())
+
+    made = Asking()
+    assert made.has_softmax and any(isinstance(each, SimplePrune) for each in made.graph_passes)
 
 
 def test_T06_a_computation_is_lightweight_until_it_is_called(transformer: Any) -> None:
@@ -444,6 +454,9 @@ def test_T60_T61_the_order_meets_all_dependencies(each: Any) -> None:
     z = x + 0
     order = Op.ordered_ops([y, z])
     assert all(order.index(dep) < order.index(op) for op in order for dep in op.all_deps)
+    needed = Digraph(lambda op: op.all_deps)
+    assert needed.can_reach(z, x) and not needed.can_reach(y, z)
+    assert not any(needed.can_reach(a, b) for i, a in enumerate(order) for b in order[i + 1 :])
     assert [float(v) for v in each.computation([y, z])()] == [1, 7]
 
 
@@ -511,7 +524,7 @@ def test_B01_B02_B03_B04_B05_a_sum_of_constants() -> None:
 
 def test_B06_constants_are_constant_ops() -> None:
     x = ng.constant(0)
-    assert type(x) is ng.ConstantOp and x.is_constant and x.const == 0
+    assert type(x) is ng.ConstantOp and x.is_constant and x.const == 0 and "= 0.0>" in repr(x)
 
 
 def test_B07_B08_B09_B10_B11_initializers() -> None:
