@@ -800,7 +800,7 @@ def test_names_of_arguments_are_explained(name: str) -> None:
     if text.count("Args: those of"):
         return
     told = re.findall(r"\w+", " ".join(re.findall(r"(?m)^ {4}([\w, ]+):", text)))
-    assert not [p.name for p in parameters if p.name not in told and not p.kind is p.KEYWORD_ONLY], (
+    assert not [p.name for p in parameters if p.name not in told and p.kind is not p.KEYWORD_ONLY], (
         name,
         told,
     )
@@ -815,7 +815,7 @@ def test_names_that_nobody_has_are_answered() -> None:
     with pytest.raises(AttributeError, match=r"inference_mode_on"):
         model.eval()
     with pytest.raises(AttributeError, match=r"did you mean variables"):
-        model.variabels
+        _ = model.variabels
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert BiRNN(3, INIT).initialized is False
