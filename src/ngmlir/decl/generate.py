@@ -311,11 +311,11 @@ def index_text(dialects: list[DialectText]) -> str:
     lines = [
         "# Ops",
         "",
-        "Generated from `dialects/` by `python -m ngmlir.decl.generate`; do not edit. `ngopt --help-op NAME` tells all of one op: its form,",
-        "an example, its gradient, and how targets carry it out.",
+        "Generated from `dialects/` by `python -m ngmlir.decl.generate`; do not edit. `ngopt --help-op NAME` describes one op: its form,",
+        "an example, its gradient, and the targets that support it.",
     ]
     for dialect in dialects:
-        lines += ["", f"## {dialect.name}", "", dialect.doc, "", "| op | what it is |", "|---|---|"]
+        lines += ["", f"## {dialect.name}", "", dialect.doc, "", "| op | meaning |", "|---|---|"]
         for op in dialect.ops:
             doc = op.doc.replace("|", "\\|")
             lines.append(f"| `{dialect.name}.{op.name}` | {doc} |")

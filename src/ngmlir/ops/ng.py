@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class ConstantOp(Op):
-    """A number or an array known while compiling; floats are bits, so -0.0 and every NaN keep theirs."""
+    """A number or an array that is known at compile time. The bits of floats are kept, also of -0.0 and NaN."""
 
     __slots__ = ()
     name = "ng.constant"
@@ -33,7 +33,7 @@ class ConstantOp(Op):
         traits=frozenset(['constant', 'flat', 'pure', 'stated']),
         rule=ng_rules.constant,
         form=('$value',),
-        doc='A number or an array known while compiling; floats are bits, so -0.0 and every NaN keep theirs.',
+        doc='A number or an array that is known at compile time. The bits of floats are kept, also of -0.0 and NaN.',
         example='%c = ng.constant -0.0 : f32',
     )
 
@@ -69,7 +69,7 @@ class IotaOp(Op):
 
 
 class NegativeOp(Op):
-    """The sign changed; of integers modulo their width."""
+    """The negative; integers wrap around."""
 
     __slots__ = ()
     name = "ng.negative"
@@ -83,7 +83,7 @@ class NegativeOp(Op):
         ),
         traits=frozenset(['elementwise', 'pure']),
         form=('$input',),
-        doc='The sign changed; of integers modulo their width.',
+        doc='The negative; integers wrap around.',
         example='%r = ng.negative %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -93,7 +93,7 @@ class NegativeOp(Op):
 
 
 class AbsoluteOp(Op):
-    """The magnitude; the smallest signed integer stays as it is."""
+    """The absolute value; the smallest signed integer is unchanged."""
 
     __slots__ = ()
     name = "ng.absolute"
@@ -107,7 +107,7 @@ class AbsoluteOp(Op):
         ),
         traits=frozenset(['elementwise', 'pure']),
         form=('$input',),
-        doc='The magnitude; the smallest signed integer stays as it is.',
+        doc='The absolute value; the smallest signed integer is unchanged.',
         example='%r = ng.absolute %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -117,7 +117,7 @@ class AbsoluteOp(Op):
 
 
 class SignOp(Op):
-    """-1, 0 or 1; of floats -0.0 and NaN stay as they are."""
+    """-1, 0 or 1; -0.0 and NaN are unchanged."""
 
     __slots__ = ()
     name = "ng.sign"
@@ -132,7 +132,7 @@ class SignOp(Op):
         traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$input',),
         points=(((-0.0,), -0.0), ((float("inf"),), 1.0), ((-float("inf"),), -1.0)),
-        doc='-1, 0 or 1; of floats -0.0 and NaN stay as they are.',
+        doc='-1, 0 or 1; -0.0 and NaN are unchanged.',
         example='%r = ng.sign %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -142,7 +142,7 @@ class SignOp(Op):
 
 
 class SquareOp(Op):
-    """The product with itself."""
+    """The square."""
 
     __slots__ = ()
     name = "ng.square"
@@ -156,7 +156,7 @@ class SquareOp(Op):
         ),
         traits=frozenset(['elementwise', 'pure']),
         form=('$input',),
-        doc='The product with itself.',
+        doc='The square.',
         example='%r = ng.square %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -318,7 +318,7 @@ class Expm1Op(Op):
 
 
 class LogOp(Op):
-    """The natural logarithm; -inf at zero, NaN below."""
+    """The natural logarithm; -inf at zero, NaN below zero."""
 
     __slots__ = ()
     name = "ng.log"
@@ -334,7 +334,7 @@ class LogOp(Op):
         form=('$input',),
         errors=(('f32', 1.0), ('f64', 1.2)),
         points=(((0.0,), -float("inf")), ((-0.0,), -float("inf")), ((-1.0,), float("nan")), ((1.0,), 0.0), ((float("inf"),), float("inf"))),
-        doc='The natural logarithm; -inf at zero, NaN below.',
+        doc='The natural logarithm; -inf at zero, NaN below zero.',
         example='%r = ng.log %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -422,7 +422,7 @@ class Log1pOp(Op):
 
 
 class SinOp(Op):
-    """The sine of radians; NaN at infinity."""
+    """The sine of an angle in radians; NaN at infinity."""
 
     __slots__ = ()
     name = "ng.sin"
@@ -438,7 +438,7 @@ class SinOp(Op):
         form=('$input',),
         errors=(('f32', 1.7), ('f64', 1.7)),
         points=(((float("inf"),), float("nan")), ((-0.0,), -0.0)),
-        doc='The sine of radians; NaN at infinity.',
+        doc='The sine of an angle in radians; NaN at infinity.',
         example='%r = ng.sin %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -448,7 +448,7 @@ class SinOp(Op):
 
 
 class CosOp(Op):
-    """The cosine of radians; NaN at infinity."""
+    """The cosine of an angle in radians; NaN at infinity."""
 
     __slots__ = ()
     name = "ng.cos"
@@ -464,7 +464,7 @@ class CosOp(Op):
         form=('$input',),
         errors=(('f32', 1.7), ('f64', 1.7)),
         points=(((-float("inf"),), float("nan")), ((0.0,), 1.0)),
-        doc='The cosine of radians; NaN at infinity.',
+        doc='The cosine of an angle in radians; NaN at infinity.',
         example='%r = ng.cos %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -474,7 +474,7 @@ class CosOp(Op):
 
 
 class TanOp(Op):
-    """The tangent of radians; NaN at infinity."""
+    """The tangent of an angle in radians; NaN at infinity."""
 
     __slots__ = ()
     name = "ng.tan"
@@ -490,7 +490,7 @@ class TanOp(Op):
         form=('$input',),
         errors=(('f32', 3.0), ('f64', 2.0)),
         points=(((float("inf"),), float("nan")), ((-0.0,), -0.0)),
-        doc='The tangent of radians; NaN at infinity.',
+        doc='The tangent of an angle in radians; NaN at infinity.',
         example='%r = ng.tan %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -760,7 +760,7 @@ class SigmoidOp(Op):
 
 
 class SoftplusOp(Op):
-    """log(1 + exp(x)), for operands of any size."""
+    """log(1 + exp(x)), without overflow."""
 
     __slots__ = ()
     name = "ng.softplus"
@@ -776,7 +776,7 @@ class SoftplusOp(Op):
         form=('$input',),
         errors=(('f32', 2.0), ('f64', 2.4)),
         points=(((-float("inf"),), 0.0), ((float("inf"),), float("inf"))),
-        doc='log(1 + exp(x)), for operands of any size.',
+        doc='log(1 + exp(x)), without overflow.',
         example='%r = ng.softplus %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -812,7 +812,7 @@ class ErfOp(Op):
 
 
 class FloorOp(Op):
-    """The next integer below, as a float."""
+    """Rounded down to an integer, as a float."""
 
     __slots__ = ()
     name = "ng.floor"
@@ -826,7 +826,7 @@ class FloorOp(Op):
         ),
         traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$input',),
-        doc='The next integer below, as a float.',
+        doc='Rounded down to an integer, as a float.',
         example='%r = ng.floor %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -836,7 +836,7 @@ class FloorOp(Op):
 
 
 class CeilOp(Op):
-    """The next integer above, as a float."""
+    """Rounded up to an integer, as a float."""
 
     __slots__ = ()
     name = "ng.ceil"
@@ -850,7 +850,7 @@ class CeilOp(Op):
         ),
         traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$input',),
-        doc='The next integer above, as a float.',
+        doc='Rounded up to an integer, as a float.',
         example='%r = ng.ceil %a : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -909,7 +909,7 @@ class TruncOp(Op):
 
 
 class BitwiseNotOp(Op):
-    """Every bit changed; of i1 the logical not."""
+    """All bits inverted; of i1 the logical not."""
 
     __slots__ = ()
     name = "ng.bitwise_not"
@@ -923,7 +923,7 @@ class BitwiseNotOp(Op):
         ),
         traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$input',),
-        doc='Every bit changed; of i1 the logical not.',
+        doc='All bits inverted; of i1 the logical not.',
         example='%r = ng.bitwise_not %a : tensor<4xi32>',
     )
 
@@ -933,7 +933,7 @@ class BitwiseNotOp(Op):
 
 
 class AddOp(Op):
-    """The sum; of integers modulo their width."""
+    """The sum; integers wrap around."""
 
     __slots__ = ()
     name = "ng.add"
@@ -948,7 +948,7 @@ class AddOp(Op):
         ),
         traits=frozenset(['commutative', 'elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='The sum; of integers modulo their width.',
+        doc='The sum; integers wrap around.',
         example='%r = ng.add %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -962,7 +962,7 @@ class AddOp(Op):
 
 
 class SubtractOp(Op):
-    """The difference; of integers modulo their width."""
+    """The difference; integers wrap around."""
 
     __slots__ = ()
     name = "ng.subtract"
@@ -977,7 +977,7 @@ class SubtractOp(Op):
         ),
         traits=frozenset(['elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='The difference; of integers modulo their width.',
+        doc='The difference; integers wrap around.',
         example='%r = ng.subtract %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -991,7 +991,7 @@ class SubtractOp(Op):
 
 
 class MultiplyOp(Op):
-    """The product; of integers modulo their width."""
+    """The product; integers wrap around."""
 
     __slots__ = ()
     name = "ng.multiply"
@@ -1006,7 +1006,7 @@ class MultiplyOp(Op):
         ),
         traits=frozenset(['commutative', 'elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='The product; of integers modulo their width.',
+        doc='The product; integers wrap around.',
         example='%r = ng.multiply %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1109,7 +1109,7 @@ class RemainderOp(Op):
 
 
 class PowerOp(Op):
-    """lhs to the power of rhs: of floats as C's pow; of integers modulo their width, and to a negative power 0, or as 1 and -1 say."""
+    """lhs to the power of rhs. Floats: as pow of C. Integers wrap around; a negative power gives 0, except of 1 and -1."""
 
     __slots__ = ()
     name = "ng.power"
@@ -1126,7 +1126,7 @@ class PowerOp(Op):
         form=('$lhs', ',', '$rhs'),
         errors=(('f32', 1.7), ('f64', 1.3)),
         points=(((float("nan"), 0.0), 1.0), ((1.0, float("nan")), 1.0), ((0.0, -1.0), float("inf")), ((-0.0, -1.0), -float("inf")), ((-8.0, 0.5), float("nan")), ((-2.0, 3.0), -8.0)),
-        doc="lhs to the power of rhs: of floats as C's pow; of integers modulo their width, and to a negative power 0, or as 1 and -1 say.",
+        doc='lhs to the power of rhs. Floats: as pow of C. Integers wrap around; a negative power gives 0, except of 1 and -1.',
         example='%r = ng.power %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1140,7 +1140,7 @@ class PowerOp(Op):
 
 
 class MaximumOp(Op):
-    """The greater; NaN if either is NaN; +0.0 is greater than -0.0."""
+    """The maximum of two operands; NaN if either is NaN; +0.0 is greater than -0.0."""
 
     __slots__ = ()
     name = "ng.maximum"
@@ -1156,7 +1156,7 @@ class MaximumOp(Op):
         traits=frozenset(['commutative', 'elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
         points=(((-0.0, 0.0), 0.0), ((float("nan"), -float("inf")), float("nan")), ((float("inf"), float("nan")), float("nan"))),
-        doc='The greater; NaN if either is NaN; +0.0 is greater than -0.0.',
+        doc='The maximum of two operands; NaN if either is NaN; +0.0 is greater than -0.0.',
         example='%r = ng.maximum %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1170,7 +1170,7 @@ class MaximumOp(Op):
 
 
 class MinimumOp(Op):
-    """The lesser; NaN if either is NaN; -0.0 is less than +0.0."""
+    """The minimum of two operands; NaN if either is NaN; -0.0 is less than +0.0."""
 
     __slots__ = ()
     name = "ng.minimum"
@@ -1186,7 +1186,7 @@ class MinimumOp(Op):
         traits=frozenset(['commutative', 'elementwise', 'pure']),
         form=('$lhs', ',', '$rhs'),
         points=(((-0.0, 0.0), -0.0), ((float("nan"), -float("inf")), float("nan")), ((float("inf"), float("nan")), float("nan"))),
-        doc='The lesser; NaN if either is NaN; -0.0 is less than +0.0.',
+        doc='The minimum of two operands; NaN if either is NaN; -0.0 is less than +0.0.',
         example='%r = ng.minimum %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1200,7 +1200,7 @@ class MinimumOp(Op):
 
 
 class Atan2Op(Op):
-    """The angle of the point (rhs, lhs)."""
+    """The angle of the point (rhs, lhs), in radians: atan(lhs / rhs) in the right quadrant."""
 
     __slots__ = ()
     name = "ng.atan2"
@@ -1217,7 +1217,7 @@ class Atan2Op(Op):
         form=('$lhs', ',', '$rhs'),
         errors=(('f32', 1.8), ('f64', 1.8)),
         points=(((0.0, -1.0), 3.141592653589793), ((-0.0, -1.0), -3.141592653589793), ((0.0, 0.0), 0.0), ((-0.0, 0.0), -0.0), ((1.0, 0.0), 1.5707963267948966)),
-        doc='The angle of the point (rhs, lhs).',
+        doc='The angle of the point (rhs, lhs), in radians: atan(lhs / rhs) in the right quadrant.',
         example='%r = ng.atan2 %a, %b : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1347,7 +1347,7 @@ class BitwiseXorOp(Op):
 
 
 class ShiftLeftOp(Op):
-    """Bits moved up, zeros in; by the width or more: 0."""
+    """Bits shifted left, filled with zeros; 0 for a shift by the width or more."""
 
     __slots__ = ()
     name = "ng.shift_left"
@@ -1362,7 +1362,7 @@ class ShiftLeftOp(Op):
         ),
         traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='Bits moved up, zeros in; by the width or more: 0.',
+        doc='Bits shifted left, filled with zeros; 0 for a shift by the width or more.',
         example='%r = ng.shift_left %a, %b : tensor<4xi32>',
     )
 
@@ -1376,7 +1376,7 @@ class ShiftLeftOp(Op):
 
 
 class ShiftRightLogicalOp(Op):
-    """Bits moved down, zeros in; by the width or more: 0."""
+    """Bits shifted right, filled with zeros; 0 for a shift by the width or more."""
 
     __slots__ = ()
     name = "ng.shift_right_logical"
@@ -1391,7 +1391,7 @@ class ShiftRightLogicalOp(Op):
         ),
         traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='Bits moved down, zeros in; by the width or more: 0.',
+        doc='Bits shifted right, filled with zeros; 0 for a shift by the width or more.',
         example='%r = ng.shift_right_logical %a, %b : tensor<4xi32>',
     )
 
@@ -1405,7 +1405,7 @@ class ShiftRightLogicalOp(Op):
 
 
 class ShiftRightArithmeticOp(Op):
-    """Bits moved down, copies of the sign in (of an unsigned type: zeros); by the width or more: all sign."""
+    """Bits shifted right, filled with the sign bit (zeros for unsigned types); all sign bits for a shift by the width or more."""
 
     __slots__ = ()
     name = "ng.shift_right_arithmetic"
@@ -1420,7 +1420,7 @@ class ShiftRightArithmeticOp(Op):
         ),
         traits=frozenset(['elementwise', 'flat', 'pure']),
         form=('$lhs', ',', '$rhs'),
-        doc='Bits moved down, copies of the sign in (of an unsigned type: zeros); by the width or more: all sign.',
+        doc='Bits shifted right, filled with the sign bit (zeros for unsigned types); all sign bits for a shift by the width or more.',
         example='%r = ng.shift_right_arithmetic %a, %b : tensor<4xi32>',
     )
 
@@ -1434,7 +1434,7 @@ class ShiftRightArithmeticOp(Op):
 
 
 class EqualOp(Op):
-    """true where equal; NaN equals nothing."""
+    """true where equal; NaN is equal to nothing."""
 
     __slots__ = ()
     name = "ng.equal"
@@ -1450,7 +1450,7 @@ class EqualOp(Op):
         traits=frozenset(['commutative', 'compare', 'elementwise', 'flat', 'pure']),
         rule=ng_rules.compare,
         form=('$lhs', ',', '$rhs'),
-        doc='true where equal; NaN equals nothing.',
+        doc='true where equal; NaN is equal to nothing.',
         example='%r = ng.equal %a, %b : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi1, #ng.axes<N, C>>',
     )
 
@@ -1464,7 +1464,7 @@ class EqualOp(Op):
 
 
 class NotEqualOp(Op):
-    """true where not equal; NaN differs from everything, itself too."""
+    """true where not equal; NaN differs from everything, also from itself."""
 
     __slots__ = ()
     name = "ng.not_equal"
@@ -1480,7 +1480,7 @@ class NotEqualOp(Op):
         traits=frozenset(['commutative', 'compare', 'elementwise', 'flat', 'pure']),
         rule=ng_rules.compare,
         form=('$lhs', ',', '$rhs'),
-        doc='true where not equal; NaN differs from everything, itself too.',
+        doc='true where not equal; NaN differs from everything, also from itself.',
         example='%r = ng.not_equal %a, %b : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi1, #ng.axes<N, C>>',
     )
 
@@ -1614,7 +1614,7 @@ class GreaterEqualOp(Op):
 
 
 class SelectOp(Op):
-    """lhs where the condition is true, else rhs."""
+    """lhs where the condition is true, otherwise rhs."""
 
     __slots__ = ()
     name = "ng.select"
@@ -1631,7 +1631,7 @@ class SelectOp(Op):
         traits=frozenset(['elementwise', 'pure']),
         rule=ng_rules.select,
         form=('$condition', ',', '$lhs', ',', '$rhs'),
-        doc='lhs where the condition is true, else rhs.',
+        doc='lhs where the condition is true, otherwise rhs.',
         example='%r = ng.select %c, %a, %b : (tensor<4x3xi1, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1683,7 +1683,7 @@ class FmaOp(Op):
 
 
 class CastOp(Op):
-    """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to floats of 16 bits and fewer by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0. Beyond the floats of a type it gives infinity, where there is none NaN, where there is neither the greatest float, and there NaN gives 0; f8E8M0FNU, which has powers of two alone, takes the greater of two that are as near, and NaN for what is less than the least."""
+    """Converts to another element type. Float to float rounds to nearest even, float to integer towards zero; integers wrap around; i1 is true for nonzero. Integers become floats of 16 bits and fewer by way of f32. A float out of the range of an integer type gives the nearest integer of the type, NaN gives 0. A value out of the range of a float type gives infinity, or NaN if the type has no infinity, or its largest value if it has neither (NaN then gives 0). f8E8M0FNU, which has only powers of two, rounds ties up, and gives NaN for values below its smallest."""
 
     __slots__ = ()
     name = "ng.cast"
@@ -1698,7 +1698,7 @@ class CastOp(Op):
         traits=frozenset(['elementwise', 'pure', 'stated']),
         rule=ng_rules.cast,
         form=('$input',),
-        doc='To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to floats of 16 bits and fewer by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0. Beyond the floats of a type it gives infinity, where there is none NaN, where there is neither the greatest float, and there NaN gives 0; f8E8M0FNU, which has powers of two alone, takes the greater of two that are as near, and NaN for what is less than the least.',
+        doc='Converts to another element type. Float to float rounds to nearest even, float to integer towards zero; integers wrap around; i1 is true for nonzero. Integers become floats of 16 bits and fewer by way of f32. A float out of the range of an integer type gives the nearest integer of the type, NaN gives 0. A value out of the range of a float type gives infinity, or NaN if the type has no infinity, or its largest value if it has neither (NaN then gives 0). f8E8M0FNU, which has only powers of two, rounds ties up, and gives NaN for values below its smallest.',
         example='%r = ng.cast %a : (tensor<4xf32>) -> tensor<4xi32>',
     )
 
@@ -1733,7 +1733,7 @@ class BitcastOp(Op):
 
 
 class BroadcastOp(Op):
-    """Repeats along new dimensions; dimension i of the operand becomes dimension dimensions[i] of the result."""
+    """Repeats the operand along new dimensions; dimension i of the operand becomes dimension dimensions[i] of the result."""
 
     __slots__ = ()
     name = "ng.broadcast"
@@ -1751,7 +1751,7 @@ class BroadcastOp(Op):
         traits=frozenset(['pure', 'stated', 'view']),
         rule=ng_rules.broadcast,
         form=('$input', 'dims', '$dimensions'),
-        doc='Repeats along new dimensions; dimension i of the operand becomes dimension dimensions[i] of the result.',
+        doc='Repeats the operand along new dimensions; dimension i of the operand becomes dimension dimensions[i] of the result.',
         example='%r = ng.broadcast %a dims [1] : (tensor<3xf32, #ng.axes<C>>) -> tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -1797,7 +1797,7 @@ class TransposeOp(Op):
 
 
 class ReshapeOp(Op):
-    """The same elements, row by row, in another shape."""
+    """The same elements, in row-major order, in another shape."""
 
     __slots__ = ()
     name = "ng.reshape"
@@ -1812,7 +1812,7 @@ class ReshapeOp(Op):
         traits=frozenset(['pure', 'stated', 'view']),
         rule=ng_rules.reshape,
         form=('$input',),
-        doc='The same elements, row by row, in another shape.',
+        doc='The same elements, in row-major order, in another shape.',
         example='%r = ng.reshape %a : (tensor<4x3xf32>) -> tensor<12xf32>',
     )
 
@@ -1847,7 +1847,7 @@ class CastAxesOp(Op):
 
 
 class SliceOp(Op):
-    """Elements start, start + step, ... before limit of each dimension; with a negative step after limit, which may be -1."""
+    """Elements start, start + step, ... below limit of each dimension; with a negative step, above limit, which may be -1."""
 
     __slots__ = ()
     name = "ng.slice"
@@ -1867,7 +1867,7 @@ class SliceOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.slice,
         form=('$input', 'from', '$starts', 'to', '$limits', 'step', '$steps'),
-        doc='Elements start, start + step, ... before limit of each dimension; with a negative step after limit, which may be -1.',
+        doc='Elements start, start + step, ... below limit of each dimension; with a negative step, above limit, which may be -1.',
         example='%r = ng.slice %a from [0, 2] to [4, -1] step [2, -1] : (tensor<4x3xf32>) -> tensor<2x3xf32>',
     )
 
@@ -1889,7 +1889,7 @@ class SliceOp(Op):
 
 
 class PadOp(Op):
-    """Adds elements of `value` (zero unless given) before and after each dimension."""
+    """Adds elements before and after each dimension, with the given value (default zero)."""
 
     __slots__ = ()
     name = "ng.pad"
@@ -1909,7 +1909,7 @@ class PadOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.pad,
         form=('$input', 'low', '$low', 'high', '$high'),
-        doc='Adds elements of `value` (zero unless given) before and after each dimension.',
+        doc='Adds elements before and after each dimension, with the given value (default zero).',
         example='%r = ng.pad %a low [1, 0] high [1, 2] : (tensor<4x3xf32>) -> tensor<6x5xf32>',
     )
 
@@ -1931,7 +1931,7 @@ class PadOp(Op):
 
 
 class ConcatenateOp(Op):
-    """Joins tensors along one dimension."""
+    """Concatenates tensors along one dimension."""
 
     __slots__ = ()
     name = "ng.concatenate"
@@ -1949,7 +1949,7 @@ class ConcatenateOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.concatenate,
         form=('$inputs', 'axis', '$axis'),
-        doc='Joins tensors along one dimension.',
+        doc='Concatenates tensors along one dimension.',
         example='%r = ng.concatenate %a, %b axis 0 : (tensor<4x3xf32>, tensor<2x3xf32>) -> tensor<6x3xf32>',
     )
 
@@ -1963,7 +1963,7 @@ class ConcatenateOp(Op):
 
 
 class StackOp(Op):
-    """Joins tensors of one shape along a new dimension."""
+    """Stacks tensors of the same shape along a new dimension."""
 
     __slots__ = ()
     name = "ng.stack"
@@ -1981,7 +1981,7 @@ class StackOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=ng_rules.stack,
         form=('$inputs', 'axis', '$axis'),
-        doc='Joins tensors of one shape along a new dimension.',
+        doc='Stacks tensors of the same shape along a new dimension.',
         example='%r = ng.stack %a, %b axis 0 : (tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>',
     )
 
@@ -1995,7 +1995,7 @@ class StackOp(Op):
 
 
 class WindowsOp(Op):
-    """The windows that slide along some dimensions. The first dimensions of the result are their taps, one for each axis; the others are the operand's, with the windows counted in place of the elements: element (t, p) along an axis is element p * step + t * dilation. Windows lie inside the operand; what the last step leaves over is in none."""
+    """Sliding windows along some dimensions. The first dimensions of the result are the positions in the window, one for each axis; the others are those of the operand, with the number of windows as length: element (t, p) along an axis is element p * step + t * dilation. Windows are inside the operand; elements after the last window are not used."""
 
     __slots__ = ()
     name = "ng.windows"
@@ -2015,7 +2015,7 @@ class WindowsOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=ng_rules.windows,
         form=('$input', 'axes', '$axes', 'steps', '$steps', 'dilations', '$dilations'),
-        doc="The windows that slide along some dimensions. The first dimensions of the result are their taps, one for each axis; the others are the operand's, with the windows counted in place of the elements: element (t, p) along an axis is element p * step + t * dilation. Windows lie inside the operand; what the last step leaves over is in none.",
+        doc='Sliding windows along some dimensions. The first dimensions of the result are the positions in the window, one for each axis; the others are those of the operand, with the number of windows as length: element (t, p) along an axis is element p * step + t * dilation. Windows are inside the operand; elements after the last window are not used.',
         example='%r = ng.windows %a axes [1] steps [2] dilations [1] : (tensor<2x9x3xf32, #ng.axes<N, W, C>>) -> tensor<3x2x4x3xf32, #ng.axes<S, N, W, C>>',
     )
 
@@ -2037,7 +2037,7 @@ class WindowsOp(Op):
 
 
 class OverlapAddOp(Op):
-    """The sum of windows that overlap, each at the place from which `windows` with the same attributes takes it; 0 where there is none. Axes are dimensions of the result. f16 and bf16 are summed in f32 and rounded once."""
+    """The sum of overlapping windows, each at the place from which `windows` with the same attributes takes it; 0 where there is none. Axes are dimensions of the result. f16 and bf16 are summed in f32 and rounded once."""
 
     __slots__ = ()
     name = "ng.overlap_add"
@@ -2057,7 +2057,7 @@ class OverlapAddOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=ng_rules.overlap_add,
         form=('$input', 'axes', '$axes', 'steps', '$steps', 'dilations', '$dilations'),
-        doc='The sum of windows that overlap, each at the place from which `windows` with the same attributes takes it; 0 where there is none. Axes are dimensions of the result. f16 and bf16 are summed in f32 and rounded once.',
+        doc='The sum of overlapping windows, each at the place from which `windows` with the same attributes takes it; 0 where there is none. Axes are dimensions of the result. f16 and bf16 are summed in f32 and rounded once.',
         example='%r = ng.overlap_add %a axes [1] steps [2] dilations [1] : (tensor<3x2x4x3xf32, #ng.axes<S, N, W, C>>) -> tensor<2x9x3xf32, #ng.axes<N, W, C>>',
     )
 
@@ -2079,7 +2079,7 @@ class OverlapAddOp(Op):
 
 
 class GatherOp(Op):
-    """Slices of the operand by index along an axis; the index dimensions stand in the axis' place. A negative index counts from the end; then it is clamped to the axis."""
+    """Slices of the operand by index along an axis; the dimensions of the indices replace the axis. A negative index counts from the end; indices are then clamped to the axis."""
 
     __slots__ = ()
     name = "ng.gather"
@@ -2098,7 +2098,7 @@ class GatherOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.gather,
         form=('$input', '[', '$indices', ']', 'axis', '$axis'),
-        doc="Slices of the operand by index along an axis; the index dimensions stand in the axis' place. A negative index counts from the end; then it is clamped to the axis.",
+        doc='Slices of the operand by index along an axis; the dimensions of the indices replace the axis. A negative index counts from the end; indices are then clamped to the axis.',
         example='%r = ng.gather %a[%i] axis 0 : (tensor<10x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>',
     )
 
@@ -2116,7 +2116,7 @@ class GatherOp(Op):
 
 
 class GatherElementsOp(Op):
-    """One element per index, at the index along the axis and at its own place in the other dimensions. Indices as in gather."""
+    """One element for each index: at the index along the axis, at the same position in the other dimensions. Indices as in gather."""
 
     __slots__ = ()
     name = "ng.gather_elements"
@@ -2135,7 +2135,7 @@ class GatherElementsOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.gather_elements,
         form=('$input', '[', '$indices', ']', 'axis', '$axis'),
-        doc='One element per index, at the index along the axis and at its own place in the other dimensions. Indices as in gather.',
+        doc='One element for each index: at the index along the axis, at the same position in the other dimensions. Indices as in gather.',
         example='%r = ng.gather_elements %a[%i] axis 1 : (tensor<4x3xf32>, tensor<4x2xi32>) -> tensor<4x2xf32>',
     )
 
@@ -2153,7 +2153,7 @@ class GatherElementsOp(Op):
 
 
 class ScatterOp(Op):
-    """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` the indices are known to be in order, and none is negative."""
+    """The operand with slices combined with updates at indices along an axis, in row-major order of the indices (so repeated indices accumulate, or the last one wins). A negative index counts from the end; one out of range is ignored. With `ascending` the indices are known to be sorted and not negative."""
 
     __slots__ = ()
     name = "ng.scatter"
@@ -2175,7 +2175,7 @@ class ScatterOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.scatter,
         form=('$input', '[', '$indices', ']', ',', '$updates', 'axis', '$axis'),
-        doc='The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` the indices are known to be in order, and none is negative.',
+        doc='The operand with slices combined with updates at indices along an axis, in row-major order of the indices (so repeated indices accumulate, or the last one wins). A negative index counts from the end; one out of range is ignored. With `ascending` the indices are known to be sorted and not negative.',
         example='%r = ng.scatter %a[%i], %u axis 0 {combine = "add"} : (tensor<10x3xf32>, tensor<4xi32>, tensor<4x3xf32>) -> tensor<10x3xf32>',
     )
 
@@ -2237,7 +2237,7 @@ class OneHotOp(Op):
 
 
 class ArgsortOp(Op):
-    """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position. With `runs` each so many elements along the axis are known to be in order."""
+    """The positions along an axis that sort it in ascending order, or with `descending` in descending order. The order is stable; -0.0 and 0.0 are equal. NaN is greater than every number. A result that is shorter along the axis has only the first of these positions. Its type must be able to hold every position. With `runs`, each run of that many elements along the axis is known to be sorted."""
 
     __slots__ = ()
     name = "ng.argsort"
@@ -2257,7 +2257,7 @@ class ArgsortOp(Op):
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=ng_rules.argsort,
         form=('$input', 'axis', '$axis'),
-        doc='The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position. With `runs` each so many elements along the axis are known to be in order.',
+        doc='The positions along an axis that sort it in ascending order, or with `descending` in descending order. The order is stable; -0.0 and 0.0 are equal. NaN is greater than every number. A result that is shorter along the axis has only the first of these positions. Its type must be able to hold every position. With `runs`, each run of that many elements along the axis is known to be sorted.',
         example='%r = ng.argsort %a axis 1 : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi32, #ng.axes<N, C>>',
     )
 
@@ -2279,7 +2279,7 @@ class ArgsortOp(Op):
 
 
 class LookupOp(Op):
-    """An embedding: gather whose gradient leaves row `pad` of the table alone."""
+    """An embedding: gather, whose gradient does not change row `pad` of the table."""
 
     __slots__ = ()
     name = "ng.lookup"
@@ -2299,7 +2299,7 @@ class LookupOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.gather,
         form=('$table', '[', '$indices', ']'),
-        doc='An embedding: gather whose gradient leaves row `pad` of the table alone.',
+        doc='An embedding: gather, whose gradient does not change row `pad` of the table.',
         example='%r = ng.lookup %a[%i] : (tensor<10x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>',
     )
 
@@ -2321,7 +2321,7 @@ class LookupOp(Op):
 
 
 class SumOp(Op):
-    """The sum over some dimensions; 0 over none. f16 and bf16 are summed in f32. The order is fixed, so the bits are the same on every run and thread count."""
+    """The sum over some dimensions; 0 for no elements. f16 and bf16 are summed in f32. The order is fixed, so the bits are the same on every run and thread count."""
 
     __slots__ = ()
     name = "ng.sum"
@@ -2339,7 +2339,7 @@ class SumOp(Op):
         traits=frozenset(['pure', 'reduction']),
         rule=ng_rules.reduce,
         form=('$input', 'axes', '$axes'),
-        doc='The sum over some dimensions; 0 over none. f16 and bf16 are summed in f32. The order is fixed, so the bits are the same on every run and thread count.',
+        doc='The sum over some dimensions; 0 for no elements. f16 and bf16 are summed in f32. The order is fixed, so the bits are the same on every run and thread count.',
         example='%r = ng.sum %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
 
@@ -2353,7 +2353,7 @@ class SumOp(Op):
 
 
 class ProductOp(Op):
-    """The product over some dimensions; 1 over none."""
+    """The product over some dimensions; 1 for no elements."""
 
     __slots__ = ()
     name = "ng.product"
@@ -2371,7 +2371,7 @@ class ProductOp(Op):
         traits=frozenset(['pure', 'reduction']),
         rule=ng_rules.reduce,
         form=('$input', 'axes', '$axes'),
-        doc='The product over some dimensions; 1 over none.',
+        doc='The product over some dimensions; 1 for no elements.',
         example='%r = ng.product %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
 
@@ -2385,7 +2385,7 @@ class ProductOp(Op):
 
 
 class MaxOp(Op):
-    """The greatest; NaN if any is NaN; of nothing -inf or the smallest integer."""
+    """The maximum over some dimensions; NaN if any element is NaN; -inf or the smallest integer for no elements."""
 
     __slots__ = ()
     name = "ng.max"
@@ -2403,7 +2403,7 @@ class MaxOp(Op):
         traits=frozenset(['pure', 'reduction']),
         rule=ng_rules.reduce,
         form=('$input', 'axes', '$axes'),
-        doc='The greatest; NaN if any is NaN; of nothing -inf or the smallest integer.',
+        doc='The maximum over some dimensions; NaN if any element is NaN; -inf or the smallest integer for no elements.',
         example='%r = ng.max %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
 
@@ -2417,7 +2417,7 @@ class MaxOp(Op):
 
 
 class FirstMaxOp(Op):
-    """The greatest, as ng.max says it; but its gradient goes to the first of the greatest elements alone (row by row over the axes, in the operand's order)."""
+    """The maximum, as ng.max; but its gradient goes only to the first of the elements that are the maximum (in row-major order over the axes)."""
 
     __slots__ = ()
     name = "ng.first_max"
@@ -2435,7 +2435,7 @@ class FirstMaxOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.reduce,
         form=('$input', 'axes', '$axes'),
-        doc="The greatest, as ng.max says it; but its gradient goes to the first of the greatest elements alone (row by row over the axes, in the operand's order).",
+        doc='The maximum, as ng.max; but its gradient goes only to the first of the elements that are the maximum (in row-major order over the axes).',
         example='%r = ng.first_max %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
 
@@ -2449,7 +2449,7 @@ class FirstMaxOp(Op):
 
 
 class MinOp(Op):
-    """The least; NaN if any is NaN; of nothing +inf or the greatest integer."""
+    """The minimum over some dimensions; NaN if any element is NaN; +inf or the largest integer for no elements."""
 
     __slots__ = ()
     name = "ng.min"
@@ -2467,7 +2467,7 @@ class MinOp(Op):
         traits=frozenset(['pure', 'reduction']),
         rule=ng_rules.reduce,
         form=('$input', 'axes', '$axes'),
-        doc='The least; NaN if any is NaN; of nothing +inf or the greatest integer.',
+        doc='The minimum over some dimensions; NaN if any element is NaN; +inf or the largest integer for no elements.',
         example='%r = ng.min %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
 
@@ -2481,7 +2481,7 @@ class MinOp(Op):
 
 
 class MeanOp(Op):
-    """The sum divided by the number of elements. f16 and bf16 are computed in f32 and rounded once."""
+    """The mean over some dimensions: the sum divided by the number of elements. f16 and bf16 are computed in f32 and rounded once."""
 
     __slots__ = ()
     name = "ng.mean"
@@ -2499,7 +2499,7 @@ class MeanOp(Op):
         traits=frozenset(['pure', 'reduction']),
         rule=ng_rules.reduce,
         form=('$input', 'axes', '$axes'),
-        doc='The sum divided by the number of elements. f16 and bf16 are computed in f32 and rounded once.',
+        doc='The mean over some dimensions: the sum divided by the number of elements. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.mean %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
 
@@ -2513,7 +2513,7 @@ class MeanOp(Op):
 
 
 class AnyOp(Op):
-    """true if any is true."""
+    """true if any element is true."""
 
     __slots__ = ()
     name = "ng.any"
@@ -2531,7 +2531,7 @@ class AnyOp(Op):
         traits=frozenset(['flat', 'pure', 'reduction']),
         rule=ng_rules.reduce,
         form=('$input', 'axes', '$axes'),
-        doc='true if any is true.',
+        doc='true if any element is true.',
         example='%r = ng.any %a axes [1] : (tensor<4x3xi1>) -> tensor<4xi1>',
     )
 
@@ -2545,7 +2545,7 @@ class AnyOp(Op):
 
 
 class AllOp(Op):
-    """true if all are true."""
+    """true if all elements are true."""
 
     __slots__ = ()
     name = "ng.all"
@@ -2563,7 +2563,7 @@ class AllOp(Op):
         traits=frozenset(['flat', 'pure', 'reduction']),
         rule=ng_rules.reduce,
         form=('$input', 'axes', '$axes'),
-        doc='true if all are true.',
+        doc='true if all elements are true.',
         example='%r = ng.all %a axes [1] : (tensor<4x3xi1>) -> tensor<4xi1>',
     )
 
@@ -2577,7 +2577,7 @@ class AllOp(Op):
 
 
 class ArgmaxOp(Op):
-    """The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position."""
+    """The position of the first maximum, in row-major order over the axes; the first NaN, if there is one. The result type must be able to hold every position."""
 
     __slots__ = ()
     name = "ng.argmax"
@@ -2595,7 +2595,7 @@ class ArgmaxOp(Op):
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=ng_rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
-        doc="The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position.",
+        doc='The position of the first maximum, in row-major order over the axes; the first NaN, if there is one. The result type must be able to hold every position.',
         example='%r = ng.argmax %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xi32, #ng.axes<N>>',
     )
 
@@ -2609,7 +2609,7 @@ class ArgmaxOp(Op):
 
 
 class ArgminOp(Op):
-    """The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position."""
+    """The position of the first minimum, in row-major order over the axes; the first NaN, if there is one. The result type must be able to hold every position."""
 
     __slots__ = ()
     name = "ng.argmin"
@@ -2627,7 +2627,7 @@ class ArgminOp(Op):
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=ng_rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
-        doc="The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position.",
+        doc='The position of the first minimum, in row-major order over the axes; the first NaN, if there is one. The result type must be able to hold every position.',
         example='%r = ng.argmin %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xi32, #ng.axes<N>>',
     )
 
@@ -2725,7 +2725,7 @@ class CumulativeProductOp(Op):
 
 
 class CumulativeMaxOp(Op):
-    """The greatest of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+    """The maximum of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
 
     __slots__ = ()
     name = "ng.cumulative_max"
@@ -2745,7 +2745,7 @@ class CumulativeMaxOp(Op):
         traits=frozenset(['cumulative', 'pure']),
         rule=ng_rules.cumulative,
         form=('$input', 'axis', '$axis'),
-        doc='The greatest of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself.',
+        doc='The maximum of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself.',
         example='%r = ng.cumulative_max %a axis 1 : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -2767,7 +2767,7 @@ class CumulativeMaxOp(Op):
 
 
 class CumulativeMinOp(Op):
-    """The least of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+    """The minimum of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
 
     __slots__ = ()
     name = "ng.cumulative_min"
@@ -2787,7 +2787,7 @@ class CumulativeMinOp(Op):
         traits=frozenset(['cumulative', 'pure']),
         rule=ng_rules.cumulative,
         form=('$input', 'axis', '$axis'),
-        doc='The least of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself.',
+        doc='The minimum of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself.',
         example='%r = ng.cumulative_min %a axis 1 : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -2809,7 +2809,7 @@ class CumulativeMinOp(Op):
 
 
 class CumulativeRunsOp(Op):
-    """What the cumulative op that combines so gives of each run of so many elements along an axis, the last of which may be shorter, where it goes on from the element of `before` at the run's place. Sums and products of f16 and bf16 are gathered in f32, as which `before` comes."""
+    """The cumulative op with this combination, applied to each run of that many elements along an axis (the last may be shorter), starting from the element of `before` for that run. Sums and products of f16 and bf16 are computed in f32, the element type of `before`."""
 
     __slots__ = ()
     name = "ng.cumulative_runs"
@@ -2832,7 +2832,7 @@ class CumulativeRunsOp(Op):
         traits=frozenset(['pure', 'stops']),
         rule=ng_rules.cumulative_runs,
         form=('$input', 'from', '$before', 'axis', '$axis', 'run', '$run'),
-        doc="What the cumulative op that combines so gives of each run of so many elements along an axis, the last of which may be shorter, where it goes on from the element of `before` at the run's place. Sums and products of f16 and bf16 are gathered in f32, as which `before` comes.",
+        doc='The cumulative op with this combination, applied to each run of that many elements along an axis (the last may be shorter), starting from the element of `before` for that run. Sums and products of f16 and bf16 are computed in f32, the element type of `before`.',
         example='%r = ng.cumulative_runs %a from %b axis 1 run 2 : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x2xf32, #ng.axes<N, R>>) -> tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -2866,7 +2866,7 @@ class CumulativeRunsOp(Op):
 
 
 class DotOp(Op):
-    """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. A result of wider elements (i32 of i8, f32 of bf16) is that of the operands cast to it before."""
+    """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. If the result has wider elements (i32 for i8, f32 for bf16), the operands are cast to it first."""
 
     __slots__ = ()
     name = "ng.dot"
@@ -2888,7 +2888,7 @@ class DotOp(Op):
         traits=frozenset(['pure', 'widening']),
         rule=ng_rules.dot,
         form=('$lhs', ',', '$rhs', 'contract', '$lhs_contract', 'x', '$rhs_contract'),
-        doc='Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. A result of wider elements (i32 of i8, f32 of bf16) is that of the operands cast to it before.',
+        doc='Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. If the result has wider elements (i32 for i8, f32 for bf16), the operands are cast to it first.',
         example='%r = ng.dot %a, %b contract [1] x [0] : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<3x2xf32, #ng.axes<C, K>>) -> tensor<4x2xf32, #ng.axes<N, K>>',
     )
 
@@ -2968,7 +2968,7 @@ class RandomUniformOp(Op):
 
 
 class RandomNormalOp(Op):
-    """Normal with mean 0 and deviation 1, by Box and Muller: sqrt(-2 log(u + 2^-n)) cos(2 pi v), where u and v are uniform numbers of n bits from words 2i and 2i + 1 of the stream. f16 and bf16 are computed in f32 and rounded once."""
+    """Normal with mean 0 and standard deviation 1, by the Box-Muller transform: sqrt(-2 log(u + 2^-n)) cos(2 pi v), where u and v are uniform numbers of n bits from words 2i and 2i + 1 of the stream. f16 and bf16 are computed in f32 and rounded once."""
 
     __slots__ = ()
     name = "ng.random_normal"
@@ -2983,7 +2983,7 @@ class RandomNormalOp(Op):
         traits=frozenset(['pure', 'stated', 'stops']),
         rule=ng_rules.random,
         form=('$key',),
-        doc='Normal with mean 0 and deviation 1, by Box and Muller: sqrt(-2 log(u + 2^-n)) cos(2 pi v), where u and v are uniform numbers of n bits from words 2i and 2i + 1 of the stream. f16 and bf16 are computed in f32 and rounded once.',
+        doc='Normal with mean 0 and standard deviation 1, by the Box-Muller transform: sqrt(-2 log(u + 2^-n)) cos(2 pi v), where u and v are uniform numbers of n bits from words 2i and 2i + 1 of the stream. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.random_normal %k : (tensor<2xui64>) -> tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -2993,7 +2993,7 @@ class RandomNormalOp(Op):
 
 
 class SoftmaxOp(Op):
-    """exp(x - max) over its sum along the axes. f16 and bf16 are computed in f32 and rounded once. Where the greatest element is infinite, NaN."""
+    """Softmax along the axes: exp(x - max) divided by its sum. f16 and bf16 are computed in f32 and rounded once. NaN if the maximum is infinite."""
 
     __slots__ = ()
     name = "ng.softmax"
@@ -3011,7 +3011,7 @@ class SoftmaxOp(Op):
         traits=frozenset(['pure', 'row']),
         rule=ng_rules.along,
         form=('$input', 'axes', '$axes'),
-        doc='exp(x - max) over its sum along the axes. f16 and bf16 are computed in f32 and rounded once. Where the greatest element is infinite, NaN.',
+        doc='Softmax along the axes: exp(x - max) divided by its sum. f16 and bf16 are computed in f32 and rounded once. NaN if the maximum is infinite.',
         example='%r = ng.softmax %a axes [1] : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -3057,7 +3057,7 @@ class LogSoftmaxOp(Op):
 
 
 class NormalizeOp(Op):
-    """(x - mean) / sqrt(variance + epsilon), of mean and variance along the axes; the variance is the mean of squared distances to the mean. f16 and bf16 are computed in f32 and rounded once."""
+    """(x - mean) / sqrt(variance + epsilon), with mean and variance along the axes; the variance is the mean squared difference from the mean. f16 and bf16 are computed in f32 and rounded once."""
 
     __slots__ = ()
     name = "ng.normalize"
@@ -3076,7 +3076,7 @@ class NormalizeOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.normalize,
         form=('$input', 'axes', '$axes'),
-        doc='(x - mean) / sqrt(variance + epsilon), of mean and variance along the axes; the variance is the mean of squared distances to the mean. f16 and bf16 are computed in f32 and rounded once.',
+        doc='(x - mean) / sqrt(variance + epsilon), with mean and variance along the axes; the variance is the mean squared difference from the mean. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.normalize %a axes [1] {epsilon = 0.001 : f32} : tensor<4x3xf32, #ng.axes<N, C>>',
     )
 
@@ -3094,7 +3094,7 @@ class NormalizeOp(Op):
 
 
 class CrossEntropyOp(Op):
-    """-sum(targets * log_softmax(logits)) along the axes, where a target of zero counts for nothing, whatever its logit. f16 and bf16 are computed in f32 and rounded once."""
+    """-sum(targets * log_softmax(logits)) along the axes; a target of zero contributes 0, whatever its logit. f16 and bf16 are computed in f32 and rounded once."""
 
     __slots__ = ()
     name = "ng.cross_entropy"
@@ -3113,7 +3113,7 @@ class CrossEntropyOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.cross_entropy,
         form=('$logits', ',', '$targets', 'axes', '$axes'),
-        doc='-sum(targets * log_softmax(logits)) along the axes, where a target of zero counts for nothing, whatever its logit. f16 and bf16 are computed in f32 and rounded once.',
+        doc='-sum(targets * log_softmax(logits)) along the axes; a target of zero contributes 0, whatever its logit. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.cross_entropy %a, %t axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
 
@@ -3131,7 +3131,7 @@ class CrossEntropyOp(Op):
 
 
 class IfOp(Op):
-    """What the first region yields if the condition is true, else what the second yields; only one is computed."""
+    """The results of the first region if the condition is true, otherwise those of the second; only one runs."""
 
     __slots__ = ()
     name = "ng.if"
@@ -3147,7 +3147,7 @@ class IfOp(Op):
         traits=frozenset(['control', 'optional', 'stated']),
         rule=ng_rules.if_else,
         form=('$condition', 'attr-dict', '{', '->', 'type($results)', '}'),
-        doc='What the first region yields if the condition is true, else what the second yields; only one is computed.',
+        doc='The results of the first region if the condition is true, otherwise those of the second; only one runs.',
         given='%c: tensor<i1>, %a: tensor<4xf32>, %b: tensor<4xf32>',
         example='%r = ng.if %c -> tensor<4xf32> {\n  ng.yield %a : tensor<4xf32>\n} else {\n  ng.yield %b : tensor<4xf32>\n}',
     )
@@ -3201,7 +3201,7 @@ class WhileOp(Op):
 
 
 class ScanOp(Op):
-    """Runs the body once per slice along dimension 0 of `slices`; `inits` are the first `carried` values, which it hands on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place."""
+    """Runs the body once per slice along dimension 0 of `slices`; `inits` are the initial `carried` values, which each step passes to the next. Results: the last carried values, then the other results of all steps, stacked. `reverse` runs from the last slice to the first; results stay at the positions of their slices."""
 
     __slots__ = ()
     name = "ng.scan"
@@ -3222,7 +3222,7 @@ class ScanOp(Op):
         traits=frozenset(['control', 'stated']),
         rule=ng_rules.scan,
         form=('{', 'iter', '(', '%carried=$inits', ')', '}', 'over', '(', '%slice:=$slices', ')', 'attr-dict', '{', '->', 'type($results)', '}'),
-        doc='Runs the body once per slice along dimension 0 of `slices`; `inits` are the first `carried` values, which it hands on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place.',
+        doc='Runs the body once per slice along dimension 0 of `slices`; `inits` are the initial `carried` values, which each step passes to the next. Results: the last carried values, then the other results of all steps, stacked. `reverse` runs from the last slice to the first; results stay at the positions of their slices.',
         given='%a: tensor<3xf32>, %b: tensor<5x3xf32>',
         example='%s, %ys = ng.scan iter(%h = %a) over(%x: tensor<3xf32> = %b) -> (tensor<3xf32>, tensor<5x3xf32>) {\n  %n = ng.add %h, %x : tensor<3xf32>\n  ng.yield %n, %n : tensor<3xf32>, tensor<3xf32>\n}',
     )
@@ -3271,7 +3271,7 @@ class YieldOp(Op):
 
 
 class FusionOp(Op):
-    """Ops that become one kernel. `kind` names the plan of the kernel."""
+    """Ops that become one kernel. `kind` is the kind of loop nest."""
 
     __slots__ = ()
     name = "ng.fusion"
@@ -3290,7 +3290,7 @@ class FusionOp(Op):
         traits=frozenset(['isolated', 'stated']),
         rule=ng_rules.fusion,
         form=('$kind', '(', '%inputs=$inputs', ')', 'attr-dict', '{', '->', 'type($results)', '}'),
-        doc='Ops that become one kernel. `kind` names the plan of the kernel.',
+        doc='Ops that become one kernel. `kind` is the kind of loop nest.',
         given='%a: tensor<4xf32>, %b: tensor<4xf32>',
         example='%r = ng.fusion map(%x = %a, %y = %b) -> tensor<4xf32> {\n  %s = ng.add %x, %y : tensor<4xf32>\n  ng.yield %s : tensor<4xf32>\n}',
     )
@@ -3424,7 +3424,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
     """One method per ng op. What `V` is (an IR value, a graph node, an array) is up to `build`."""
 
     def constant(self, *, type: Type, value: Attribute) -> V:
-        """A number or an array known while compiling; floats are bits, so -0.0 and every NaN keep theirs."""
+        """A number or an array that is known at compile time. The bits of floats are kept, also of -0.0 and NaN."""
         return self.build(ConstantOp, [], {"value": value}, types=[type])[0]
 
     def iota(self, *, type: Type, dimension: int) -> V:
@@ -3432,19 +3432,19 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(IotaOp, [], {"dimension": dimension}, types=[type])[0]
 
     def negative(self, input: V) -> V:
-        """The sign changed; of integers modulo their width."""
+        """The negative; integers wrap around."""
         return self.build(NegativeOp, [input], {})[0]
 
     def absolute(self, input: V) -> V:
-        """The magnitude; the smallest signed integer stays as it is."""
+        """The absolute value; the smallest signed integer is unchanged."""
         return self.build(AbsoluteOp, [input], {})[0]
 
     def sign(self, input: V) -> V:
-        """-1, 0 or 1; of floats -0.0 and NaN stay as they are."""
+        """-1, 0 or 1; -0.0 and NaN are unchanged."""
         return self.build(SignOp, [input], {})[0]
 
     def square(self, input: V) -> V:
-        """The product with itself."""
+        """The square."""
         return self.build(SquareOp, [input], {})[0]
 
     def reciprocal(self, input: V) -> V:
@@ -3472,7 +3472,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(Expm1Op, [input], {})[0]
 
     def log(self, input: V) -> V:
-        """The natural logarithm; -inf at zero, NaN below."""
+        """The natural logarithm; -inf at zero, NaN below zero."""
         return self.build(LogOp, [input], {})[0]
 
     def log2(self, input: V) -> V:
@@ -3488,15 +3488,15 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(Log1pOp, [input], {})[0]
 
     def sin(self, input: V) -> V:
-        """The sine of radians; NaN at infinity."""
+        """The sine of an angle in radians; NaN at infinity."""
         return self.build(SinOp, [input], {})[0]
 
     def cos(self, input: V) -> V:
-        """The cosine of radians; NaN at infinity."""
+        """The cosine of an angle in radians; NaN at infinity."""
         return self.build(CosOp, [input], {})[0]
 
     def tan(self, input: V) -> V:
-        """The tangent of radians; NaN at infinity."""
+        """The tangent of an angle in radians; NaN at infinity."""
         return self.build(TanOp, [input], {})[0]
 
     def asin(self, input: V) -> V:
@@ -3540,7 +3540,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(SigmoidOp, [input], {})[0]
 
     def softplus(self, input: V) -> V:
-        """log(1 + exp(x)), for operands of any size."""
+        """log(1 + exp(x)), without overflow."""
         return self.build(SoftplusOp, [input], {})[0]
 
     def erf(self, input: V) -> V:
@@ -3548,11 +3548,11 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(ErfOp, [input], {})[0]
 
     def floor(self, input: V) -> V:
-        """The next integer below, as a float."""
+        """Rounded down to an integer, as a float."""
         return self.build(FloorOp, [input], {})[0]
 
     def ceil(self, input: V) -> V:
-        """The next integer above, as a float."""
+        """Rounded up to an integer, as a float."""
         return self.build(CeilOp, [input], {})[0]
 
     def round(self, input: V) -> V:
@@ -3564,19 +3564,19 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(TruncOp, [input], {})[0]
 
     def bitwise_not(self, input: V) -> V:
-        """Every bit changed; of i1 the logical not."""
+        """All bits inverted; of i1 the logical not."""
         return self.build(BitwiseNotOp, [input], {})[0]
 
     def add(self, lhs: V, rhs: V) -> V:
-        """The sum; of integers modulo their width."""
+        """The sum; integers wrap around."""
         return self.build(AddOp, [lhs, rhs], {})[0]
 
     def subtract(self, lhs: V, rhs: V) -> V:
-        """The difference; of integers modulo their width."""
+        """The difference; integers wrap around."""
         return self.build(SubtractOp, [lhs, rhs], {})[0]
 
     def multiply(self, lhs: V, rhs: V) -> V:
-        """The product; of integers modulo their width."""
+        """The product; integers wrap around."""
         return self.build(MultiplyOp, [lhs, rhs], {})[0]
 
     def divide(self, lhs: V, rhs: V) -> V:
@@ -3592,19 +3592,19 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(RemainderOp, [lhs, rhs], {})[0]
 
     def power(self, lhs: V, rhs: V) -> V:
-        """lhs to the power of rhs: of floats as C's pow; of integers modulo their width, and to a negative power 0, or as 1 and -1 say."""
+        """lhs to the power of rhs. Floats: as pow of C. Integers wrap around; a negative power gives 0, except of 1 and -1."""
         return self.build(PowerOp, [lhs, rhs], {})[0]
 
     def maximum(self, lhs: V, rhs: V) -> V:
-        """The greater; NaN if either is NaN; +0.0 is greater than -0.0."""
+        """The maximum of two operands; NaN if either is NaN; +0.0 is greater than -0.0."""
         return self.build(MaximumOp, [lhs, rhs], {})[0]
 
     def minimum(self, lhs: V, rhs: V) -> V:
-        """The lesser; NaN if either is NaN; -0.0 is less than +0.0."""
+        """The minimum of two operands; NaN if either is NaN; -0.0 is less than +0.0."""
         return self.build(MinimumOp, [lhs, rhs], {})[0]
 
     def atan2(self, lhs: V, rhs: V) -> V:
-        """The angle of the point (rhs, lhs)."""
+        """The angle of the point (rhs, lhs), in radians: atan(lhs / rhs) in the right quadrant."""
         return self.build(Atan2Op, [lhs, rhs], {})[0]
 
     def copysign(self, lhs: V, rhs: V) -> V:
@@ -3624,23 +3624,23 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(BitwiseXorOp, [lhs, rhs], {})[0]
 
     def shift_left(self, lhs: V, rhs: V) -> V:
-        """Bits moved up, zeros in; by the width or more: 0."""
+        """Bits shifted left, filled with zeros; 0 for a shift by the width or more."""
         return self.build(ShiftLeftOp, [lhs, rhs], {})[0]
 
     def shift_right_logical(self, lhs: V, rhs: V) -> V:
-        """Bits moved down, zeros in; by the width or more: 0."""
+        """Bits shifted right, filled with zeros; 0 for a shift by the width or more."""
         return self.build(ShiftRightLogicalOp, [lhs, rhs], {})[0]
 
     def shift_right_arithmetic(self, lhs: V, rhs: V) -> V:
-        """Bits moved down, copies of the sign in (of an unsigned type: zeros); by the width or more: all sign."""
+        """Bits shifted right, filled with the sign bit (zeros for unsigned types); all sign bits for a shift by the width or more."""
         return self.build(ShiftRightArithmeticOp, [lhs, rhs], {})[0]
 
     def equal(self, lhs: V, rhs: V) -> V:
-        """true where equal; NaN equals nothing."""
+        """true where equal; NaN is equal to nothing."""
         return self.build(EqualOp, [lhs, rhs], {})[0]
 
     def not_equal(self, lhs: V, rhs: V) -> V:
-        """true where not equal; NaN differs from everything, itself too."""
+        """true where not equal; NaN differs from everything, also from itself."""
         return self.build(NotEqualOp, [lhs, rhs], {})[0]
 
     def less(self, lhs: V, rhs: V) -> V:
@@ -3660,7 +3660,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(GreaterEqualOp, [lhs, rhs], {})[0]
 
     def select(self, condition: V, lhs: V, rhs: V) -> V:
-        """lhs where the condition is true, else rhs."""
+        """lhs where the condition is true, otherwise rhs."""
         return self.build(SelectOp, [condition, lhs, rhs], {})[0]
 
     def fma(self, lhs: V, rhs: V, addend: V) -> V:
@@ -3668,7 +3668,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(FmaOp, [lhs, rhs, addend], {})[0]
 
     def cast(self, input: V, *, type: Type) -> V:
-        """To another element type: to nearest even between floats, towards zero from float to integer, modulo the width between integers; not zero to i1; integers to floats of 16 bits and fewer by way of f32. A float beyond the integers of the type gives the nearest of them, NaN gives 0. Beyond the floats of a type it gives infinity, where there is none NaN, where there is neither the greatest float, and there NaN gives 0; f8E8M0FNU, which has powers of two alone, takes the greater of two that are as near, and NaN for what is less than the least."""
+        """Converts to another element type. Float to float rounds to nearest even, float to integer towards zero; integers wrap around; i1 is true for nonzero. Integers become floats of 16 bits and fewer by way of f32. A float out of the range of an integer type gives the nearest integer of the type, NaN gives 0. A value out of the range of a float type gives infinity, or NaN if the type has no infinity, or its largest value if it has neither (NaN then gives 0). f8E8M0FNU, which has only powers of two, rounds ties up, and gives NaN for values below its smallest."""
         return self.build(CastOp, [input], {}, types=[type])[0]
 
     def bitcast(self, input: V, *, type: Type) -> V:
@@ -3676,7 +3676,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(BitcastOp, [input], {}, types=[type])[0]
 
     def broadcast(self, input: V, *, type: Type, dimensions: Sequence[int]) -> V:
-        """Repeats along new dimensions; dimension i of the operand becomes dimension dimensions[i] of the result."""
+        """Repeats the operand along new dimensions; dimension i of the operand becomes dimension dimensions[i] of the result."""
         return self.build(BroadcastOp, [input], {"dimensions": dimensions}, types=[type])[0]
 
     def transpose(self, input: V, *, permutation: Sequence[int]) -> V:
@@ -3684,7 +3684,7 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(TransposeOp, [input], {"permutation": permutation})[0]
 
     def reshape(self, input: V, *, type: Type) -> V:
-        """The same elements, row by row, in another shape."""
+        """The same elements, in row-major order, in another shape."""
         return self.build(ReshapeOp, [input], {}, types=[type])[0]
 
     def cast_axes(self, input: V, *, type: Type) -> V:
@@ -3692,39 +3692,39 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(CastAxesOp, [input], {}, types=[type])[0]
 
     def slice(self, input: V, *, starts: Sequence[int], limits: Sequence[int], steps: Sequence[int]) -> V:
-        """Elements start, start + step, ... before limit of each dimension; with a negative step after limit, which may be -1."""
+        """Elements start, start + step, ... below limit of each dimension; with a negative step, above limit, which may be -1."""
         return self.build(SliceOp, [input], {"starts": starts, "limits": limits, "steps": steps})[0]
 
     def pad(self, input: V, *, low: Sequence[int], high: Sequence[int], value: Attribute | None = None) -> V:
-        """Adds elements of `value` (zero unless given) before and after each dimension."""
+        """Adds elements before and after each dimension, with the given value (default zero)."""
         return self.build(PadOp, [input], {"low": low, "high": high, "value": value})[0]
 
     def concatenate(self, inputs: Sequence[V], *, axis: int) -> V:
-        """Joins tensors along one dimension."""
+        """Concatenates tensors along one dimension."""
         return self.build(ConcatenateOp, [*inputs], {"axis": axis})[0]
 
     def stack(self, inputs: Sequence[V], *, type: Type, axis: int) -> V:
-        """Joins tensors of one shape along a new dimension."""
+        """Stacks tensors of the same shape along a new dimension."""
         return self.build(StackOp, [*inputs], {"axis": axis}, types=[type])[0]
 
     def windows(self, input: V, *, type: Type, axes: Sequence[int], steps: Sequence[int], dilations: Sequence[int]) -> V:
-        """The windows that slide along some dimensions. The first dimensions of the result are their taps, one for each axis; the others are the operand's, with the windows counted in place of the elements: element (t, p) along an axis is element p * step + t * dilation. Windows lie inside the operand; what the last step leaves over is in none."""
+        """Sliding windows along some dimensions. The first dimensions of the result are the positions in the window, one for each axis; the others are those of the operand, with the number of windows as length: element (t, p) along an axis is element p * step + t * dilation. Windows are inside the operand; elements after the last window are not used."""
         return self.build(WindowsOp, [input], {"axes": axes, "steps": steps, "dilations": dilations}, types=[type])[0]
 
     def overlap_add(self, input: V, *, type: Type, axes: Sequence[int], steps: Sequence[int], dilations: Sequence[int]) -> V:
-        """The sum of windows that overlap, each at the place from which `windows` with the same attributes takes it; 0 where there is none. Axes are dimensions of the result. f16 and bf16 are summed in f32 and rounded once."""
+        """The sum of overlapping windows, each at the place from which `windows` with the same attributes takes it; 0 where there is none. Axes are dimensions of the result. f16 and bf16 are summed in f32 and rounded once."""
         return self.build(OverlapAddOp, [input], {"axes": axes, "steps": steps, "dilations": dilations}, types=[type])[0]
 
     def gather(self, input: V, indices: V, *, axis: int) -> V:
-        """Slices of the operand by index along an axis; the index dimensions stand in the axis' place. A negative index counts from the end; then it is clamped to the axis."""
+        """Slices of the operand by index along an axis; the dimensions of the indices replace the axis. A negative index counts from the end; indices are then clamped to the axis."""
         return self.build(GatherOp, [input, indices], {"axis": axis})[0]
 
     def gather_elements(self, input: V, indices: V, *, axis: int) -> V:
-        """One element per index, at the index along the axis and at its own place in the other dimensions. Indices as in gather."""
+        """One element for each index: at the index along the axis, at the same position in the other dimensions. Indices as in gather."""
         return self.build(GatherElementsOp, [input, indices], {"axis": axis})[0]
 
     def scatter(self, input: V, indices: V, updates: V, *, axis: int, combine: Literal["set", "add", "max", "min"] | None = None, ascending: bool | None = None) -> V:
-        """The operand with slices combined with updates at indices along an axis, in row order of the indices (so repeated indices accumulate, or the last one stays). A negative index counts from the end; one out of range changes nothing. With `ascending` the indices are known to be in order, and none is negative."""
+        """The operand with slices combined with updates at indices along an axis, in row-major order of the indices (so repeated indices accumulate, or the last one wins). A negative index counts from the end; one out of range is ignored. With `ascending` the indices are known to be sorted and not negative."""
         return self.build(ScatterOp, [input, indices, updates], {"axis": axis, "combine": combine, "ascending": ascending})[0]
 
     def one_hot(self, indices: V, *, type: Type, axis: int) -> V:
@@ -3732,51 +3732,51 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(OneHotOp, [indices], {"axis": axis}, types=[type])[0]
 
     def argsort(self, input: V, *, type: Type, axis: int, descending: bool | None = None, runs: int | None = None) -> V:
-        """The positions along an axis in the order of their elements: from the least, or where `descending` from the greatest. Equal elements, which -0.0 and 0.0 are, stay in the order of their positions. A NaN is greater than every number. A result that is shorter along the axis has the first of these positions alone. Its type must hold every position. With `runs` each so many elements along the axis are known to be in order."""
+        """The positions along an axis that sort it in ascending order, or with `descending` in descending order. The order is stable; -0.0 and 0.0 are equal. NaN is greater than every number. A result that is shorter along the axis has only the first of these positions. Its type must be able to hold every position. With `runs`, each run of that many elements along the axis is known to be sorted."""
         return self.build(ArgsortOp, [input], {"axis": axis, "descending": descending, "runs": runs}, types=[type])[0]
 
     def lookup(self, table: V, indices: V, *, axis: int | None = None, pad: int | None = None) -> V:
-        """An embedding: gather whose gradient leaves row `pad` of the table alone."""
+        """An embedding: gather, whose gradient does not change row `pad` of the table."""
         return self.build(LookupOp, [table, indices], {"axis": axis, "pad": pad})[0]
 
     def sum(self, input: V, *, axes: Sequence[int]) -> V:
-        """The sum over some dimensions; 0 over none. f16 and bf16 are summed in f32. The order is fixed, so the bits are the same on every run and thread count."""
+        """The sum over some dimensions; 0 for no elements. f16 and bf16 are summed in f32. The order is fixed, so the bits are the same on every run and thread count."""
         return self.build(SumOp, [input], {"axes": axes})[0]
 
     def product(self, input: V, *, axes: Sequence[int]) -> V:
-        """The product over some dimensions; 1 over none."""
+        """The product over some dimensions; 1 for no elements."""
         return self.build(ProductOp, [input], {"axes": axes})[0]
 
     def max(self, input: V, *, axes: Sequence[int]) -> V:
-        """The greatest; NaN if any is NaN; of nothing -inf or the smallest integer."""
+        """The maximum over some dimensions; NaN if any element is NaN; -inf or the smallest integer for no elements."""
         return self.build(MaxOp, [input], {"axes": axes})[0]
 
     def first_max(self, input: V, *, axes: Sequence[int]) -> V:
-        """The greatest, as ng.max says it; but its gradient goes to the first of the greatest elements alone (row by row over the axes, in the operand's order)."""
+        """The maximum, as ng.max; but its gradient goes only to the first of the elements that are the maximum (in row-major order over the axes)."""
         return self.build(FirstMaxOp, [input], {"axes": axes})[0]
 
     def min(self, input: V, *, axes: Sequence[int]) -> V:
-        """The least; NaN if any is NaN; of nothing +inf or the greatest integer."""
+        """The minimum over some dimensions; NaN if any element is NaN; +inf or the largest integer for no elements."""
         return self.build(MinOp, [input], {"axes": axes})[0]
 
     def mean(self, input: V, *, axes: Sequence[int]) -> V:
-        """The sum divided by the number of elements. f16 and bf16 are computed in f32 and rounded once."""
+        """The mean over some dimensions: the sum divided by the number of elements. f16 and bf16 are computed in f32 and rounded once."""
         return self.build(MeanOp, [input], {"axes": axes})[0]
 
     def any(self, input: V, *, axes: Sequence[int]) -> V:
-        """true if any is true."""
+        """true if any element is true."""
         return self.build(AnyOp, [input], {"axes": axes})[0]
 
     def all(self, input: V, *, axes: Sequence[int]) -> V:
-        """true if all are true."""
+        """true if all elements are true."""
         return self.build(AllOp, [input], {"axes": axes})[0]
 
     def argmax(self, input: V, *, type: Type, axes: Sequence[int]) -> V:
-        """The position of the first greatest element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position."""
+        """The position of the first maximum, in row-major order over the axes; the first NaN, if there is one. The result type must be able to hold every position."""
         return self.build(ArgmaxOp, [input], {"axes": axes}, types=[type])[0]
 
     def argmin(self, input: V, *, type: Type, axes: Sequence[int]) -> V:
-        """The position of the first least element (row by row over the axes, in the operand's order); the first NaN wins. The result's type must hold every position."""
+        """The position of the first minimum, in row-major order over the axes; the first NaN, if there is one. The result type must be able to hold every position."""
         return self.build(ArgminOp, [input], {"axes": axes}, types=[type])[0]
 
     def cumulative_sum(self, input: V, *, axis: int, reverse: bool | None = None, exclusive: bool | None = None) -> V:
@@ -3788,19 +3788,19 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(CumulativeProductOp, [input], {"axis": axis, "reverse": reverse, "exclusive": exclusive})[0]
 
     def cumulative_max(self, input: V, *, axis: int, reverse: bool | None = None, exclusive: bool | None = None) -> V:
-        """The greatest of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+        """The maximum of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
         return self.build(CumulativeMaxOp, [input], {"axis": axis, "reverse": reverse, "exclusive": exclusive})[0]
 
     def cumulative_min(self, input: V, *, axis: int, reverse: bool | None = None, exclusive: bool | None = None) -> V:
-        """The least of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
+        """The minimum of the elements up to each one along an axis; `reverse` from the end, `exclusive` without the element itself."""
         return self.build(CumulativeMinOp, [input], {"axis": axis, "reverse": reverse, "exclusive": exclusive})[0]
 
     def cumulative_runs(self, input: V, before: V, *, axis: int, run: int, combine: Literal["sum", "product", "max", "min"] | None = None, reverse: bool | None = None, exclusive: bool | None = None) -> V:
-        """What the cumulative op that combines so gives of each run of so many elements along an axis, the last of which may be shorter, where it goes on from the element of `before` at the run's place. Sums and products of f16 and bf16 are gathered in f32, as which `before` comes."""
+        """The cumulative op with this combination, applied to each run of that many elements along an axis (the last may be shorter), starting from the element of `before` for that run. Sums and products of f16 and bf16 are computed in f32, the element type of `before`."""
         return self.build(CumulativeRunsOp, [input, before], {"axis": axis, "run": run, "combine": combine, "reverse": reverse, "exclusive": exclusive})[0]
 
     def dot(self, lhs: V, rhs: V, *, lhs_contract: Sequence[int], rhs_contract: Sequence[int], lhs_batch: Sequence[int] | None = None, rhs_batch: Sequence[int] | None = None, type: Type | None = None) -> V:
-        """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. A result of wider elements (i32 of i8, f32 of bf16) is that of the operands cast to it before."""
+        """Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. If the result has wider elements (i32 for i8, f32 for bf16), the operands are cast to it first."""
         return self.build(DotOp, [lhs, rhs], {"lhs_contract": lhs_contract, "rhs_contract": rhs_contract, "lhs_batch": lhs_batch, "rhs_batch": rhs_batch}, types=None if type is None else [type])[0]
 
     def random_bits(self, key: V, *, type: Type) -> V:
@@ -3812,11 +3812,11 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(RandomUniformOp, [key], {}, types=[type])[0]
 
     def random_normal(self, key: V, *, type: Type) -> V:
-        """Normal with mean 0 and deviation 1, by Box and Muller: sqrt(-2 log(u + 2^-n)) cos(2 pi v), where u and v are uniform numbers of n bits from words 2i and 2i + 1 of the stream. f16 and bf16 are computed in f32 and rounded once."""
+        """Normal with mean 0 and standard deviation 1, by the Box-Muller transform: sqrt(-2 log(u + 2^-n)) cos(2 pi v), where u and v are uniform numbers of n bits from words 2i and 2i + 1 of the stream. f16 and bf16 are computed in f32 and rounded once."""
         return self.build(RandomNormalOp, [key], {}, types=[type])[0]
 
     def softmax(self, input: V, *, axes: Sequence[int]) -> V:
-        """exp(x - max) over its sum along the axes. f16 and bf16 are computed in f32 and rounded once. Where the greatest element is infinite, NaN."""
+        """Softmax along the axes: exp(x - max) divided by its sum. f16 and bf16 are computed in f32 and rounded once. NaN if the maximum is infinite."""
         return self.build(SoftmaxOp, [input], {"axes": axes})[0]
 
     def log_softmax(self, input: V, *, axes: Sequence[int]) -> V:
@@ -3824,15 +3824,15 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(LogSoftmaxOp, [input], {"axes": axes})[0]
 
     def normalize(self, input: V, *, axes: Sequence[int], epsilon: Attribute) -> V:
-        """(x - mean) / sqrt(variance + epsilon), of mean and variance along the axes; the variance is the mean of squared distances to the mean. f16 and bf16 are computed in f32 and rounded once."""
+        """(x - mean) / sqrt(variance + epsilon), with mean and variance along the axes; the variance is the mean squared difference from the mean. f16 and bf16 are computed in f32 and rounded once."""
         return self.build(NormalizeOp, [input], {"axes": axes, "epsilon": epsilon})[0]
 
     def cross_entropy(self, logits: V, targets: V, *, axes: Sequence[int]) -> V:
-        """-sum(targets * log_softmax(logits)) along the axes, where a target of zero counts for nothing, whatever its logit. f16 and bf16 are computed in f32 and rounded once."""
+        """-sum(targets * log_softmax(logits)) along the axes; a target of zero contributes 0, whatever its logit. f16 and bf16 are computed in f32 and rounded once."""
         return self.build(CrossEntropyOp, [logits, targets], {"axes": axes})[0]
 
     def if_(self, condition: V, *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
-        """What the first region yields if the condition is true, else what the second yields; only one is computed."""
+        """The results of the first region if the condition is true, otherwise those of the second; only one runs."""
         return self.build(IfOp, [condition], {}, types=types, regions=regions)
 
     def while_(self, inits: Sequence[V], *, types: Sequence[Type], regions: Sequence[Region]) -> Sequence[V]:
@@ -3840,9 +3840,9 @@ class NgVerbs(fields.Verbs[V], Generic[V]):
         return self.build(WhileOp, [*inits], {}, types=types, regions=regions)
 
     def scan(self, inits: Sequence[V], slices: Sequence[V], *, types: Sequence[Type], reverse: bool | None = None, regions: Sequence[Region]) -> Sequence[V]:
-        """Runs the body once per slice along dimension 0 of `slices`; `inits` are the first `carried` values, which it hands on from step to step. Results: the last carried values, then the stacked others. `reverse` goes from the last slice to the first; what a slice gives stays at its place."""
+        """Runs the body once per slice along dimension 0 of `slices`; `inits` are the initial `carried` values, which each step passes to the next. Results: the last carried values, then the other results of all steps, stacked. `reverse` runs from the last slice to the first; results stay at the positions of their slices."""
         return self.build(ScanOp, [*inits, *slices], {"carried": len(inits), "reverse": reverse}, types=types, regions=regions)
 
     def fusion(self, inputs: Sequence[V], *, types: Sequence[Type], kind: str, regions: Sequence[Region]) -> Sequence[V]:
-        """Ops that become one kernel. `kind` names the plan of the kernel."""
+        """Ops that become one kernel. `kind` is the kind of loop nest."""
         return self.build(FusionOp, [*inputs], {"kind": kind}, types=types, regions=regions)

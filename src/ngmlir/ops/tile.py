@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class KernelOp(Op):
-    """A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension. `in_place` lists pairs (input, output) that may be one buffer."""
+    """A kernel. Its arguments are buffers (the last `outputs` of them are written), then one program index per grid dimension. `in_place` lists pairs (input, output) that may be one buffer."""
 
     __slots__ = ()
     name = "tile.kernel"
@@ -37,7 +37,7 @@ class KernelOp(Op):
         traits=frozenset(['function', 'isolated', 'symbol']),
         rule=tile_rules.kernel,
         form=('ins', 'outs', 'grid', 'in_place', 'threads'),
-        doc='A kernel: buffers first (the last `outputs` of them are written), then one program index per grid dimension. `in_place` lists pairs (input, output) that may be one buffer.',
+        doc='A kernel. Its arguments are buffers (the last `outputs` of them are written), then one program index per grid dimension. `in_place` lists pairs (input, output) that may be one buffer.',
         example='tile.kernel @double ins(%x: memref<128xf32>) outs(%y: memref<128xf32>) grid(%i < 2) in_place(%x -> %y) {\n  %c64 = ng.constant 64 : index\n  %at = ng.multiply %i, %c64 : index\n  %v = tile.load %x[%at] : memref<128xf32>, vector<64xf32>\n  %w = ng.add %v, %v : vector<64xf32>\n  tile.store %w, %y[%at] : vector<64xf32>, memref<128xf32>\n  tile.return\n}',
     )
 
@@ -191,7 +191,7 @@ class ViewOp(Op):
 
 
 class AllocOp(Op):
-    """Scratch of one program: memory space 3 is shared by the threads of a block, uninitialised."""
+    """Temporary memory of one program, uninitialised; memory space 3 is shared by the threads of a block."""
 
     __slots__ = ()
     name = "tile.alloc"
@@ -203,13 +203,13 @@ class AllocOp(Op):
         ),
         traits=frozenset(['stated']),
         form=(),
-        doc='Scratch of one program: memory space 3 is shared by the threads of a block, uninitialised.',
+        doc='Temporary memory of one program, uninitialised; memory space 3 is shared by the threads of a block.',
         example='%s = tile.alloc : memref<32x64xf32, 3>',
     )
 
 
 class SubviewOp(Op):
-    """A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed. With `masked` it may leave the buffer: then only copies may read it, and elements outside the buffer are copied as 0."""
+    """A view of a part of a buffer, starting at the indices; leading dimensions that the result does not have are fixed. With `masked` it may extend beyond the buffer: then only copies may read it, and elements outside the buffer are copied as 0."""
 
     __slots__ = ()
     name = "tile.subview"
@@ -228,7 +228,7 @@ class SubviewOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=tile_rules.subview,
         form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)', ',', 'type($result)'),
-        doc='A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed. With `masked` it may leave the buffer: then only copies may read it, and elements outside the buffer are copied as 0.',
+        doc='A view of a part of a buffer, starting at the indices; leading dimensions that the result does not have are fixed. With `masked` it may extend beyond the buffer: then only copies may read it, and elements outside the buffer are copied as 0.',
         given='%a: memref<8x64xf32>, %i: index, %j: index',
         example='%s = tile.subview %a[%i, %j] : memref<8x64xf32>, memref<64xf32, strided<[1], offset: ?>>',
     )
@@ -247,7 +247,7 @@ class SubviewOp(Op):
 
 
 class LoadOp(Op):
-    """A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` names the buffer dimension of each tile dimension (default: the last ones), `steps` the distance between neighbours (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); without, there must be none."""
+    """A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` is the buffer dimension of each tile dimension (default: the last ones), `steps` the stride (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); otherwise all must be inside."""
 
     __slots__ = ()
     name = "tile.load"
@@ -269,7 +269,7 @@ class LoadOp(Op):
         traits=frozenset(['stated']),
         rule=tile_rules.load,
         form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)', ',', 'type($result)'),
-        doc='A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` names the buffer dimension of each tile dimension (default: the last ones), `steps` the distance between neighbours (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); without, there must be none.',
+        doc='A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` is the buffer dimension of each tile dimension (default: the last ones), `steps` the stride (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); otherwise all must be inside.',
         given='%a: memref<8x100xf32>, %i: index, %j: index',
         example='%v = tile.load %a[%i, %j] {masked} : memref<8x100xf32>, vector<4x64xf32>',
     )
@@ -351,7 +351,7 @@ class StoreOp(Op):
 
 
 class GatherOp(Op):
-    """One element per position of the index tiles (scalars count for every position). Every index must lie inside the buffer."""
+    """One element for each position of the index tiles (scalars apply to every position). All indices must be inside the buffer."""
 
     __slots__ = ()
     name = "tile.gather"
@@ -367,7 +367,7 @@ class GatherOp(Op):
         traits=frozenset(['stated']),
         rule=tile_rules.gather_tile,
         form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)', ',', 'type($result)'),
-        doc='One element per position of the index tiles (scalars count for every position). Every index must lie inside the buffer.',
+        doc='One element for each position of the index tiles (scalars apply to every position). All indices must be inside the buffer.',
         given='%a: memref<8x100xf32>, %i: index, %j: vector<64xi32>',
         example='%v = tile.gather %a[%i, %j] : memref<8x100xf32>, vector<64xf32>',
     )
@@ -382,7 +382,7 @@ class GatherOp(Op):
 
 
 class ScatterOp(Op):
-    """Combines one element per position where the mask is true, in row order of the tile."""
+    """Combines one element for each position where the mask is true, in row-major order of the tile."""
 
     __slots__ = ()
     name = "tile.scatter"
@@ -401,7 +401,7 @@ class ScatterOp(Op):
         traits=frozenset([]),
         rule=tile_rules.scatter_tile,
         form=('$value', ',', '$mask', ',', '$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($value)', ',', 'type($buffer)'),
-        doc='Combines one element per position where the mask is true, in row order of the tile.',
+        doc='Combines one element for each position where the mask is true, in row-major order of the tile.',
         given='%v: vector<64xf32>, %m: vector<64xi1>, %a: memref<100xf32>, %i: vector<64xi32>',
         example='tile.scatter %v, %m, %a[%i] : vector<64xf32>, memref<100xf32>',
     )
@@ -428,7 +428,7 @@ class ScatterOp(Op):
 
 
 class DotOp(Op):
-    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half. With `tf32` elements of f32 are known to be numbers of tf32 (their low 13 bits are zero), and the order of the sum is open."""
+    """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `pairs` each i32 of lhs and rhs holds two adjacent elements along k, i16 each, the first in the low half. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
 
     __slots__ = ()
     name = "tile.dot"
@@ -449,7 +449,7 @@ class DotOp(Op):
         traits=frozenset(['pure']),
         rule=tile_rules.dot_tile,
         form=('$lhs', ',', '$rhs', ',', '$accumulator', 'attr-dict', ':', 'type($result)'),
-        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half. With `tf32` elements of f32 are known to be numbers of tf32 (their low 13 bits are zero), and the order of the sum is open.",
+        doc="accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `pairs` each i32 of lhs and rhs holds two adjacent elements along k, i16 each, the first in the low half. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified.",
         given='%a: vector<6x4xf32>, %b: vector<4x64xf32>, %acc: vector<6x64xf32>',
         example='%c = tile.dot %a, %b, %acc : vector<6x64xf32>',
     )
@@ -476,7 +476,7 @@ class DotOp(Op):
 
 
 class ForOp(Op):
-    """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew. With `stages` the tiles of so many rounds are under way at once, as far as they can be; the pass `overlap` sees to it."""
+    """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values; it yields their next values. With `stages` the tiles of that many iterations are in flight, where possible; the pass `overlap` pipelines the loop."""
 
     __slots__ = ()
     name = "tile.for"
@@ -501,7 +501,7 @@ class ForOp(Op):
         traits=frozenset(['control', 'stated']),
         rule=tile_rules.for_loop,
         form=('%position', '=', '$lower', 'to', '$upper', '{', 'step', '$step', '}', '{', 'iter', '(', '%carried=$inits', ')', '}', 'attr-dict', '{', '->', 'type($results)', '}'),
-        doc='Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew. With `stages` the tiles of so many rounds are under way at once, as far as they can be; the pass `overlap` sees to it.',
+        doc='Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values; it yields their next values. With `stages` the tiles of that many iterations are in flight, where possible; the pass `overlap` pipelines the loop.',
         given='%n: index, %init: vector<64xf32>',
         example='%r = tile.for %i = 0 to %n step 4 iter(%acc = %init) -> vector<64xf32> {\n  %next = ng.add %acc, %acc : vector<64xf32>\n  ng.yield %next : vector<64xf32>\n}',
     )
@@ -532,7 +532,7 @@ class ForOp(Op):
 
 
 class PrefetchOp(Op):
-    """Says that the cache line of the element at the indices will be read soon, so that it is on its way by then. A hint: the indices may lie outside the buffer, and a target without such an instruction does nothing."""
+    """Prefetches the cache line of the element at the indices. A hint: the indices may be outside the buffer, and a target without such an instruction does nothing."""
 
     __slots__ = ()
     name = "tile.prefetch"
@@ -546,7 +546,7 @@ class PrefetchOp(Op):
         traits=frozenset([]),
         rule=tile_rules.prefetch,
         form=('$buffer', '[', '$indices', ']', 'attr-dict', ':', 'type($buffer)'),
-        doc='Says that the cache line of the element at the indices will be read soon, so that it is on its way by then. A hint: the indices may lie outside the buffer, and a target without such an instruction does nothing.',
+        doc='Prefetches the cache line of the element at the indices. A hint: the indices may be outside the buffer, and a target without such an instruction does nothing.',
         given='%a: memref<8x64xf32>, %i: index, %j: index',
         example='tile.prefetch %a[%i, %j] : memref<8x64xf32>',
     )
@@ -561,7 +561,7 @@ class PrefetchOp(Op):
 
 
 class CopyOp(Op):
-    """Copies all elements; shapes and element types agree, strides may differ."""
+    """Copies all elements; shapes and element types must be equal, strides may differ."""
 
     __slots__ = ()
     name = "tile.copy"
@@ -575,7 +575,7 @@ class CopyOp(Op):
         traits=frozenset([]),
         rule=tile_rules.copy,
         form=('$source', ',', '$target', 'attr-dict', ':', 'type($source)', ',', 'type($target)'),
-        doc='Copies all elements; shapes and element types agree, strides may differ.',
+        doc='Copies all elements; shapes and element types must be equal, strides may differ.',
         given='%a: memref<4xf32>, %b: memref<4xf32>',
         example='tile.copy %a, %b : memref<4xf32>, memref<4xf32>',
     )
@@ -643,7 +643,7 @@ class WaitOp(Op):
 
 
 class BarrierOp(Op):
-    """Waits until all threads of the block are here; what they stored in shared memory is then visible."""
+    """Waits for all threads of the block; their stores to shared memory are then visible."""
 
     __slots__ = ()
     name = "tile.barrier"
@@ -653,7 +653,7 @@ class BarrierOp(Op):
         results=(),
         traits=frozenset([]),
         form=(),
-        doc='Waits until all threads of the block are here; what they stored in shared memory is then visible.',
+        doc='Waits for all threads of the block; their stores to shared memory are then visible.',
         example='tile.barrier',
     )
 
@@ -697,15 +697,15 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         return self.build(ViewOp, [arena], {"offset": offset}, types=[type])[0]
 
     def alloc(self, *, type: Type) -> V:
-        """Scratch of one program: memory space 3 is shared by the threads of a block, uninitialised."""
+        """Temporary memory of one program, uninitialised; memory space 3 is shared by the threads of a block."""
         return self.build(AllocOp, [], {}, types=[type])[0]
 
     def subview(self, buffer: V, indices: Sequence[V], *, type: Type, masked: bool | None = None) -> V:
-        """A window into a buffer that starts at the indices; leading dimensions that the result lacks are fixed. With `masked` it may leave the buffer: then only copies may read it, and elements outside the buffer are copied as 0."""
+        """A view of a part of a buffer, starting at the indices; leading dimensions that the result does not have are fixed. With `masked` it may extend beyond the buffer: then only copies may read it, and elements outside the buffer are copied as 0."""
         return self.build(SubviewOp, [buffer, *indices], {"masked": masked}, types=[type])[0]
 
     def load(self, buffer: V, indices: Sequence[V], *, type: Type, dims: Sequence[int] | None = None, steps: Sequence[int] | None = None, masked: bool | None = None, pad: Attribute | None = None) -> V:
-        """A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` names the buffer dimension of each tile dimension (default: the last ones), `steps` the distance between neighbours (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); without, there must be none."""
+        """A tile from a buffer: element (p, q) is buffer[i + p, j + q]. `dims` is the buffer dimension of each tile dimension (default: the last ones), `steps` the stride (default 1). With `masked`, elements outside the buffer read as `pad` (default 0); otherwise all must be inside."""
         return self.build(LoadOp, [buffer, *indices], {"dims": dims, "steps": steps, "masked": masked, "pad": pad}, types=[type])[0]
 
     def store(self, value: V, buffer: V, indices: Sequence[V], *, dims: Sequence[int] | None = None, steps: Sequence[int] | None = None, masked: bool | None = None) -> Sequence[V]:
@@ -713,27 +713,27 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         return self.build(StoreOp, [value, buffer, *indices], {"dims": dims, "steps": steps, "masked": masked})
 
     def gather(self, buffer: V, indices: Sequence[V], *, type: Type) -> V:
-        """One element per position of the index tiles (scalars count for every position). Every index must lie inside the buffer."""
+        """One element for each position of the index tiles (scalars apply to every position). All indices must be inside the buffer."""
         return self.build(GatherOp, [buffer, *indices], {}, types=[type])[0]
 
     def scatter(self, value: V, mask: V, buffer: V, indices: Sequence[V], *, combine: Literal["set", "add", "max", "min"] | None = None) -> Sequence[V]:
-        """Combines one element per position where the mask is true, in row order of the tile."""
+        """Combines one element for each position where the mask is true, in row-major order of the tile."""
         return self.build(ScatterOp, [value, mask, buffer, *indices], {"combine": combine})
 
     def dot(self, lhs: V, rhs: V, accumulator: V, *, pairs: bool | None = None, tf32: bool | None = None) -> V:
-        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, k ascending, by fma (by product and sum on machines without). With `pairs` each i32 of lhs and rhs holds two neighbours of the depth, i16 each, the first in the low half. With `tf32` elements of f32 are known to be numbers of tf32 (their low 13 bits are zero), and the order of the sum is open."""
+        """accumulator + lhs @ rhs on tiles M x K, K x N, M x N. Floats are accumulated in the accumulator's type, in order of k, by fma (by multiplication and addition on machines without it). With `pairs` each i32 of lhs and rhs holds two adjacent elements along k, i16 each, the first in the low half. With `tf32` elements of f32 are known to be tf32 numbers (their low 13 bits are zero), and the order of the sum is unspecified."""
         return self.build(DotOp, [lhs, rhs, accumulator], {"pairs": pairs, "tf32": tf32})[0]
 
     def for_(self, lower: V | int, upper: V | int, step: V | int, inits: Sequence[V], *, types: Sequence[Type], stages: int | None = None, regions: Sequence[Region]) -> Sequence[V]:
-        """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values, which it yields anew. With `stages` the tiles of so many rounds are under way at once, as far as they can be; the pass `overlap` sees to it."""
+        """Runs the body for lower, lower + step, ... below upper; its arguments are the index and the carried values; it yields their next values. With `stages` the tiles of that many iterations are in flight, where possible; the pass `overlap` pipelines the loop."""
         return self.build(ForOp, [*fields.unknown(lower), *fields.unknown(upper), *fields.unknown(step), *inits], {"stages": stages, "lower": fields.known(lower), "upper": fields.known(upper), "step": fields.known(step)}, types=types, regions=regions)
 
     def prefetch(self, buffer: V, indices: Sequence[V]) -> Sequence[V]:
-        """Says that the cache line of the element at the indices will be read soon, so that it is on its way by then. A hint: the indices may lie outside the buffer, and a target without such an instruction does nothing."""
+        """Prefetches the cache line of the element at the indices. A hint: the indices may be outside the buffer, and a target without such an instruction does nothing."""
         return self.build(PrefetchOp, [buffer, *indices], {})
 
     def copy(self, source: V, target: V) -> Sequence[V]:
-        """Copies all elements; shapes and element types agree, strides may differ."""
+        """Copies all elements; shapes and element types must be equal, strides may differ."""
         return self.build(CopyOp, [source, target], {})
 
     def copy_async(self, source: V, target: V, *, type: Type) -> V:
@@ -745,5 +745,5 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         return self.build(WaitOp, [*tokens], {})
 
     def barrier(self) -> Sequence[V]:
-        """Waits until all threads of the block are here; what they stored in shared memory is then visible."""
+        """Waits for all threads of the block; their stores to shared memory are then visible."""
         return self.build(BarrierOp, [], {})

@@ -29,9 +29,10 @@ _READ, _BYTES_WORTH, _ROWS_WORTH = 64, 1 << 25, 1 << 28
 
 @contract(needs=("named", "plain"), anchor="function")
 def align_sides(module: Module, target: Target) -> Module:
-    """Copies sides of large products on GPUs so that their rows lie along the depth, in whole pieces of 16 bytes, where they
-    are not copied in the background as they lie, and read from there by matrix instructions: rows that begin within a word,
-    and elements of one byte across the depth. Zeros fill up the depth of both sides.
+    """Copies operands of large products on GPUs so that rows are contiguous along the contracted dimension and
+    aligned to 16 bytes, if asynchronous copies and matrix instructions cannot read them in place: rows that begin
+    within a word, and elements of one byte across the contracted dimension. The contracted dimension of both
+    operands is padded with zeros.
 
     Before:
         func.func @main(%x: tensor<1001x1001xbf16>, %w: tensor<1001x512xbf16>) -> tensor<1001x512xf32> {

@@ -23,8 +23,8 @@ from .schedules.strips import fits
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
 def chain(module: Module, target: Target) -> Module:
-    """Makes one fusion of kind `chain` of a product and the fusions that read nothing of its rows but what each program
-    itself has made: the softmax of scores and the product with them, the normalisation of what a product gives.
+    """Makes one fusion of kind `chain` of a product and the fusions that need only the rows that the same program
+    has computed: the softmax of scores and the product with them, the normalization of a product's result.
 
     A program takes a strip of rows through all of them, and what one hands to the next is never whole in memory. It pays
     where that would not stay in the near cache, and weighs more than what each strip reads again of right sides. Each

@@ -26,7 +26,7 @@ CHECK = "ng.check"
 
 @contract(needs=("planned",))
 def check_bounds(module: Module, target: Target) -> Module:
-    """Lets nothing outside of a buffer be touched, and has each op that would have done so noted.
+    """Adds bounds checks: out-of-bounds accesses are masked, and the op that made one is recorded.
 
     What is not known to lie inside is masked or moved inside. The program gets one more buffer, in which each check
     notes the element that it met outside; its attribute `ng.check` says which word is its own, and what to say

@@ -12,7 +12,7 @@ from ..support.target import Target
 
 
 def check_target(module: Module, target: Target) -> Module:
-    """Refuses ops of ng that the target's table in lowering/ does not name for their elements; changes nothing.
+    """Rejects ops of ng that the target's table in lowering/ does not name for their elements; changes nothing.
 
     Composite ops pass: decompose writes them in terms of the others.
 

@@ -10,7 +10,7 @@ from ..support.target import Target
 
 @contract(anchor="function")
 def common_subexpressions(module: Module, target: Target) -> Module:
-    """Computes equal pure ops once; operands of a commutative op may stand in either order.
+    """Computes equal pure ops once; the operands of a commutative op may be in either order.
 
     A region sees what the blocks around it have computed before it.
 

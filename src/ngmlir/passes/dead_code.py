@@ -10,7 +10,7 @@ from ..support.target import Target
 
 
 def dead_code(module: Module, target: Target) -> Module:
-    """Removes pure ops whose results nobody uses, and kernels that nobody calls.
+    """Removes pure ops whose results are not used, and kernels that are not called.
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

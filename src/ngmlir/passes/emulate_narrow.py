@@ -22,7 +22,8 @@ from ..support.target import Target
 
 @contract(needs=("named", "plain"))
 def emulate_narrow(module: Module, target: Target) -> Module:
-    """Keeps floats of 8 bits and fewer and integers of 2 and 4 as bytes that hold their codes; casts become arithmetic.
+    """Stores floats of 8 bits and fewer and integers of 2 and 4 bits as bytes that hold their encodings; casts
+    become arithmetic.
 
     What only moves elements moves bytes. Arguments and results become bytes too; who calls the program sees the types
     that it was written with.

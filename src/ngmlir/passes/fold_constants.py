@@ -20,7 +20,7 @@ from ..support.target import Target
 
 @contract(anchor="function")
 def fold_constants(module: Module, target: Target) -> Module:
-    """Computes ops whose operands are known, by the reference meaning of the op.
+    """Computes ops whose operands are constants, with the reference implementation of the op.
 
     Transcendental functions are left to the target, whose math library decides their last bit.
 

@@ -18,7 +18,7 @@ from .kernels.reduction import Reduction
 
 @contract(needs=("named", "plain"), anchor="function")
 def fold_empty(module: Module, target: Target) -> Module:
-    """Replaces values without elements, and what is reduced from them, by constants.
+    """Replaces empty tensors, and reductions of them, by constants.
 
     Before:
         func.func @main(%x: tensor<0x4xf32>) -> tensor<4xf32> {

@@ -23,7 +23,7 @@ from .fusion.regions import in_functions, nested
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
 def fuse(module: Module, target: Target) -> Module:
-    """Groups ops into `ng.fusion`s, each of which will be one kernel.
+    """Groups ops into `ng.fusion`s, each of which becomes one kernel.
 
     Kinds: `map` (elementwise over one space), `rows` (reductions over the innermost loop, perhaps with others,
     and what comes before and after: softmax and normalisations are one kernel), `columns` (reductions over

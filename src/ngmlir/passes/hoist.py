@@ -16,7 +16,7 @@ from .invariants import LOOPS, Invariants
 
 @contract(needs=("named", "plain", "kernels"), anchor="function")
 def hoist(module: Module, target: Target) -> Module:
-    """Computes before a scan or while loop what depends on nothing that the loop changes.
+    """Moves loop-invariant ops out of scans and while loops.
 
     What is free where it is read (constants, positions, repetitions, other shapes) stays, as does what would take more
     to read than to compute again. Once there are kernels, whole kernels leave: among them those that pack a weight

@@ -17,7 +17,7 @@ from ..support.target import Target
 
 @contract(needs=("named", "plain"))
 def inline(module: Module, target: Target) -> Module:
-    """Puts the bodies of called functions in place of the calls; private functions, which only served calls, go.
+    """Inlines calls, and removes private functions, which are not needed after that.
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -22,7 +22,7 @@ from .dead_code import without_dead
 
 @contract(needs=("named", "plain"), anchor="function")
 def join_pads(module: Module, target: Target) -> Module:
-    """Makes concatenations of sums of tensors that zeros were padded around, where these lie beside each other.
+    """Replaces sums of tensors with zero padding by concatenations, where the tensors are adjacent.
 
     Such sums are the gradients of slices: T slices of one tensor, padded and added, take T times its size. Parts that
     overlap are still added, in the order in which they were, but only where they lie. Every number had a zero added to

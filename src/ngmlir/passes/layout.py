@@ -24,7 +24,8 @@ from .window_sums import as_sum_over_windows
 
 @contract(needs=("named", "plain"), anchor="function")
 def layout(module: Module, target: Target) -> Module:
-    """Lets the readers and writers of a transposed tensor agree on one order, so that no data must move.
+    """Chooses one order of dimensions for the readers and writers of a transposed tensor, so that no data must be
+    moved.
 
     A matrix product or a reduction reads either order; what is computed from constants, positions and
     repetitions is computed in the order that is wanted; what is computed of transposes is computed of what they move, and

@@ -21,8 +21,8 @@ FEW = 128
 
 @contract(needs=("named", "plain"), anchor="function")
 def order_updates(module: Module, target: Target) -> Module:
-    """Sorts the indices of scatters on GPUs, equal ones in their order, and brings the updates along. What changes nothing
-    comes last.
+    """Sorts the indices of scatters on GPUs, stably, and permutes the updates accordingly. Indices that change
+    nothing come last.
 
     Before:
         func.func @main(%x: tensor<9x3xf32>, %i: tensor<200xi32>, %u: tensor<200x3xf32>) -> tensor<9x3xf32> {

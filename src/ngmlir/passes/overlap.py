@@ -26,7 +26,7 @@ _STAGES = "stages"
 
 @contract(needs=("kernels",))
 def overlap(module: Module, target: Target) -> Module:
-    """Lets loops of `stages = n` load their tiles n - 1 rounds before they are computed on.
+    """Pipelines loops with `stages = n`: tiles are loaded n - 1 iterations before they are used.
 
     What a round loads into registers is carried there from round to round; what it copies into a shared buffer goes
     into a ring of n, by copies in the background. That holds for what lies at places that follow from the position of

@@ -22,7 +22,7 @@ Place = Literal["target", "first", "last"]
 def place_samples(
     module: Module, target: Target, *, samples: Place = "target", steps: Place = "target"
 ) -> Module:
-    """Lets the axes of samples (`N`) and of steps (`REC`) lie first or last, where the target is quickest with them.
+    """Places the batch axis (`N`) and the time axis (`REC`) first or last, where the target is fastest.
 
     What is moved are values whose other axes are features by place (`_0`, `_1`, ...: those of `ng.simple`); axes that a
     program has named lie as it says. So do arguments and results: values are transposed as they come and go, and the pass

@@ -31,8 +31,8 @@ from .memory.steps import (
 
 @contract(needs=("kernels",), gives="planned")
 def plan_memory(module: Module, target: Target) -> Module:
-    """Gives every value of each function a place: an argument, a result, a constant, what is prepared, or a part of one
-    arena.
+    """Assigns memory to every value of each function: an argument, a result, a constant, a prepared constant, or a
+    part of one arena.
 
     Buffers whose lives do not meet share bytes, whatever their shapes and types; a result is written where
     the caller wants it; a kernel overwrites an input that nobody needs any more where it may; a variable and

@@ -28,7 +28,7 @@ from .invariants import Invariants, reads
 def prepare(
     module: Module, target: Target, *, spare: int = 64 * 1024 * 1024, together: int = 16 * 1024 * 1024
 ) -> Module:
-    """Moves what depends on constants alone into a function without arguments, of which one call is enough.
+    """Moves what depends on constants only into a function without arguments, which is called once.
 
     A program calls it when it is loaded, and keeps what it gives (see `plan-memory`). That takes at most as many bytes
     as the function's constants do, and `spare` more; what is beyond is computed in each call, as is what leads to

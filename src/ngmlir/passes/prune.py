@@ -12,7 +12,8 @@ from ..support.target import Target
 
 @contract(needs=("named", "plain"), anchor="function")
 def prune(module: Module, target: Target, *, assume: frozenset[Assumption] = frozenset()) -> Module:
-    """Applies the rules of lowering/prune.rules until none fires; without `assume` only those exact for every bit.
+    """Applies the rules of lowering/prune.rules until none matches; without `assume` only those that keep every
+    bit.
 
     `assume` lists what the rules may take for granted, joined by `+`: `nsz` (the sign of zero does not
     matter), `nnan` (no NaN), `ninf` (no infinity), `reassoc`, `approx`.

@@ -29,8 +29,8 @@ _LANES, _SHARE = 128, 0.5
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
 def recompute(module: Module, target: Target) -> Module:
-    """Repeats ops that are computed element by element in the fusions that read what they give, and no longer gives it,
-    where a GPU then moves less than it computes more: a cast to a wider type, what is centred for a variance.
+    """Repeats elementwise ops in the fusions that use their results, instead of storing these, if that saves a GPU
+    more memory traffic than it costs arithmetic: a cast to a wider type, the centred values of a variance.
 
     The loops of a fusion stay what they are. Reductions, products and what only moves a value are not repeated.
 

@@ -21,7 +21,8 @@ from .schedules.choosing import candidates, chosen, chosen_links
 
 @contract(needs=("plain", "fused"), gives="fused", anchor="function")
 def schedule(module: Module, target: Target) -> Module:
-    """Writes on each fusion how its kernel will be cut: what its `ng.schedule` says is kept, the rest is chosen.
+    """Writes on each fusion how its kernel is tiled: an `ng.schedule` that is there is kept, the other settings are
+    chosen.
 
     The families of kernels and their knobs are declared in `ops/schedules.py`. The choice follows from the sizes and
     from what the target's machine has, so that it is the same each time; `ngmlir tune` measures instead. A side of a

@@ -44,8 +44,8 @@ _SHOWING = frozenset({"ng.reshape", "ng.broadcast"})
 
 @contract(needs=("named", "plain"), anchor="function")
 def select_parts(module: Module, target: Target) -> Module:
-    """Makes selections by position of concatenations of a few tensors that only elementwise ops and reductions read: their
-    kernels read the parts where they lie, in loops that end where a part does.
+    """Replaces concatenations of a few tensors, if only elementwise ops and reductions use them, by selections by position:
+    their kernels read each part in place, in loops that end where a part does.
 
     What stands beside a part is never selected. An operand that nobody else reads may be computed on the way.
 

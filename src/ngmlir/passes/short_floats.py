@@ -26,9 +26,9 @@ _PLACING = frozenset({"ng.reshape", "ng.broadcast", "ng.transpose", "ng.slice"})
 
 @contract(needs=("named", "plain"), anchor="function")
 def short_floats(module: Module, target: Target) -> Module:
-    """Says of each product of f32, by `ng.tf32`, whether both sides were rounded to numbers of tf32: matrix instructions then
-    multiply them exactly. It shows in the bits that are taken away of each element before it is a float again. The mark is a
-    promise: what has more bits loses them.
+    """Marks products of f32 with `ng.tf32` if both operands were rounded to tf32, so that matrix instructions
+    multiply them exactly. The pass recognizes the rounding by the bit operations that clear the low bits. The mark
+    is a promise: an operand with more bits loses them.
 
     Before:
         func.func @main(%x: tensor<16x16xi32>) -> tensor<16x16xf32> {

@@ -23,9 +23,9 @@ PLACING = frozenset({"ng.reshape", "ng.broadcast"})
 
 @contract(needs=("named", "plain"), anchor="function")
 def signs(module: Module, target: Target) -> Module:
-    """Says of each exponential, by `ng.nonpositive`, whether it is known that its operand is never above zero: it takes less
-    then. So it is in a softmax, whose greatest element is taken from all, and of what is the negative of a magnitude. The
-    mark is a promise: an operand above zero makes the result meaningless.
+    """Marks exponentials with `ng.nonpositive` if their operand is known to be at most zero, which is cheaper to
+    compute: in a softmax, which subtracts the maximum, and for the negative of a magnitude. The mark is a promise:
+    for an operand above zero the result is undefined.
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

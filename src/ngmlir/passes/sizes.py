@@ -28,8 +28,8 @@ _STAND_INS = (1_000_003, 1_000_033, 1_000_037, 1_000_039)
 
 @contract(needs=("named", "plain"))
 def sizes(module: Module, target: Target) -> Module:
-    """Makes of each function with an open length (`?`) functions for blocks of rows, if each row of its results follows
-    from that row of the arguments alone.
+    """Turns each function with a dynamic length (`?`) into functions for blocks of rows, if each row of its results
+    depends only on the same row of the arguments.
 
     A length that types tell may be open too: `{ng.open = 0 : i64}` behind an argument says that dimension 0 has any number of
     rows, of which this is one. Calls of any length are then runs of blocks: of the largest, and of one size that fits what is left over. So one

@@ -34,8 +34,8 @@ SHORT = 64
 
 @contract(needs=("named", "plain"), anchor="function")
 def sorting_networks(module: Module, target: Target) -> Module:
-    """Makes steps over all elements at once of sorting short rows; on GPUs sorted parts, and what joins them, of sorting rows
-    that are longer than one block of threads sorts, and these stand last.
+    """Expands the sorting of short rows into compare-exchange steps over all elements at once; on GPUs rows that
+    are longer than a block of threads can sort are sorted in parts, which are then merged.
 
     Before:
         func.func @main(%x: tensor<2x3xi32>) -> tensor<1x3xi32> {

@@ -48,7 +48,7 @@ _COMBINED: dict[str, Combined] = {
 
 @contract(needs=("named", "plain"), anchor="function")
 def split_reductions(module: Module, target: Target, *, elements: int = 0) -> Module:
-    """Makes two reductions of one with many operands and few results, so that there is work for the whole machine.
+    """Splits a reduction with many operands and few results into two, so that there is work for all cores.
 
     The reduced dimension becomes parts, each reduced by itself; the results of the parts are reduced then. On a CPU narrow
     columns lie side by side, as many as fill the registers. On a machine of many, parts begin where lines of memory do, and the

@@ -36,7 +36,7 @@ from .schedules.choosing import chosen, chosen_links
 
 @contract(needs=("plain", "fused"), gives="kernels")
 def to_kernels(module: Module, target: Target) -> Module:
-    """Turns each fusion, and each op that stayed alone, into a call of a kernel; equal kernels are made once.
+    """Turns each fusion, and each op outside one, into a call of a kernel; equal kernels are emitted once.
 
     Before:
         func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

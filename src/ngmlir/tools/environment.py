@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ngmlir env`: what ngmlir found on this machine, and what it listens to."""
+"""`ngmlir env`: what ngmlir found on this machine, and the environment variables that it reads."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..support.version import version
 
 #: Environment variable -> what it does. tests/unit/test_tools.py compares the names with the sources.
 VARIABLES = {
-    "NGMLIR_CACHE": "0 turns the cache of compiled code off",
-    "NGMLIR_CACHE_DIR": "the folder of that cache",
-    "NGMLIR_CACHE_WEIGHTS": "how many MiB of packed weights it keeps (2048; 0: none)",
-    "NGMLIR_CHECK": "1: programs check what they touch, and name the op and the line (slow)",
-    "NGMLIR_COMPILE_PROCESSES": "how many processes compile much at once (0: this one compiles)",
-    "NGMLIR_CUDA_BLOCKING": "1: each kernel on a GPU is waited for, so that one that fails is named (slow)",
-    "NGMLIR_CPU": "x86-64-v2, x86-64-v3 ...: programs run on this CPU as if it had no more",
-    "NGMLIR_NUM_THREADS": "how many threads a program on the CPU uses",
-    "NGMLIR_ONNX_TARGET": "the target that stands for the CPU where ONNX's own interface asks for it (cpu, or numpy)",
-    "NGMLIR_PROFILE": "a folder: programs are loaded from there, with lines and names for perf, gdb and VTune (0: none)",
-    "NGMLIR_TIMING": "1: say at the end where the time of compiling and of kernels went; FILE.json: the trace, for Perfetto",
-    "NGMLIR_PTXAS": "the program that assembles PTX",
-    "NO_COLOR": "messages without colour; FORCE_COLOR: with colour, also into files",
+    "NGMLIR_CACHE": "0: turn off the cache of compiled code",
+    "NGMLIR_CACHE_DIR": "folder of the cache",
+    "NGMLIR_CACHE_WEIGHTS": "largest size of packed weights in the cache, in MiB (default 2048; 0: none)",
+    "NGMLIR_CHECK": "1: check bounds at run time; errors name the op and its line (slow)",
+    "NGMLIR_COMPILE_PROCESSES": "number of compiler processes (0: compile in this process)",
+    "NGMLIR_CUDA_BLOCKING": "1: wait for each GPU kernel, so that errors name the kernel that failed (slow)",
+    "NGMLIR_CPU": "x86-64-v2, x86-64-v3 ...: use only the instructions of this CPU",
+    "NGMLIR_NUM_THREADS": "number of threads of a program on the CPU (default: all cores)",
+    "NGMLIR_ONNX_TARGET": "target of the ONNX backend interface for device CPU (cpu or numpy)",
+    "NGMLIR_PROFILE": "folder for shared libraries with debug information, for perf, gdb and VTune (0: none)",
+    "NGMLIR_TIMING": "1: print compile and kernel times at exit; FILE.json: write a trace for Perfetto",
+    "NGMLIR_PTXAS": "path of ptxas",
+    "NO_COLOR": "no colours in messages; FORCE_COLOR: colours, also in files",
 }
 _PACKAGES = ("llvmlite", "numpy", "ml_dtypes", "platformdirs", "cuda-bindings")
 
@@ -69,7 +69,11 @@ def _gpu() -> list[tuple[str, str]]:
     from ..runtime.cuda import CudaDevice
 
     assembler = ptxas.find()
-    found = "none; the driver's own compiler or cuda-sim serves" if assembler is None else str(assembler)
+    found = (
+        "not found (optional: the driver compiles PTX, cuda-sim runs it)"
+        if assembler is None
+        else str(assembler)
+    )
     if find_spec("cuda") is None:
         return [("gpu", "cuda-bindings is not installed: pip install 'ngmlir[cuda]'"), ("ptxas", found)]
     try:

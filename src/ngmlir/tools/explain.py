@@ -61,7 +61,7 @@ def help_pass(name: str, passes: Passes, pipelines: Pipelines, width: int | None
     inside = [e.name for e in pipelines.entries if name in step_names(e.steps)]
     rows = [
         ("stages", contract.stages),
-        ("given", "the whole module" if contract.anchor == "module" else "each function by itself"),
+        ("runs on", "the whole module" if contract.anchor == "module" else "each function separately"),
         ("pipelines", ", ".join(inside) or "none"),
     ]
     options = [(option.assignment, option.help) for option in declared_options(function).values()]
@@ -162,7 +162,7 @@ def _dictionary(d: OpDefinition) -> list[str]:
 
 
 def _numbers(d: OpDefinition) -> Iterator[tuple[str, str]]:
-    """Where the op is at home, how far results may be off, and what they are at special points."""
+    """The domain of the op, its largest error, and its results at special points."""
     for operand in d.operands:
         domain = operand.domain
         if domain != EVERYWHERE:
@@ -177,14 +177,14 @@ def _numbers(d: OpDefinition) -> Iterator[tuple[str, str]]:
 
 def _gradient(op: type[Op], d: OpDefinition) -> str:
     if d.name in GRADIENTS or op in CONTROL_GRADIENTS:
-        return "by a rule, to any order"
+        return "defined, also for higher derivatives"
     if d.name in NO_GRADIENT:
-        return "none flows through: " + ("the op is flat" if "flat" in d.traits else "its entry stops it")
+        return "none: " + ("the derivative is zero" if "flat" in d.traits else "stopped by definition")
     return "none"
 
 
 def _targets(d: OpDefinition) -> Iterator[tuple[str, str]]:
-    """How each table of lowering/ has the op carried out."""
+    """How each target of lowering/ computes the op."""
     composite = d.name in DECOMPOSITIONS
     for path in sorted(folder("lowering").glob("*.target")):
         table = load_target(path.stem)
@@ -194,16 +194,16 @@ def _targets(d: OpDefinition) -> Iterator[tuple[str, str]]:
         elif composite:
             yield path.stem, "by decomposition"
         elif any(name.startswith(f"{d.dialect}.") for name in table.ops):
-            yield path.stem, "not yet"
+            yield path.stem, "not supported yet"
         else:
-            yield path.stem, "as it is: the structure of programs and kernels is in no table"
-    yield "numpy", "the meaning that all targets are held to"
+            yield path.stem, "always supported (structure of programs and kernels)"
+    yield "numpy", "the reference for all targets"
 
 
 _HOW = {
     "legal": "by the code generator",
-    "library": "by lowering/math, in terms of other ops",
-    "refused": "not yet",
+    "library": "by the math library (lowering/math)",
+    "refused": "not supported yet",
 }
 
 

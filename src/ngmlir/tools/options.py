@@ -23,13 +23,13 @@ from .shell import Flags, flags
 if TYPE_CHECKING:
     from ..compiler import Stage
 
-ABOUT = "Reads an .ngir module, runs passes over it, and prints what comes out."
+ABOUT = "Reads an .ngir module, runs passes on it, and prints the result."
 EPILOG = """\
 Each pass is also a flag of its own (--list-passes names them); passes run in the order given:
   ngopt --shape --prune model.ngir
   ngopt -p 'shape,prune{assume=nsz},fuse' model.ngir
   ngopt -p cpu --emit=llvm model.ngir          a named pipeline of lowering/pipelines
-mlir-opt's spellings (-one-dash, --mlir-print-..., builtin.module(...), --verify-each=0) are taken too."""
+The spellings of mlir-opt (-one-dash, --mlir-print-..., builtin.module(...), --verify-each=0) are accepted too."""
 
 #: mlir-opt's name -> ours, where they differ by more than the prefix --mlir-.
 _MLIR_NAMES = {
@@ -98,7 +98,7 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
     if len(found.input) > 1:
         raise UserError(
             f"too many inputs: {' '.join(found.input)}",
-            hint="ngopt reads one file, or standard input for '-'",
+            hint="ngopt reads one file, or standard input ('-')",
         )
     return Options(
         input=found.input[0] if found.input else "-",
@@ -143,8 +143,8 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
 def _flags() -> Flags:
     made = flags("ngopt", ABOUT, EPILOG)
     add = made.add_argument
-    add("input", nargs="*", help="the .ngir file; '-' or nothing: standard input")
-    add("-o", metavar="FILE", default="-", help="where the result goes (default: standard output)")
+    add("input", nargs="*", help="the .ngir file (default, or '-': standard input)")
+    add("-o", metavar="FILE", default="-", help="output file (default: standard output)")
     add(
         "-p",
         "--pass-pipeline",
@@ -152,101 +152,101 @@ def _flags() -> Flags:
         action="append",
         default=[],
         metavar="PIPELINE",
-        help="passes: a,b{option=1}, also inside builtin.module(...)",
+        help="passes to run: a,b{option=1}, also inside builtin.module(...)",
     )
     add("--target", default="cpu", help="cpu (this machine), x86-64-v3, aarch64, sm_90a, ... (default: cpu)")
     add(
         "--emit",
         choices=_STAGES,
         default="ir",
-        help="what to print: ir, llvm (LLVM IR), ptx, or asm (default: ir)",
+        help="output: ir, llvm (LLVM IR), ptx, or asm (default: ir)",
     )
     add(
         "--checked",
         action="store_true",
-        help="put bounds checks into kernels, as the pass check-bounds at the end",
+        help="add bounds checks to kernels (the pass check-bounds)",
     )
-    add("-g", action="store_true", help="tell in code (--emit) which lines and loops it comes from")
+    add("-g", action="store_true", help="add debug information (lines and loops) to the code of --emit")
     add("--verify-each", action="store_true", default=True, help="verify after every pass (default)")
-    add("--no-verify-each", dest="verify_each", action="store_false", help="verify only what is read")
+    add("--no-verify-each", dest="verify_each", action="store_false", help="verify only the input")
     add(
         "--split-input-file",
         action="store_true",
-        help="the file holds several programs, parted by lines // -----",
+        help="the file holds several programs, separated by lines // -----",
     )
     add(
         "--verify-diagnostics",
         action="store_true",
-        help="compare messages with // expected-error@+1 {{text}} comments",
+        help="check diagnostics against // expected-error@+1 {{text}} comments",
     )
     add(
         "--allow-unregistered-dialect",
         action="store_true",
-        help="keep ops (in generic form), types and attributes that ngmlir does not know",
+        help="accept unknown ops (in generic form), types and attributes",
     )
-    add("--print-op-generic", action="store_true", help='print "dialect.op"(...) as every MLIR tool reads it')
+    add("--print-op-generic", action="store_true", help='print ops in the generic form, "dialect.op"(...)')
     add("--print-locations", action="store_true", help="print loc(...) after every op")
     add(
         "--print-type-aliases",
         action="store_true",
-        help="give types that are written often short names, above the module",
+        help="print aliases for long types, above the module",
     )
     add(
         "--elide",
         type=_count,
         metavar="N",
-        help="leave out the elements of constants that have more than N: text to look at",
+        help="omit the elements of constants with more than N",
     )
     add("--elide-resource-strings", type=_count, metavar="N", help=argparse.SUPPRESS)  # mlir-opt has it
     add(
         "--resources",
         metavar="FILE",
         default="",
-        help="write long constants to FILE, beside the output (-o), which then names it",
+        help="write long constants to FILE, beside the output (-o), which refers to it",
     )
     add(
         "--resource-folder",
         metavar="DIR",
-        help="where files lie that the input names (default: the input's own folder)",
+        help="folder of the files that the input refers to (default: that of the input)",
     )
     add(
         "--print-ir-before-all",
         action="store_true",
-        help="print the module before every pass, to standard error",
+        help="print the module before every pass, to stderr",
     )
     add(
         "--print-ir-after-all",
         action="store_true",
-        help="print the module after every pass, to standard error",
+        help="print the module after every pass, to stderr",
     )
-    add("--print-ir-before", metavar="PASSES", default="", help="the same before these passes (a,b) only")
-    add("--print-ir-after", metavar="PASSES", default="", help="the same after these passes (a,b) only")
+    add("--print-ir-before", metavar="PASSES", default="", help="print the module before these passes (a,b)")
+    add("--print-ir-after", metavar="PASSES", default="", help="print the module after these passes (a,b)")
     add(
         "--print-ir-after-change",
         action="store_true",
-        help="print the module after every pass that changed it (of --print-ir-after=a,b: of these), to standard error",
+        help="print the module after every pass (or those of --print-ir-after) that changed it, to stderr",
     )
-    add("--dump-pass-pipeline", action="store_true", help="print the pipeline that runs, to standard error")
+    add("--dump-pass-pipeline", action="store_true", help="print the pipeline, to stderr")
     add(
         "--remark",
         action="append",
         default=[],
         metavar="PASS",
-        help=f"what a pass chose and why, to standard error: {', '.join(TOPICS)}, or all; gpu: what kernels ask of a GPU",
+        help=f"print the decisions of a pass and their reasons, to stderr: {', '.join(TOPICS)}, or all; gpu: registers, occupancy and memory accesses of GPU kernels",
     )
-    add("--timing", action="store_true", help="print where the time went, to standard error")
+    add("--timing", action="store_true", help="print the time of each pass, to stderr")
     add(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
-        help="colour in messages (NO_COLOR is honoured)",
+        help="colours in messages (NO_COLOR is respected)",
     )
     add(
         "--error-limit",
         type=_count,
         metavar="N",
         default=SHOWN_ERRORS,
-        help=f"print at most N messages; 0: all (default: {SHOWN_ERRORS})",
+        help=f"print at most N errors; 0: all (default: {SHOWN_ERRORS})",
     )
     for name, text in (
         ("show-dialects", "dialects"),
@@ -260,10 +260,10 @@ def _flags() -> Flags:
             action="store_const",
             const=text,
             default="",
-            help=f"print the {text} and stop",
+            help=f"print the {text} and exit",
         )
-    add("--help-op", metavar="NAME", help="print all about an op (ng.softmax), or a dialect's ops (ng)")
-    add("--help-pass", metavar="NAME", help="print all about a pass, or the steps of a pipeline")
+    add("--help-op", metavar="NAME", help="describe an op (ng.softmax), or list the ops of a dialect (ng)")
+    add("--help-pass", metavar="NAME", help="describe a pass, or list the steps of a pipeline")
     return made
 
 
@@ -273,7 +273,7 @@ def _beside(resources: str, output: str, emit: Stage) -> str:
         return ""
     if output == "-" or emit != "ir":
         hint = "ngopt in.ngir -o out.ngir --resources=out.bin"
-        raise UserError("--resources needs a file of IR that names the constants", hint=hint)
+        raise UserError("--resources needs an output file (-o) of IR", hint=hint)
     ResourceWriter(resource_name(resources, output))
     return resources
 
@@ -289,7 +289,7 @@ def resource_name(resources: str, output: str) -> str:
 def _count(text: str) -> int:
     """A number, as argparse reads it."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"'{shortened(text)}' is not a number from 0 on")
+        raise argparse.ArgumentTypeError(f"'{shortened(text)}' is not a non-negative number")
     return int(text)
 
 
@@ -320,8 +320,8 @@ def _topics(given: Sequence[str]) -> frozenset[str]:
     for word in words:
         if word not in (*TOPICS, *COUNTED, "all"):
             known = (*TOPICS, *COUNTED)
-            hint = did_you_mean(word, known, f"those that do: {', '.join(known)}, or all")
-            raise UserError(f"pass '{word}' tells no remarks", hint=hint)
+            hint = did_you_mean(word, known, f"remarks: {', '.join(known)}, or all")
+            raise UserError(f"pass '{word}' has no remarks", hint=hint)
     return frozenset((set(words) - {"all"}) | set(TOPICS)) if "all" in words else frozenset(words)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ngmlir: the commands that are not about one file. `python -m ngmlir` is the same."""
+"""The command-line program ngmlir. `python -m ngmlir` is the same."""
 
 from __future__ import annotations
 
@@ -25,42 +25,49 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
     known = flags("ngmlir", "A compiler for tensor programs.", "ngopt --help: passes over .ngir files")
     known.add_argument("--version", action="version", version=f"ngmlir {version()}")
     commands = known.add_subparsers(dest="command", metavar="COMMAND")
-    commands.add_parser("env", help="what ngmlir found on this machine, and what it listens to")
     commands.add_parser(
-        "demo", help="train a network on handwritten digits, and show every stage", add_help=False
+        "env", help="print what ngmlir found on this machine, and the environment variables that it reads"
+    )
+    commands.add_parser(
+        "demo",
+        help="train a network on handwritten digits, and write a report with every stage",
+        add_help=False,
     )
     tune = commands.add_parser(
-        "tune", help="time how each kernel of a program can be cut, and keep what is fastest here"
+        "tune",
+        help="measure schedules of each kernel on this machine, and write the program with the fastest",
     )
     tune.add_argument("file", help="the .ngir file")
-    tune.add_argument("-o", metavar="FILE", default="-", help="where the program with its schedules goes")
+    tune.add_argument("-o", metavar="FILE", default="-", help="output file (default: standard output)")
     tune.add_argument(
-        "--target", default="cpu", choices=("cpu", "cuda"), help="where it will run (default: cpu)"
+        "--target", default="cpu", choices=("cpu", "cuda"), help="target to tune for (default: cpu)"
     )
     tune.add_argument(
         "--candidates",
         type=int,
         default=6,
         metavar="N",
-        help="of each kernel, this many that are predicted best",
+        help="number of predicted schedules to measure for each kernel (default: 6)",
     )
     run_command = commands.add_parser(
-        "run", help="call a model or a function, and show, time or check its results"
+        "run", help="run an ONNX model or a function; print, time or check its results"
     )
     _add_run_flags(run_command)
-    importing = commands.add_parser("import", help="write a model of ONNX as text, its weights beside it")
+    importing = commands.add_parser(
+        "import", help="convert an ONNX model to text, with its weights in a file beside it"
+    )
     importing.add_argument("file", help="the .onnx file")
+    importing.add_argument("-o", metavar="FILE", help="output file (default: the model's name with .ngir)")
     importing.add_argument(
-        "-o", metavar="FILE", help="where the text goes (default: the model's name with .ngir)"
+        "--size", action="append", default=[], metavar="NAME=N", help="length of a dynamic dimension"
     )
     importing.add_argument(
-        "--size", action="append", default=[], metavar="NAME=N", help="a length that the model leaves open"
+        "--shape", action="append", default=[], metavar="INPUT=2x3", help="shape of an input"
     )
-    importing.add_argument(
-        "--shape", action="append", default=[], metavar="INPUT=2x3", help="the shape of an input"
+    cache = commands.add_parser("cache", help="show or clear the cache of compiled code")
+    cache.add_argument(
+        "action", choices=("show", "clear"), help="print its folder and size, or remove all entries"
     )
-    cache = commands.add_parser("cache", help="the cache of compiled code")
-    cache.add_argument("action", choices=("show", "clear"), help="show where it is, or remove what is in it")
     if arguments[:1] == ["demo"]:
         from .demo import main as demo
 
@@ -92,35 +99,35 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
 def _add_run_flags(known: argparse.ArgumentParser) -> None:
     """The command line of `ngmlir run`."""
     add = known.add_argument
-    add("file", help="model.onnx, or the text of a module (.ngir, - for standard input)")
+    add("file", help="model.onnx, or a .ngir file (- for standard input)")
     add(
         "--input",
         action="append",
         default=[],
         metavar="FILE",
-        help="x.npy for the next input, name=x.npy for that one, all.npz for those named in it",
+        help="x.npy: the next input; name=x.npy: that input; all.npz: the inputs named in it",
     )
-    add("--random", type=int, metavar="SEED", help="make up the inputs that are not given")
-    add("--size", action="append", default=[], metavar="NAME=N", help="a length that the model leaves open")
-    add("--shape", action="append", default=[], metavar="INPUT=2x3", help="the shape of a random input")
-    add("--entry", metavar="NAME", help="the function of the module (default: main, or the only one)")
+    add("--random", type=int, metavar="SEED", help="draw random values for inputs that are not given")
+    add("--size", action="append", default=[], metavar="NAME=N", help="length of a dynamic dimension")
+    add("--shape", action="append", default=[], metavar="INPUT=2x3", help="shape of a random input")
+    add("--entry", metavar="NAME", help="function of the module (default: main, or the only one)")
     add(
         "--target",
         default="cpu",
         choices=("cpu", "numpy", "cuda", "cuda-sim"),
-        help="where it runs (default: cpu)",
+        help="target (default: cpu)",
     )
-    add("--threads", type=int, metavar="N", help="how many threads it uses on the CPU")
-    add("--check", choices=("numpy",), help="hold the results against those of NumPy, op by op")
-    add("--time", action="store_true", help="time the compilation and the calls")
+    add("--threads", type=int, metavar="N", help="number of CPU threads")
+    add("--check", choices=("numpy",), help="compare the results with NumPy, which computes op by op")
+    add("--time", action="store_true", help="print compile time and time per call")
     add(
         "--profile",
         nargs="?",
         const="",
         metavar="TRACE",
-        help="where the time goes, by kernel with its line or node; TRACE.json is written for Perfetto",
+        help="print the time of each kernel, with its source line or node; TRACE.json: write a trace for Perfetto",
     )
-    add("-o", metavar="FILE", help="where the results go: .npz, or .npy for a single one")
+    add("-o", metavar="FILE", help="write the results: .npz, or .npy for a single one")
 
 
 def _cache(action: str) -> str:

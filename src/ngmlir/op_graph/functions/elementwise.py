@@ -72,22 +72,22 @@ __all__ = [
 
 
 def negative(x: Any, dtype: Any = None) -> Tensor:
-    """The sign changed; of integers modulo their width."""
+    """The negative; integers wrap around."""
     return unary("negative", x, dtype)
 
 
 def absolute(x: Any, dtype: Any = None) -> Tensor:
-    """The magnitude; the smallest signed integer stays as it is."""
+    """The absolute value; the smallest signed integer is unchanged."""
     return unary("absolute", x, dtype)
 
 
 def sign(x: Any, dtype: Any = None) -> Tensor:
-    """-1, 0 or 1; of floats -0.0 and NaN stay as they are."""
+    """-1, 0 or 1; -0.0 and NaN are unchanged."""
     return unary("sign", x, dtype)
 
 
 def square(x: Any, dtype: Any = None) -> Tensor:
-    """The product with itself."""
+    """The square."""
     return unary("square", x, dtype)
 
 
@@ -122,7 +122,7 @@ def expm1(x: Any) -> Tensor:
 
 
 def log(x: Any) -> Tensor:
-    """The natural logarithm; -inf at zero, NaN below."""
+    """The natural logarithm; -inf at zero, NaN below zero."""
     return unary("log", x)
 
 
@@ -142,17 +142,17 @@ def log1p(x: Any) -> Tensor:
 
 
 def sin(x: Any) -> Tensor:
-    """The sine of radians; NaN at infinity."""
+    """The sine of an angle in radians; NaN at infinity."""
     return unary("sin", x)
 
 
 def cos(x: Any) -> Tensor:
-    """The cosine of radians; NaN at infinity."""
+    """The cosine of an angle in radians; NaN at infinity."""
     return unary("cos", x)
 
 
 def tan(x: Any) -> Tensor:
-    """The tangent of radians; NaN at infinity."""
+    """The tangent of an angle in radians; NaN at infinity."""
     return unary("tan", x)
 
 
@@ -202,7 +202,7 @@ def atanh(x: Any) -> Tensor:
 
 
 def softplus(x: Any) -> Tensor:
-    """log(1 + exp(x)), for operands of any size."""
+    """log(1 + exp(x)), without overflow."""
     return unary("softplus", x)
 
 
@@ -212,12 +212,12 @@ def erf(x: Any) -> Tensor:
 
 
 def floor(x: Any) -> Tensor:
-    """The next integer below, as a float."""
+    """Rounded down to an integer, as a float."""
     return unary("floor", x)
 
 
 def ceil(x: Any) -> Tensor:
-    """The next integer above, as a float."""
+    """Rounded up to an integer, as a float."""
     return unary("ceil", x)
 
 
@@ -232,22 +232,22 @@ def trunc(x: Any) -> Tensor:
 
 
 def bitwise_not(x: Any) -> Tensor:
-    """Every bit changed; of i1 the logical not."""
+    """All bits inverted; of i1 the logical not."""
     return unary_bits("bitwise_not", x)
 
 
 def add(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The sum; of integers modulo their width."""
+    """The sum; integers wrap around."""
     return binary("add", x, y, dtype)
 
 
 def subtract(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The difference; of integers modulo their width."""
+    """The difference; integers wrap around."""
     return binary("subtract", x, y, dtype)
 
 
 def multiply(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The product; of integers modulo their width."""
+    """The product; integers wrap around."""
     return binary("multiply", x, y, dtype)
 
 
@@ -267,22 +267,22 @@ def mod(x: Any, y: Any, dtype: Any = None) -> Tensor:
 
 
 def power(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x to the power of y: of floats as C's pow; of integers modulo their width, and to a negative power 0, or as 1 and -1 say."""
+    """x to the power of y. Floats: as pow of C. Integers wrap around; a negative power gives 0, except of 1 and -1."""
     return binary("power", x, y, dtype)
 
 
 def maximum(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The greater; NaN if either is NaN; +0.0 is greater than -0.0."""
+    """The maximum of two operands; NaN if either is NaN; +0.0 is greater than -0.0."""
     return binary("maximum", x, y, dtype)
 
 
 def minimum(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The lesser; NaN if either is NaN; -0.0 is less than +0.0."""
+    """The minimum of two operands; NaN if either is NaN; -0.0 is less than +0.0."""
     return binary("minimum", x, y, dtype)
 
 
 def atan2(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """The angle of the point (y, x)."""
+    """The angle of the point (y, x), in radians: atan(x / y) in the right quadrant."""
     return binary("atan2", x, y, dtype)
 
 
@@ -307,27 +307,27 @@ def bitwise_xor(x: Any, y: Any) -> Tensor:
 
 
 def shift_left(x: Any, y: Any) -> Tensor:
-    """Bits moved up, zeros in; by the width or more: 0."""
+    """Bits shifted left, filled with zeros; 0 for a shift by the width or more."""
     return binary_bits("shift_left", x, y)
 
 
 def shift_right_logical(x: Any, y: Any) -> Tensor:
-    """Bits moved down, zeros in; by the width or more: 0."""
+    """Bits shifted right, filled with zeros; 0 for a shift by the width or more."""
     return binary_bits("shift_right_logical", x, y)
 
 
 def shift_right(x: Any, y: Any) -> Tensor:
-    """Bits moved down, copies of the sign in (of an unsigned type: zeros); by the width or more: all sign."""
+    """Bits shifted right, filled with the sign bit (zeros for unsigned types); all sign bits for a shift by the width or more."""
     return binary_bits("shift_right_arithmetic", x, y)
 
 
 def equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """true where equal; NaN equals nothing."""
+    """true where equal; NaN is equal to nothing."""
     return compare("equal", x, y, dtype)
 
 
 def not_equal(x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """true where not equal; NaN differs from everything, itself too."""
+    """true where not equal; NaN differs from everything, also from itself."""
     return compare("not_equal", x, y, dtype)
 
 
