@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..op_graph.answers import answer_all
 from ..op_graph.calls import takes
+from ..runtime.threads import checked_threads
 from .compiling import compile
 
 if TYPE_CHECKING:
@@ -70,13 +71,17 @@ def set_transformer_factory(factory: Callable[[], Transformer]) -> None:
     _factory = factory
 
 
-def make_transformer(name: str | None = None) -> Transformer:
-    """A transformer by name; without one, from the factory that is set (at first: `cpu`)."""
+def make_transformer(name: str | None = None, *, threads: int | None = None) -> Transformer:
+    """A transformer by name; without one, from the factory that is set (at first: `cpu`). Its programs use so many `threads` on
+    the CPU; results have the same bits for any number. Without it as many as NGMLIR_NUM_THREADS says, or as there are cores."""
     if name is not None or _factory is None:
         from .factories import make_transformer_factory
 
-        return make_transformer_factory(name or "cpu")()
-    return _factory()
+        return make_transformer_factory(name or "cpu", **({} if threads is None else {"threads": threads}))()
+    made = _factory()
+    if threads is not None:
+        made.threads = checked_threads(threads)
+    return made
 
 
 def __dir__() -> list[str]:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 
-def load(source: Any) -> Model:
-    """A model, read from a file (a path), from bytes, or from a `ModelProto`; nothing is compiled yet.
+def load(source: Any, threads: int | None = None) -> Model:
+    """A model, read from a file (a path), from bytes, or from a `ModelProto`; nothing is compiled yet. Its programs use so many
+    `threads` on the CPU, where `ng.compile` does not say it.
 
     Weights in files beside the model are mapped, and have to lie in its folder. Raises UserError for what is no model,
     Limit with every operator that is not supported.
@@ -31,4 +32,4 @@ def load(source: Any) -> Model:
         raise UserError("reading models needs the package onnx", hint="pip install ngmlir[onnx]")
     from .model import Model
 
-    return Model(source)
+    return Model(source, threads)

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from ...ir.core import Module
 from ...support.diagnostics import UserError
+from ...support.mapping import Mapping
 from ...support.spelling import did_you_mean
+from .files import Files
 from .ports import Given
 
 if TYPE_CHECKING:
@@ -57,12 +59,12 @@ class Waits(Exception):
 class Outputs(tuple[Any, ...]):
     """The results in order, a tuple; `outputs["name"]` is one by its name."""
 
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
-    def __new__(cls, names: Sequence[str], results: Sequence[Any]) -> Outputs:
-        made = super().__new__(cls, results)
-        made.names = tuple(names)
-        return made
+    @staticmethod
+    def of(names: Sequence[str]) -> type[Outputs]:
+        """Outputs with these names: a class, since to give each tuple its names would take longer than to make it."""
+        return type("Outputs", (Outputs,), {"names": tuple(names), "__module__": __name__})
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
@@ -74,37 +76,50 @@ class Outputs(tuple[Any, ...]):
     def __repr__(self) -> str:
         return f"Outputs({', '.join(self.names)})"
 
+    def __reduce__(self) -> Any:
+        return _outputs, (self.names, tuple(self))
 
-@dataclass(frozen=True)
-class Last:
-    """The program of the last call, for a next one with arrays of the same shapes and types: then nothing need be looked
-    at again."""
 
-    shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[np.dtype[Any], ...]
-    program: Program
+def _outputs(names: Sequence[str], results: Sequence[Any]) -> Outputs:
+    return Outputs.of(names)(results)
+
+
+class Unready(Exception):
+    """What a program was called with quickly has to be looked at first."""
+
+
+def unready(values: Sequence[Any]) -> Sequence[Any]:
+    """In place of what makes arrays of values that do not fit."""
+    raise Unready
+
+
+class Quick(NamedTuple):
+    """Runs a program on arrays that fit it, and raises `Unready` for all else; and the files that it reads from, with the bytes
+    that they have to have."""
+
     run: Callable[..., Sequence[Any]]
+    files: tuple[tuple[Mapping, int], ...]
 
-    @classmethod
-    def of(cls, given: Sequence[Given], program: Program, run: Callable[..., Sequence[Any]]) -> Last | None:
-        """None where an input is more, or less, than an array."""
-        arrays = [value for value in given if isinstance(value, np.ndarray)]
-        if len(arrays) < len(given):
-            return None
-        return cls(tuple(a.shape for a in arrays), tuple(a.dtype for a in arrays), program, run)
 
-    def takes(self, values: Sequence[Any]) -> bool:
-        """Whether these are such arrays."""
-        if len(values) != len(self.shapes):
-            return False
-        for value, shape, dtype in zip(values, self.shapes, self.dtypes, strict=True):
+def quick_of(
+    given: Sequence[Given], program: Program, run: Callable[..., Sequence[Any]] | None, files: Files
+) -> Quick | None:
+    """Runs a program for a next call with arrays of the same shapes and types; `Unready` for others. None where an input is
+    more, or less, than an array."""
+    arrays = [value for value in given if isinstance(value, np.ndarray)]
+    if len(arrays) < len(given) or run is None:
+        return None
+    wanted = [(a.shape, a.dtype) for a in arrays]
+
+    def quick(*values: Any) -> Sequence[Any]:
+        if len(values) != len(wanted):
+            raise Unready
+        for value, (shape, dtype) in zip(values, wanted, strict=True):
             if type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
-                return False
-        return True
+                raise Unready
+        return program.shown(run(*[values[i] for i in program.fed]))
 
-    def results(self, values: Sequence[Any]) -> list[Any]:
-        made = self.run(*[values[i] for i in self.program.fed])
-        return self.program.shown(made)
+    return Quick(quick, files.mapped)
 
 
 def _shown(result: Any, made: Sequence[Any]) -> Any:

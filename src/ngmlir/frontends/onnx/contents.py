@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,15 @@ from .emitter import Emitter, Undecided, Unended
 from .files import Files
 from .ports import Given, Port, element_type_of, leaves_of, stated_port
 from .reader import Reader
-from .survey import called, domain_of, survey
+from .survey import called, domain_of, graphs_of, survey
 from .tensor import Absent, Array, Tensor, TensorList, Thing
 from .tensors import array_of
 from .tensors_beside import beside_of
 
 #: Of more the model is cut in two where they decide.
 _FEW = 64
+#: Operators whose results say how long something is.
+_TELLING = frozenset({"Shape", "Size", "NonZero", "Unique", "SequenceLength"})
 #: Inputs whose elements decide something have at most so many.
 _MOST = 1 << 24
 
@@ -71,7 +74,7 @@ class Contents:
     def program(self, values: Sequence[Given]) -> Program:
         """The model for inputs of these shapes; where the elements of an input decide shapes, for these elements.
 
-        `Waits` where a node needs to know many elements, or runs for as many rounds as a run tells.
+        `Waits` if a node needs many elements, or is a loop whose trip count is known only at run time.
         """
         while True:
             try:
@@ -101,8 +104,8 @@ class Contents:
             ) from None
         except Waits:
             raise Limit(
-                "a loop has outputs of every round, and only a run tells how many rounds it has",
-                hint="ng.compile and ngmlir run run it a few rounds at a time",
+                "the trip count of a loop is known only at run time, and each iteration adds a row to an output",
+                hint="ng.compile and ngmlir run execute it some iterations at a time",
             ) from None
         if program.module is None or any(not isinstance(r, int) for r in program.results):
             raise Limit("an output of the model is no tensor", hint="ng.compile and ngmlir run give it")
@@ -118,6 +121,16 @@ class Contents:
     @property
     def contents(self) -> Contents:
         return self
+
+    @cached_property
+    def tells_lengths(self) -> bool:
+        """Whether a node may tell a length to others, or ask for one."""
+        bodies = [self.proto.graph, *self.functions.values()]
+        return any(
+            node.op_type in _TELLING or next(graphs_of(node), None) is not None
+            for body in bodies
+            for node in body.node
+        )
 
     def kept(self) -> None:
         """No program is kept for nodes alone: parts of a model are made for what a run chose."""

@@ -25,7 +25,7 @@ class Cut:
     rest: list[NodeProto]
     made: list[str]
     chosen: list[str]
-    #: Whether the node is a Loop that is run some rounds at a time.
+    #: Whether the node is a Loop that is run some iterations at a time.
     rounds: bool = False
 
     def read(self, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -43,10 +43,10 @@ class Undecided(Exception):
 
 
 class Unended(Undecided):
-    """Only a run tells how many rounds a loop has, and there is an element of its outputs for each."""
+    """Only a run tells the trip count of a loop, and there is an element of its outputs for each."""
 
     def __init__(self) -> None:
-        super().__init__([], "how many rounds a loop has")
+        super().__init__([], "the trip count of a loop")
 
 
 class Emitter(Verbs):

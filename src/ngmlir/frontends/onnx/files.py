@@ -23,10 +23,18 @@ class Files:
 
     def __init__(self) -> None:
         self._mappings: set[Mapping] = set()
+        #: The files and the bytes that they have to have, for calls that have no time for more.
+        self.mapped: tuple[tuple[Mapping, int], ...] = ()
 
     def add(self, data: Iterable[Any]) -> None:
         """Buffers or arrays, which may lie in files."""
         self._mappings |= {mapping for each in data if (mapping := mapping_of(each))}
+        self.mapped = tuple((mapping, len(mapping)) for mapping in self._mappings)
+
+    def lying(self, arrays: Iterable[Any]) -> tuple[tuple[Mapping, int], ...]:
+        """Those of the files that some arrays lie in."""
+        found = {mapping for each in arrays if (mapping := mapping_of(each))}
+        return tuple(each for each in self.mapped if each[0] in found)
 
     def let_go(self) -> None:
         """What has been looked at of files is in memory no longer."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from hashlib import blake2b
+from threading import Lock, RLock
+from types import BuiltinFunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +25,19 @@ from ...support.rows import Length
 from ...support.spelling import did_you_mean
 from ...transformers.kept import KeptPrograms
 from ...transformers.sizes import Families, warn_of_many
-from .calls import Decides, Last, Outputs, Program, Waits
+from .calls import Decides, Outputs, Program, Quick, Unready, Waits, quick_of, unready
 from .files import Files
 from .opened import Opened, Stated, opened, reader_version
+from .places import at_the_users_line
 from .ports import Array, Given, given_of, leaves_of
+from .uniform import Uniform
 
 if TYPE_CHECKING:
+    from ...runtime.cpu import CpuExecutable
+    from ...runtime.rows import CpuRows, GpuRows
+    from ...support.mapping import Mapping
     from ...transformers.host_steps import Backend
+    from ...transformers.report import Report
     from .contents import Contents, Part
     from .cut import Cut
     from .parts import Parts
@@ -38,12 +46,19 @@ if TYPE_CHECKING:
 _HEAVY = 1 << 30
 #: Programs of one model that are kept.
 _KEPT = 64
+#: Bytes of elements that are kept as they are.
+_LITTLE = 4096
 
 
 class Model:
     """A model: `ng.compile(model, target="cpu")` makes a function of arrays."""
 
-    def __init__(self, source: Any):
+    def __init__(self, source: Any, threads: int | None = None):
+        self.threads = None if threads is None else checked_threads(threads)
+        with at_the_users_line():
+            self._open(source)
+
+    def _open(self, source: Any) -> None:
         found = opened(source)
         if isinstance(found, Opened):
             self._opened, self.files = found, found.files
@@ -91,7 +106,8 @@ class Model:
 
         Limit where there is none: where elements of an input decide shapes, or an output is no tensor.
         """
-        return self.contents.module(values)
+        with at_the_users_line():
+            return self.contents.module(values)
 
     def kept(self) -> KeptPrograms | None:
         """Its programs on disk; None where no bytes tell it from others."""
@@ -100,12 +116,15 @@ class Model:
     def compiled(
         self, target: str = "cpu", profile: Profile | None = None, threads: int | None = None
     ) -> CompiledModel:
-        """A function of arrays; a profile listens to its programs."""
-        return CompiledModel(self, target, profile, threads)
+        """A function of arrays; a profile listens to its programs, which use so many threads, or as many as `load` was told."""
+        return CompiledModel(self, target, profile, self.threads if threads is None else threads)
 
 
 class CompiledModel:
-    """A model as a function: called with arrays in the order of its inputs, or by their names."""
+    """A model as a function: called with arrays in the order of its inputs, or by their names.
+
+    Threads may call it at once; those whose program is there never wait for one that is being made.
+    """
 
     def __init__(
         self,
@@ -122,50 +141,79 @@ class CompiledModel:
         self.target = target
         self.profile = profile
         self.threads = None if threads is None else checked_threads(threads)
-        self._programs: OrderedDict[Any, tuple[Program, Callable[..., Sequence[Any]] | None]] = OrderedDict()
+        self._programs: OrderedDict[Any, _Made] = OrderedDict()
         self._programs_made = 0
         self._warned = False
-        self._lock = Lock()
+        #: Held while a program is made, and while the table of programs is looked at.
+        self._making, self._table = RLock(), Lock()
         #: Whether most programs are for one call, so that one is compiled only when it is asked for again.
         self._once = once
         self._unsettled: set[Any] = set()
         self._parts: Parts | None = None
-        self._last: Last | None = None
+        #: The last program, for arrays that fit it.
+        self._quick: Quick | None = None
+        self._outputs = Outputs.of(model.output_names)
         self._families = Families(target, _KEPT)
+        self._uniform = Uniform()
+        #: The inputs of the last call, without their elements.
+        self._asked: list[Given] | None = None
         self._kept = model.kept() if target == "cpu" and not once else None
         shapes = [port.shape for port in model.inputs if port.kind == "tensor"]
         if len(shapes) == len(model.inputs) and all(
             s is not None and all(isinstance(d, int) for d in s) for s in shapes
         ):
-            self._made(
-                [
-                    np.zeros([d for d in p.shape or () if isinstance(d, int)], dtype_of(p.element))
-                    for p in model.inputs
-                ],
-                early=True,
-            )
+            asked: list[Given] = [
+                np.zeros([d for d in p.shape or () if isinstance(d, int)], dtype_of(p.element))
+                for p in model.inputs
+            ]
+            self._asked = asked
+            with at_the_users_line():
+                self._made(asked, early=True)
 
     def __call__(self, *values: Any, **named: Any) -> Outputs:
         """The outputs in order. Raises UserError for values that do not fit the inputs."""
-        last = self._last
-        if last is not None and not named and last.takes(values):
+        quick = self._quick
+        if quick is not None and not named:
+            run, files = quick
+            for mapping, size in files:
+                if mapping.size() < size:
+                    self.model.files.check()
+            try:
+                return self._outputs(run(*values))
+            except Unready:
+                pass
+        with at_the_users_line():
+            given = given_of(self.model.inputs, values, named)
             self.model.files.check()
-            return Outputs(self.model.output_names, last.results(values))
-        given = given_of(self.model.inputs, values, named)
-        self.model.files.check()
-        return Outputs(self.model.output_names, self._results(given))
+            return self._outputs(self._results(given))
+
+    def report(self, *values: Any, **named: Any) -> Report:
+        """What became of the model, as `DeviceComputation.report` tells it: for inputs like these; without any for those that the
+        model states, or that it was called with last. Raises UserError where there are none, Limit where there is no one
+        program: where elements of an input decide shapes."""
+        from ...transformers.report import report  # brings the compiler along
+
+        with at_the_users_line():
+            given = given_of(self.model.inputs, values, named) if values or named else self._asked
+            if given is None:
+                raise UserError(
+                    "the model leaves lengths of its inputs open", hint="call it first, or report(*arrays)"
+                )
+            return report(self.model.contents.module(given), self.target)
 
     def _results(self, given: Sequence[Given]) -> Sequence[Any]:
         if self._parts is None:
             try:
-                program, run = self._made(given)
+                program, run, quick = self._made(given)
             except Waits as found:
-                self._parts = self._in_parts(found.cut)
+                with self._making:
+                    self._parts = self._parts or self._in_parts(found.cut)
             else:
                 leaves = leaves_of(given)
                 made = list(run(*[leaves[i][1] for i in program.fed])) if run is not None else []
-                if run is not None and not self.model.deciding and not self._once:
-                    self._last = Last.of(given, program, run)
+                if not self.model.deciding and not self._once:
+                    self._quick = quick or quick_of(given, program, run, self.model.files)
+                    self._asked = [v if v is None else _empty(v) for v in given]
                 return program.shown(made)
         return self._parts(given)
 
@@ -179,46 +227,65 @@ class CompiledModel:
 
         return Parts(self.model.contents, cut, compiled)
 
-    def _made(
-        self, given: Sequence[Given], early: bool = False
-    ) -> tuple[Program, Callable[..., Sequence[Any]] | None]:
+    def _made(self, given: Sequence[Given], early: bool = False) -> _Made:
         """The program for such inputs, and what runs it."""
-        with self._lock:
+        found = self._known(self._key(given))
+        if found is not None:
+            return found
+        with self._making:  # another thread may have made it meanwhile
             key = self._key(given)
-            found = self._programs.get(key)
-            if found is None and (found := self._found(key)) is not None:
-                self._programs[key] = found
-            if found is None:
-                contents = self.model.contents
-                if early:
-                    try:
-                        program = contents.attempt(given)
-                    except (Decides, Waits):  # zeros say nothing about shapes
-                        return Program(None, (), ()), None
-                else:
-                    program = contents.program(given)
-                    key = self._key(given)
-                # What is made for these elements or shapes alone is compiled when they come again, or where it is heavy.
-                light = self._once and contents.products(program) < _HEAVY
-                interpreted = self._once and (bool(self.model.deciding) or light)
-                run = self._for_any(program, given)
-                if run is None:
-                    # Of nothing there is nothing to compute: that is not worth a compilation.
-                    empty = not early and any(0 in array.shape for _, array in leaves_of(given))
-                    run = self._runner(program, interpreted or empty, key)
-                    self._programs_made += 1
-                found = self._programs[key] = (program, run)
-                if interpreted:
-                    self._unsettled.add(key)
-                while len(self._programs) > _KEPT:
-                    self._unsettled.discard(self._programs.popitem(last=False)[0])
-                if self._programs_made == _KEPT + 1 and not self._once and not self._warned:
-                    self._warn()
-            elif key in self._unsettled:
+            found = self._known(key) or self._found(key, given)
+            if found is None and key in self._unsettled:
                 self._unsettled.discard(key)
-                found = self._programs[key] = (found[0], self._runner(found[0], False, key))
+                program = self._programs[key].program
+                found = _Made(program, *self._runner(program, False, key))
+            if found is None:
+                try:
+                    program = self.model.contents.attempt(given) if early else None
+                except (Decides, Waits):  # zeros say nothing about shapes
+                    return _Made(Program(None, (), ()), None, None)
+                return self._anew(given, program)
+            self._keep(key, found)
+        return found
+
+    def _known(self, key: Any) -> _Made | None:
+        """A program that is there, and settled."""
+        with self._table:
+            found = self._programs.get(key)
+            if found is None or key in self._unsettled:
+                return None
             self._programs.move_to_end(key)
             return found
+
+    def _keep(self, key: Any, made: _Made) -> None:
+        with self._table:
+            self._programs[key] = made
+            self._programs.move_to_end(key)
+            while len(self._programs) > _KEPT:
+                self._unsettled.discard(self._programs.popitem(last=False)[0])
+
+    def _anew(self, given: Sequence[Given], program: Program | None) -> _Made:
+        contents, early = self.model.contents, program is not None
+        program = program or contents.program(given)
+        key = self._key(given)
+        # What is made for these elements or shapes alone is compiled when they come again, or where it is heavy.
+        light = self._once and contents.products(program) < _HEAVY
+        interpreted = self._once and (bool(self.model.deciding) or light)
+        rows = self._for_any(program, given)
+        if rows is not None:
+            found = _Made(program, rows, None)
+            self._uniform.note(given, program, rows, contents)
+        else:
+            # Of nothing there is nothing to compute: that is not worth a compilation.
+            empty = not early and any(0 in array.shape for _, array in leaves_of(given))
+            found = _Made(program, *self._runner(program, interpreted or empty, key))
+            self._programs_made += 1
+        if interpreted:
+            self._unsettled.add(key)
+        self._keep(key, found)
+        if self._programs_made == _KEPT + 1 and not self._once and not self._warned:
+            self._warn()
+        return found
 
     def _warn(self) -> None:
         """Once, where programs are made and thrown away again."""
@@ -228,7 +295,7 @@ class CompiledModel:
         made = f"the model was compiled for {self._programs_made} {what}"
         warn_of_many(made, _KEPT, self._families.reasons())
 
-    def _for_any(self, program: Program, given: Sequence[Given]) -> Callable[..., Sequence[Any]] | None:
+    def _for_any(self, program: Program, given: Sequence[Given]) -> CpuRows | GpuRows | None:
         """What runs a program for these and any other lengths of what the model leaves open; None where these need programs
         of their own."""
         if program.module is None or self._once:
@@ -247,33 +314,78 @@ class CompiledModel:
         with listening(self.profile), using_threads(self.threads):
             return self._families.find(program.module, lengths) if lengths else None
 
-    def _found(self, key: Any) -> tuple[Program, Callable[..., Sequence[Any]]] | None:
-        """The program for such inputs, if it is on disk."""
-        if self._kept is None or self.model.deciding:
+    def _found(self, key: Any, given: Sequence[Given]) -> _Made | None:
+        """The program for such inputs, if one that is there serves these lengths too, or if it is on disk."""
+        if self.model.deciding or key in self._unsettled:
+            return None
+        if (served := self._uniform.find(given)) is not None:
+            return _Made(*served, None)
+        if self._kept is None:
             return None
         with listening(self.profile), using_threads(self.threads):
             found = self._kept.find(repr(key))
         if found is None:
             return None
         made, (fed, results) = found
-        return Program(None, tuple(fed), tuple(results)), made.bind({}, tuple)
+        program = Program(None, tuple(fed), tuple(results))
+        return _Made(program, made.bind({}, tuple), self._quickly(program, made))
 
-    def _runner(self, program: Program, interpreted: bool, key: Any) -> Callable[..., Sequence[Any]] | None:
-        """What runs a program: by NumPy where that is not worth a compilation."""
+    def _runner(
+        self, program: Program, interpreted: bool, key: Any
+    ) -> tuple[Callable[..., Sequence[Any]] | None, Quick | None]:
+        """What runs a program, by NumPy where that is not worth a compilation; and the quick way for arrays that fit it."""
         if program.module is None:
-            return None
+            return None, None
         with listening(self.profile), using_threads(self.threads):
             if self._kept is not None and not interpreted and not self.model.deciding and program.can_be_kept:
                 facts = [program.fed, program.results]
-                return self._kept.compiled(program.module, facts, repr(key)).bind({}, tuple)
-            return _backend("numpy" if interpreted else self.target)(program.module)("main", {}, (), tuple)
+                made = self._kept.compiled(program.module, facts, repr(key))
+                return made.bind({}, tuple), self._quickly(program, made)
+            bind = _backend("numpy" if interpreted else self.target)(program.module)
+            run = bind("main", {}, (), tuple)
+            if not isinstance(run, BuiltinFunctionType):
+                return run, None
+            return run, self._quick_of(program, bind("main", {}, (), unready), self.model.files.mapped)
+
+    def _quickly(self, program: Program, made: CpuExecutable) -> Quick | None:
+        files = self.model.files.lying(made.program.code.constants_in_memory.values())
+        return self._quick_of(program, made.bind({}, unready), files)
+
+    def _quick_of(
+        self, program: Program, run: Callable[..., Sequence[Any]], files: tuple[tuple[Mapping, int], ...]
+    ) -> Quick | None:
+        """A builtin that takes the inputs as they are and gives the outputs; None where a program takes or gives others."""
+        inputs, outputs = range(len(self.model.inputs)), range(len(self.model.output_names))
+        tensors = all(port.kind == "tensor" for port in self.model.inputs)
+        same = tensors and program.fed == tuple(inputs) and program.results == tuple(outputs)
+        return Quick(run, files) if same and isinstance(run, BuiltinFunctionType) else None
 
     def _key(self, given: Sequence[Given]) -> Any:
         kinds = tuple(-1 if v is None else len(v) if isinstance(v, list) else -2 for v in given)
         deciding = self.model.deciding
         return kinds, tuple(
-            (a.shape, a.dtype.str, a.tobytes() if place in deciding else b"") for place, a in leaves_of(given)
+            (a.shape, a.dtype.str, _content(a) if place in deciding else b"") for place, a in leaves_of(given)
         )
+
+
+class _Made(NamedTuple):
+    """A program, what runs it, and the quick way for arrays that fit it, if there is one."""
+
+    program: Program
+    run: Callable[..., Sequence[Any]] | None
+    quick: Quick | None
+
+
+def _empty(value: Array | list[Array]) -> Array | list[Array]:
+    """Zeros in place of elements, which take no memory."""
+    if isinstance(value, list):
+        return [np.broadcast_to(np.zeros((), a.dtype), a.shape) for a in value]
+    return np.broadcast_to(np.zeros((), value.dtype), value.shape)
+
+
+def _content(array: Array) -> bytes:
+    """What tells the elements of an array from others."""
+    return array.tobytes() if array.nbytes <= _LITTLE else blake2b(array.tobytes()).digest()
 
 
 def _backend(target: str) -> Backend:

@@ -15,7 +15,7 @@ from .nodes import OWN
 from .ports import Array, Given, port_of
 from .survey import graphs_of
 
-#: A part as a function, and what makes it: of the head, the node, the rest or some rounds of a loop.
+#: A part as a function, and what makes it: of the head, the node, the rest or a chunk of a loop.
 Compiled: TypeAlias = Callable[..., Sequence[Any]]
 Compile: TypeAlias = Callable[[Part, str], Compiled]
 _ENDLESS = (1 << 63) - 1
@@ -23,7 +23,7 @@ _ENDLESS = (1 << 63) - 1
 
 class Parts:
     """All that does not wait for a node, that node, and the rest for what it gave. The node is run in NumPy, a Loop some
-    rounds at a time by a program of its own."""
+    iterations at a time by a program of its own."""
 
     def __init__(self, model: Contents, cut: Cut, compile: Compile):
         self.model, self.cut, self.compile = model, cut, compile
@@ -59,7 +59,7 @@ class Parts:
 
 
 class Rounds:
-    """A Loop of which only a run tells how many rounds it has: called with what it reads, it gives its outputs."""
+    """A Loop whose trip count is known only at run time: called with what it reads, it gives its outputs."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Rounds:
         compile: Compile,
     ):
         self.model, self.node, self.takes, self.gives, self.compile = model, node, takes, gives, compile
-        #: How many values are carried, and what the outputs are called, those of each round last.
+        #: The number of loop-carried values, and names for the outputs, the scan outputs last.
         self.count = max(len(node.input) - 2, 0)
         (body,) = graphs_of(node)
         self.outputs = [f".{i}" for i in range(1 + len(body.output))]

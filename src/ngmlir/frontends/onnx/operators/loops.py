@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop: a scan where its rounds are counted, a while where a run tells when it ends, and one round after the other where
-shapes change from round to round.
+"""Loop: `ng.scan` if its trip count is known, `ng.while` if it ends on a condition, and unrolled if shapes change from
+iteration to iteration.
 
-What decides is the body, built once as a region. It is a loop of the program where what it carries keeps its types.
+The body is built once as a region; it becomes a loop of the program if the loop-carried values keep their types.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..survey import graphs_of
 from ..tensor import Tensor, Thing
 from .control import emitter_of, tensors_of
 
-#: Counted loops are built one round after the other for so many rounds and nodes in all, and if no loop is in them.
+#: Counted loops are unrolled up to so many iterations and nodes in all, if no loop is in them.
 _FEW_ROUNDS, _FEW_NODES = 4, 1000
-#: Rounds of a loop that changes shapes.
+#: Iterations of a loop that changes shapes.
 _UNROLLED = 1 << 12
-#: Bytes and rounds of a chunk, where only a run tells how many rounds there are.
+#: Bytes and iterations of a chunk of a loop whose trip count is known only at run time.
 _CHUNK, _LEAST_ROWS, _MOST_ROWS = 1 << 16, 16, 1024
 #: The greatest count: no bound.
 _ENDLESS = (1 << 63) - 1
@@ -37,8 +37,8 @@ _ENDLESS = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class _Body:
-    """A body as a region: it takes what is carried and the number of the round; it gives what is carried, what each round
-    gives, and whether the loop goes on. That is known, and not given, but where `goes_on` is None."""
+    """A body as a region: from the loop-carried values and the iteration number to the next carried values, the scan outputs of
+    the iteration, and the condition. The condition is left out if it is a constant, `goes_on`."""
 
     region: Region
     goes_on: bool | None
@@ -60,21 +60,21 @@ def loop(n: Node, count: Tensor | None, condition: Tensor | None = None, *carrie
 
 
 def _is_short(found: _Body, body: GraphProto, most: Tensor, first: Tensor) -> bool:
-    """Whether a counted loop is so short that its rounds are built one after the other."""
+    """Whether a counted loop is so short that it is unrolled."""
     if found.goes_on is not True or first.array is None or most.array is None or most.array > _FEW_ROUNDS:
         return False
     return int(most.array) * len(body.node) <= _FEW_NODES and not any(_loops(body))
 
 
 def _as_loop(n: Node, body: _Body, most: Tensor, first: Tensor, carried: Sequence[Tensor]) -> Made | None:
-    """The loop as an op of the program; None where that needs the number of rounds, and nothing tells."""
+    """The loop as an op of the program; None if that needs a trip count that is not known."""
     if body.goes_on is False:
-        return None  # one round at most
+        return None  # one iteration at most
     known = bool(body.goes_on) and first.array is not None
     if known and most.array is not None and most.array == _ENDLESS:
         raise UserError("the loop has no count, and its condition is always true: it never ends")
     if known and (most.array is not None or body.each):
-        return _counted(n, body, int(n.settle(most, "how many rounds a loop has")), carried)
+        return _counted(n, body, int(n.settle(most, "the trip count of a loop")), carried)
     if not body.each:
         return _while(n, body, most, first, carried)[0]
     if n.outermost:
@@ -93,8 +93,8 @@ def _counted(n: Node, body: _Body, most: int, carried: Sequence[Tensor]) -> list
 def _while(
     n: Node, body: _Body, most: Tensor, first: Tensor, carried: Sequence[Tensor], start: Tensor | None = None
 ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-    """What is carried last; the number of the next round and whether there is one; and, from round `start` on, what so many
-    rounds give as one chunk has room for."""
+    """The last carried values; the next iteration number and the condition; and buffers with the scan outputs of one chunk of
+    iterations, from iteration `start` on."""
     emitter, count = emitter_of(n), len(carried)
     begin = emitter.numbers(0, i64) if start is None else start
     rows = _rows(body.each)
@@ -126,18 +126,18 @@ def _while(
 
 
 def _rows(each: Sequence[TensorType]) -> int:
-    """Rounds of one chunk: what they give stays near."""
+    """Iterations of one chunk: its buffers fit into a near cache."""
     row = sum(prod(t.shape) * item_bytes(t.element) for t in each)
     return max(_LEAST_ROWS, min(_MOST_ROWS, _CHUNK // max(row, 1)))
 
 
 @operator("Rounds", domain=OWN)
 def rounds(n: Node, start: Tensor, most: Tensor, going: Tensor, *carried: Tensor) -> list[Tensor]:
-    """Some rounds of a Loop, from number `start` on: what is carried then, the number of the next, whether there is one, and
-    room for what each round gives, of which the first rows are filled."""
+    """A chunk of a Loop, from iteration `start` on: the next iteration number, the condition, the carried values, and buffers of
+    scan outputs, of which the first rows are filled."""
     found = _built(n, n.graph("body"), carried)
     if found is None:
-        raise UserError("the shapes of what the loop carries change from round to round")
+        raise UserError("the shapes of loop-carried values change from iteration to iteration")
     state, way, each = _while(n, found, most.reshape([]), going.reshape([]), carried, start.reshape([]))
     return [*way, *state, *each]
 
@@ -166,14 +166,14 @@ def _built(n: Node, body: GraphProto, carried: Sequence[Thing]) -> _Body | None:
 
 
 def _unrolled(n: Node, body: GraphProto, most: Tensor, first: Tensor, carried: Sequence[Thing]) -> Made:
-    """One round after the other; whether there is another has to be known."""
+    """Unrolled: after each iteration the condition has to be known."""
     verbs, state, rounds, going = n.verbs, list(carried), 0, first
-    limit = int(n.settle(most, "how many rounds a loop has"))
+    limit = int(n.settle(most, "the trip count of a loop"))
     given: list[list[Tensor]] = []
-    while rounds < limit and bool(n.settle(going, "how many rounds a loop has")):
+    while rounds < limit and bool(n.settle(going, "the trip count of a loop")):
         if rounds >= _UNROLLED:
             raise n.limit(
-                f"a loop of more than {_UNROLLED} rounds that changes the shapes of what it carries"
+                f"a loop of more than {_UNROLLED} iterations that changes the shapes of what it carries"
             )
         made = n.run(body, [verbs.known(np.array(rounds, np.int64)), verbs.known(np.array(True)), *state])
         going = tensors_of(made[:1])[0].reshape([])
@@ -186,7 +186,7 @@ def _unrolled(n: Node, body: GraphProto, most: Tensor, first: Tensor, carried: S
 
 
 def _nothing(n: Node, body: GraphProto, carried: Sequence[Thing]) -> list[Tensor]:
-    """What no round has given: its shape is that which the body has, or states."""
+    """Scan outputs of no iteration: their shape is that which the body has, or states."""
     outputs = len(n.outputs) - len(carried)
     if outputs <= 0:
         return []
