@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -259,3 +260,41 @@ def test_a_length_that_was_set_has_a_program_of_its_own(compiled: list[Module]) 
     for length in (3, 33, 1):
         assert run(np.zeros(length, "f")).tolist() == [1] * length
     assert len(compiled) == 2
+
+
+@pytest.mark.parametrize("kind", ["text", "computation"])
+def test_known_lengths_do_not_wait_for_a_compilation(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "centred.ngir").write_text(CENTRED)
+    n, f = ng.make_axis(name="rows"), ng.make_axis(4, name="F")
+    x = ng.placeholder([n, f])
+    run: Any = (
+        ng.compile(ng.load(tmp_path / "centred.ngir"))
+        if kind == "text"
+        else ngt.make_transformer("cpu").computation(x - ng.mean(x, out_axes=[f]), x)
+    )
+
+    def check(length: int) -> None:
+        given = np.random.default_rng(length).normal(size=(length, 4)).astype(np.float32)
+        (found,) = run(given) if kind == "text" else (run(given),)
+        np.testing.assert_allclose(found, given - given.mean(0), atol=1e-5)
+
+    check(2)
+    check(3)
+    started, go_on, lower = threading.Event(), threading.Event(), compiler.lower
+
+    def slow(*given: Any, **more: Any) -> Module:
+        started.set()
+        assert go_on.wait(60)
+        return lower(*given, **more)
+
+    monkeypatch.setattr(compiler, "lower", slow)
+    thread = threading.Thread(target=check, args=[31])
+    thread.start()
+    assert started.wait(60)
+    for length in (2, 3, 2):
+        check(length)
+    assert thread.is_alive()
+    go_on.set()
+    thread.join(60)

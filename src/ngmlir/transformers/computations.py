@@ -190,7 +190,12 @@ class DeviceComputation:
         return found
 
     def _choose(self, given: Mapping[int, int]) -> Program:
-        """The program for these lengths."""
+        """The program for these lengths. One that is there does not wait while others are made."""
+        if self._seen == Changes.serial:
+            found = self.programs.find(self.lengths.key(given))
+            if found is not None and found.executor is not None:
+                self._program = found
+                return found
         with self.transformer.lock:
             change = Changes.serial
             program = self._lifted_for(given)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,7 +64,6 @@ class CompiledFunction:
         self.threads = None if threads is None else checked_threads(threads)
         self.families = Families(target, _KEPT)
         self._programs: Kept[Run] = Kept(_KEPT)
-        self._lock = Lock()
         self._any: CpuRows | GpuRows | None = None
         if target != "numpy" and len(of.lengths) == 1:
             self._any = self._for_any()
@@ -75,9 +73,7 @@ class CompiledFunction:
             return self._any(*values)
         arrays = [np.asarray(value) for value in values]
         known = self._known(arrays)
-        with self._lock:
-            key = tuple(known.values())
-            run = self._programs.find(key) or self._programs.add(key, self._made(known))
+        run = self._programs.get(tuple(known.values()), lambda: self._made(known))
         return tuple(run(*arrays))
 
     def _for_any(self) -> CpuRows | GpuRows | None:

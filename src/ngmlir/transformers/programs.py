@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -353,19 +354,22 @@ class Programs:
     def __init__(self) -> None:
         self.kept: dict[Key, Program] = {}
         self._made = 0
+        self._lock = Lock()  # held while the table is looked at, not while a program is made
 
     def find(self, key: Key) -> Program | None:
         """The program for these lengths; it is now the one that was used last."""
-        found = self.kept.pop(key, None)
-        if found is not None:
-            self.kept[key] = found
-        return found
+        with self._lock:
+            found = self.kept.pop(key, None)
+            if found is not None:
+                self.kept[key] = found
+            return found
 
     def add(self, key: Key, program: Program) -> None:
         """Keeps a program, in the place of the one not used for longest."""
-        self.kept[key] = program
-        if len(self.kept) > PROGRAMS_KEPT:
-            del self.kept[next(iter(self.kept))]
+        with self._lock:
+            self.kept[key] = program
+            if len(self.kept) > PROGRAMS_KEPT:
+                del self.kept[next(iter(self.kept))]
 
     def note(self, program: Program, roots: Iterable[Axis], reasons: str) -> None:
         """Counts a program that was compiled for its lengths alone; a warning, once, where these are more than are kept."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..ir.core import Module, module
@@ -23,24 +24,38 @@ V = TypeVar("V")
 
 
 class Kept(Generic[V]):
-    """The values used last, by key; a warning, once, where more are made than are kept."""
+    """The values used last, by key. Threads that ask for one that is there never wait for one that is being made."""
 
     def __init__(self, most: int):
         self.most = most
         self.values: OrderedDict[Any, V] = OrderedDict()
         self.made = 0
+        #: Held while the table is looked at, and while a value is made.
+        self._table, self._making = Lock(), RLock()
 
     def find(self, key: Any) -> V | None:
-        found = self.values.get(key)
-        if found is not None:
-            self.values.move_to_end(key)
-        return found
+        with self._table:
+            found = self.values.get(key)
+            if found is not None:
+                self.values.move_to_end(key)
+            return found
 
     def add(self, key: Any, value: V) -> V:
-        self.values[key] = value
-        if len(self.values) > self.most:
-            self.values.popitem(last=False)
-        return value
+        with self._table:
+            self.values[key] = value
+            if len(self.values) > self.most:
+                self.values.popitem(last=False)
+            return value
+
+    def get(self, key: Any, make: Callable[[], V]) -> V:
+        """The value of a key, made by the first thread that asks for it."""
+        found = self.find(key)
+        if found is None:
+            with self._making:
+                found = self.find(key)
+                if found is None:
+                    found = self.add(key, make())
+        return found
 
 
 class Families:

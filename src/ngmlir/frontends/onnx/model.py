@@ -6,11 +6,10 @@ What a model holds (`contents`) is looked at only where it has to be: of what wa
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from threading import Lock, RLock
+from threading import RLock
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +23,7 @@ from ...support.diagnostics import UserError
 from ...support.rows import Length
 from ...support.spelling import did_you_mean
 from ...transformers.kept import KeptPrograms
-from ...transformers.sizes import Families, warn_of_many
+from ...transformers.sizes import Families, Kept, warn_of_many
 from .calls import Decides, Outputs, Program, Quick, Unready, Waits, quick_of, unready
 from .files import Files
 from .opened import Opened, Stated, opened, reader_version
@@ -141,14 +140,12 @@ class CompiledModel:
         self.target = target
         self.profile = profile
         self.threads = None if threads is None else checked_threads(threads)
-        self._programs: OrderedDict[Any, _Made] = OrderedDict()
+        self._programs: Kept[_Made] = Kept(_KEPT)
         self._programs_made = 0
         self._warned = False
-        #: Held while a program is made, and while the table of programs is looked at.
-        self._making, self._table = RLock(), Lock()
+        self._making = RLock()  # held while a program is made
         #: Whether most programs are for one call, so that one is compiled only when it is asked for again.
         self._once = once
-        self._unsettled: set[Any] = set()
         self._parts: Parts | None = None
         #: The last program, for arrays that fit it.
         self._quick: Quick | None = None
@@ -204,7 +201,7 @@ class CompiledModel:
     def _results(self, given: Sequence[Given]) -> Sequence[Any]:
         if self._parts is None:
             try:
-                program, run, quick = self._made(given)
+                program, run, quick, _ = self._made(given)
             except Waits as found:
                 with self._making:
                     self._parts = self._parts or self._in_parts(found.cut)
@@ -229,40 +226,24 @@ class CompiledModel:
 
     def _made(self, given: Sequence[Given], early: bool = False) -> _Made:
         """The program for such inputs, and what runs it."""
-        found = self._known(self._key(given))
-        if found is not None:
+        found = self._programs.find(self._key(given))
+        if found is not None and found.settled:
             return found
-        with self._making:  # another thread may have made it meanwhile
+        with self._making:
             key = self._key(given)
-            found = self._known(key) or self._found(key, given)
-            if found is None and key in self._unsettled:
-                self._unsettled.discard(key)
-                program = self._programs[key].program
-                found = _Made(program, *self._runner(program, False, key))
-            if found is None:
-                try:
-                    program = self.model.contents.attempt(given) if early else None
-                except (Decides, Waits):  # zeros say nothing about shapes
-                    return _Made(Program(None, (), ()), None, None)
-                return self._anew(given, program)
-            self._keep(key, found)
-        return found
-
-    def _known(self, key: Any) -> _Made | None:
-        """A program that is there, and settled."""
-        with self._table:
-            found = self._programs.get(key)
-            if found is None or key in self._unsettled:
-                return None
-            self._programs.move_to_end(key)
-            return found
-
-    def _keep(self, key: Any, made: _Made) -> None:
-        with self._table:
-            self._programs[key] = made
-            self._programs.move_to_end(key)
-            while len(self._programs) > _KEPT:
-                self._unsettled.discard(self._programs.popitem(last=False)[0])
+            found = self._programs.find(key)  # another thread may have made it meanwhile
+            if found is not None and found.settled:
+                return found
+            if found is not None:
+                return self._programs.add(key, _Made(found.program, *self._runner(found.program, False, key)))
+            found = self._found(key, given)
+            if found is not None:
+                return self._programs.add(key, found)
+            try:
+                program = self.model.contents.attempt(given) if early else None
+            except (Decides, Waits):  # zeros say nothing about shapes
+                return _Made(Program(None, (), ()), None, None)
+            return self._anew(given, program)
 
     def _anew(self, given: Sequence[Given], program: Program | None) -> _Made:
         contents, early = self.model.contents, program is not None
@@ -273,16 +254,15 @@ class CompiledModel:
         interpreted = self._once and (bool(self.model.deciding) or light)
         rows = self._for_any(program, given)
         if rows is not None:
-            found = _Made(program, rows, None)
+            found = _Made(program, rows, None, not interpreted)
             self._uniform.note(given, program, rows, contents)
         else:
             # Of nothing there is nothing to compute: that is not worth a compilation.
             empty = not early and any(0 in array.shape for _, array in leaves_of(given))
-            found = _Made(program, *self._runner(program, interpreted or empty, key))
+            run, quick = self._runner(program, interpreted or empty, key)
+            found = _Made(program, run, quick, not interpreted)
             self._programs_made += 1
-        if interpreted:
-            self._unsettled.add(key)
-        self._keep(key, found)
+        self._programs.add(key, found)
         if self._programs_made == _KEPT + 1 and not self._once and not self._warned:
             self._warn()
         return found
@@ -316,7 +296,7 @@ class CompiledModel:
 
     def _found(self, key: Any, given: Sequence[Given]) -> _Made | None:
         """The program for such inputs, if one that is there serves these lengths too, or if it is on disk."""
-        if self.model.deciding or key in self._unsettled:
+        if self.model.deciding:
             return None
         if (served := self._uniform.find(given)) is not None:
             return _Made(*served, None)
@@ -369,11 +349,13 @@ class CompiledModel:
 
 
 class _Made(NamedTuple):
-    """A program, what runs it, and the quick way for arrays that fit it, if there is one."""
+    """A program, what runs it, and the quick way for arrays that fit it, if there is one. One that is not settled is run by
+    NumPy, and compiled when it is asked for again."""
 
     program: Program
     run: Callable[..., Sequence[Any]] | None
     quick: Quick | None
+    settled: bool = True
 
 
 def _empty(value: Array | list[Array]) -> Array | list[Array]:

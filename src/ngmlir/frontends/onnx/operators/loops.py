@@ -73,7 +73,7 @@ def _as_loop(n: Node, body: _Body, most: Tensor, first: Tensor, carried: Sequenc
     known = bool(body.goes_on) and first.array is not None
     if known and most.array is not None and most.array == _ENDLESS:
         raise UserError("the loop has no count, and its condition is always true: it never ends")
-    if known and (most.array is not None or body.each):
+    if known and (most.array is not None or (body.each and not n.outermost)):
         return _counted(n, body, int(n.settle(most, "the trip count of a loop")), carried)
     if not body.each:
         return _while(n, body, most, first, carried)[0]
