@@ -9,10 +9,12 @@ import stat
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from ngmlir.llvm import host as host_module
 from ngmlir.llvm.machine import assemble, cpu_target, host_target
 from ngmlir.runtime import cache as cache_module
 from ngmlir.runtime.cache import Cache, assembled, default_cache, key_of
@@ -74,6 +76,29 @@ def test_every_flipped_bit_is_found(store: Cache):
         path.write_bytes(bad)
         assert store.read(KEY) is None, f"bit {position}"
         assert not path.exists()
+
+
+def test_an_entry_under_the_name_of_another_is_none(store: Cache):
+    other = key_of("a", "c")
+    store.write(KEY, b"code", {"kind": "object"})
+    path_of(store).rename(store.folder / f"{other}.entry")
+    assert store.read(other) is None
+    assert not list(store.folder.glob("*.entry"))
+
+
+def test_facts_of_another_machine_are_none(environment: Path, monkeypatch: pytest.MonkeyPatch):
+    """They are private, and belong to what they were asked on."""
+    if not host_module._identity():
+        pytest.skip("the facts of this machine are not kept")
+    asked = host_module.host.__wrapped__
+    found = asked()
+    (path,) = environment.glob("host-*.json")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    monkeypatch.setattr(host_module, "_identity", lambda: "another machine")
+    told = found._replace(cpu="another")
+    monkeypatch.setattr(host_module, "_asked_apart", lambda: told)
+    path.rename(environment / f"host-{sha256(b'another machine').hexdigest()[:32]}.json")
+    assert asked() == told
 
 
 def test_every_truncation_is_found(store: Cache):
@@ -147,7 +172,7 @@ def test_objects_are_assembled_once(environment: Path, monkeypatch: pytest.Monke
         assert assembled(TEXT, host_target()) == first
     assert assembled(TEXT, host_target(), "speed")
     assert assembled(TEXT, cpu_target("aarch64")) != first
-    assert len(list(environment.iterdir())) == 3
+    assert len(list(environment.glob("*.entry"))) == 3
 
 
 def test_a_damaged_object_is_assembled_again(environment: Path):

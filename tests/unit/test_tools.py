@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
+import shlex
+import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -210,7 +213,97 @@ def test_interrupts_and_user_errors_have_codes(capsys: pytest.CaptureFixture[str
 
     assert run("tool", streams(), interrupted) == 130
     assert run("tool", streams(), refused) == 1
-    assert capsys.readouterr().err == "error: no\nhint: yes\n"
+    assert capsys.readouterr().err == "tool: interrupted\nerror: no\nhint: yes\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "out of memory"),
+        (MemoryError("4 TiB"), "out of memory: 4 TiB"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "Cannot allocate memory"),
+    ],
+    ids=str,
+)
+def test_what_the_machine_lacks_is_no_bug(
+    error: Exception,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def fails(reproducer: Reproducer) -> int:
+        raise error
+
+    assert run("tool", streams(), fails) == 1
+    assert capsys.readouterr().err == f"error: {said}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize(
+    ("command", "how", "said"),
+    [
+        ("ngopt {file}", "> /dev/full", "error: cannot write to standard output: No space left on device\n"),
+        ("ngopt {file}", ">&-", "error: standard output is closed\nhint: -o FILE writes to a file\n"),
+        (
+            "ngopt",
+            "<&-",
+            "error: standard input is closed\nhint: give a file, or '-' with something to read\n",
+        ),
+        ("ngmlir --help", "> /dev/full", "error: cannot write to standard output: No space left on device\n"),
+        ("ngmlir env", ">&-", "error: standard output is closed\nhint: -o FILE writes to a file\n"),
+        ("ngopt /nowhere/x", "2>&-", ""),
+        ("ngopt /nowhere/x", "2> /dev/full", ""),
+    ],
+)
+def test_closed_and_full_streams_are_no_bugs(command: str, how: str, said: str, good: str) -> None:
+    tool, *words = command.format(file=good).split()
+    module = {"ngopt": "ngmlir.tools.ngopt", "ngmlir": "ngmlir"}[tool]
+    line = shlex.join([sys.executable, "-m", module, *words])
+    done = subprocess.run(f"{line} {how}", shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_a_bug_report_of_a_command_names_its_file_once(
+    good: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The file is private, nobody can know its name before, and the command printed runs it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def broken(*arguments: object) -> int:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("ngmlir.tools.running.run_file", broken)
+    said: list[str] = []
+    for _ in range(2):
+        assert umbrella.main(["run", good, "--random", "1"]) == 70
+        said.append(capsys.readouterr().err)
+    paths = sorted(tmp_path.glob("ngmlir-*.ngir"))
+    assert len(paths) == 2
+    for path in paths:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert sum(f"\n  ngmlir run {path} --random 1\n" in each for each in said) == 1
+        assert path.read_text().startswith("// RUN: ngmlir run %s --random 1\n") and GOOD in path.read_text()
+    assert umbrella.main(["run", str(paths[0]), "--random", "1"]) == 70
+
+
+def test_text_that_needs_other_files_is_not_copied(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def broken(*arguments: object) -> int:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("ngmlir.tools.running.run_file", broken)
+    assert umbrella.main(["run", "my model.onnx", "--random", "1"]) == 70
+    said = capsys.readouterr().err
+    (path,) = tmp_path.glob("ngmlir-*.ngir")
+    assert f"{path} says where it was found, by\n  ngmlir run 'my model.onnx' --random 1\n" in said
 
 
 # -- flags ---------------------------------------------------------------------------------------------------

@@ -258,6 +258,13 @@ def dictionary_text(items: tuple[tuple[str, Attribute], ...], constant: Spelling
     return f"{{{', '.join(parts)}}}"
 
 
+def are_dictionaries(attribute: Attribute, count: int) -> bool:
+    """Whether it is a list of that many dictionaries."""
+    if not isinstance(attribute, ArrayAttr) or len(attribute.items) != count:
+        return False
+    return all(isinstance(item, DictAttr) for item in attribute.items)
+
+
 def integers(values: Any) -> DenseArrayAttr:
     """`array<i64: ...>` of Python integers."""
     return DenseArrayAttr(i64, tuple(int(v) for v in values))

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .attributes import IntegerAttr, StringAttr, symbol_text
+from .attributes import IntegerAttr, StringAttr, TypeAttr, are_dictionaries, symbol_text
 from .core import Op, Value
 from .definition import OpDefinition, Operand
 from .forms import Part
-from .types import Type, i64, index
+from .types import FunctionType, Type, i64, index
 from .wording import Wording, is_default
 
 
@@ -161,6 +161,20 @@ def fits_form(op: Op, definition: OpDefinition, groups: Sequence[tuple[Operand, 
         ):
             return False
     return True
+
+
+def fits_header(op: Op) -> bool:
+    """Whether the header of a function can show its attributes; those of an invalid one may be anything."""
+    type = op.attributes.get("function_type")
+    if not isinstance(type, TypeAttr) or not isinstance(type.type, FunctionType):
+        return False
+    for name, count in (("arg_attrs", len(type.type.inputs)), ("res_attrs", len(type.type.results))):
+        given = op.attributes.get(name)
+        if given is not None and not are_dictionaries(given, count):
+            return False
+    blocks = op.regions[0].blocks if op.regions else ()
+    taken = tuple([a.type for a in blocks[0].args]) if blocks else type.type.inputs
+    return bool(op.symbol) and taken == type.type.inputs
 
 
 def with_word(text: str, word: str) -> str:

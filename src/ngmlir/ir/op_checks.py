@@ -63,6 +63,8 @@ def _violations(
     unknown = _unknown_attributes(op, definition)
     for name in op.attributes.keys() & ATTRIBUTE_RULES.keys():
         unknown += ATTRIBUTE_RULES[name](op_name(op), op.attributes)
+    if "\0" in op.symbol:
+        unknown.append(Diagnostic("has a NUL in its symbol, which no object file can hold"))
     if isinstance(op, ModuleOp):
         if any(block.args for region in op.regions for block in region.blocks):
             unknown.append(Diagnostic("has a block with arguments, but nothing gives them values"))

@@ -18,7 +18,7 @@ from .attributes import (
 )
 from .core import Block, ModuleOp, Op, Region, UnregisteredOp, op_name
 from .definition import OpDefinition
-from .form_text import FormText, fits_form, with_word
+from .form_text import FormText, fits_form, fits_header, with_word
 from .kernel_header import CLAUSES, clauses_text
 from .resource_files import ResourceWriter
 from .resources import section_text
@@ -92,8 +92,10 @@ class _Printer(Wording):
             self.generic_op(op, head, operands, indent)
         elif isinstance(op, ModuleOp):
             self.module_op(op, indent)
-        elif "function" in definition.traits:
+        elif "function" in definition.traits and fits_header(op):
             self.function_op(op, indent, definition)
+        elif "function" in definition.traits:
+            self.generic_op(op, head, operands, indent)
         elif definition.states_types:
             self.op_with_types(op, definition, head, operands, indent, early)
         else:
@@ -274,8 +276,9 @@ class _Printer(Wording):
     def function_op(self, op: Op, indent: str, definition: OpDefinition) -> None:
         saved, mark = (self.taken, self.suffixes, self.next_number), len(self.given)
         self.taken, self.suffixes, self.next_number = set(), {}, 0
-        type_attribute = op.attributes.get("function_type")
-        type = type_attribute.type if isinstance(type_attribute, TypeAttr) else FunctionType((), ())
+        type_attribute = op.attributes["function_type"]
+        assert isinstance(type_attribute, TypeAttr)
+        type = type_attribute.type
         assert isinstance(type, FunctionType)
         body = op.regions[0] if op.regions and op.regions[0].blocks else None
         names = [self.name(a) + ": " for a in body.blocks[0].args] if body else [""] * len(type.inputs)

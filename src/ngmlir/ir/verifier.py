@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from ..support.diagnostics import Diagnostic, UserError
 from ..support.spelling import Hints
-from .attributes import ArrayAttr, Attribute, DictAttr, IntegerAttr, StringAttr, TypeAttr
+from .attributes import IntegerAttr, StringAttr, TypeAttr, are_dictionaries
 from .core import Block, Op, Region, Value, callee, op_name
 from .dominance import reachable_dominators
 from .op_checks import complaints, listed
@@ -202,7 +202,7 @@ class _Verifier:
             ("res_attrs", len(attribute.type.results)),
         ):
             given = function.attributes.get(name)
-            if given is not None and not _are_dictionaries(given, count):
+            if given is not None and not are_dictionaries(given, count):
                 what = f"a dictionary for each of its {count} {_DESCRIBED[name]} in {name}"
                 self.say(function, f"needs {what}, not {given}")
         blocks = function.regions[0].blocks if function.regions else ()
@@ -273,13 +273,6 @@ class _Verifier:
 
 
 _DESCRIBED = {"arg_attrs": "arguments", "res_attrs": "results"}
-
-
-def _are_dictionaries(attribute: Attribute, count: int) -> bool:
-    """Whether it is a list of that many dictionaries."""
-    if not isinstance(attribute, ArrayAttr) or len(attribute.items) != count:
-        return False
-    return all(isinstance(item, DictAttr) for item in attribute.items)
 
 
 def _calls(op: Op) -> bool:

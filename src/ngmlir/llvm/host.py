@@ -42,18 +42,20 @@ def host() -> Host:
     with suppress(OSError, ValueError, TypeError):
         if is_private(folder):
             check, facts = json.loads(path.read_bytes())
-            if check == _check(facts):
+            if check == _check(identity, facts):
                 return Host(*facts)
     found = _asked_apart()
     with suppress(OSError, UserError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_private(folder):
-            write_file(str(path), [json.dumps([_check(list(found)), list(found)]).encode()])
+            facts = json.dumps([_check(identity, list(found)), list(found)])
+            write_file(str(path), [facts.encode()], private=True)
     return found
 
 
-def _check(facts: list[str]) -> str:
-    return sha256("\n".join(facts).encode()).hexdigest()
+def _check(identity: str, facts: list[str]) -> str:
+    """What tells the facts of this machine from damaged ones, and from those of another."""
+    return sha256("\n".join([identity, *facts]).encode()).hexdigest()
 
 
 def _asked() -> Host:

@@ -11,14 +11,13 @@ where there can be none does it work in this process.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 
 from ..support.diagnostics import Bug, UserError
+from ..support.files import write_temporary
 from ..support.machines import machines
 from ..support.spelling import did_you_mean
 from ..support.target import Target
@@ -78,12 +77,8 @@ def _generate(form: Form, text: str, target: Target, optimise: Optimise) -> byte
 
 def _bug(message: str, text: str) -> Bug:
     """An error that leaves the whole text where it can be looked at; LLVM's messages quote the line."""
-    path = Path(tempfile.gettempdir()) / f"ngmlir-{sha256(text.encode()).hexdigest()[:12]}.ll"
-    try:
-        path.write_text(text)
-    except OSError:
-        return Bug(message)
-    return Bug(message, hint=f"the code is in {path}")
+    path = write_temporary(text, ".ll")
+    return Bug(message) if path is None else Bug(message, hint=f"the code is in {path}")
 
 
 # Targets

@@ -24,6 +24,7 @@ from ..ir.elements import elements
 from ..ir.types import i64
 from ..ops import func
 from ..ops.builder import Builder, function
+from ..ops.tied import tied_violations
 from ..support.diagnostics import Diagnostic
 from ..support.spelling import did_you_mean
 from .computation import Computation, computation
@@ -153,6 +154,9 @@ def from_module(made: Module) -> dict[str, Computation]:
     entries = [f for f in public if f is not first]
     if not entries:
         raise UserError(Diagnostic("the module has no function to compute", made.location))
+    for each in functions:
+        if wrong := next(tied_violations(each), None):
+            raise UserError(Diagnostic(f"@{each.symbol}: {wrong}", each.location))
     reading = _Reading(made, set(argument_names(first)) if first is not None else set())
     if first is not None:
         reading.begin(first)

@@ -382,7 +382,9 @@ def merged(ops: Iterable[Op], kind: str | None) -> Given:
     return out
 
 
-def _written(setting: Setting) -> Attribute:
+def _written(setting: Setting | Attribute) -> Attribute:
+    if isinstance(setting, Attribute):
+        return setting
     if isinstance(setting, bool):
         return boolean(setting)
     if isinstance(setting, int):
@@ -399,7 +401,7 @@ def _read(attribute: Attribute) -> Any:
         case ArrayAttr():
             return tuple([_read(item) for item in attribute.items])
         case _:
-            return None  # no knob accepts it
+            return attribute  # no knob accepts it
 
 
 # -- what is wrong with one --------------------------------------------------------------------------------------------
@@ -439,7 +441,7 @@ def complaints(given: Given, kind: str | None = None) -> Iterator[Diagnostic]:
             found = True
         elif not any(knob.accepts(setting) for knob in knobs):
             takes = " or ".join(dict.fromkeys(knob.takes for knob in knobs))
-            yield Diagnostic(f"setting '{name}' takes {takes}, not {_written_or(setting)}")
+            yield Diagnostic(f"setting '{name}' takes {takes}, not {_written(setting).text}")
             found = True
     if found:
         return
@@ -451,7 +453,3 @@ def complaints(given: Given, kind: str | None = None) -> Iterator[Diagnostic]:
     elif len(fitting) == 1 and not fitting[0].open(given):
         whole = fitting[0](**stated(given))
         yield from map(Diagnostic, whole.conflicts())
-
-
-def _written_or(setting: Setting | None) -> str:
-    return "that" if setting is None else _written(setting).text

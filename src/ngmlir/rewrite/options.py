@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of passes: their keyword-only parameters, whose annotations say which values there are.
 
-bool, int, float and str; `Literal["a", "b"]`: one of these words; `frozenset[Literal["a", "b"]]`: any of them, joined
+bool, int and float (from 0 on) and str; `Literal["a", "b"]`: one of these words; `frozenset[Literal["a", "b"]]`: any of them, joined
 by `+`.
 """
 
@@ -63,9 +63,12 @@ class Option(NamedTuple):
             return text in ("true", "1")
         if self.type in (int, float):
             try:
-                return self.type(text)
+                number = self.type(text)
             except ValueError:
                 raise UserError(f"{of} must be a number, not '{text}'") from None
+            if not 0 <= number < float("inf"):
+                raise UserError(f"{of} must be a number from 0 on, not '{text}'")
+            return number
         return text
 
 

@@ -78,6 +78,9 @@ class _Reader:
 
     def step(self, name: str, anchor: str, start: int) -> Step:
         if name not in self.passes:
+            if name in named_pipelines().names:
+                hint = f"it stands for passes, each with its own: see ngopt --help-pass {name}"
+                raise self.error(f"pipeline '{name}' takes no options", start, hint)
             known = [*self.passes, *named_pipelines().names]
             hint = pass_neighbours().get(name) or did_you_mean(name, known, "see --list-passes")
             raise self.error(f"unknown pass '{name}'", start, hint)

@@ -5,15 +5,15 @@ it depends on how far lowering has come."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
-from ..ir.attributes import ArrayAttr, Attribute, DenseArrayAttr, IntegerAttr, TypeAttr
+from ..ir.attributes import ArrayAttr, DenseArrayAttr
 from ..ir.core import Module, Op, Value, op_name
 from ..ir.definition import CONTAINERS, ELEMENTS
 from ..ir.elements import ElementsAttr
-from ..ir.types import FunctionType, MemRefType, TensorType, Type, i8, i64
+from ..ir.types import MemRefType, TensorType, i8
 from ..ops.fields import find_symbols
 from ..ops.parts import first_of_part
+from ..ops.tied import count_in, signature, tied_violations
 from ..support.diagnostics import Diagnostic
 from .contracts import Stage
 
@@ -51,8 +51,7 @@ def violations(module: Module, stage: Stage) -> list[Diagnostic]:
             continue
         entry = _PLAN[0] in function.attributes
         found += [
-            Diagnostic(f"@{function.symbol}: {text}", function.location)
-            for text in _tied_violations(function)
+            Diagnostic(f"@{function.symbol}: {text}", function.location) for text in tied_violations(function)
         ]
         if stage == "planned" and entry:
             found += _plan_violations(function, module)
@@ -155,47 +154,6 @@ _RULES: dict[Stage, Callable[[Op], Iterator[Diagnostic]]] = {
 # -- attributes of entry functions -----------------------------------------------------------------------------------
 
 
-class _Signature(NamedTuple):
-    inputs: tuple[Type, ...]
-    results: tuple[Type, ...]
-
-
-def _signature(function: Op) -> _Signature:
-    attribute = function.attributes.get("function_type")
-    type = attribute.type if isinstance(attribute, TypeAttr) else None
-    return _Signature(type.inputs, type.results) if isinstance(type, FunctionType) else _Signature((), ())
-
-
-def _count(attribute: Attribute | None) -> int | None:
-    """An i64 attribute that counts something."""
-    if isinstance(attribute, IntegerAttr) and attribute.type is i64 and attribute.value >= 0:
-        return attribute.value
-    return None
-
-
-def _tied_violations(function: Op) -> Iterator[str]:
-    """`ng.tied`: pairs (result, argument) that are one buffer."""
-    attribute = function.attributes.get("ng.tied")
-    if attribute is None:
-        return
-    if not isinstance(attribute, DenseArrayAttr) or attribute.type is not i64 or len(attribute.values) % 2:
-        yield "'ng.tied' must be array<i64: result, argument, ...>"
-        return
-    inputs, outputs = _signature(function)
-    planned = _PLAN[0] in function.attributes
-    arguments = _count(function.attributes.get("ng.arguments")) if planned else len(inputs)
-    results = _count(function.attributes.get("ng.results")) if planned else len(outputs)
-    pairs = list(zip(attribute.values[::2], attribute.values[1::2], strict=True))
-    for result, argument in pairs:
-        if not 0 <= result < (results or 0) or not 0 <= argument < (arguments or 0):
-            yield f"'ng.tied' pairs result {result} with argument {argument}, which are not both there"
-        elif not planned and inputs[argument] is not outputs[result]:
-            yield f"'ng.tied' pairs {outputs[result]} with {inputs[argument]}"
-    for what in (0, 1):
-        if len({pair[what] for pair in pairs}) < len(pairs):
-            yield f"'ng.tied' pairs {'an argument' if what else 'a result'} twice"
-
-
 def _plan_violations(function: Op, module: Module) -> Iterator[Diagnostic]:
     for text in _interface_violations(function, module):
         yield Diagnostic(f"@{function.symbol}: {text}", function.location)
@@ -207,7 +165,7 @@ def _plan_violations(function: Op, module: Module) -> Iterator[Diagnostic]:
 def _interface_violations(function: Op, module: Module) -> Iterator[str]:
     """Arguments, then results that are not tied, then constants, what is prepared, what checks note, the arena: see
     codegen/unit.py."""
-    arguments, results = (_count(function.attributes.get(name)) for name in _PLAN[:2])
+    arguments, results = (count_in(function.attributes.get(name)) for name in _PLAN[:2])
     for name, count in zip(_PLAN[:2], (arguments, results), strict=True):
         if count is None:
             yield f"'{name}' must be an i64 that counts"
@@ -216,7 +174,7 @@ def _interface_violations(function: Op, module: Module) -> Iterator[str]:
     if not isinstance(constants, ArrayAttr) or not all(isinstance(c, ElementsAttr) for c in constants.items):
         yield "'ng.constants' must be a list of dense<...>"
         return
-    if arguments is None or results is None or any(True for _ in _tied_violations(function)):
+    if arguments is None or results is None or any(True for _ in tied_violations(function)):
         return
     if not _has_body(function):
         yield "is planned but has no body"
@@ -224,15 +182,17 @@ def _interface_violations(function: Op, module: Module) -> Iterator[str]:
     prepared: list[Value] = []
     for name in find_symbols(function, "ng.prepared"):
         maker = module.lookup(name)
-        count = _count(maker.attributes.get("ng.results")) if maker is not None and _has_body(maker) else None
-        if maker is None or count is None or _count(maker.attributes.get("ng.arguments")) != 0:
+        count = (
+            count_in(maker.attributes.get("ng.results")) if maker is not None and _has_body(maker) else None
+        )
+        if maker is None or count is None or count_in(maker.attributes.get("ng.arguments")) != 0:
             yield f"'ng.prepared' names @{name}, which is no planned function without arguments"
             return
         if find_symbols(maker, "ng.prepared"):
             yield f"'ng.prepared' names @{name}, which has something prepared itself"
             return
         prepared += maker.block.args[:count]
-    inputs, outputs = _signature(function)
+    inputs, outputs = signature(function)
     if outputs:
         yield "gives its results in buffers, not as values"
     own = results - (len(tied.values) // 2 if isinstance(tied, DenseArrayAttr) else 0)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cache of compiled code on disk: whatever happens to it, the worst is that code is compiled again.
 
-Each entry is one file, written under another name and renamed, so readers see all of it or nothing. A
-checksum guards against damage; the folder belongs to this user alone, since its contents are executed.
+Each entry is one file, written under another name and renamed, so readers see all of it or nothing. It holds its own key,
+so that one under another's name is none; a checksum guards against damage. The folder belongs to this user alone, since its
+contents are executed.
 `NGMLIR_CACHE_DIR` moves the cache, `NGMLIR_CACHE=0` turns it off, `NGMLIR_CACHE_WEIGHTS` limits the weights in it.
 """
 
@@ -27,7 +28,7 @@ from ..support.cache_folder import cache_folder, is_private
 from ..support.diagnostics import UserError
 from ..support.target import Target
 
-_MAGIC = b"ngmlir-cache-1\n"
+_MAGIC = b"ngmlir-cache-2\n"
 #: What the names of entries end in.
 ENDING = ".entry"
 #: Of files that hold weights (`weights.py`), which are mapped instead of read.
@@ -106,7 +107,7 @@ class Cache:
             if not is_private(self.folder):
                 return None
             data = path.read_bytes()
-            entry = _decoded(data)
+            entry = _decoded(key, data)
         except OSError:
             return None
         if entry is None:
@@ -121,7 +122,7 @@ class Cache:
         self, key: str, code: bytes, header: Mapping[str, Any] | None = None, *, once: bool = False
     ) -> None:
         """Stores an entry if that is possible; says nothing if it is not. `once`: one that is there stays."""
-        self.write_file(self.folder / f"{key}{ENDING}", [_encoded(header or {}, code)], once=once)
+        self.write_file(self.folder / f"{key}{ENDING}", [_encoded(key, header or {}, code)], once=once)
 
     def write_file(self, path: Path, pieces: Iterable[bytes | memoryview], *, once: bool = False) -> bool:
         """Writes a file of the folder, all of it or nothing; whether that was possible."""
@@ -220,16 +221,20 @@ def _own_version() -> str:
     return digest.hexdigest()
 
 
-def _encoded(header: Mapping[str, Any], code: bytes) -> bytes:
-    described = json.dumps({**header, "bytes": len(code)}, sort_keys=True).encode() + b"\n" + code
+def _encoded(key: str, header: Mapping[str, Any], code: bytes) -> bytes:
+    facts = json.dumps({**header, "bytes": len(code)}, sort_keys=True)
+    described = f"{key}\n{facts}\n".encode() + code
     return _MAGIC + sha256(described).digest() + described
 
 
-def _decoded(data: bytes) -> Entry | None:
-    """The entry in a file, or None if a single bit of it is wrong."""
+def _decoded(key: str, data: bytes) -> Entry | None:
+    """The entry of a key in a file, or None if a single bit of it is wrong or it is another's."""
     start = len(_MAGIC) + 32
     described = data[start:]
     if not data.startswith(_MAGIC) or sha256(described).digest() != data[len(_MAGIC) : start]:
         return None
-    header, _, code = described.partition(b"\n")
+    own, _, rest = described.partition(b"\n")
+    if own != key.encode():
+        return None
+    header, _, code = rest.partition(b"\n")
     return Entry(json.loads(header), code)

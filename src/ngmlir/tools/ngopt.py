@@ -95,7 +95,7 @@ class _Job:
         )
         self.failed = False
         self.said = 0
-        self.colour = wants_colour(options.color, own.stderr.isatty(), os.environ)
+        self.colour = wants_colour(options.color, own.terminal, os.environ)
         self.watches: list[Watch] = [timing]
         if options.print_before != frozenset() or options.print_after != frozenset():
             self.watches.append(

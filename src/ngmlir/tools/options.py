@@ -39,6 +39,13 @@ _MLIR_NAMES = {
     "--verify-each=0": "--no-verify-each",
     "--verify-each=false": "--no-verify-each",
 }
+#: mlir-opt's flags for what is done otherwise here.
+_ADVICE = {
+    "--irdl-file": "ngopt knows its own dialects only; python -m ngmlir.decl.irdl writes them for mlir-opt",
+    "--emit-bytecode": "ngopt writes text: mlir-opt --emit-bytecode takes that of --print-op-generic",
+    "--load-dialect-plugin": "ngopt knows its own dialects only; --allow-unregistered-dialect keeps others",
+    "--load-pass-plugin": "ngopt knows its own passes only: --list-passes",
+}
 _STAGES = ("ir", "llvm", "ptx", "asm")
 
 
@@ -93,7 +100,7 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
     found = known.read(
         _normalised(arguments, known.names(), passes),
         [f"--{name}" for name in passes],
-        {f"--{name}": hint for name, hint in pass_neighbours().items()},
+        {f"--{name}": hint for name, hint in pass_neighbours().items()} | _ADVICE,
     )
     if len(found.input) > 1:
         raise UserError(

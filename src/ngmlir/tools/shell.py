@@ -8,10 +8,9 @@ reproduces it). Data goes to standard output, everything else to standard error.
 from __future__ import annotations
 
 import argparse
-import hashlib
+import errno
 import os
 import re
-import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,11 +19,13 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from ..support.diagnostics import Bug, Location, NgmlirError, UserError
-from ..support.files import write_file
-from ..support.spelling import did_you_mean
+from ..support.files import write_file, write_temporary
+from ..support.spelling import did_you_mean, nearest
 from .streams import Streams
 
 BUG = 70
+#: Errors of the system that say nothing about ngmlir: no memory, no space, a medium that fails.
+_OF_THE_MACHINE = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 _SEVERITY = re.compile(r"^(.*?)\b(error|warning|remark|note|hint):", re.MULTILINE)
 _COLOURS = {"error": "31", "warning": "35", "remark": "34", "note": "36", "hint": "32"}
 
@@ -64,8 +65,11 @@ class Flags(argparse.ArgumentParser):
         found, unknown = self.parse_known_args(list(arguments))
         if unknown:
             flag = unknown[0].partition("=")[0]
-            near = did_you_mean(flag, [*self.names(), *other_names], f"see {self.prog} --help")
-            raise UserError(f"unknown flag '{flag}'", hint=advice.get(flag, near))
+            # The dashes are alike in all of them.
+            known = (name[2:] for name in (*self.names(), *other_names) if name.startswith("--"))
+            near = nearest(flag.lstrip("-"), known)
+            hint = f"did you mean --{near}?" if near else f"see {self.prog} --help"
+            raise UserError(f"unknown flag '{flag}'", hint=advice.get(flag, hint))
         return found
 
 
@@ -100,6 +104,8 @@ def read_input(name: str, streams: Streams) -> tuple[str, str]:
         data = streams.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         raise UserError(f"cannot open input file '{name}': {error.strerror}") from None
+    except UserError:
+        raise
     except ValueError as error:  # a name that no file can have
         raise UserError(f"cannot open input file {name!r}: {error}") from None
     shown = "<stdin>" if name == "-" else name
@@ -125,57 +131,72 @@ class Reproducer:
 
     def __init__(self, program: str) -> None:
         self.program = program
-        self.command: list[str] = []  # flags that matter, without input and output
+        #: The words that matter, as a shell takes them; `%s` stands for the file, without it the file comes last.
+        self.command: list[str] = []
         self.text = ""
         #: Where the tool has got since: what is left of the command, and what prints the program as it is there.
         self.later: tuple[list[str], Callable[[], str]] | None = None
 
+    def line(self, path: str) -> str:
+        """The command that fails in the same way, on a file."""
+        words = self.command if "%s" in self.command else [*self.command, "%s"]
+        return " ".join([self.program, *(path if word == "%s" else word for word in words)])
+
     def write(self, error: BaseException) -> Path | None:
-        """The file in the temporary folder; None where it cannot be written."""
+        """The file in the temporary folder, which only this user can read; None where it cannot be written."""
         if self.later is not None:
             command, text = self.later
             # What failed may be the printing: then all that is left is to begin at the beginning.
             with suppress(Exception):
                 self.text, self.command = text(), command
         story = "".join(traceback.format_exception(error)).splitlines()
-        command = " ".join([self.program, *self.command])
-        head = [f"// RUN: {command} %s", *(f"// {line}".rstrip() for line in story)]
-        text = "\n".join([*head, self.text])
-        path = (
-            Path(tempfile.gettempdir())
-            / f"ngmlir-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}.ngir"
-        )
-        try:
-            path.write_text(text, encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            return None
-        return path
+        head = [f"// RUN: {self.line('%s')}", *(f"// {line}".rstrip() for line in story)]
+        return write_temporary("\n".join([*head, self.text]), ".ngir")
 
 
 def run(program: str, streams: Streams, body: Callable[[Reproducer], int]) -> int:
     """The exit code of `body`; whatever it raises becomes a message."""
     reproducer = Reproducer(program)
     try:
-        return body(reproducer)
-    except HelpAsked as help:
-        streams.write(str(help))
-        return 0
+        try:
+            return body(reproducer)
+        except HelpAsked as help:
+            streams.write(str(help))
+            return 0
     except NgmlirError as error:
-        streams.say(painted(str(error), wants_colour("auto", streams.stderr.isatty(), os.environ)))
+        streams.say(painted(str(error), wants_colour("auto", streams.terminal, os.environ)))
         return _report(reproducer, error, streams) if isinstance(error, Bug) else 1
     except BrokenPipeError:
         streams.silence()
         return 1
     except KeyboardInterrupt:
+        streams.say(f"{program}: interrupted")
         return 130
+    except MemoryError as error:
+        failed = ": ".join(["out of memory", *filter(None, [str(error)])])
+    except OSError as error:
+        if error.errno not in _OF_THE_MACHINE:
+            return _crashed(reproducer, error, streams)
+        failed = str(error.strerror)
     except Exception as error:
-        streams.say(f"{program}: bug: {type(error).__name__}: {error}")
-        return _report(reproducer, error, streams)
+        return _crashed(reproducer, error, streams)
+    # By now all that was computed is freed, so there is memory for the message again.
+    streams.silence()
+    streams.say(f"error: {failed}")
+    return 1
+
+
+def _crashed(reproducer: Reproducer, error: Exception, streams: Streams) -> int:
+    streams.say(f"{reproducer.program}: bug: {type(error).__name__}: {error}")
+    return _report(reproducer, error, streams)
 
 
 def _report(reproducer: Reproducer, error: BaseException, streams: Streams) -> int:
     path = reproducer.write(error)
-    if path is not None:
+    if path is not None and reproducer.text:
         streams.say(f"note: this is a bug of ngmlir; {path} reproduces it:")
-        streams.say(f"  {' '.join([reproducer.program, *reproducer.command])} {path}")
+        streams.say(f"  {reproducer.line(str(path))}")
+    elif path is not None:
+        streams.say(f"note: this is a bug of ngmlir; {path} says where it was found, by")
+        streams.say(f"  {' '.join([reproducer.program, *reproducer.command])}")
     return BUG

@@ -6,43 +6,65 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
+
+from ..support.diagnostics import UserError
 
 
 @dataclass(frozen=True)
 class Streams:
-    """Data is read from `stdin` and goes to `stdout`; everything else goes to `stderr`."""
+    """Data is read from `stdin` and goes to `stdout`; everything else goes to `stderr`. None is one that is closed."""
 
-    stdin: IO[Any]
-    stdout: IO[Any]
-    stderr: IO[Any]
+    stdin: IO[Any] | None
+    stdout: IO[Any] | None
+    stderr: IO[Any] | None
+
+    @property
+    def terminal(self) -> bool:
+        """Whether messages go to a terminal."""
+        return self.stderr is not None and self.stderr.isatty()
 
     def read(self) -> bytes:
-        """All of standard input."""
+        """All of standard input; UserError where it is closed."""
+        if self.stdin is None:
+            raise UserError("standard input is closed", hint="give a file, or '-' with something to read")
         binary: IO[Any] = getattr(self.stdin, "buffer", self.stdin)
         data: str | bytes = binary.read()
         return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
 
     def write(self, text: str) -> None:
-        """Data to standard output, in UTF-8 wherever the stream takes bytes."""
+        """Data to standard output, in UTF-8 wherever the stream takes bytes; UserError where it takes none."""
+        if self.stdout is None:
+            raise UserError("standard output is closed", hint="-o FILE writes to a file")
         binary: IO[Any] = getattr(self.stdout, "buffer", self.stdout)
-        if binary is not self.stdout:
-            self.stdout.flush()  # what was printed before stands before
-        binary.write(text if _takes_text(binary) else text.encode("utf-8", "surrogateescape"))
-        binary.flush()
+        try:
+            if binary is not self.stdout:
+                self.stdout.flush()  # what was printed before stands before
+            binary.write(text if _takes_text(binary) else text.encode("utf-8", "surrogateescape"))
+            binary.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.silence()
+            raise UserError(f"cannot write to standard output: {error.strerror}") from None
 
     def say(self, text: str) -> None:
-        """A line to standard error, also where it cannot spell every character."""
+        """A line to standard error, also where it cannot spell every character; lost where nobody takes it."""
+        if self.stderr is None:
+            return
         encoding = getattr(self.stderr, "encoding", None) or "utf-8"
         line = f"{text}\n".encode(encoding, "backslashreplace")
-        self.stderr.write(line.decode(encoding) if _takes_text(self.stderr) else line)
-        self.stderr.flush()
+        with suppress(OSError):
+            self.stderr.write(line.decode(encoding) if _takes_text(self.stderr) else line)
+            self.stderr.flush()
 
     def silence(self) -> None:
-        """Called where the reader of standard output went away: the interpreter would complain again when it flushes."""
-        if self.stdout is sys.stdout:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        """Called where standard output takes nothing more: the interpreter would complain again when it flushes."""
+        if self.stdout is not None and self.stdout is sys.stdout:
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self.stdout.fileno())
 
 
 def streams(

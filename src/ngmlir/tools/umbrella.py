@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from ..support.version import version
 from . import environment
@@ -21,7 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) -> int:
-    reproducer.command = list(arguments)
     known = flags("ngmlir", "A compiler for tensor programs.", "ngopt --help: passes over .ngir files")
     known.add_argument("--version", action="version", version=f"ngmlir {version()}")
     commands = known.add_subparsers(dest="command", metavar="COMMAND")
@@ -74,6 +76,7 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
         return demo(list(arguments[1:]))
     chosen = commands.choices.get(arguments[0]) if arguments else None
     found = known.read(arguments, chosen.names() if chosen is not None else ())
+    _note_input(reproducer, arguments, getattr(found, "file", ""))
     match found.command:
         case "env":
             own.write(environment.table())
@@ -94,6 +97,18 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
         case _:
             own.write(known.format_help())
     return 0
+
+
+def _note_input(reproducer: Reproducer, arguments: Sequence[str], file: str) -> None:
+    """What a bug report repeats: the command, and the text that it reads if that is all that it reads."""
+    words = [shlex.quote(word) for word in arguments]
+    if Path(file).suffix == ".ngir":
+        with suppress(OSError, ValueError):
+            text = Path(file).read_text(encoding="utf-8", errors="surrogateescape")
+            if "external_resources" not in text:
+                reproducer.text = text
+                words[len(words) - 1 - words[::-1].index(shlex.quote(file))] = "%s"
+    reproducer.command = words
 
 
 def _add_run_flags(known: argparse.ArgumentParser) -> None:
