@@ -141,7 +141,7 @@ def lower(
     """The module after passes: as code generation takes it (kernels, and functions on planned memory), or after `pipeline`.
 
     Args:
-        module: a program of any stage; passes that it went through are left out, unless a pipeline is given.
+        module: a program of any stage; passes of named pipelines that it went through are left out.
         target: a target, or the name of one, as `resolve` takes it.
         pipeline: passes and named pipelines as ngopt takes them: `canonical`, `canonical,fuse`.
         checked: whether accesses are checked, as `compile_module` says.
@@ -154,7 +154,7 @@ def lower(
     if pipeline is None:
         steps = pipeline_for(machine, checked=checked).from_stage_of(module)
     else:
-        steps = _parsed(named_pipelines().expanded(pipeline), "<pipeline>")
+        steps = _parsed(pipeline, "<pipeline>").going_on_with(module)
     listener = timing.current()
     watching = [*watch, *([_Stages(listener)] if listener is not None else [])]
     return steps.run(module, machine, verify=verify, watch=watching)

@@ -13,6 +13,7 @@ from ..ir.literals import item_bytes
 from ..ir.types import ShapedType, TensorType
 from ..ops.builder import Builder
 from ..ops.interpreter import evaluate
+from ..ops.meaning import MEANING
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
@@ -53,6 +54,8 @@ def _constant(value: Value) -> ElementsAttr | None:
 def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
     traits = op.traits
     if not op.operands or len(op.results) != 1 or "pure" not in traits or "math" in traits or op.regions:
+        return None
+    if op.name not in MEANING:  # a call of a kernel: what it gives is computed by the program alone
         return None
     type = op.results[0].type
     if not isinstance(type, TensorType) or not type.static or type.size == 0:

@@ -29,11 +29,13 @@ Passes: TypeAlias = Mapping[str, Pass]
 
 @dataclass(frozen=True)
 class Step:
-    """One pass with its options; `anchor` is `func.func` where only functions go through it."""
+    """One pass with its options; `anchor` is `func.func` where only functions go through it, `pipeline` the named pipeline
+    that it was written as a part of."""
 
     name: str
     options: tuple[tuple[str, str], ...] = ()
     anchor: str = ""
+    pipeline: str = ""
 
     def __str__(self) -> str:
         inner = " ".join(f"{k}={v}" for k, v in self.options)
@@ -65,6 +67,13 @@ class Pipeline:
             if needs != STAGES and any(not violations(module, stage) for stage in needs):
                 return replace(self, steps=self.steps[at:])
         return self
+
+    def going_on_with(self, module: Module) -> Pipeline:
+        """The steps that are left of named pipelines at the beginning: they say where a program is to get, not from where.
+        Passes that are named one by one all run."""
+        count = next((at for at, step in enumerate(self.steps) if not step.pipeline), len(self.steps))
+        left = replace(self, steps=self.steps[:count]).from_stage_of(module)
+        return replace(self, steps=(*left.steps, *self.steps[count:]))
 
     def run(
         self, module: Module, target: Target, *, verify: bool = False, watch: Sequence[Watch] = ()

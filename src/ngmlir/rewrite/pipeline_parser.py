@@ -7,6 +7,8 @@ have, and an order in which a pass could never get a program of the stage that i
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..decl.neighbour_text import pass_neighbours
 from ..decl.pipeline_text import named_pipelines
 from ..support.diagnostics import Location, UserError
@@ -35,6 +37,7 @@ class _Reader:
         self.text, self.passes, self.file = text, passes, file
         self.at = 0
         self.read: list[tuple[Step, int]] = []
+        self.named = {entry.name: entry.steps for entry in named_pipelines().entries}
 
     def error(self, message: str, at: int, hint: str = "") -> UserError:
         return UserError(message, Location(self.file, 1, at + 1), hint=hint, source=self.text)
@@ -50,6 +53,8 @@ class _Reader:
             self.space()
             if self.peek() == "(" and name:
                 steps += self.anchored(_SHORT.get(name, name), anchor, start, depth)
+            elif name in self.named and name not in self.passes and self.peek() != "{":
+                steps += self.steps_of(name, anchor, start)
             elif name:
                 steps.append(self.step(name, anchor, start))
             elif steps or (depth == 0 and self.text.strip()):
@@ -76,12 +81,21 @@ class _Reader:
         self.at += 1
         return steps
 
+    def steps_of(self, name: str, anchor: str, start: int) -> list[Step]:
+        """The steps of a named pipeline, which stand where its name does."""
+        if anchor:
+            raise self.error(f"pipeline '{name}' runs on builtin.module, not on {anchor}", start)
+        inner = _Reader(self.named[name], self.passes, f"pipeline '{name}'")
+        steps = [replace(step, pipeline=name) for step in inner.pipeline("", 0)]
+        self.read += [(step, start) for step in steps]
+        return steps
+
     def step(self, name: str, anchor: str, start: int) -> Step:
         if name not in self.passes:
-            if name in named_pipelines().names:
+            if name in self.named:
                 hint = f"it stands for passes, each with its own: see ngopt --help-pass {name}"
                 raise self.error(f"pipeline '{name}' takes no options", start, hint)
-            known = [*self.passes, *named_pipelines().names]
+            known = [*self.passes, *self.named]
             hint = pass_neighbours().get(name) or did_you_mean(name, known, "see --list-passes")
             raise self.error(f"unknown pass '{name}'", start, hint)
         function = self.passes[name]

@@ -55,7 +55,7 @@ def _ngopt(arguments: Sequence[str], own: Streams, reproducer: Reproducer) -> in
     if options.help_op is not None or options.help_pass is not None:
         own.write(_explanation(options.help_op, options.help_pass))
         return 0
-    pipeline = parse_pipeline(named_pipelines().expanded(options.pipeline), PASSES)
+    pipeline = parse_pipeline(options.pipeline, PASSES)
     name, text = read_input(options.input, own)
     if options.dump_pipeline:
         own.say(f"Pass Manager with {len(pipeline.steps)} passes:\nbuiltin.module({pipeline})")
@@ -171,9 +171,10 @@ class _Job:
         """The module after the passes, as what is asked for."""
         options = self.options
         if self.pipeline.steps:
-            follow = Follow(self.reproducer, options, self.pipeline)
+            pipeline = self.pipeline.going_on_with(module)
+            follow = Follow(self.reproducer, options, pipeline)
             watch = [follow, *self.watches]
-            module = self.pipeline.run(module, self.target, verify=options.verify_each, watch=watch)
+            module = pipeline.run(module, self.target, verify=options.verify_each, watch=watch)
         if "gpu" in options.remarks:
             from .gpu_remarks import tell  # brings the simulator along
 

@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ...decl.pipeline_text import named_pipelines
 from ...ir.attributes import TypeAttr
 from ...ir.core import Module, Op
 from ...ir.types import FunctionType
@@ -48,7 +47,7 @@ class PipelinePass(ModulePass):
     def __init__(self, text: str):
         from ...passes.registry import PASSES
 
-        self.pipeline = parse_pipeline(named_pipelines().expanded(text), PASSES, file="passes")
+        self.pipeline = parse_pipeline(text, PASSES, file="passes")
 
     def do_module(self, module: Module, target: Target) -> Module:
         return self.pipeline.run(module, target)
