@@ -15,6 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from .decl.pipeline_text import named_pipelines
+from .ir.attributes import ArrayAttr, DictAttr
 from .ir.core import Module, Op, Value
 from .ir.core import module as core_module
 from .ir.definition import is_narrow
@@ -293,7 +294,9 @@ def compile_module(
             hint=did_you_mean(str(target), TARGETS, f"choose {', '.join(TARGETS)}"),
         )
     if (main := open_entry(module, entry)) is not None:
-        return compile_blocks(_only_blocks(module, main, resolve(target)), target, checked=checked)
+        blocks = _only_blocks(module, main, resolve(target))
+        if blocks is not None:
+            return compile_blocks(blocks, target, checked=checked)
     artifact = compile_artifact(module, target, checked=checked)
     if target == "cpu":
         return cpu_runtime.load(artifact, entry=entry)
@@ -324,13 +327,20 @@ def open_entry(module: Module, entry: str | None) -> Op | None:
     found = module.lookup(entry or "main") if entry or len(functions) != 1 else functions[0]
     if found is None or found not in functions:
         return None
-    return (
-        found if any(isinstance(a.type, TensorType) and not a.type.static for a in found.block.args) else None
-    )
+    open_ = any(isinstance(a.type, TensorType) and not a.type.static for a in found.block.args)
+    return found if open_ or _is_sampled(found) else None
 
 
-def _only_blocks(module: Module, main: Op, target: Target) -> Blocks:
-    """The blocks of a function with one open length. Limit where there are none."""
+def _is_sampled(function: Op) -> bool:
+    """Whether an argument says that a length of its type is one of many (`ng.open`)."""
+    labels = function.attributes.get("arg_attrs")
+    items = labels.items if isinstance(labels, ArrayAttr) else ()
+    return any(name == "ng.open" for each in items if isinstance(each, DictAttr) for name, _ in each.items)
+
+
+def _only_blocks(module: Module, main: Op, target: Target) -> Blocks | None:
+    """The blocks of a function with one open length; None where there are none, but it can be compiled for the lengths that
+    its types say. Limit where they say none."""
     from .passes.inline import inlined
     from .passes.sizes import decisions
 
@@ -341,6 +351,8 @@ def _only_blocks(module: Module, main: Op, target: Target) -> Blocks:
         each.tell()
         if each.blocks is not None and len(found) == 1:
             return each.blocks
+    if all(isinstance(a.type, TensorType) and a.type.static for a in whole.block.args):
+        return None
     which = next((each for each in found if each.blocks is None), found[-1])
     raise Limit(
         Diagnostic(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.core import Module, Op, module
-from ..ir.types import TensorType
+from ..ir.types import TensorType, shape_of
 from ..ir.verifier import check
 from ..passes.inline import inlined
-from ..passes.sizing.known import open_lengths, with_lengths
+from ..passes.sizing.known import open_lengths, sampled_lengths, with_lengths
+from ..passes.sizing.resized import Refused, with_rows
 from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
 from ..support.diagnostics import Diagnostic, UserError
@@ -30,10 +31,13 @@ _KEPT = 16
 
 
 class OpenFunction:
-    """A function with open lengths: `ng.compile(function, target="cpu")` makes one of arrays."""
+    """A function with open lengths: `ng.compile(function, target="cpu")` makes one of arrays. The `sampled` ones have a
+    number in its types, which is one of many."""
 
-    def __init__(self, main: Op, lengths: Sequence[Length]):
-        self.main, self.lengths = main, lengths
+    def __init__(self, main: Op):
+        self.main = main
+        self.sampled = sampled_lengths(main)
+        self.lengths = [*self.sampled, *open_lengths(main)]
 
     def compiled(
         self, target: str = "cpu", profile: Profile | None = None, threads: int | None = None
@@ -91,7 +95,7 @@ class CompiledFunction:
 
     def _made(self, known: Mapping[tuple[int, int], int]) -> Run:
         """What runs the function for these lengths."""
-        made = module([with_lengths(self.of.main, known)])
+        made = module([with_lengths(self._of_rows(known), known)])
         check(made)
         with listening(self.profile), using_threads(self.threads):
             found = self.families.find(made, self.of.lengths)
@@ -103,6 +107,26 @@ class CompiledFunction:
                 what = f"@{self.of.main.symbol} was compiled for {self._programs.made} lengths of {names}"
                 warn_of_many(what, _KEPT, self.families.reasons())
             return self.backend(made)(self.of.main.symbol, {}, (), tuple)
+
+    def _of_rows(self, known: Mapping[tuple[int, int], int]) -> Op:
+        """The function with these numbers in the place of those that are one of many."""
+        main = self.of.main
+        for length in self.of.sampled:
+            i, d = length.places[0]
+            stated, wanted = shape_of(main.block.args[i].type)[d], known[i, d]
+            if wanted == stated:
+                continue
+            try:
+                main = with_rows(main, length, wanted)
+            except Refused as refused:
+                why = refused.diagnostic
+                note = Diagnostic(why.message, why.location, "note")
+                message = f"@{main.symbol} cannot be made for {wanted} along {length.name}, only for {stated}"
+                hint = "write ? where a length is open, and what follows from it is found for each"
+                raise UserError(
+                    Diagnostic(message, main.location, hint=hint, notes=(note,))
+                ) from None
+        return main
 
     def _known(self, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[tuple[int, int], int]:
         """The open lengths, as the arrays say them."""
@@ -120,7 +144,8 @@ class CompiledFunction:
                     message = f"argument '{arguments[i].name or i}' is {type}, not of shape {arrays[i].shape}"
                     raise UserError(Diagnostic(message, self.of.main.location))
                 known[i, d] = arrays[i].shape[d]
-            if len(said := {known[place] for place in length.places}) > 1 and self._named(length):
+            one = length in self.of.sampled or self._named(length)
+            if len(said := {known[place] for place in length.places}) > 1 and one:
                 message = f"the arrays have {sorted(said)} along {length.name}, which is one length"
                 raise UserError(Diagnostic(message, self.of.main.location))
         return known
@@ -134,7 +159,8 @@ class CompiledFunction:
 
 def open_functions(of: Module) -> dict[str, OpenFunction]:
     """The functions of a module, by name, where one has an open length; nothing where none has."""
-    if not any(op.name == "func.func" and op.regions[0].blocks and open_lengths(op) for op in of.ops):
+    written = [op for op in of.ops if op.name == "func.func" and op.regions[0].blocks]
+    if not any(open_lengths(op) or sampled_lengths(op) for op in written):
         return {}
     functions = [op for op in inlined(of).ops if op.name == "func.func" and op.regions[0].blocks]
-    return {op.symbol: OpenFunction(op, open_lengths(op)) for op in functions}
+    return {op.symbol: OpenFunction(op) for op in functions}

@@ -18,7 +18,7 @@ from ...ir.types import TensorType, Type, shape_of
 from ...ops.builder import Builder, function
 from ...ops.fields import get_i64, get_i64s
 from ...support.diagnostics import Diagnostic, Location
-from ...support.rows import Rows
+from ...support.rows import Length, Rows
 from ..inline import copied
 from ..place_samples import captured
 from .rows import MixesRows, reading, reshaped_rows, resized, with_length
@@ -286,6 +286,18 @@ class Resizing:
         new = op.rebuilt(operands, regions, types=[self.type(r) for r in op.results])
         b.add_op(new)
         self.new.update(zip(op.results, new.results, strict=True))
+
+
+def with_rows(main: Op, length: Length, wanted: int) -> Op:
+    """A function with a length that is one of many, for another number of rows. Raises Refused where what it computes for a
+    row depends on others."""
+    if "ng.tied" in main.attributes:
+        raise Refused(f"@{main.symbol} changes what it is called with", main.location)
+    rows = {i: Rows(d) for i, d in length.places}
+    stated = {shape_of(main.block.args[i].type)[d] for i, d in length.places}
+    if len(stated) != 1 or len(rows) < len(length.places):
+        raise Refused(f"the arguments of @{main.symbol} have {sorted(stated)} rows", main.location)
+    return Resizing(stated.pop(), wanted).function(main, rows, main.symbol)[0]
 
 
 def _without(type: Type, dimension: int) -> TensorType:
