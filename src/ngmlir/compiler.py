@@ -15,7 +15,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from .decl.pipeline_text import named_pipelines
-from .ir.attributes import ArrayAttr, DictAttr
 from .ir.core import Module, Op, Value
 from .ir.core import module as core_module
 from .ir.definition import is_narrow
@@ -23,6 +22,7 @@ from .ir.printer import to_text
 from .ir.structure import fingerprint
 from .ir.types import TensorType, element_type
 from .llvm.machine import assembly, cpu_target, host_target, listing, nvptx_target, prepare, version
+from .ops.sampled import is_sampled, of_its_lengths
 from .runtime import cpu as cpu_runtime
 from .runtime import profile, timing
 from .runtime.cache import default_cache, key_of
@@ -204,6 +204,7 @@ def compile_artifact(module: Module, target: Target | str, *, checked: bool | No
     """A program as bytes that a device can load without a compiler; from the cache if one of equal structure was
     compiled before. Its entries are the functions that are not private. `checked` as for `compile_module`."""
     resolved, checked = resolve(target), checks_wanted(checked)
+    module = module.with_ops([of_its_lengths(op) for op in module.ops])
     cache = default_cache()
     # Programs of equal structure come from other lines.
     if cache is None or resolved.debug or resolved.timed:
@@ -328,14 +329,7 @@ def open_entry(module: Module, entry: str | None) -> Op | None:
     if found is None or found not in functions:
         return None
     open_ = any(isinstance(a.type, TensorType) and not a.type.static for a in found.block.args)
-    return found if open_ or _is_sampled(found) else None
-
-
-def _is_sampled(function: Op) -> bool:
-    """Whether an argument says that a length of its type is one of many (`ng.open`)."""
-    labels = function.attributes.get("arg_attrs")
-    items = labels.items if isinstance(labels, ArrayAttr) else ()
-    return any(name == "ng.open" for each in items if isinstance(each, DictAttr) for name, _ in each.items)
+    return found if open_ or is_sampled(found) else None
 
 
 def _only_blocks(module: Module, main: Op, target: Target) -> Blocks | None:

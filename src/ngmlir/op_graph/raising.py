@@ -47,6 +47,16 @@ class FixedAxis(Axis):
         return False
 
 
+class OpenAxis(Axis):
+    """An axis of a program that has this length or any other: what is fed says which."""
+
+    __slots__ = ()
+
+    @property
+    def is_open(self) -> bool:
+        return True
+
+
 def raise_(module: Module, entry: str = "main") -> Computation:
     """The graph of a function of a module, so that `lift(raise_(module))` prints as a module of that function does.
 
@@ -102,13 +112,15 @@ def argument_names(function: core.Op) -> list[str]:
 
 
 class Raising:
-    """Makes the ops of functions of one module; they share axes."""
+    """Makes the ops of functions of one module; they share axes. Those of the present function that are in `open_axes` have
+    these lengths, or any other."""
 
     def __init__(self, module: Module):
         self.module = module
+        self.open_axes: frozenset[tuple[str, int]] = frozenset()
         self.values: dict[Value, Tensor] = {}
         self.uses: Mapping[Value, int] = {}
-        self.axes: dict[tuple[str, int], Axis] = {}
+        self.axes: dict[tuple[type[Axis], str, int], Axis] = {}
 
     # ---- functions
 
@@ -251,9 +263,10 @@ class Raising:
 
     def axis(self, name: str, length: int) -> Axis:
         """The axis of a name and length."""
-        found = self.axes.get((name, length))
+        kind = OpenAxis if (name, length) in self.open_axes else FixedAxis
+        found = self.axes.get((kind, name, length))
         if found is None:
-            found = self.axes[name, length] = FixedAxis(length, name)
+            found = self.axes[kind, name, length] = kind(length, name)
         return found
 
 

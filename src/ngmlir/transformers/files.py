@@ -16,11 +16,13 @@ from ..op_graph.computation import Computation, computation
 from ..op_graph.errors import UserError, fail
 from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
+from ..ops.lengths import READING, reading
 from ..ops.words import from_text
 from ..support.files import write_file
 from .checkpoints import State, saved
 from .computations import DeviceComputation
 from .open_functions import open_functions
+from .saved_lengths import open_axes
 
 #: What can be saved: ops, or a computation of them; of a transformer, with what its state holds now.
 Saveable = Computation | DeviceComputation | Op | Sequence[Op]
@@ -35,8 +37,9 @@ def save(path: str | Path, what: Saveable | Mapping[str, Saveable], state: State
             `ng.computation` (or its ops alone, whose placeholders are then all fed) with how they begin.
         state: values to save in their place, as `state()` of a computation or transformer gave them.
 
-    Lengths are those that axes have now. Raises UserError where one is not set, where two storages have one name, and for
-    names in `state` that are not there.
+    The length of the batch axis, or of one that is not set, stays open where a result of any length follows from it as one of
+    another does: what is loaded takes arrays of any. Other lengths are those that axes have now. Raises UserError where one
+    is not set, where two storages have one name, and for names in `state` that are not there.
     """
     if isinstance(path, (Computation, DeviceComputation, Op)):
         fail(UserError, "the path comes first", 'ng.save("model.ngir", computation)')
@@ -63,7 +66,8 @@ def load(path: str | Path) -> Any:
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read '{path}': {error}") from None
     whole = from_text(text, file=str(path), resources=path.parent)
-    made = open_functions(whole) or from_module(whole)
+    saved_here = any("ng.parameters" in op.attributes for op in whole.ops)
+    made = from_module(whole) if saved_here else open_functions(whole) or from_module(whole)
     return made["main"] if [*made] == ["main"] else made
 
 
@@ -80,7 +84,12 @@ def to_module(what: Saveable | Mapping[str, Saveable], state: State | None = Non
         state = _now(
             [each for each in given.values() if isinstance(each, DeviceComputation)], storages_of(made)
         )
-    return archived(made, state)
+    opened = {name: open_axes(each) for name, each in made.items()}
+    written: dict[int, int] = {}
+    for each in opened.values():
+        written |= each.lengths
+    with reading({**READING.given, **written} if READING.given else written):
+        return archived(made, state, {name: each.names for name, each in opened.items()})
 
 
 def _computation(what: Saveable) -> Computation:

@@ -123,9 +123,7 @@ class CompiledFunction:
                 note = Diagnostic(why.message, why.location, "note")
                 message = f"@{main.symbol} cannot be made for {wanted} along {length.name}, only for {stated}"
                 hint = "write ? where a length is open, and what follows from it is found for each"
-                raise UserError(
-                    Diagnostic(message, main.location, hint=hint, notes=(note,))
-                ) from None
+                raise UserError(Diagnostic(message, main.location, hint=hint, notes=(note,))) from None
         return main
 
     def _known(self, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[tuple[int, int], int]:

@@ -12,6 +12,7 @@ from ...ir.definition import Typing
 from ...ir.types import DYNAMIC, TensorType, Type, shape_of
 from ...ops.builder import Builder, function
 from ...ops.fields import get_i64
+from ...ops.sampled import OPEN
 from ...support.diagnostics import Diagnostic, Limit, UserError
 from ...support.rows import Length, Rows
 from .rows import MixesRows, reading
@@ -37,7 +38,7 @@ def sampled_lengths(main: Op) -> list[Length]:
     labels = main.attributes.get("arg_attrs")
     found: dict[str, list[tuple[int, int]]] = {}
     for i, label in enumerate(labels.items if isinstance(labels, ArrayAttr) else ()):
-        place = dict(label.items).get("ng.open") if isinstance(label, DictAttr) else None
+        place = dict(label.items).get(OPEN) if isinstance(label, DictAttr) else None
         if isinstance(place, IntegerAttr):
             rank = len(shape_of(main.block.args[i].type))
             if not 0 <= place.value < rank:

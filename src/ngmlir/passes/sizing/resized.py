@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...ir.attributes import ArrayAttr, Attribute, AxesAttr, DictAttr
+from ...ir.attributes import Attribute, AxesAttr
 from ...ir.core import Block, Op, Region, Value
 from ...ir.elements import ElementsAttr, elements
 from ...ir.types import TensorType, Type, shape_of
 from ...ops.builder import Builder, function
 from ...ops.fields import get_i64, get_i64s
+from ...ops.sampled import of_its_lengths
 from ...support.diagnostics import Diagnostic, Location
 from ...support.rows import Length, Rows
 from ..inline import copied
@@ -50,7 +51,9 @@ class Resizing:
         end = main.block.ops[-1]
         b = Builder(block, end.location)
         b.end(type(end), *[self.new[v] for v in end.operands])
-        made = function(name, block, _labels(main), location=main.location)
+        kept = of_its_lengths(main).attributes
+        labels = {key: kept[key] for key in ("arg_attrs",) if key in kept}
+        made = function(name, block, labels, location=main.location)
         return made, tuple([self.rows.get(v) for v in end.operands])
 
     def block(self, block: Block) -> Block:
@@ -306,17 +309,3 @@ def _without(type: Type, dimension: int) -> TensorType:
     left = [i for i in range(len(type.shape)) if i != dimension]
     encoding = AxesAttr(*[type.axes[i] for i in left]) if type.axes is not None else None
     return TensorType(tuple([type.shape[i] for i in left]), type.element, encoding)
-
-
-def _labels(main: Op) -> dict[str, Attribute]:
-    """What the function says of its arguments, but that lengths are open."""
-    labels = main.attributes.get("arg_attrs")
-    if not isinstance(labels, ArrayAttr):
-        return {}
-    kept = [
-        DictAttr(tuple(item for item in each.items if item[0] != "ng.open"))
-        if isinstance(each, DictAttr)
-        else each
-        for each in labels.items
-    ]
-    return {"arg_attrs": ArrayAttr(tuple(kept))}

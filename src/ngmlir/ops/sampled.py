@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ng.open` of an argument: the dimension whose length in the argument's type is one of many."""
+
+from __future__ import annotations
+
+from ..ir.attributes import ArrayAttr, DictAttr
+from ..ir.core import Op
+
+OPEN = "ng.open"
+
+
+def is_sampled(function: Op) -> bool:
+    """Whether an argument says that a length of its type is one of many."""
+    labels = function.attributes.get("arg_attrs")
+    items = labels.items if isinstance(labels, ArrayAttr) else ()
+    return any(name == OPEN for each in items if isinstance(each, DictAttr) for name, _ in each.items)
+
+
+def of_its_lengths(function: Op) -> Op:
+    """A function for the lengths that its types say, of which none is one of many any more; itself where none is."""
+    labels = function.attributes.get("arg_attrs")
+    if not isinstance(labels, ArrayAttr) or not is_sampled(function):
+        return function
+    kept = [
+        DictAttr(tuple([item for item in each.items if item[0] != OPEN]))
+        if isinstance(each, DictAttr)
+        else each
+        for each in labels.items
+    ]
+    return function.rebuilt(attributes={**function.attributes, "arg_attrs": ArrayAttr(tuple(kept))})
