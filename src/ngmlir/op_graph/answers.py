@@ -25,8 +25,8 @@ from .source import is_ours, is_users, user_location
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: What Python and NumPy raise about values that they cannot use.
-PYTHONS = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError)
+#: What Python and NumPy raise about values that they cannot use. A division by zero is about a computation, not about a value.
+PYTHONS = (TypeError, AttributeError, ValueError, LookupError, OverflowError)
 
 #: What the functions that call `answer` are called.
 _ANSWERING = ("answering", "stated")
