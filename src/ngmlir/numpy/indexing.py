@@ -20,6 +20,7 @@ from ..op_graph.errors import IncompatibleAxesError, NotAssignable, UserError, f
 from ..op_graph.state import AssignOp, assign
 from ..op_graph.tensor import Tensor
 from ..op_graph.verbs import VERBS
+from ..support.spelling import counted
 from .arrays import (
     Axis,
     aligned,
@@ -397,7 +398,7 @@ def choose(a: Any, choices: Sequence[Any]) -> Tensor:
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
     """Of each place, the element of the first choice whose condition holds."""
     if len(condlist) != len(choicelist) or not condlist:
-        fail(UserError, f"{len(condlist)} conditions for {len(choicelist)} choices")
+        fail(UserError, f"{counted(len(condlist), 'condition')} for {counted(len(choicelist), 'choice')}")
     made = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
         made = where(condition, choice, made)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, ClassVar, Self, Union, cast, overload
 
-from ..support.spelling import did_you_mean
+from ..support.spelling import counted, did_you_mean
 from .axis import Axis as Axis
 from .axis import DerivedAxis as DerivedAxis
 from .axis import check_axis
@@ -241,7 +241,7 @@ class Axes(Sequence[Axis]):
         """Sets all lengths."""
         shape = list(shape)
         if len(shape) != len(self):
-            fail(AxisLengthError, f"{len(shape)} lengths for {len(self)} axes")
+            fail(AxisLengthError, f"{counted(len(shape), 'length')} for {counted(len(self), 'axis')}")
         for axis, length in zip(self, shape, strict=True):
             axis.length = length
 

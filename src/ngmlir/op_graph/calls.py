@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from ..support.spelling import counted
 from .errors import UserError, fail
 from .node import Op
 
@@ -32,11 +33,6 @@ def takes_named(function: Any, named: Mapping[str, Any], what: str) -> None:
     """UserError unless `function` can be called with these arguments by name."""
     if wrong := mismatch(function, (), named):
         fail(UserError, f"{what} cannot be made with {', '.join(named) or 'no arguments'}: {wrong}")
-
-
-def counted(count: int, kind: str) -> str:
-    """A number of things in words: `1 value`, `3 values`."""
-    return f"{count} {kind}{'s' * (count != 1)}"
 
 
 def mismatch(function: Any, values: Iterable[Any], named: Mapping[str, Any]) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 from ..ir.types import FloatType
 from ..ops.fields import attributes_of
 from ..ops.gradients import GRADIENTS, NO_GRADIENT, Applied
+from ..support.spelling import counted
 from .attributes import resolved
 from .building import BUILDING, seen_from
-from .calls import counted
 from .control_gradients import CONTROL_GRADIENTS
 from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, UserError, fail
 from .functions.coerce import broadcast, check_lengths

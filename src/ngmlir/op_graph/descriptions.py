@@ -12,6 +12,7 @@ import numpy as np
 from ..ir.core import Op
 from ..ops import ng
 from ..support.diagnostics import UserError
+from ..support.spelling import counted
 
 
 class Dimensions(Protocol):
@@ -172,7 +173,7 @@ class TensorDescription:
     def slice(self, slices: Sequence[int | slice], axes: Dimensions) -> TensorDescription:
         """A part: one slice or integer per axis; `axes` are those that are left."""
         if len(slices) != self.ndim:
-            raise UserError(f"{len(slices)} slices for the {self.ndim} axes of {self}")
+            raise UserError(f"{counted(len(slices), 'slice')} for the {counted(self.ndim, 'axis')} of {self}")
         offset, strides, lengths = self.offset, list[int](), list[int]()
         for part, length, stride in zip(slices, self.shape, self.strides, strict=True):
             if isinstance(part, int):

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from ..ir import core
 from ..pictures.drawing import Drawing
 from ..pictures.shown import Shown
+from ..support.spelling import counted
 from .boxes import drawing_of
 from .building import BUILDING, Scope
 from .digraph import Digraph
@@ -123,7 +124,10 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
         """
         args = tuple(args)
         if len(args) != len(self.args):
-            fail(UserError, f"{self.called} is computed from {len(self.args)} arguments, not {len(args)}")
+            fail(
+                UserError,
+                f"{self.called} is computed from {counted(len(self.args), 'argument')}, not {len(args)}",
+            )
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         for derived in ("_adjoints", "reads", "one"):

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from ..ir import core
 from ..ir.types import Type
+from ..support.spelling import counted
 from .axes import Axes
 from .building import BUILDING, Scope, seen_from
 from .errors import OutsideRegion, UserError, fail, limit
@@ -139,7 +140,7 @@ class ControlOp(Op):
         if args[self.operand_count :] != self.captured:
             fail(
                 UserError,
-                f"{self.called} has bodies, which use {len(self.captured)} values from around them; these cannot be others",
+                f"{self.called} has bodies, which use {counted(len(self.captured), 'value')} from around them; these cannot be others",
                 "build the loop or branch again",
             )
         made = super().copy_with_args(args)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
-from ..support.spelling import did_you_mean
+from ..support.spelling import counted, did_you_mean
 from .calls import listed, takes
 from .errors import UserError, fail
 from .node import Op
@@ -66,7 +66,9 @@ def find_op(ops: Op | Iterable[Op], name: str) -> Op:
     if found:
         places = ", ".join(f"{op.name} of {op.location}" for op in found[:4])
         fail(
-            UserError, f"{len(found)} ops are called {name}: {places}", "give the whole name, with its scopes"
+            UserError,
+            f"{counted(len(found), 'op')} are called {name}: {places}",
+            "give the whole name, with its scopes",
         )
     known = list(dict.fromkeys(op.given_name for op in given if op.given_name))
     fail(

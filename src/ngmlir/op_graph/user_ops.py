@@ -8,6 +8,7 @@ from functools import update_wrapper, wraps
 from typing import Any, TypeVar, cast
 
 from ..support.diagnostics import Location
+from ..support.spelling import counted
 from .calls import mismatch
 from .errors import UserError, fail
 from .node import Op
@@ -145,7 +146,10 @@ class CompositeOp(AliasOp):
         """The same op of other operands: its function composes it anew."""
         args = tuple(args)
         if len(args) != len(self.args):
-            fail(UserError, f"{self.called} is computed from {len(self.args)} arguments, not {len(args)}")
+            fail(
+                UserError,
+                f"{self.called} is computed from {counted(len(self.args), 'argument')}, not {len(args)}",
+            )
         made = self.definition.composed(self.call, args, self.location)
         return self._kept(made if self.index is None else made[self.index])
 
@@ -192,7 +196,7 @@ class CompositeDefinition(Definition):
             if self.gradient_function is not None:
                 fail(
                     UserError,
-                    f"{self.name} gives {len(several)} values, and states a gradient",
+                    f"{self.name} gives {counted(len(several), 'value')}, and states a gradient",
                     "an op with a gradient of its own gives one value",
                 )
             return tuple([self._op(call, operands, value, i) for i, value in enumerate(several)])

@@ -40,6 +40,13 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {near}?" if near else otherwise
 
 
+def counted(count: int, kind: str) -> str:
+    """A number of things in words: `1 value`, `3 values`, `2 axes`."""
+    if count == 1:
+        return f"1 {kind}"
+    return f"{count} {kind[:-2]}es" if kind.endswith("is") else f"{count} {kind}s"
+
+
 class Hints:
     """The hints about one text or program: its first mistakes get them."""
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Never, Protocol
 
 from ..ir.core import Module
-from ..op_graph.calls import counted
 from ..op_graph.computation import Computation
 from ..op_graph.errors import MissingValue, UserError, fail
 from ..op_graph.kept import kept, named
@@ -19,6 +18,7 @@ from ..op_graph.tensor import Tensor
 from ..ops.lengths import Changes
 from ..runtime.threads import using_threads
 from ..runtime.timing import Profile, listening
+from ..support.spelling import counted
 from .backends import BACKENDS
 from .checkpoints import State, load, saved
 from .futures import Future

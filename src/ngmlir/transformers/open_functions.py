@@ -18,7 +18,7 @@ from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
 from ..support.diagnostics import Diagnostic, UserError
 from ..support.rows import Length
-from ..support.spelling import did_you_mean
+from ..support.spelling import counted, did_you_mean
 from .backends import BACKENDS, backend_for
 from .host_steps import Run
 from .sizes import Families, Kept, warn_of_many
@@ -131,7 +131,7 @@ class CompiledFunction:
         arguments = self.of.main.block.args
         if len(arrays) != len(arguments):
             raise UserError(
-                f"@{self.of.main.symbol} takes {len(arguments)} arguments, but {len(arrays)} were given"
+                f"@{self.of.main.symbol} takes {counted(len(arguments), 'argument')}, but {len(arrays)} were given"
             )
         known: dict[tuple[int, int], int] = {}
         for length in self.of.lengths:

@@ -27,6 +27,7 @@ from ..op_graph.writes import InitTensorOp
 from ..ops import ng
 from ..runtime.threads import checked_threads, using_threads
 from ..runtime.timing import Profile, listening
+from ..support.spelling import counted
 from .backends import backend_for
 from .checkpoints import State, load, saved
 from .computations import DeviceComputation
@@ -402,7 +403,7 @@ class Transformer(Layouts, Watched):
         """
         given, values = listed(parameters, "parameters"), listed(args, "values")
         if len(given) != len(values):
-            fail(UserError, f"{len(given)} parameters, but {len(values)} values")
+            fail(UserError, f"{counted(len(given), 'parameter')}, but {counted(len(values), 'value')}")
         for parameter, value in zip(given, values, strict=True):
             self.get_op_tensor_view(parameter)[...] = value
 

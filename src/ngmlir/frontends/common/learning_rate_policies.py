@@ -15,7 +15,7 @@ from ...op_graph.calls import takes
 from ...op_graph.errors import UserError, fail, limit
 from ...op_graph.node import closure
 from ...op_graph.tensor import Tensor
-from ...support.spelling import did_you_mean
+from ...support.spelling import counted, did_you_mean
 from .given import is_named
 
 __all__ = [
@@ -57,7 +57,9 @@ def lr_policy_schedule(params: Mapping[str, Any]) -> Schedule:
         gammas = gammas.repeat(len(points))
     if len(gammas) != len(points):
         fail(
-            UserError, f"{len(gammas)} gammas for the {len(points)} points of a schedule", "one, or one each"
+            UserError,
+            f"{counted(len(gammas), 'gamma')} for the {counted(len(points), 'point')} of a schedule",
+            "one, or one each",
         )
 
     def rate(iteration: Any) -> Tensor:

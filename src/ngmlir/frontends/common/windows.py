@@ -11,6 +11,7 @@ from typing import Any
 from ...op_graph.axes import Axis
 from ...op_graph.errors import UserError, fail
 from ...op_graph.functions.sliding import RULES, Slide
+from ...support.spelling import counted
 from .given import is_named, is_several
 
 __all__ = ["Setting", "Window", "border_of", "per_dimension", "shape_of", "windows"]
@@ -28,7 +29,10 @@ def per_dimension(given: Setting, names: str, default: Any, what: str) -> dict[s
         return {name: given.get(name, default) for name in names}
     if is_several(given):
         if len(given) != len(names):
-            fail(UserError, f"{len(given)} numbers as {what} of {len(names)} dimensions ({', '.join(names)})")
+            fail(
+                UserError,
+                f"{counted(len(given), 'number')} as {what} of {len(names)} dimensions ({', '.join(names)})",
+            )
         return dict(zip(names, given, strict=True))
     return dict.fromkeys(names, given)
 

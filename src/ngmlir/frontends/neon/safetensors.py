@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from ...op_graph.errors import UserError, fail
+from ...support.spelling import counted
 from ..common.given import is_named
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +61,7 @@ def read(file: Path) -> dict[str, Array]:
     except OSError as error:
         fail(UserError, f"{os.fspath(file)} cannot be read: {error.strerror}")
     if len(content) < 8:
-        _damaged(file, f"it has {len(content)} bytes, fewer than the length of its header")
+        _damaged(file, f"it has {counted(len(content), 'byte')}, fewer than the length of its header")
     length = int.from_bytes(content[:8], "little")
     if length > min(_LONGEST_HEADER, len(content) - 8):
         _damaged(file, f"its header would have {length} bytes, the file has {len(content)}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...ir.types import i1
 from ...ops import ng
+from ...support.spelling import counted
 from ..axes import Axis
 from ..bodies import Body, States, entered
 from ..building import BUILDING
@@ -203,7 +204,7 @@ def scan(
         carried, outputs = _values(result[0]), _values(result[1])
         single_output = not isinstance(result[1], (tuple, list)) and len(outputs) == 1
         if len(carried) != len(start):
-            fail(UserError, f"the body hands on {len(carried)} values, but takes {len(start)}")
+            fail(UserError, f"the body hands on {counted(len(carried), 'value')}, but takes {len(start)}")
         output_types.extend((o.axes.like((along, *o.axes)), o.element) for o in outputs)
         return [*(_like(c, s, "a carried value") for c, s in zip(carried, start, strict=True)), *outputs]
 

@@ -12,6 +12,7 @@ from ...ir.attributes import numeric_literal
 from ...ops import ng
 from ...ops.lengths import Length, total
 from ...ops.ng_rules import slice_size
+from ...support.spelling import counted
 from ..axes import (
     Axes,
     AxesLike,
@@ -56,7 +57,7 @@ def getitem(x: Tensor, item: Index | tuple[Index, ...]) -> Tensor:
     if len(parts) > len(x.axes):
         fail(
             IncompatibleAxesError,
-            f"{len(parts)} indices for the {len(x.axes)} axes ({', '.join(x.axes.names)})",
+            f"{len(parts)} indices for the {counted(len(x.axes), 'axis')} ({', '.join(x.axes.names)})",
         )
     return tensor_slice(x, [*parts, *[slice(None)] * (len(x.axes) - len(parts))])
 
@@ -67,7 +68,7 @@ def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesOrNames | None = Non
     if len(slices) != len(x.axes):
         fail(
             IncompatibleAxesError,
-            f"{len(slices)} slices for the {len(x.axes)} axes ({', '.join(x.axes.names)})",
+            f"{counted(len(slices), 'slice')} for the {counted(len(x.axes), 'axis')} ({', '.join(x.axes.names)})",
         )
     starts: list[Any] = []
     limits: list[Any] = []
@@ -288,7 +289,7 @@ def pad(
     if len(paddings) != len(x.axes):
         fail(
             IncompatibleAxesError,
-            f"{len(paddings)} paddings for the {len(x.axes)} axes ({', '.join(x.axes.names)})",
+            f"{counted(len(paddings), 'padding')} for the {counted(len(x.axes), 'axis')} ({', '.join(x.axes.names)})",
         )
     pairs = [_padding(p) for p in paddings]
     if any(lo < 0 or hi < 0 for lo, hi in pairs):
@@ -335,7 +336,8 @@ def stack(x_list: Iterable[Any], axis: Axis | str, pos: int = 0) -> Tensor:
         axis.length = len(xs)
     if axis.length != len(xs):
         fail(
-            AxisLengthError, f"{len(xs)} tensors stacked along {axis.name}, which has {axis.length} elements"
+            AxisLengthError,
+            f"{counted(len(xs), 'tensor')} stacked along {axis.name}, which has {axis.length} elements",
         )
     first = xs[0].axes
     xs = [axes_with_order(x, first) for x in xs]

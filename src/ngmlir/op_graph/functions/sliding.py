@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from ...ops import ng
 from ...ops.sliding import count_of, covered_by, described, same_border, span_of
+from ...support.spelling import counted
 from ..axes import Axes, Axis, make_axes
 from ..errors import AxisLengthError, IncompatibleAxesError, UserError, fail
 from ..tensor import Tensor
@@ -85,7 +86,10 @@ def _each(given: PerAxis, axes: Axes, default: int, what: str) -> list[int]:
     elif isinstance(given, Sequence) and not isinstance(given, str):
         found = list(given)
         if len(found) != len(axes):
-            fail(UserError, f"{len(found)} {what}s for the {len(axes)} axes ({', '.join(axes.names)})")
+            fail(
+                UserError,
+                f"{len(found)} {what}s for the {counted(len(axes), 'axis')} ({', '.join(axes.names)})",
+            )
     else:
         found = [given] * len(axes)
     return [whole_number(number, what, 1) for number in found]
@@ -123,7 +127,10 @@ def borders(sliding: Sequence[Slide], padding: Padding) -> list[tuple[int, int]]
         return [_border(named.get(a.name, 0)) for a in axes]
     if isinstance(padding, Sequence):
         if len(padding) != len(axes):
-            fail(UserError, f"{len(padding)} paddings for the {len(axes)} axes ({', '.join(axes.names)})")
+            fail(
+                UserError,
+                f"{counted(len(padding), 'padding')} for the {counted(len(axes), 'axis')} ({', '.join(axes.names)})",
+            )
         return [_border(each) for each in padding]
     return [_border(padding)] * len(axes)
 

@@ -13,6 +13,7 @@ from ....op_graph.errors import IncompatibleAxesError, UserError, fail
 from ....op_graph.functions.cells import GRU_GATES, LSTM_GATES, gru_step, lstm_step
 from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
+from ....support.spelling import counted
 from ...common.given import is_named, is_several
 from ..activation import Logistic, Tanh
 from ..graph import SubGraph
@@ -105,7 +106,10 @@ class BaseRNNCell(Layer):
             return {name: as_op(state) for name, state in given.items()}
         several = given if is_several(given) else (given,)
         if len(several) > len(self.state_names):
-            fail(UserError, f"{len(several)} states for a cell that has {', '.join(self.state_names)}")
+            fail(
+                UserError,
+                f"{counted(len(several), 'state')} for a cell that has {', '.join(self.state_names)}",
+            )
         return {name: as_op(state) for name, state in zip(self.state_names, several, strict=False)}
 
 
