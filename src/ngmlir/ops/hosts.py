@@ -20,6 +20,15 @@ from .fields import get_str
 #: The attribute of a function without a body: the name of the Python function that it is.
 HOST = "ng.host"
 
+
+class Refusal(Exception):
+    """What a host function raises where its arrays have no result: an error of class `kind` at the op that called it."""
+
+    def __init__(self, kind: type[UserError], message: str, hint: str = ""):
+        super().__init__(message)
+        self.kind, self.message, self.hint = kind, message, hint
+
+
 _known: WeakValueDictionary[str, HostFunction] = WeakValueDictionary()
 _lock = Lock()
 
@@ -42,13 +51,16 @@ class HostFunction:
     ) -> list[np.ndarray[Any, Any]]:
         """The results, as arrays of their own. The function sees arrays that it cannot change.
 
-        Raises UserError at `place` where it gives what its declaration does not say; what it raises itself comes through.
+        Raises UserError at `place` where it gives what its declaration does not say, or raises a Refusal; what else it raises
+        comes through.
         """
         seen = [array.view() for array in arrays]
         for array in seen:
             array.flags.writeable = False
         try:
             given = self.function(*seen)
+        except Refusal as refusal:
+            raise refusal.kind(Diagnostic(refusal.message, place, hint=refusal.hint)) from None
         except Exception as error:
             error.add_note(f"in the host op {self.called}, used at {place}")
             raise
