@@ -39,7 +39,7 @@ from ..op_graph.foreign import missing
 from ..op_graph.functions.coerce import cast as cast
 from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
-from . import linalg, random
+from . import fft, linalg, random
 from .arrays import as_array, expand
 from .arrays import shape as shape_of  # noqa: F401
 from .creation import (
@@ -177,6 +177,7 @@ from .elementwise import (
     trunc,
     where,
 )
+from .finding import argwhere, flatnonzero, nonzero, unique
 from .indexing import choose, compress, flip, piecewise, put_along_axis, select, take, take_along_axis
 from .indexing import getitem as getitem
 from .indexing import set_item as set_item
@@ -285,7 +286,7 @@ newaxis = None
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "all", "amax", "amin", "any", "append", "arange", "arccos", "arccosh",
-    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "around",
+    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "argwhere", "around",
     "array", "array_split", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d",
     "atleast_3d", "average", "bartlett", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
     "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "bool_", "broadcast_arrays",
@@ -293,7 +294,7 @@ __all__ = [
     "concat", "concatenate", "convolve", "copy", "copysign", "cos", "cosh", "count_nonzero", "cross", "cumprod",
     "cumsum", "deg2rad", "degrees", "diag", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot",
     "dropout", "dsplit", "dstack", "dtype", "e", "einsum", "empty", "empty_like", "equal", "erf", "exp", "exp2",
-    "expand_dims", "expit", "expm1", "eye", "fabs", "finfo", "fix", "flip", "fliplr", "flipud", "float16", "float32",
+    "expand_dims", "expit", "expm1", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud", "float16", "float32",
     "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "full", "full_like", "geomspace",
     "greater", "greater_equal", "hamming", "hanning", "heaviside", "hsplit", "hstack", "hypot", "identity", "iinfo",
     "indices", "inf", "inner", "int8", "int16", "int32", "int64", "interp", "invert", "isclose", "isfinite", "isinf",
@@ -302,14 +303,14 @@ __all__ = [
     "logical_xor", "logspace", "logsumexp", "matmul", "matrix_transpose", "max", "maximum", "mean", "median",
     "meshgrid", "min", "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin",
     "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ndim",
-    "negative", "newaxis", "not_equal", "ones", "ones_like", "outer", "pad", "partition", "percentile", "permute_dims",
+    "negative", "newaxis", "nonzero", "not_equal", "ones", "ones_like", "outer", "pad", "partition", "percentile", "permute_dims",
     "persistent_tensor", "pi", "piecewise", "placeholder", "positive", "pow", "power", "prod", "promote_types", "ptp",
     "put_along_axis", "quantile", "rad2deg", "radians", "random", "ravel", "reciprocal", "relu", "remainder", "repeat",
     "reshape", "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "row_stack", "searchsorted",
     "select", "shape", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "size", "softmax", "sort", "split", "sqrt",
     "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh",
     "tensordot", "tile", "top_k", "trace", "transpose", "trapezoid", "tri", "tril", "triu", "true_divide", "trunc",
-    "uint8", "uint16", "uint32", "uint64", "unstack", "var", "variable", "vdot", "vecdot", "vsplit", "vstack", "where",
+    "uint8", "uint16", "uint32", "uint64", "unique", "unstack", "var", "variable", "vdot", "vecdot", "vsplit", "vstack", "where",
     "zeros", "zeros_like",
 ]  # fmt: skip
 
@@ -344,20 +345,20 @@ def broadcast(x: Any, axes: Axes) -> Tensor:
 
 def of_numpy(function: Any) -> Callable[..., Any] | None:
     """The function here that one of NumPy's makes graph by: the one of its name."""
-    room = {"numpy": sys.modules[__name__], "numpy.linalg": linalg}.get(function.__module__)
+    room = {"numpy": sys.modules[__name__], "numpy.linalg": linalg, "numpy.fft": fft}.get(function.__module__)
     name = function.__name__
     return getattr(room, name) if room is not None and name in room.__all__ else None
 
 
 #: Functions of NumPy whose results are as long as data says, so that no graph has them.
-_DEPENDS = "unique unique_values unique_counts union1d intersect1d setdiff1d setxor1d nonzero flatnonzero argwhere extract trim_zeros"
+_DEPENDS = "unique_values unique_counts union1d intersect1d setdiff1d setxor1d extract trim_zeros"
 
 
 def __getattr__(name: str) -> Any:
     if name in _DEPENDS.split():
         raise AttributeError(
             f"module 'ngmlir.numpy' has no attribute {name!r}: the size of the result would depend on data; "
-            "mark elements with where(condition, x, y), or compute it of the array that a computation gives"
+            "unique(x, size=n) and nonzero(x, size=n) give n elements; mark elements with where(condition, x, y), or compute it of the array that a computation gives"
         )
     raise missing("module 'ngmlir.numpy'", name, __all__)
 

@@ -267,7 +267,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Tensor:
         fail(
             UserError,
             "where(condition) finds places, and how many there are depends on data",
-            "give both values: where(condition, x, y)",
+            "give both values: where(condition, x, y); nonzero(condition, size=n) gives n places",
         )
     kind = joined(x, y)
     return VERBS.select(*aligned(truth(condition), of_type(x, kind), of_type(y, kind)))

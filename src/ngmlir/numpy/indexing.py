@@ -99,7 +99,7 @@ class Index:
                 fail(
                     IncompatibleAxesError,
                     f"{part.called} holds truth values that are computed, so the size of the result would depend on data",
-                    "write ng.numpy.where(condition, x, y), or reductions with where=",
+                    "write ng.numpy.where(condition, x, y), reductions with where=, or x[ng.numpy.nonzero(condition, size=n)]",
                 )
             elif isinstance(part.element, IntegerType):
                 return part

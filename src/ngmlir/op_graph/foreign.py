@@ -140,6 +140,26 @@ UFUNCS = {
 }  # fmt: skip
 
 
+def _not_implemented(*operands: Any) -> Any:
+    return NotImplemented
+
+
+class _Deferring:
+    """Stands for a family whose operators leave the work to the other operand."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _not_implemented
+
+
+DEFERRING = _Deferring()
+
+
+def defers(other: Any) -> bool:
+    """Whether operators of arrays leave the work to an operand: its class says `__array_ufunc__ = None`, as for NumPy."""
+    kind: type[Any] = type(other)
+    return getattr(kind, "__array_ufunc__", kind) is None
+
+
 class Foreign:
     """How a tensor answers to NumPy and to Python: functions of NumPy that have a namesake here make graph, others say
     that no value is there yet."""

@@ -18,7 +18,7 @@ from .attributes import resolved
 from .axes import Axes, Axis
 from .descriptions import TensorDescription, viewed
 from .errors import IncompatibleAxesError, UserError, fail
-from .foreign import Foreign, Sameness, missing
+from .foreign import DEFERRING, Foreign, Sameness, defers, missing
 from .node import Op
 from .schemas import HandledDerivative, derivative_of
 
@@ -93,7 +93,9 @@ class Tensor(Op, Foreign):
 
     def family_with(self, other: Any) -> Any:
         """The family of an operator on this and `other`: a single number goes with the other side."""
-        return other.family if isinstance(other, Tensor) and not self.axes else self.axes.family
+        if isinstance(other, Tensor):
+            return self.axes.family if self.axes else other.family
+        return DEFERRING if defers(other) else self.axes.family
 
     # ---- type
 

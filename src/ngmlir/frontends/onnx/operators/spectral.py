@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fourier transforms: short ones are products with matrices of sines and cosines, long ones are split into short ones."""
+"""Fourier transforms (`ops.fourier` has the algorithm), of frames too, and weights of mel bands."""
 
 from __future__ import annotations
 
-from math import isqrt
-
 import numpy as np
 
-from ....ir.types import f32
+from ....ir.types import TensorType, f32
+from ....ops.fourier import Fourier
 from ....support.diagnostics import UserError
 from ..nodes import Node, operator
-from ..tensor import Array, Tensor
-from .products import dot
-
-#: Transforms of up to so many elements are one product.
-_ONE = 512
-#: Real and imaginary parts.
-Parts = tuple[Tensor, "Tensor | None"]
+from ..tensor import Tensor
 
 
 @operator("DFT")
@@ -43,99 +36,20 @@ def transformed(x: Tensor, axis: int, count: int | None, inverse: bool, onesided
     if out < 1:
         raise UserError(f"a transform of {out} elements")
     x = x.moved(axis, -2)
-    used = min(out // 2 + 1 if back else out, size)
-    real = x.at(-1, 0).part(-1, 0, used)
-    imaginary = x.at(-1, 1).part(-1, 0, used) if x.shape[-1] == 2 else None
+    real = x.at(-1, 0)
+    imaginary = x.at(-1, 1) if x.shape[-1] == 2 else None
+    fourier = Fourier(x.verbs, _type_of)
     if back:
-        real, imaginary = _mirrored(real, imaginary, out)
+        real, imaginary = fourier.mirrored(real, imaginary, out)
     shown = out // 2 + 1 if onesided and not inverse else out
-    first, second = _fourier((real, imaginary), out, shown, 1 if inverse else -1)
+    first, second = fourier.transform(real, imaginary, out, shown, inverse)
     parts = [first] if back else [first, second]
     made = x.verbs.stacked(parts, first.rank).moved(-2, axis)
     return made / out if inverse else made
 
 
-def _mirrored(real: Tensor, imaginary: Tensor | None, out: int) -> Parts:
-    """Both sides of what one side tells; the imaginary parts that would have to be zero are left out."""
-    half = out // 2 + 1
-    real = _lengthened(real, half)
-    rest = out - half
-    whole = real.verbs.joined([real, real.part(-1, 1, rest + 1).reversed(-1)], -1)
-    if imaginary is None:
-        return whole, None
-    line = np.ones(half)
-    line[0] = 0
-    if out % 2 == 0:
-        line[-1] = 0
-    imaginary = _lengthened(imaginary, half) * real.verbs.known(line).cast(real.element)
-    return whole, real.verbs.joined([imaginary, -imaginary.part(-1, 1, rest + 1).reversed(-1)], -1)
-
-
-def _lengthened(x: Tensor, length: int) -> Tensor:
-    """With zeros behind the last axis."""
-    return x.pad([0] * x.rank, [*[0] * (x.rank - 1), length - x.shape[-1]])
-
-
-def _fourier(parts: Parts, length: int, shown: int, sign: int) -> tuple[Tensor, Tensor]:
-    """The first results of a transform along the last axis, without a scale; behind its elements are zeros."""
-    if length <= _ONE:
-        return _product(parts, length, shown, sign)
-    real, imaginary = parts[0], parts[1]
-    whole = _lengthened(real, length), None if imaginary is None else _lengthened(imaginary, length)
-    factor = next(d for d in range(isqrt(length), 0, -1) if length % d == 0)
-    first, second = _split(whole, factor, sign) if factor > 1 else _chirped(whole, sign)
-    return first.part(-1, 0, shown), second.part(-1, 0, shown)
-
-
-def _product(parts: Parts, length: int, shown: int, sign: int) -> tuple[Tensor, Tensor]:
-    # Products of whole numbers modulo the length keep the angles exact.
-    real, imaginary = parts
-    angle = 2 * np.pi * (np.outer(np.arange(shown), np.arange(real.shape[-1])) % length) / length
-    cosine, sine = (real.verbs.known(a).cast(real.element) for a in (np.cos(angle), sign * np.sin(angle)))
-
-    def product(part: Tensor, matrix: Tensor) -> Tensor:
-        return dot(part, matrix, [part.rank - 1], [1])
-
-    first, second = product(real, cosine), product(real, sine)
-    if imaginary is None:
-        return first, second
-    return first - product(imaginary, sine), second + product(imaginary, cosine)
-
-
-def _split(parts: Parts, factor: int, sign: int) -> tuple[Tensor, Tensor]:
-    """A transform of rows * columns elements: one of each column, a turn of each element, one of each row."""
-    lead, length = list(parts[0].shape[:-1]), parts[0].shape[-1]
-    rest = length // factor
-    columns = [None if p is None else p.reshape([*lead, factor, rest]).moved(-2, -1) for p in parts]
-    assert columns[0] is not None
-    made = _fourier((columns[0], columns[1]), factor, factor, sign)
-    turns = np.exp(sign * 2j * np.pi * np.outer(np.arange(rest), np.arange(factor)) / length)
-    turned = _times(made, turns)
-    first, second = _fourier((turned[0].moved(-2, -1), turned[1].moved(-2, -1)), rest, rest, sign)
-    return first.moved(-2, -1).reshape([*lead, length]), second.moved(-2, -1).reshape([*lead, length])
-
-
-def _chirped(parts: Parts, sign: int) -> tuple[Tensor, Tensor]:
-    """A transform of a prime length: a convolution with a chirp, which transforms of another length make."""
-    length = parts[0].shape[-1]
-    wide = 1 << (2 * length - 2).bit_length()
-    squares = np.arange(length, dtype=np.int64) ** 2 % (2 * length)
-    chirp = np.exp(sign * 1j * np.pi * squares / length)
-    kernel = np.zeros(wide, np.complex128)
-    kernel[:length] = chirp.conj()
-    kernel[wide - length + 1 :] = chirp[:0:-1].conj()
-    made = _fourier(_times(parts, chirp), wide, wide, -1)
-    made = _fourier(_times(made, np.fft.fft(kernel) / wide), wide, wide, 1)
-    return _times((made[0].part(-1, 0, length), made[1].part(-1, 0, length)), chirp)
-
-
-def _times(parts: Parts, factors: Array) -> tuple[Tensor, Tensor]:
-    """The product with complex numbers that are known."""
-    real, imaginary = parts
-    a, b = (real.verbs.known(f).cast(real.element) for f in (factors.real, factors.imag))
-    if imaginary is None:
-        return real * a, real * b
-    return real * a - imaginary * b, real * b + imaginary * a
+def _type_of(x: Tensor) -> TensorType:
+    return x.type
 
 
 @operator("STFT")
