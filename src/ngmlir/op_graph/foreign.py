@@ -156,8 +156,7 @@ DEFERRING = _Deferring()
 
 def defers(other: Any) -> bool:
     """Whether operators of arrays leave the work to an operand: its class says `__array_ufunc__ = None`, as for NumPy."""
-    kind: type[Any] = type(other)
-    return getattr(kind, "__array_ufunc__", kind) is None
+    return getattr(type(cast("object", other)), "__array_ufunc__", other) is None
 
 
 class Foreign:
