@@ -54,34 +54,35 @@ def _bias(d: Draw, b: int, n: int, s: int, t: int) -> Array:
 def _attention(d: Draw) -> Case:
     b, s, n, h = _sizes(d)
     width, more = d.pick(2, 3, 5, 7), _more(d, n)
-    past = d.pick(0, 0, 1, 3)
-    values = h if past or d.chance(0.7) else h + 1
+    past = d.pick(None, None, 0, 1, 3)
+    kept = past is not None
+    values = h if kept or d.chance(0.7) else h + 1
     if values != h or d.chance(0.2):
         more["qkv_hidden_sizes"] = [n * h, n * h, n * values]
-    t = past + s
+    t = (past or 0) + s
     total = n * (2 * h + values)
-    kinds = "none keys each ends both" if not past else "none keys each"
+    kinds = "none keys each ends both" if not kept else "none keys each"
     inputs = [
         d.floats(b, s, width), d.floats(width, total), d.maybe(lambda: d.floats(total), 0.8), _mask(d, b, s, t, kinds),
-        d.floats(2, b, n, past, h) if past else None, d.maybe(lambda: _bias(d, b, n, s, t), 0.3),
+        d.floats(2, b, n, past, h) if past is not None else None, d.maybe(lambda: _bias(d, b, n, s, t), 0.3),
     ]  # fmt: skip
-    outputs = (0, 1) if past or (d.chance(0.3) and values == h) else (0,)
+    outputs = (0, 1) if kept or (d.chance(0.3) and values == h) else (0,)
     return Case(inputs, more, outputs, tolerance=1e-4)
 
 
 @case("QAttention")
 def _qattention(d: Draw) -> Case:
     b, s, n, h = _sizes(d)
-    width, more, past = d.pick(2, 3, 5, 7), _more(d, n), d.pick(0, 0, 1, 3)
+    width, more, past = d.pick(2, 3, 5, 7), _more(d, n), d.pick(None, None, 0, 1, 3)
     a_type, w_type = d.pick((np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8))
     columns = d.pick((), (3 * n * h,))
     zero = d.maybe(lambda: np.zeros(columns, w_type) if w_type is np.int8 else d.zero(w_type, *columns))
     inputs = [
         d.codes(b, s, width, dtype=a_type), d.codes(width, 3 * n * h, dtype=w_type), d.floats(3 * n * h),
-        d.real() / 8, d.scale(*columns) / 8, _mask(d, b, s, past + s, "none keys ends" if not past else "none keys"),
-        d.maybe(lambda: d.zero(a_type)), zero, d.floats(2, b, n, past, h) if past else None,
+        d.real() / 8, d.scale(*columns) / 8, _mask(d, b, s, (past or 0) + s, "none keys ends" if past is None else "none keys"),
+        d.maybe(lambda: d.zero(a_type)), zero, d.floats(2, b, n, past, h) if past is not None else None,
     ]  # fmt: skip
-    return Case(inputs, more, (0, 1) if past else (0,), tolerance=1e-4)
+    return Case(inputs, more, (0, 1) if past is not None else (0,), tolerance=1e-4)
 
 
 @case("MultiHeadAttention")
@@ -89,7 +90,7 @@ def _multi_head(d: Draw) -> Case:
     b, s, n, h = _sizes(d)
     kind = d.pick("self", "cross", "past", "kept")
     length = s if kind in ("self", "past") else d.pick(1, 3, 5)
-    past = d.pick(1, 3) if kind == "past" else 0
+    past = d.pick(0, 1, 3) if kind == "past" else 0
     values = h if kind in ("past", "kept") or d.chance(0.7) else h + 1
     t = past + length
     more = _more(d, n, kind in ("self", "past"))
@@ -101,7 +102,7 @@ def _multi_head(d: Draw) -> Case:
         None if kept else d.maybe(lambda: d.floats(n * (2 * h + values))),
         _mask(d, b, s, t, "none keys each ends" if kind != "past" else "none keys each"),
         d.maybe(lambda: _bias(d, b, n, s, t), 0.3),
-        *((d.floats(b, n, past, h), d.floats(b, n, past, h)) if past else ()),
+        *((d.floats(b, n, past, h), d.floats(b, n, past, h)) if kind == "past" else ()),
     ]  # fmt: skip
     outputs = [0]
     if kind == "past" or (not kept and d.chance(0.3)):

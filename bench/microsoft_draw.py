@@ -161,7 +161,7 @@ def difference(made: Case, got: Sequence[Array], expected: Sequence[Array]) -> s
             close = np.abs(a.astype(np.int64) - b.astype(np.int64)) <= made.steps
         else:
             x, y = a.astype(np.float64), b.astype(np.float64)
-            size = np.abs(y[np.isfinite(y) & valid]).max(initial=1e-3)
+            size = np.abs(y[np.isfinite(y) & valid]).max(initial=2e-2)
             room = max(
                 made.tolerance,
                 2e-3 if a.dtype == np.float16 else 2e-2 if a.dtype == ml_dtypes.bfloat16 else 0,

@@ -18,8 +18,9 @@ def _of(d: Draw, shape: tuple[int, ...], dtype: Any) -> list[Any]:
     return [d.codes(*shape, dtype=dtype), d.real(), d.zero(dtype)]
 
 
-def _scales(d: Draw, dtype: Any) -> list[Any]:
-    return [d.real(), d.zero(dtype)]
+def _scales(d: Draw, dtype: Any, like: list[Any] | None = None) -> list[Any]:
+    """Those of a result, sometimes the same as those of an input: then means lie between two integers."""
+    return like[1:] if like is not None and d.chance(0.3) else [d.real(), d.zero(dtype)]
 
 
 @case("QLinearAdd", "QLinearMul")
@@ -35,14 +36,15 @@ def _qlinear_two(d: Draw) -> Case:
 @case("QLinearLeakyRelu", "QLinearSigmoid")
 def _qlinear_one(d: Draw) -> Case:
     dtype = d.byte()
-    return Case([*_of(d, d.shape(), dtype), *_scales(d, dtype)], steps=1)
+    x = _of(d, d.shape(), dtype)
+    return Case([*x, *_scales(d, dtype, x)], steps=1)
 
 
 @case("QLinearSoftmax")
 def _qlinear_softmax(d: Draw) -> Case:
     dtype, shape = d.byte(), d.shape(1, 4)
     more = {"axis": int(d.rng.integers(-len(shape), len(shape))), "opset": d.pick(11, 13)}
-    out = [np.float32(1 / 256), np.array(0 if dtype is np.uint8 else -128, dtype)]
+    out = [np.float32(1 / d.pick(255, 256)), np.array(0 if dtype is np.uint8 else -128, dtype)]
     return Case([*_of(d, shape, dtype), *out], more, steps=1)
 
 
@@ -68,7 +70,8 @@ def _qlinear_where(d: Draw) -> Case:
 def _qlinear_global(d: Draw) -> Case:
     dtype, last, image, (n, c) = d.byte(), int(d.chance()), d.shape(1, 2), d.shape(2, 2)
     shape = (n, *image, c) if last else (n, c, *image)
-    return Case([*_of(d, shape, dtype), *_scales(d, dtype)], {"channels_last": last}, steps=1)
+    x = _of(d, shape, dtype)
+    return Case([*x, *_scales(d, dtype, x)], {"channels_last": last}, steps=1)
 
 
 @case("QLinearReduceMean")
@@ -89,7 +92,8 @@ def _qlinear_average(d: Draw) -> Case:
     last = int(d.chance() and len(image) == 4)
     more |= {"count_include_pad": int(d.chance()), "channels_last": last}
     x, *rest = _of(d, image, dtype)
-    return Case([np.moveaxis(x, 1, -1).copy() if last else x, *rest, *_scales(d, dtype)], more, steps=1)
+    out = _scales(d, dtype, [x, *rest])
+    return Case([np.moveaxis(x, 1, -1).copy() if last else x, *rest, *out], more, steps=1)
 
 
 @case("MulInteger")
