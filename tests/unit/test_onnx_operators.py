@@ -406,3 +406,15 @@ def test_long_ranges_of_integers_are_exact() -> None:
 
 def test_padding_that_moves_past_all_elements() -> None:
     assert ran("Pad", {"x": np.ones(3, np.float32), "P": np.array([-5, 3])}).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu"])
+def test_outputs_that_are_known_stand_beside_computed_ones(target: str) -> None:
+    nodes = [helper.make_node("Shape", ["x"], ["known"]), helper.make_node("Neg", ["x"], ["computed"])]
+    outputs = [onnx.ValueInfoProto(name=name) for name in ("known", "computed")]
+    port = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3])
+    model = helper.make_model(helper.make_graph(nodes, "g", [port], outputs))
+    run = ng.compile(load(model), target=target)
+    for _ in range(2):
+        known, computed = run(np.ones((2, 3), np.float32))
+        assert known.tolist() == [2, 3] and computed.tolist() == [[-1] * 3] * 2

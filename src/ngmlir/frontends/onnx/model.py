@@ -337,7 +337,8 @@ class CompiledModel:
         """A builtin that takes the inputs as they are and gives the outputs; None where a program takes or gives others."""
         inputs, outputs = range(len(self.model.inputs)), range(len(self.model.output_names))
         tensors = all(port.kind == "tensor" for port in self.model.inputs)
-        same = tensors and program.fed == tuple(inputs) and program.results == tuple(outputs)
+        same = tensors and program.fed == tuple(inputs)
+        same = same and program.can_be_kept and program.results == tuple(outputs)
         return Quick(run, files) if same and isinstance(run, BuiltinFunctionType) else None
 
     def _key(self, given: Sequence[Given]) -> Any:
