@@ -38,6 +38,7 @@ SETTLING = [
     "join-pads",
     "select-parts",
     "order-updates",
+    "write-parts",
     "sorting-networks",
     "common-subexpressions",
     "dead-code",

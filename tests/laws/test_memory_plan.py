@@ -107,6 +107,49 @@ HARD = {
         %b = ng.scatter %a[%i], %u axis 0 : (s, tensor<2xi32>, tensor<2x6xf32>) -> s
         %c = ng.subtract %b, %a : s
         return %b, %c : s }""",
+    "update by index of rows of itself": """(%a: s, %i: tensor<2xi32>) -> s tied [0, 0] {
+        %u = ng.slice %a from [1, 0] to [3, 6] step [1, 1] : (s) -> tensor<2x6xf32>
+        %b = ng.scatter %a[%i], %u axis 0 : (s, tensor<2xi32>, tensor<2x6xf32>) -> s
+        return %b : s }""",
+    "updates by index, one after the other": """(%a: s, %i: tensor<2xi32>, %u: tensor<2x6xf32>) -> (s, t) tied [0, 0] {
+        %b = ng.scatter %a[%i], %u axis 0 : (s, tensor<2xi32>, tensor<2x6xf32>) -> s
+        %r = ng.max %b axes [0] : (s) -> t
+        %c = ng.scatter %b[%i], %u axis 0 {combine = "add"} : (s, tensor<2xi32>, tensor<2x6xf32>) -> s
+        return %c, %r : s, t }""",
+    "updates by index, the one between them needed": """(%a: s, %i: tensor<2xi32>, %u: tensor<2x6xf32>) -> (s, s) tied [0, 0] {
+        %b = ng.scatter %a[%i], %u axis 0 : (s, tensor<2xi32>, tensor<2x6xf32>) -> s
+        %c = ng.scatter %b[%i], %u axis 0 {combine = "add"} : (s, tensor<2xi32>, tensor<2x6xf32>) -> s
+        return %c, %b : s, s }""",
+    "two updates by index of one value": """(%a: s, %d: s, %i: tensor<2xi32>, %u: tensor<2x6xf32>) -> (s, s) tied [0, 0, 1, 1] {
+        %b = ng.scatter %a[%i], %u axis 0 : (s, tensor<2xi32>, tensor<2x6xf32>) -> s
+        %c = ng.scatter %a[%i], %u axis 0 {combine = "max"} : (s, tensor<2xi32>, tensor<2x6xf32>) -> s
+        return %b, %c : s, s }""",
+    "a row is replaced": """(%a: s, %u: tensor<1x6xf32>) -> s tied [0, 0] {
+        %x = ng.slice %a from [0, 0] to [2, 6] step [1, 1] : (s) -> tensor<2x6xf32>
+        %y = ng.slice %a from [3, 0] to [5, 6] step [1, 1] : (s) -> tensor<2x6xf32>
+        %b = ng.concatenate %x, %u, %y axis 0 : (tensor<2x6xf32>, tensor<1x6xf32>, tensor<2x6xf32>) -> s
+        return %b : s }""",
+    "rows are written in a loop": """(%a: s, %u: tensor<6xf32>, %n: tensor<i32>) -> s tied [0, 0] {
+        %0 = ng.constant dense<0> : tensor<i32>
+        %1 = ng.constant dense<1> : tensor<i32>
+        %i, %r = ng.while iter(%k = %0, %c = %a) -> (tensor<i32>, s) {
+          %t = ng.less %k, %1 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          ng.yield %t : tensor<i1>
+        } do {
+          %d = ng.scatter %c[%k], %u axis 0 : (s, tensor<i32>, tensor<6xf32>) -> s
+          %j = ng.add %k, %1 : tensor<i32>
+          %e = ng.scatter %d[%j], %u axis 0 {combine = "add"} : (s, tensor<i32>, tensor<6xf32>) -> s
+          ng.yield %j, %e : tensor<i32>, s
+        }
+        return %r : s }""",
+    "rows are written in a loop that reads the old ones": """(%a: s, %x: s, %k: tensor<i32>) -> (s, tensor<5x5x6xf32>) tied [0, 0] {
+        %r, %y = ng.scan iter(%c = %a) over(%u: t = %x) -> (s, tensor<5x5x6xf32>) {
+          %d = ng.scatter %c[%k], %u axis 0 : (s, tensor<i32>, t) -> s
+          %e = ng.scatter %d[%k], %u axis 0 {combine = "add"} : (s, tensor<i32>, t) -> s
+          %z = ng.subtract %e, %c : s
+          ng.yield %d, %z : s
+        }
+        return %r, %y : s, tensor<5x5x6xf32> }""",
     "update under another shape": """(%a: s) -> s tied [0, 0] {
         %f = ng.reshape %a : (s) -> tensor<30xf32>
         %g = ng.square %f : tensor<30xf32>

@@ -561,7 +561,7 @@ class PrefetchOp(Op):
 
 
 class CopyOp(Op):
-    """Copies all elements; shapes and element types must be equal, strides may differ."""
+    """Copies all elements; shapes and element types must be equal, strides may differ. The source and the target may be the same elements, as in a kernel that works in place: then nothing is done. Else they do not overlap."""
 
     __slots__ = ()
     name = "tile.copy"
@@ -575,7 +575,7 @@ class CopyOp(Op):
         traits=frozenset([]),
         rule=tile_rules.copy,
         form=('$source', ',', '$target', 'attr-dict', ':', 'type($source)', ',', 'type($target)'),
-        doc='Copies all elements; shapes and element types must be equal, strides may differ.',
+        doc='Copies all elements; shapes and element types must be equal, strides may differ. The source and the target may be the same elements, as in a kernel that works in place: then nothing is done. Else they do not overlap.',
         given='%a: memref<4xf32>, %b: memref<4xf32>',
         example='tile.copy %a, %b : memref<4xf32>, memref<4xf32>',
     )
@@ -733,7 +733,7 @@ class TileVerbs(fields.Verbs[V], Generic[V]):
         return self.build(PrefetchOp, [buffer, *indices], {})
 
     def copy(self, source: V, target: V) -> Sequence[V]:
-        """Copies all elements; shapes and element types must be equal, strides may differ."""
+        """Copies all elements; shapes and element types must be equal, strides may differ. The source and the target may be the same elements, as in a kernel that works in place: then nothing is done. Else they do not overlap."""
         return self.build(CopyOp, [source, target], {})
 
     def copy_async(self, source: V, target: V, *, type: Type) -> V:

@@ -37,6 +37,7 @@ from .sizes import sizes
 from .sorting_networks import sorting_networks
 from .split_reductions import split_reductions
 from .to_kernels import to_kernels
+from .write_parts import write_parts
 
 PASSES: dict[str, Pass] = {
     name_of(p): p
@@ -46,6 +47,7 @@ PASSES: dict[str, Pass] = {
         emulate_narrow,
         decompose,
         order_updates,
+        write_parts,
         sorting_networks,
         join_pads,
         place_samples,

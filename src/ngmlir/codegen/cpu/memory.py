@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 
 from ...ir.attributes import FloatAttr, IntegerAttr
 from ...ir.core import Op
@@ -192,6 +192,8 @@ def prefetch(e: Emitter, op: tile.PrefetchOp) -> None:
 #: Copies that may stand one after the other in one function: LLVM writes short ones as loads and stores, and takes a
 #: time that grows with the square of their number to put these in order.
 COPIES = 64
+#: Bytes from which on a copy asks whether both sides are one buffer, as where a kernel works in place.
+LOOKED_AT = 1 << 10
 #: The function that then does it.
 COPY = "copy.bytes"
 
@@ -206,10 +208,22 @@ def write_copy(text: Module) -> None:
 
 def copy_by_call(e: Emitter, op: tile.CopyOp) -> None:
     """tile.copy, by the function that `write_copy` wrote."""
-    copy(e, op, lambda to, source, count: e.b.call("void", COPY, to, source, constant(i64, count)))
+    copy_apart(e, op, lambda to, source, count: e.b.call("void", COPY, to, source, constant(i64, count)))
 
 
-def copy(e: Emitter, op: tile.CopyOp, run_of: Callable[[Value, Value, int], object] | None = None) -> None:
+def copy(e: Emitter, op: tile.CopyOp) -> None:
+    """tile.copy in a kernel: nothing, where both sides are one buffer, as where it works in place."""
+    if prod(shape_of(op.source.type)) * item_bytes(element_type(op.source.type)) < LOOKED_AT:
+        copy_apart(e, op)
+        return
+    source, target = e.buffer(op.source), e.buffer(op.target)
+    with e.b.when(e.b.icmp("ne", source.pointer, target.pointer)):
+        copy_apart(e, op)
+
+
+def copy_apart(
+    e: Emitter, op: tile.CopyOp, run_of: Callable[[Value, Value, int], object] | None = None
+) -> None:
     """tile.copy: a loop over the dimensions before those that are contiguous on both sides."""
     source, target = e.buffer(op.source), e.buffer(op.target)
     shape = source.type.shape

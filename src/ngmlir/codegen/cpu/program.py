@@ -156,7 +156,7 @@ class _Program:
             arguments = [Argument(ptr, name, "noalias") for name in ("buffers", "arena", "constants")]
             b = text.function(Entry(signature).symbol, "void", arguments)
             b.trace_as(b.name, function.location)
-            table = {**TABLE, "tile.launch": launch}
+            table = {**TABLE, "tile.launch": launch, "tile.copy": memory.copy_apart}
             if sum(op.name == "tile.copy" for op in function.walk()) > memory.COPIES:
                 if memory.COPY not in text.functions:
                     memory.write_copy(text)

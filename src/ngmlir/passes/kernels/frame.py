@@ -169,6 +169,7 @@ class Frame:
         self.block = Block(types, [*names, *("i", "j", "k")[: len(self.grid)]])
         self.b = Builder(self.block, location)
         self.location = location
+        self.pairs: list[int] = []
         self.sources = self.block.args[: len(inputs)]
         self.results = self.block.args[len(inputs) : len(inputs) + len(outputs)]
         self.programs = self.block.args[len(inputs) + len(outputs) :]
@@ -195,7 +196,7 @@ class Frame:
 
     def in_place(self) -> list[int]:
         """Pairs (input, output) of parameters that may share one buffer, as a flat list."""
-        return []
+        return self.pairs
 
     def tiles(
         self,

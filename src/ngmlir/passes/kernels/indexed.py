@@ -11,7 +11,7 @@ from ...ir.literals import item_bytes
 from ...ir.types import DYNAMIC, MemRefType, VectorType, element_type, i64, index, shape_of
 from ...ops.fields import find_unit, get_i64, get_str
 from ...support.target import Target
-from .frame import Span, positions, power_of_two, share
+from .frame import Span, last_apart, positions, power_of_two, share
 from .indices import clamped, position
 from .segments import scatter_in_order
 from .single import Single, SingleFrame, line_frame, merged, places_in, take_turns, tile_width, vector
@@ -164,6 +164,11 @@ class _Scatter:
         self.b = self.frame.b
         self.source, self.indices, self.updates = self.frame.sources
         (self.result,) = self.frame.results
+        if not target.shares_tiles:
+            self.frame.pairs = [
+                0,
+                3,
+            ]  # the operand's buffer may be the result's: then nothing but the updates is written
 
     def _owners(self, target: Target) -> int:
         """How many programs share the rows."""
@@ -209,21 +214,26 @@ class _Scatter:
         b = self.b
 
         def one(r: Value, _: object) -> tuple[()]:
-            at = [row.start, r, b.index(0)]
-            if span is None:
-                window = MemRefType((self.after,), self.element, (1,), DYNAMIC)
-                ends = (b.subview(buffer, at, type=window) for buffer in (self.source, self.result))
-                b.copy(*ends)
-                return ()
-            at[2] = span.start
+            assert span is not None
+            at = [row.start, r, span.start]
             tile = b.load(self.source, at, type=vector(span.size, self.element), masked=span.masked)
             b.store(tile, self.result, at, masked=span.masked)
             return ()
 
-        if self.owners == 1 and span is None:
-            whole = MemRefType((self.size, self.after), self.element, (self.after, 1), DYNAMIC)
-            at = [row.start, b.index(0), b.index(0)]
+        def lines(count: int) -> None:
+            """So many rows at once, which lie in one piece; nothing, where the result is the operand's buffer."""
+            whole = MemRefType((count, self.after), self.element, (self.after, 1), DYNAMIC)
+            at = [row.start, first, b.index(0)]
             b.copy(b.subview(self.source, at, type=whole), b.subview(self.result, at, type=whole))
+
+        if span is None:
+            last_apart(
+                b,
+                b.floor_divide(first, b.index(self.rows)),
+                self.owners,
+                lambda: lines(self.rows),
+                lambda: lines(self.size - (self.owners - 1) * self.rows),
+            )
         elif self.after == 1:
             self.copy_column(row, first, stop)
         else:

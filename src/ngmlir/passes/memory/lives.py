@@ -10,7 +10,20 @@ from ...ops.fields import get_i64s
 from ...support.target import Target
 from .occupied import Occupied
 from .schedule import Schedule
-from .steps import Buffer, Choice, Copy, Launch, Loop, Slot, Step, While, buffer_of, homes_of, walk
+from .steps import (
+    Buffer,
+    Choice,
+    Copy,
+    Home,
+    Launch,
+    Loop,
+    Slot,
+    Step,
+    While,
+    buffer_of,
+    homes_of,
+    walk,
+)
 
 #: Buffers after which the places in a way of the cache come around.
 _SPREAD = 7
@@ -90,59 +103,104 @@ class Lives:
         """Lets outputs take over the buffers of inputs that end there, and new values those of their variables."""
         self.moved: dict[Buffer, Buffer] = {}
         self.dropped: set[int] = set()
-        inside = {
-            id(inner) for step in steps if not isinstance(step, (Launch, Copy)) for inner in walk([step])
-        }
         final: dict[Buffer, Copy] = {
             s.source: s
             for s in steps
             if isinstance(s, Copy) and isinstance(s.source, Buffer) and s.source in self.schedule.wanted
         }
+        wanted = self.wanted(steps)
         for step in steps:
-            if not isinstance(step, Launch) or id(step) in inside:
-                continue
             time = self.times[id(step)]
-            for i, o in self.pairs(step):
-                source, target = step.places[i], step.places[o]
-                assert isinstance(target, Buffer) and target.first == time
-                # Of what is a part of it or seen through a loop, more than the kernel reads may be needed.
-                alone = isinstance(source, Buffer) and [*map(buffer_of, step.places)].count(source) == 1
-                if (
-                    not isinstance(source, Buffer)
-                    or not alone
-                    or target in self.moved
-                    or target.role != "temporary"
-                ):
+            for source, target in self.given_on(step):
+                if target in self.moved or target.role != "temporary":
                     continue
-                variable = self.schedule.wanted.get(target)
-                root = self.root(source)
-                if variable is root and source.last == time:
-                    self.move(target, root, final[target])
-                elif (
-                    variable is None
-                    and root.role == "temporary"
-                    and root.last == time
-                    and root.bytes == target.bytes
-                ):
-                    root.last = target.last
-                    self.moved[target] = root
-            for o in range(len(step.places)):
-                target = step.places[o]
+                variable, root = wanted.get(target), self.root(source)
+                free = variable is None or (variable.last >= time and target not in self.schedule.wanted)
+                if variable is root:  # what is in its variable's place already lives on there
+                    ends = source.last == time
+                else:
+                    ends = free and root.role == "temporary" and root.last == time
+                if not ends or root.bytes != target.bytes:
+                    continue
+                self.move(target, root, final.get(target))
+                if isinstance(step, Copy):
+                    self.dropped.add(id(step))
+            if not isinstance(step, Launch):
+                continue
+            for target in step.places:
                 if (
                     isinstance(target, Buffer)
                     and target.first == time
-                    and target in self.schedule.wanted
+                    and target in wanted
                     and target not in self.moved
                 ):
-                    variable = self.schedule.wanted[target]
+                    variable = wanted[target]
                     if variable.last < time:
-                        self.move(target, variable, final[target])
+                        self.move(target, variable, final.get(target))
+        for step in walk(steps):
+            if isinstance(step, Loop | While):
+                self.carry(step.steps)
 
-    def move(self, target: Buffer, variable: Buffer, copy: Copy) -> None:
-        """`target` is written straight into its variable's buffer, so the copy at the end goes."""
-        self.moved[target] = variable
-        variable.last = max(variable.last, target.last)
-        self.dropped.add(id(copy))
+    def given_on(self, step: Step) -> Iterator[tuple[Buffer, Buffer]]:
+        """The buffers that a step may read and those in their place that it fills, for the first time; no other part of them is
+        read by it."""
+        pairs: list[tuple[Home, Home]] = []
+        if isinstance(step, Launch):
+            pairs = [(step.places[i], step.places[o]) for i, o in self.pairs(step)]
+        elif isinstance(step, Copy) and not step.update:
+            pairs = [(step.source, step.target)]
+        for source, target in pairs:
+            # Of what is a part of it or seen through a loop, more than the kernel reads may be needed.
+            alone = [*map(buffer_of, homes_of(step))].count(buffer_of(source)) == 1
+            if isinstance(source, Buffer) and isinstance(target, Buffer) and alone:
+                if target.first == self.times[id(step)]:
+                    yield source, target
+
+    def wanted(self, steps: Sequence[Step]) -> dict[Buffer, Buffer]:
+        """The variables whose buffers temporaries would like to have: those whose new values they are, or become step by step."""
+        return self.on_the_way(dict(self.schedule.wanted), steps)
+
+    def on_the_way(self, found: dict[Buffer, Buffer], steps: Sequence[Step]) -> dict[Buffer, Buffer]:
+        """Of temporaries that would like to have another buffer, also those from which they are made in place."""
+        for step in reversed(steps):
+            for source, target in self.given_on(step):
+                if target in found and source.role == "temporary" and source.bytes == target.bytes:
+                    found.setdefault(source, found[target])
+        return found
+
+    def carry(self, steps: Sequence[Step]) -> None:
+        """Lets what a round of a loop gives to the next one be made in place, where nothing needs the old value any more."""
+        back: dict[Buffer, tuple[int, Copy]] = {}
+        into: dict[Buffer, Buffer] = {}
+        for number, step in enumerate(steps):
+            if isinstance(step, Copy) and isinstance(step.source, Buffer) and isinstance(step.target, Buffer):
+                back[step.source], into[step.source] = (number, step), step.target
+        ends = {into[source]: number for source, (number, _) in back.items()}
+        wanted = self.on_the_way(into, steps)
+        uses = [{buffer_of(h) for inner in walk([step]) for h in homes_of(inner)} for step in steps]
+        held: dict[Buffer, set[Buffer]] = {}  # what is in the place of a carried value
+        for number, step in enumerate(steps):
+            for source, target in self.given_on(step):
+                carried = wanted.get(target)
+                if carried is None or target in self.moved or target.role != "temporary":
+                    continue
+                there, end = held.setdefault(carried, {carried}), ends[carried]
+                needed = any(there & used for n, used in enumerate(uses) if n > number and n != end)
+                # Until the next value comes to that place; the last one stays there.
+                late = target not in back and any(target in used for used in uses[end + 1 :])
+                if source not in there or needed or late or source.bytes != target.bytes:
+                    continue
+                self.move(target, self.root(carried), back[target][1] if target in back else None)
+                there.add(target)
+                if isinstance(step, Copy):
+                    self.dropped.add(id(step))
+
+    def move(self, target: Buffer, place: Buffer, copy: Copy | None) -> None:
+        """`target` is written straight into another buffer, so the copy to there goes."""
+        self.moved[target] = place
+        place.last = max(place.last, target.last)
+        if copy is not None:
+            self.dropped.add(id(copy))
 
     def root(self, buffer: Buffer) -> Buffer:
         while buffer in self.moved:
