@@ -453,6 +453,20 @@ def test_loop_train_calls_a_computation_that_no_callback_calls() -> None:
         neon.TrainLoggerCallback(0)
 
 
+def test_loop_ends_where_a_callback_says_so() -> None:
+    class Enough(neon.Callback):
+        def __call__(self, transformer: Any, callback_data: Any, phase: Any, data: Any, idx: Any) -> None:
+            if phase is neon.CallbackPhase.minibatch_post and idx == 1:
+                callback_data.stop("two batches are enough")
+
+    calls: list[int] = []
+    container = neon.CallbackContainer(None, None, 4, [Enough()])
+    noted = loop_train(
+        ArrayIterator(np.arange(8), 2), lambda batch: calls.append(batch["iteration"]), container
+    )
+    assert calls == [1, 2] and noted.stopped == "two batches are enough"
+
+
 def test_loop_errors_of_the_data_are_its_own() -> None:
     def batches() -> Any:
         yield {"x": 1 % 0}

@@ -135,9 +135,13 @@ def _parameters(signature: inspect.Signature, owner: type | None) -> dict[str, i
     found: dict[str, inspect.Parameter] = {}
     for each in [inspect.signature(accepting(init)) for init in inits] or [signature]:
         parameters = [p for p in each.parameters.values() if p.name != "self"]
-        inner = found  # what a base takes by keyword alone is what its classes hand to it
-        own = {p.name: p for p in parameters if not inner or p.kind is not p.KEYWORD_ONLY}
-        found = {**inner, **{name: p for name, p in own.items() if name not in inner}}
+        # What a base needs, or takes by keyword alone, is what its classes hand to it.
+        handed = (
+            {p.name for p in parameters if p.default is p.empty or p.kind is p.KEYWORD_ONLY}
+            if found
+            else set()
+        )
+        found = {**found, **{p.name: p for p in parameters if p.name not in {*handed, *found}}}
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             return {name: p for name, p in found.items() if p.kind is not p.VAR_KEYWORD}
     return found

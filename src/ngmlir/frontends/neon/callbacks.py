@@ -39,12 +39,18 @@ class CallbackData(dict[str, Array]):
         self.output_file = output_file
         self.attributes: dict[str, Any] = {}
         self.steps = 0
+        #: Why the loop is to end after this batch; empty while it goes on.
+        self.stopped = ""
         self.progress: Progress | None = None
 
     def create_dataset(self, name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
         """An array of NaN (or 0, of integers) under a name."""
         self[name] = np.full(shape, np.nan if np.dtype(dtype).kind == "f" else 0, dtype)
         return self[name]
+
+    def stop(self, why: str) -> None:
+        """Has the loop end after this batch, and says why."""
+        self.stopped = why
 
     def say(self, text: str) -> None:
         """Prints a line, and wipes away a progress bar that stands where it would."""
@@ -268,7 +274,7 @@ def make_default_callbacks(
 def loop_train(
     dataset: Iterable[Mapping[Any, Any]], computation: Any, callbacks: CallbackContainer | None = None
 ) -> CallbackData:
-    """Goes through the batches of a data set, and gives what callbacks noted.
+    """Goes through the batches of a data set, until they end or a callback asks to stop, and gives what callbacks noted.
 
     Args:
         dataset: the batches.
@@ -293,6 +299,8 @@ def loop_train(
             for each in apart:
                 each(data)
             callbacks(CallbackPhase.minibatch_post, data, idx)
+            if callbacks.callback_data.stopped:
+                break
     finally:
         callbacks(CallbackPhase.train_post)
     return callbacks.callback_data

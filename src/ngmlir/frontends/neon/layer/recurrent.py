@@ -113,30 +113,9 @@ def _last(outputs: Tensor, backward: bool) -> Tensor:
 class _RecurrentLayer(Layer):
     """A layer of one cell that goes along REC; attributes are those of the cell too."""
 
-    cell_class: type[GatedCell]
-
-    def __init__(
-        self,
-        nout: int,
-        init: Any,
-        init_inner: Any = None,
-        activation: Transform | None = None,
-        batch_norm: bool = False,
-        reset_cells: bool = True,
-        return_sequence: bool = True,
-        backward: bool = False,
-        *,
-        cell: GatedCell | None = None,
-        **arguments: Any,
-    ):
+    def __init__(self, cell: GatedCell, *, return_sequence: bool, backward: bool, **arguments: Any):
         super().__init__(**arguments)
-        settings: dict[str, Any] = {
-            "activation": activation,
-            "batch_norm": batch_norm,
-            "reset_cells": reset_cells,
-        }
-        self.cell = self.cell_class(nout, init, init_inner, **settings) if cell is None else cell
-        self.nout, self.reset_cells = nout, reset_cells
+        self.cell = cell
         self.return_sequence, self.backward = return_sequence, backward
 
     def __getattr__(self, name: str) -> Any:
@@ -185,11 +164,27 @@ class Recurrent(_RecurrentLayer):
     """
 
     layer_type = "rnn"
-    cell_class = RNNCell
+
+    def __init__(
+        self,
+        nout: int,
+        init: Any,
+        init_inner: Any = None,
+        activation: Transform | None = None,
+        batch_norm: bool = False,
+        reset_cells: bool = True,
+        return_sequence: bool = True,
+        backward: bool = False,
+        **arguments: Any,
+    ):
+        cell = RNNCell(nout, init, init_inner, None, activation, batch_norm, reset_cells)
+        super().__init__(cell, return_sequence=return_sequence, backward=backward, **arguments)
 
 
 class _GatedLayer(_RecurrentLayer):
     """A layer of a cell with gates."""
+
+    cell_class: type[GatedCell]
 
     def __init__(
         self,
@@ -207,10 +202,7 @@ class _GatedLayer(_RecurrentLayer):
         cell = self.cell_class(
             nout, init, init_inner, None, activation, gate_activation, batch_norm, reset_cells
         )
-        super().__init__(
-            nout, init, reset_cells=reset_cells, return_sequence=return_sequence, backward=backward, cell=cell,
-            **arguments,
-        )  # fmt: skip
+        super().__init__(cell, return_sequence=return_sequence, backward=backward, **arguments)
         self.metadata = {**self.metadata, "gates": [*cell.gates]}
 
 
