@@ -136,11 +136,7 @@ def _parameters(signature: inspect.Signature, owner: type | None) -> dict[str, i
     for each in [inspect.signature(accepting(init)) for init in inits] or [signature]:
         parameters = [p for p in each.parameters.values() if p.name != "self"]
         # What a base needs, or takes by keyword alone, is what its classes hand to it.
-        handed = (
-            {p.name for p in parameters if p.default is p.empty or p.kind is p.KEYWORD_ONLY}
-            if found
-            else set()
-        )
+        handed = {p.name for p in parameters if found and (p.default is p.empty or p.kind is p.KEYWORD_ONLY)}
         found = {**found, **{p.name: p for p in parameters if p.name not in {*handed, *found}}}
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             return {name: p for name, p in found.items() if p.kind is not p.VAR_KEYWORD}
