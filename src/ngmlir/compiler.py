@@ -291,7 +291,7 @@ def compile_module(
     """
     if target not in TARGETS and not _CUDA.fullmatch(target):
         raise UserError(
-            f"this machine cannot run programs for '{target}'",
+            f"programs for this target cannot run here: '{target}'",
             hint=did_you_mean(str(target), TARGETS, f"choose {', '.join(TARGETS)}"),
         )
     if (main := open_entry(module, entry)) is not None:
@@ -352,19 +352,19 @@ def _only_blocks(module: Module, main: Op, target: Target) -> Blocks | None:
         Diagnostic(
             f"@{main.symbol} needs along {which.length.name} {which.why.message}",
             which.why.location,
-            hint="ng.compile(ng.load(path)) and ngmlir run make one for each length",
+            hint="ng.compile(ng.load(path)) and ngmlir run compile a program for each length",
         )
     )
 
 
 def emit_text(module: Module, target: Target | str, stage: Stage, *, checked: bool | None = None) -> str:
-    """A program at one of its landings: `ir` (lowered), `llvm`, `ptx` or `asm`; for a target, or the name of one.
+    """A program at one of its stages: `ir` (lowered), `llvm`, `ptx` or `asm`; for a target, or the name of one.
 
     Raises UserError for a landing that there is not, or that the target does not have, and what `lower` raises.
     """
     if stage not in STAGES:
         raise UserError(
-            f"there is no landing {stage!r}",
+            f"there is no stage {stage!r}",
             hint=did_you_mean(str(stage), STAGES, f"one of {', '.join(STAGES)}"),
         )
     target = resolve(target)

@@ -214,7 +214,9 @@ def test_what_ptxas_does_not_know_is_told_and_left_to_the_driver(
         raise UserError("Unsupported .version 8.0; current version is '7.8'")
 
     monkeypatch.setattr(cuda.ptxas, "assemble", assemble)
-    with pytest.warns(UserWarning, match=r"current version is '7\.8'\nThe driver's own compiler takes it"):
+    with pytest.warns(
+        UserWarning, match=r"current version is '7\.8'\nThe compiler of the driver is used instead"
+    ):
         cuda.CudaDevice().load(PTX)
     machine.answers["cuModuleLoadDataEx"] = ["CUDA_ERROR_INVALID_PTX"]
     with pytest.raises(UserError, match=r"INVALID_PTX(.|\n)*current version is '7\.8'"):

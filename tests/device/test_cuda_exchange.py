@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_refused(machine: Machine) -> None:
     for values, what in (
         (HOST.astype(np.float64), r"it is float64 of shape \(6, 8\), on the device"),
         (HOST[:, :3], r"it is float32 of shape \(6, 3\)"),
-        (HOST.reshape(8, 6).T, "do not lie row by row"),
+        (HOST.reshape(8, 6).T, "it is not contiguous"),
     ):
         for by in ("dlpack", "interface"):
             with pytest.raises(UserError, match=what):
@@ -227,7 +227,7 @@ def test_work_goes_between_that_of_the_callers_stream(machine: Machine) -> None:
         y = double.on_device(x, stream=stream)
         found = library.read(y.buffer.address, (6, 8), np.float32)
         assert np.array_equal(found, 10 * HOST)
-    with pytest.raises(UserError, match="is no stream of CUDA"):
+    with pytest.raises(UserError, match="is not a CUDA stream"):
         double.on_device(x, stream="mine")
 
 

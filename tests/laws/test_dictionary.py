@@ -63,7 +63,7 @@ def test_example_runs(op: type[Op]) -> None:
 def test_every_op_has_a_meaning() -> None:
     for name, op in OPS.items():
         structural = op.definition is not None and op.definition.traits & {"terminator", "function"}
-        assert structural or name in MEANING or name in EFFECTS, f"{name} has no reference value"
+        assert structural or name in MEANING or name in EFFECTS, f"{name} has no reference implementation"
 
 
 def test_every_meaning_is_of_an_op() -> None:

@@ -95,5 +95,5 @@ def test_views_lie_in_their_arena() -> None:
     from_text(text.replace("OFFSET", "48"))
     with pytest.raises(UserError, match="shows bytes 64 to 80 of 64 bytes"):
         from_text(text.replace("OFFSET", "64"))
-    with pytest.raises(UserError, match="begins at byte 2, which is no multiple of the 4 bytes of f32"):
+    with pytest.raises(UserError, match="begins at byte 2, which is not a multiple of the 4 bytes of f32"):
         from_text(text.replace("OFFSET", "2"))

@@ -27,7 +27,7 @@ def test_adjoints_are_those_of_deriv() -> None:
     assert values[3] == 1
     weighted = inner.adjoints(ng.constant(2, [C, H]))
     np.testing.assert_allclose(ng.compile(weighted[x])(), 2 * np.exp(VALUES), rtol=1e-6)
-    with pytest.raises(ng.NotDifferentiable, match="needs an error"):
+    with pytest.raises(ng.NotDifferentiable, match="needs error="):
         inner.adjoints()
     with pytest.raises(ng.NotDifferentiable, match="only floats"):
         ng.argmax(x).adjoints()

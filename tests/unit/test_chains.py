@@ -352,7 +352,7 @@ def test_what_the_near_cache_holds_stays_apart() -> None:
 def test_blocks_of_threads_have_no_strips() -> None:
     whole = fused(attention(3, 70, 90, 20, 24), ", chain")
     text = to_text(whole)
-    with pytest.raises(UserError, match="no scratch of its own for strips"):
+    with pytest.raises(UserError, match="no temporary memory of its own for a chain"):
         PASSES["schedule"](from_text(text), resolve("sm_80"))
     parted = fused(attention(3, 70, 90, 20, 24))
     assert PASSES["chain"](parted, resolve("sm_80")) is parted
@@ -387,7 +387,7 @@ def test_what_is_handed_on_is_not_packed_before() -> None:
     sides = 'ng.schedule = {pack = ["left", "right"]}'
     marked = second.replace(") -> ", f") {{{sides}}} -> ", 1), third.replace(") -> ", f") {{{sides}}} -> ", 1)
     PASSES["schedule"](from_text("ng.fusion dot(".join([first, marked[0], third])), resolve("x86-64-v3"))
-    with pytest.raises(UserError, match="handed on is not packed before"):
+    with pytest.raises(UserError, match="computed in the chain is not packed before"):
         PASSES["schedule"](from_text("ng.fusion dot(".join([first, second, marked[1]])), resolve("x86-64-v3"))
     along = second.replace(") -> ", ') {ng.schedule = {by = "along"}} -> ', 1)
     with pytest.raises(UserError, match="in a chain products are cut by 'panels'"):

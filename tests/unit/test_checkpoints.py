@@ -103,7 +103,7 @@ def test_scopes() -> None:
     assert sorted(run.state()) == sorted(transformer.state()) == names
     assert later.name == "two/layer/late"
     for wrong in ("", 3, "a/", "/"):
-        with pytest.raises(ng.UserError, match="no name of a scope"), ng.name_scope(wrong):  # type: ignore[arg-type]
+        with pytest.raises(ng.UserError, match="not the name of a scope"), ng.name_scope(wrong):  # type: ignore[arg-type]
             pass
     assert ng.variable([C], name="out").name == "out"
 
@@ -136,11 +136,11 @@ def test_what_is_kept() -> None:
     "change, message",
     [
         ({"v": 1}, "nothing is called 'v' here; the names are w, b"),
-        ({"w": None}, "the state has nothing for w"),
+        ({"w": None}, "the state has no value for w"),
         ({"w": np.ones(4, np.float32)}, r"w has axes \(C: 3\), the state an array of shape \(4,\)"),
         ({"w": np.ones((), np.float32)}, r"w has axes \(C: 3\), the state an array of shape \(\)"),
         ({"w": np.ones(3)}, "w holds f32, the state float64"),
-        ({"w": "text"}, "the state of w is no number and no array"),
+        ({"w": "text"}, "the state of w is neither a number nor an array"),
     ],
 )
 def test_a_state_that_does_not_fit_changes_nothing(change: dict[str, Any], message: str) -> None:
@@ -155,7 +155,7 @@ def test_a_state_that_does_not_fit_changes_nothing(change: dict[str, Any], messa
     if "nothing" in message:
         run.load_state(state, strict=False)
         assert run()[0] == (6 if "v" in state else 2)
-    with pytest.raises(ng.UserError, match="a state is a dictionary"):
+    with pytest.raises(ng.UserError, match="a state must be a dictionary"):
         run.load_state([1])  # type: ignore[arg-type]
 
 
@@ -180,11 +180,11 @@ def test_messages_say_what_the_program_calls_a_storage() -> None:
         (named, "given"),
         (Holder.h, "Holder.h"),
     ):
-        with pytest.raises(ng.UserError, match=f"error: {called} is read before it has a value"):
+        with pytest.raises(ng.UserError, match=f"error: {called} is read before it is initialized"):
             transformer.computation(tensor + 1)()
-    with pytest.raises(ng.MissingPlaceholder, match=r"the placeholder a \(C\) is needed"):
+    with pytest.raises(ng.MissingPlaceholder, match=r"the placeholder a \(C\) is used"):
         transformer.computation(a + 1)
-    with pytest.raises(ng.UserError, match="the value for a is no number"):
+    with pytest.raises(ng.UserError, match="the value for a is neither a number"):
         transformer.computation(a + 1, a)("text")
     ws = [ng.variable([C]) for _ in range(2)]
     with pytest.raises(ng.UserError, match=r"AssignableTensorOp_\d+ is read before"):

@@ -363,7 +363,7 @@ def test_unknown_sizes_are_refused() -> None:
       %s = tile.subview %x[%c0] : memref<8xf32>, memref<?xf32>
       %v = tile.load %s[%c0] : memref<?xf32>, f32
       tile.store %v, %o[] : f32, memref<f32>"""
-    with pytest.raises(Limit, match="not known while compiling"):
+    with pytest.raises(Limit, match="not known at compile time"):
         cpu.emit(from_text(planned({"x": "memref<8xf32>"}, {"o": "memref<f32>"}, body)), host_target())
 
 

@@ -55,7 +55,7 @@ def test_a_function_is_called_with_files(folder: Path, capsys: Any, target: str)
 def test_random_inputs_are_those_of_the_seed(folder: Path, capsys: Any) -> None:
     run = ["run", "scale.ngir", "--entry=both", "--random=1", "--check=numpy"]
     code, out, _ = said(capsys, *run)
-    assert code == 0 and "check: as NumPy" in out
+    assert code == 0 and "check: equal to NumPy" in out
     assert said(capsys, *run)[1] == out != said(capsys, *run[:-2], "--random=2", "--check=numpy")[1]
     assert "time: " in said(capsys, *run, "--time")[1]
 
@@ -63,7 +63,7 @@ def test_random_inputs_are_those_of_the_seed(folder: Path, capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--entry=twice", "nothing is given for the input 'x'; it takes x (float32 [3])"),
+        ("--entry=twice", "no value for the input 'x'; it takes x (float32 [3])"),
         ("--entry=twise", "no function @twise"),
         ("--random=0", "--entry=NAME, one of: twice, both"),
         (
@@ -73,7 +73,7 @@ def test_random_inputs_are_those_of_the_seed(folder: Path, capsys: Any) -> None:
         ("--entry=twice --input text.npy", "its elements are <U1"),
         (
             "--entry=twice --input objects.npy",
-            "'objects.npy' holds no arrays: objects of Python are not read",
+            "'objects.npy' holds no arrays: Python objects are not read",
         ),
         ("--entry=twice --input scale.ngir", "'scale.ngir' holds no arrays"),
         ("--entry=twice --input none.npy", "cannot read 'none.npy': No such file"),
@@ -82,7 +82,7 @@ def test_random_inputs_are_those_of_the_seed(folder: Path, capsys: Any) -> None:
         ("--entry=twice --input x.npy --input x.npy", "there are 1 inputs only"),
         ("--entry=twice --input x=x.npy --input x=x.npy", "the input 'x' is given twice"),
         ("--entry=both --input both.npz -o y.npy", "'y.npy' holds one array, there are 2 results"),
-        ("--entry=twice --input x.npy -o y.txt", "'y.txt' names no file of arrays"),
+        ("--entry=twice --input x.npy -o y.txt", "'y.txt' must be a .npz or .npy file"),
         ("--entry=twice --input x.npy -o none/y.npy", "cannot open output file 'none/y.npy'"),
         ("--entry=twice --input x.npy --threads=0", "threads is 0"),
         ("--entry=twice --input x.npy --size=n=2", "no input has a length called 'n'"),
@@ -130,11 +130,11 @@ def model(folder: Path) -> Path:
 
 def test_a_model_is_run_and_imported(model: Path, capsys: Any) -> None:
     code, out, err = said(capsys, "run", "m.onnx", "--random=3")
-    assert code == 0 and out.startswith("y/0: float32 1x8") and "'batch' is taken as 1" in err
+    assert code == 0 and out.startswith("y/0: float32 1x8") and "'batch' is set to 1" in err
     code, out, err = said(
         capsys, "run", "m.onnx", "--random=3", "--size=batch=5", "-o", "a.npz", "--check=numpy"
     )
-    assert code == 0 and "check: as NumPy" in out and err == "wrote a.npz\n"
+    assert code == 0 and "check: equal to NumPy" in out and err == "wrote a.npz\n"
     code, _, err = said(capsys, "import", "m.onnx", "-o", "m.ngir", "--size=batch=5")
     assert code == 0 and "wrote m.ngir, m.bin" in err
     assert "m.bin@0+" in Path("m.ngir").read_text()
@@ -154,7 +154,7 @@ def test_a_model_is_run_and_imported(model: Path, capsys: Any) -> None:
             "run m.onnx --random=0 --size=btch=2",
             "no input has a length called 'btch'\nhint: did you mean batch?",
         ),
-        ("run m.onnx --random=0 --size=batch", "--size=batch says no length"),
+        ("run m.onnx --random=0 --size=batch", "--size=batch is not a length"),
         ("run m.onnx --random=0 --shape=x=2x65", "has the shape [batch, 64], not [2, 65]"),
         ("run m.onnx --random=0 --shape=y=2", "there is no input 'y'"),
         ("run m.onnx --input=x.npy", "has the shape [batch, 64], not [3]"),

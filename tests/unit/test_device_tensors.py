@@ -185,7 +185,7 @@ def test_dlpack_of_each_transformer(transformer: Any) -> None:
     tensor = transformer.get_op_tensor_view(w[2])
     assert tensor.__dlpack_device__() == (1, 0)
     assert np.array_equal(np.from_dlpack(tensor), np.arange(16, 24))
-    with pytest.raises(BufferError, match="cannot be had on"):
+    with pytest.raises(BufferError, match="cannot be moved to"):
         tensor.__dlpack__(dl_device=(2, 0))
 
 
@@ -236,7 +236,7 @@ def test_what_is_no_view_is_read_and_not_written(transformer: Any) -> None:
     mixed = ng.flatten(ng.Transpose(w))
     tensor = transformer.get_op_tensor_view(mixed)
     assert np.array_equal(tensor.get(), np.arange(48).reshape(6, 8).T.reshape(-1))
-    with pytest.raises(ng.NotAssignable, match="another order"):
+    with pytest.raises(ng.NotAssignable, match="not a strided view"):
         tensor[...] = 0
     with pytest.raises(ng.NotAssignable):
         _ = tensor.strides

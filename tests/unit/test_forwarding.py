@@ -107,7 +107,7 @@ def test_what_is_replaced_by_a_computed_value_cannot_be_written() -> None:
         run = ngt.make_transformer("numpy").computation
         assert run(read)().tolist() == [22, 42, 62]
         with pytest.raises(
-            ng.NotAssignable, match=r"is computed, nothing can be assigned to it[\s\S]*it replaces old"
+            ng.NotAssignable, match=r"is computed and cannot be assigned to[\s\S]*it replaces old"
         ):
             run(write)()
         with pytest.raises(ng.NotAssignable, match="it replaces old"):

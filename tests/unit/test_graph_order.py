@@ -351,12 +351,12 @@ def test_what_has_no_value_is_refused_where_it_is_used(use: Callable[[Any], Any]
     step = ng.sequential([ng.assign(w, w + 1)])
     group = ng.sequential([ng.doall([ng.assign(w, 2)])])
     for given in (step, group):
-        message = r"SequentialOp_\d+ has no value: [\s\S]*list what it should give at its end"
+        message = r"SequentialOp_\d+ has no value: [\s\S]*put the result at the end of the list"
         with pytest.raises(ng.UserError, match=message) as error:
             use(given)
         assert error.value.diagnostics[0].location.file == __file__
     assert ng.sequential([step, w]).is_tensor_op
-    with pytest.raises(ng.UserError, match="is a write or a group, which has no value"):
+    with pytest.raises(ng.UserError, match="is an assignment or a group, which has no value"):
         ng.add(ng.assign(w, 2), 1)
 
 

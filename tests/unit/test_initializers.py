@@ -90,7 +90,7 @@ def test_initial_values_may_be_computed(transformer: Any) -> None:
 
 def test_computed_initial_values_that_cannot_be_are_refused() -> None:
     x = ng.placeholder([C])
-    with pytest.raises(ng.UserError, match="must be known now, .* depends on x"):
+    with pytest.raises(ng.UserError, match="must be known when it is created, but .* depends on x"):
         ng.variable([C], initial_value=x + 1)
     with pytest.raises(ng.IncompatibleAxesError):
         ng.variable([H], initial_value=ng.variable([C], initial_value=1) + 1)

@@ -32,7 +32,7 @@ BAD = (
     ('"ng.if"(%c) ({\n  ng.yield\n}) : (tensor<i1>) -> ()', "2:1", "'ng.if' takes 2 regions, not 1"),
     ('"ng.exp"(%y) ({\n  ng.yield\n}) : (tensor<4xf32>) -> tensor<4xf32>', "2:1", "'ng.exp' takes no regions"),
     ("ng.if %c {\n  %e = ng.exp %y : tensor<4xf32>\n} else {\n  ng.yield\n}", "3:3", "a block of 'ng.if' does not end with a terminator"),
-    ('"func.return"() : () -> ()\n  %e = ng.exp %y : tensor<4xf32>', "2:1", "'func.return' ends its block but is not the last op in it"),
+    ('"func.return"() : () -> ()\n  %e = ng.exp %y : tensor<4xf32>', "2:1", "'func.return' is a terminator but not the last op of its block"),
     # types
     ("%e = ng.bitwise_not %x : tensor<4x3xf32>", "2:1", "'ng.bitwise_not' operand 'input' must be a tensor, vector or scalar of integers or i1, not tensor<4x3xf32>"),
     ("%e = ng.add %x, %y : (tensor<4x3xf32>, tensor<4xf32>) -> tensor<4x3xf32>", "2:1", "'ng.add' operand 'rhs' must be tensor<4x3xf32>, not tensor<4xf32>"),
@@ -92,15 +92,15 @@ def test_functions_say_what_they_take_and_give() -> None:
         ("func.func @f()", "'func.func' @f has no body, so it must be private"),
         (
             '"func.func"() ({}) {sym_name = "f", sym_visibility = "private", function_type = (i32) -> (), arg_attrs = [{}, {}]} : () -> ()',
-            "needs a dictionary for each of its 1 arguments in arg_attrs, not [{}, {}]",
+            "needs one dictionary for each of its 1 arguments in arg_attrs, not [{}, {}]",
         ),
         (
             '"func.func"() ({}) {sym_name = "f", sym_visibility = "private", function_type = () -> i32, res_attrs = [1]} : () -> ()',
-            "needs a dictionary for each of its 1 results in res_attrs, not [1]",
+            "needs one dictionary for each of its 1 results in res_attrs, not [1]",
         ),
         (
             '"builtin.module"() ({\n^a(%x: i32):\n}) : () -> ()',
-            "'builtin.module' has a block with arguments, but nothing gives them values",
+            "'builtin.module' has a block with arguments, but no values for them",
         ),
     ):
         with pytest.raises(UserError, match=re.escape(what)):

@@ -87,7 +87,7 @@ def test_logits_without_a_softmax_are_warned_of() -> None:
     target = ng.one_hot(ng.placeholder([N], dtype="i32"), axis=Y)
     logits = ng.dot(w, x) + b
     for raw in (ng.dot(w, x), logits, ng.tanh(logits), -logits, ng.axes_with_order(logits, [N, Y])):
-        with pytest.warns(UserWarning, match="is no distribution.*write ng.softmax") as found:
+        with pytest.warns(UserWarning, match="is not a distribution.*write ng.softmax") as found:
             ng.cross_entropy_multi(raw, target)
         assert found[0].filename == __file__
     with warnings.catch_warnings():

@@ -93,7 +93,7 @@ tile.kernel @k ins(%x: memref<10xf32>, %some: memref<i1>) outs(%y: memref<8xf32>
 }
 """)
     said = str(caught.value)
-    assert "8:5: error: 'tile.load' uses %part, which may leave its buffer" in said
+    assert "8:5: error: 'tile.load' uses %part, which may be out of bounds of its buffer" in said
     assert "14:3: error: 'tile.copy' uses %part" in said and "6:3: note: it is masked here" in said
 
 

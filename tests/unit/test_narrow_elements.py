@@ -274,7 +274,7 @@ def test_text_keeps_every_code(name: str) -> None:
 
 
 def test_arithmetic_goes_by_way_of_a_cast() -> None:
-    with pytest.raises(UserError, match="f8E5M2 is stored and moved only"):
+    with pytest.raises(UserError, match="f8E5M2 can only be stored and moved"):
         from_text(
             """func.func @main(%x: tensor<2xf8E5M2>) -> tensor<2xf8E5M2> {
               %r = ng.add %x, %x : tensor<2xf8E5M2>

@@ -841,7 +841,7 @@ def test_G23_handles_stand_for_values(each: Any) -> None:
     each.computation(update)()
     assert each.get_tensor_view_value(w).tolist() == [2, 4, 6]
     with pytest.raises(
-        ng.UserError, match="return it from a computation, or look at it in transformer.stepped"
+        ng.UserError, match="return it from a computation, or inspect it with transformer.stepped"
     ):
         each.get_tensor_view_value(update.args[1])
 

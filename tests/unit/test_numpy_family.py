@@ -225,7 +225,7 @@ def test_second_derivatives_and_errors() -> None:
     once = ng.deriv((x**3).sum(), x)
     assert value(ng.deriv(once.sum(), x)).tolist() == [6, 12, 18]
     assert value(ng.deriv(x * x, x, error=nn.asarray([1.0, 0, 2]))).tolist() == [2, 0, 12]
-    with pytest.raises(ng.NotDifferentiable, match="needs an error"):
+    with pytest.raises(ng.NotDifferentiable, match="needs error="):
         ng.deriv(x * x, x)
     with pytest.raises(ng.IncompatibleAxesError):
         ng.deriv(x * x, x, error=nn.ones(2))
@@ -383,7 +383,7 @@ def test_draws_are_new_and_seeds_repeat_them() -> None:
         (lambda x: x[x > 0], ValueError, "size of the result would depend on data"),
         (lambda x: x[np.array([True, False])], IndexError, r"boolean index of shape \(2,\) did not match"),
         (lambda x: x + nn.ones((2,)), ValueError, r"shapes \(3, 4\) \(2,\) cannot be broadcast together"),
-        (lambda x: x @ x, ValueError, r"shapes \(3, 4\) and \(3, 4\) do not fit: 4 is not 3"),
+        (lambda x: x @ x, ValueError, r"shapes \(3, 4\) and \(3, 4\) do not match: 4 is not 3"),
         (lambda x: x.reshape(5, -1), ValueError, r"cannot reshape array of size 12 into shape \(5, -1\)"),
         (lambda x: nn.sum(x, axis=2), ValueError, "axis 2 is out of bounds for array of dimension 2"),
         (lambda x: x.sum(axis="N"), ValueError, "an axis of an array is an integer"),
@@ -395,14 +395,14 @@ def test_draws_are_new_and_seeds_repeat_them() -> None:
         (lambda x: nn.split(x, 2), ValueError, "equal division"),
         (lambda x: nn.einsum("ij,j->ik", x, x[0]), ValueError, "a letter, or has one of no operand"),
         (lambda x: nn.einsum("ij,ij->i", x, x[:, :2]), ValueError, "letter 'j' has lengths 4 and 2"),
-        (lambda x: x << 1, ValueError, "left_shift has no meaning for float64"),
+        (lambda x: x << 1, ValueError, "left_shift is not defined for float64"),
         (lambda x: nn.pad(x, -1), ValueError, "negative"),
         (lambda x: nn.unique(nn.placeholder((3,))), ValueError, "length of the result depends on data"),
         (lambda x: nn.nonzero(nn.placeholder((3,))), ValueError, "length of the result depends on data"),
         (lambda x: nn.union1d(x, x), AttributeError, "size of the result would depend on data"),
         (lambda x: nn.poly, AttributeError, "has no"),
         (lambda x: x.nothing, AttributeError, "a tensor has no attribute 'nothing'"),
-        (lambda x: nn.asarray(["a"]), ValueError, "no number and no array"),
+        (lambda x: nn.asarray(["a"]), ValueError, "neither a number nor an array"),
         (lambda x: nn.top_k(x, 9), ValueError, "k=9 of 4"),
         (lambda x: nn.asarray([300], "uint8"), ValueError, "cannot hold"),
     ],

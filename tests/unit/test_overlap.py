@@ -63,7 +63,7 @@ def test_stages_change_no_bit(program: type) -> None:
 
 
 def test_stages_need_threads() -> None:
-    with pytest.raises(UserError, match="only where threads share them"):
+    with pytest.raises(UserError, match="stages need tiles that threads share"):
         compile_module(softmax(2), "cpu")
 
 

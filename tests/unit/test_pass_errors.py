@@ -45,7 +45,7 @@ def fused(body: str, result: str, *arguments: str, kind: str = "map") -> str:
 REFUSED = [
     ("inline", """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = func.call @main(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  return %y : tensor<4xf32> }""", "@main -> @main: recursion cannot be compiled"),
+  return %y : tensor<4xf32> }""", "@main -> @main: recursion is not supported"),
     ("inline", """func.func private @f(tensor<4xf32>) -> tensor<4xf32>
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
@@ -60,7 +60,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     ("to-kernels", """func.func @main(%x: tensor<4xui32>) -> tensor<4xi32> {
   %y = ng.argsort %x axis 0 : (tensor<4xui32>) -> tensor<4xi32>
   return %y : tensor<4xi32> }""", "kernels sort signed integers in ascending order"),
-    ("to-kernels", "func.func @main(%x: f32) -> f32 { return %x : f32 }", "'func.func' holds f32, but functions that are compiled hold tensors"),
+    ("to-kernels", "func.func @main(%x: f32) -> f32 { return %x : f32 }", "'func.func' holds f32, but functions can only hold tensors"),
     ("to-kernels", """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = ng.softmax %x axes [0] : tensor<4xf32>
   return %y : tensor<4xf32> }""", "ng.softmax cannot be compiled for"),
@@ -69,9 +69,9 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32> }""", "func.call has no place in a memory plan"),
     ("to-kernels", fused("%x = ng.exp %a0 : tensor<4xf32>\n%y = ng.slice %x from [0] to [2] step [1] : (tensor<4xf32>) -> tensor<2xf32>\nng.yield %y : tensor<2xf32>", "tensor<2xf32>", "tensor<4xf32>"),
-     "run over loops that do not fit together"),
+     "the loops of the ops of this fusion do not match"),
     ("to-kernels", fused("%d = ng.dot %a0, %a1 contract [2] x [1] {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>} : (tensor<2x6x5xf32>, tensor<2x5x4xf32>) -> tensor<2x6x4xf32>\n%q = ng.reshape %d : (tensor<2x6x4xf32>) -> tensor<3x4x4xf32>\n%t = ng.transpose %q perm [1, 0, 2] : (tensor<3x4x4xf32>) -> tensor<4x3x4xf32>\nng.yield %t : tensor<4x3x4xf32>", "tensor<4x3x4xf32>", "tensor<2x6x5xf32>", "tensor<2x5x4xf32>", kind="dot"),
-     "what this fusion moves runs over loops that do not fit"),
+     "the loops of the layout ops of this fusion do not match"),
     ("to-kernels", """func.func @main(%a: tensor<4x3xf32>, %w: tensor<3x6xf32>) -> (tensor<2x2x6xf32>, tensor<2x2x6xf32>) {
   %p, %q = ng.fusion dot(%a, %w) -> (tensor<2x2x6xf32>, tensor<2x2x6xf32>) {
     %d = ng.dot %a, %w contract [1] x [0] : (tensor<4x3xf32>, tensor<3x6xf32>) -> tensor<4x6xf32>
@@ -83,19 +83,19 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     ng.yield %t, %u : tensor<2x2x6xf32>, tensor<2x2x6xf32>
   }
   return %p, %q : tensor<2x2x6xf32>, tensor<2x2x6xf32>
-}""", "run over loops that do not fit together"),
+}""", "the loops of the ops of this fusion do not match"),
     ("to-kernels", fused("%y = ng.reshape %a0 : (tensor<6x20xf32>) -> tensor<?xf32>\n%z = ng.reshape %y : (tensor<?xf32>) -> tensor<6x20xf32>\n"
       "%r = ng.sum %z axes [1] : (tensor<6x20xf32>) -> tensor<6xf32>\nng.yield %r : tensor<6xf32>", "tensor<6xf32>", "tensor<6x20xf32>", kind="rows"),
-     "run over loops that do not fit together"),
+     "the loops of the ops of this fusion do not match"),
     ("to-kernels", fused("%p = ng.reshape %a0 : (tensor<6x4xf32>) -> tensor<24xf32>\n%q = ng.reshape %a1 : (tensor<8x3xf32>) -> tensor<24xf32>\n%y = ng.add %p, %q : tensor<24xf32>\nng.yield %y : tensor<24xf32>", "tensor<24xf32>", "tensor<6x4xf32>", "tensor<8x3xf32>"),
-     "run over loops that do not fit together"),
+     "the loops of the ops of this fusion do not match"),
     ("to-kernels", fused("%p = ng.reshape %a0 : (tensor<6x4xf32>) -> tensor<8x3xf32>\n%y = ng.add %p, %a1 : tensor<8x3xf32>\nng.yield %y : tensor<8x3xf32>", "tensor<8x3xf32>", "tensor<6x4xf32>", "tensor<8x3xf32>"),
-     "run over loops that do not fit together"),
+     "the loops of the ops of this fusion do not match"),
     ("to-kernels", fused("""%d = ng.broadcast %a0 dims [0] : (tensor<4xf32>) -> tensor<4x2xf32>
     %e = ng.negative %a1 : tensor<3x4xf32>
     %y = ng.broadcast %a0 dims [1] : (tensor<4xf32>) -> tensor<2x4xf32>
     %z = ng.negative %y : tensor<2x4xf32>
-    ng.yield %d : tensor<4x2xf32>""", "tensor<4x2xf32>", "tensor<4xf32>", "tensor<3x4xf32>"), "have no loops in common"),
+    ng.yield %d : tensor<4x2xf32>""", "tensor<4x2xf32>", "tensor<4xf32>", "tensor<3x4xf32>"), "have no common loops"),
 ]  # fmt: skip
 
 
@@ -169,7 +169,9 @@ def test_what_a_table_does_not_name_is_refused() -> None:
     smaller = TargetText("cpu", {op: entries for op, entries in table.ops.items() if op != "ng.add"})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ngmlir.passes.check_target.load_target", lambda name: smaller)
-        with pytest.raises(Limit, match=r":2:3: error: ng\.add of f32 cannot run on target 'x86-64-v3' yet"):
+        with pytest.raises(
+            Limit, match=r":2:3: error: ng\.add of f32 is not supported on target 'x86-64-v3' yet"
+        ):
             passed("check-target", text)
 
 
@@ -196,5 +198,5 @@ def test_what_a_block_of_threads_does_not_sort(shape: str, axis: int) -> None:
   %y = ng.argsort %x axis {axis} : (tensor<{shape}xi32>) -> tensor<{shape}xi32>
   return %y : tensor<{shape}xi32> }}"""
     of = from_text(text)
-    with pytest.raises(Limit, match=r"up to 4096 elements that lie in one piece[\s\S]*sorting-networks"):
+    with pytest.raises(Limit, match=r"up to 4096 elements that are contiguous[\s\S]*sorting-networks"):
         parse_pipeline("to-kernels", PASSES).run(of, nvptx_target("sm_90a"))

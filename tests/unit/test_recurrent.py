@@ -260,7 +260,7 @@ def test_what_does_not_fit_is_refused() -> None:
         ng.lstm(x, ng.placeholder([ng.make_axis(3, "H"), F]), u)
     with pytest.raises(ng.AxisLengthError, match="the axis of gates H has 4 elements, not 3"):
         ng.gru(x, w, u, gates=H)
-    with pytest.raises(ng.UserError, match="merged by"):
+    with pytest.raises(ng.UserError, match="merge must be"):
         ng.bidirectional(ng.rnn, x, (w, u), (w, u), merge="mean")  # type: ignore[arg-type]
     with pytest.raises(ng.UserError, match="states are not merged"):
         ng.bidirectional(ng.rnn, x, (w, u), (w, u), return_state=True)

@@ -289,7 +289,7 @@ def test_threads_by_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NGMLIR_NUM_THREADS", "5")
     assert thread_count() == 5
     monkeypatch.setenv("NGMLIR_NUM_THREADS", "many")
-    with pytest.raises(UserError, match=r"NGMLIR_NUM_THREADS is 'many'\nhint: set it to a whole number"):
+    with pytest.raises(UserError, match=r"NGMLIR_NUM_THREADS is 'many'\nhint: set it to an integer"):
         thread_count()
     monkeypatch.delenv("NGMLIR_NUM_THREADS")
     monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")

@@ -159,7 +159,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     x, w = ng.placeholder([A]), ng.variable([A], initial_value=2, name="w")
     with pytest.raises(ng.UserError, match="nothing is called 'v'"):
         ng.save(tmp_path / "m.ngir", x * w, state={"v": np.zeros(2, np.float32)})
-    with pytest.raises(ng.UserError, match="nothing for w"):
+    with pytest.raises(ng.UserError, match="no value for w"):
         ng.save(tmp_path / "m.ngir", x * w, state={})
     with pytest.raises(ng.UserError, match="shape"):
         ng.save(tmp_path / "m.ngir", x * w, state={"w": np.zeros(3, np.float32)})

@@ -125,7 +125,7 @@ def test_every_op_is_copied_with_other_arguments() -> None:
     assert type(again) is type(made)
     assert (again.args, again.name, again.metadata) == ((x,), "e", {"k": 1})
     assert np.allclose(run(again)[0], np.exp([1, 2, 3]))
-    with pytest.raises(ng.UserError, match="1 arguments, not 2"):
+    with pytest.raises(ng.UserError, match="1 argument, not 2"):
         made.copy_with_args([x, y])
     v = ng.variable((), initial_value=1)
     with ng.Op.saved_user_deps():
@@ -175,7 +175,7 @@ def test_operators_on_bits(target: str) -> None:
 def test_floats_are_true_or_not() -> None:
     x = ng.constant([0.0, 2.0, 0.5], [C])
     assert run(x & 1.0)[0].tolist() == [False, True, True]
-    with pytest.raises(ng.UserError, match="integers and bools"):
+    with pytest.raises(ng.UserError, match="integers or booleans"):
         _ = x ^ x
 
 
@@ -191,7 +191,7 @@ def test_names_stand_for_new_axes_where_their_lengths_are_known() -> None:
     assert ng.tensor_slice(x, [slice(0, 2), 1], axes="S").axes["S"].length == 2
     assert ng.stack([x, x], "T").axes.lengths == (2, 3, 4)
     for wrong in (lambda: ng.constant(1, ["C"]), lambda: ng.constant(np.ones(3), ["C", "H"])):
-        with pytest.raises(ng.IncompatibleAxesError, match="is no axis"):
+        with pytest.raises(ng.IncompatibleAxesError, match="is not an axis"):
             wrong()
     with pytest.raises(ng.AxisLengthError):
         ng.cast_axes(x, [H, "C"])

@@ -107,7 +107,7 @@ def test_any_op_is_probed_by_handle_and_by_name(transformer: Any) -> None:
     assert isinstance(tensor, DeviceTensor)
     assert (tensor.shape, tensor.strides, tensor.dtype, tensor.offset) == ((4, 5), (20, 4), np.float32, 0)
     assert np.array_equal(tensor[1:3, 0], found.value[1:3, 0])
-    with pytest.raises(ng.NotAssignable, match="value of a run"):
+    with pytest.raises(ng.NotAssignable, match="value of this run"):
         tensor[...] = 0
     into = np.zeros((4, 5))
     assert stepper.get_tensor_view_value(ops["hidden"], into) is into

@@ -117,7 +117,7 @@ def test_the_machine_itself(monkeypatch: pytest.MonkeyPatch):
         assert host_target() == native
     monkeypatch.setenv("NGMLIR_CPU", "pentium")
     with pytest.raises(
-        UserError, match=r"NGMLIR_CPU is 'pentium', which is no machine\nhint: choose native or"
+        UserError, match=r"NGMLIR_CPU is 'pentium', which is not a known machine\nhint: use native or"
     ):
         host_target()
     other = "x86-64-v3" if native.architecture.name == "aarch64" else "aarch64"

@@ -142,11 +142,11 @@ def test_compositions_of_several_values_and_what_is_refused() -> None:
     a, b = both(x)
     assert [v.tolist() for v in run(a, b, a.copy_with_args([b]))] == [[2, 3, 4], [2, 4, 6], [3, 5, 7]]
     both.gradient(lambda delta, y, x: delta)
-    with pytest.raises(ng.UserError, match="gives 2 values, and states a gradient"):
+    with pytest.raises(ng.UserError, match="gives 2 values, and defines a gradient"):
         both(x)
     with pytest.raises(ng.UserError, match="has no value"):
         ng.composite_op(lambda x: ng.doall([x]))(x)
-    with pytest.raises(ng.UserError, match="no function"):
+    with pytest.raises(ng.UserError, match="not a function"):
         ng.composite_op(3)
     with pytest.raises(ng.UserError, match="not a function"):
         swish.gradient(3)
@@ -275,7 +275,7 @@ def test_without_one_a_derivative_is_refused() -> None:
     x = ng.variable([C], initial_value=1)
     y = cumulated(x)
     assert run(y)[0].tolist() == [1, 2, 3]
-    with pytest.raises(ng.NotDifferentiable, match="host op cumsum has no derivative"):
+    with pytest.raises(ng.NotDifferentiable, match="host op cumsum has no gradient"):
         ng.deriv(ng.sum(y, out_axes=()), x)
     assert run(ng.deriv(ng.sum(x * ng.stop_gradient(y), out_axes=()), x))[0].tolist() == [1, 2, 3]
     data = ng.placeholder([C], initial_value=[1, 2, 3])
@@ -460,7 +460,7 @@ def test_text_names_the_function_and_does_not_hold_it() -> None:
         ng.compiler.compile_module(again)
     elsewhere = from_text(text.replace('"local"', '"function_of_another_program"'))
     with pytest.raises(
-        ng.UserError, match="the Python function function_of_another_program, which is not in the text"
+        ng.UserError, match="the Python function function_of_another_program, which text does not contain"
     ):
         interpret(elsewhere, np.zeros(3, np.float32))
 
@@ -536,7 +536,7 @@ def test_a_class_of_a_users_own_is_told_what_to_do() -> None:
 
 
 def test_nothing_says_which_axes() -> None:
-    with pytest.raises(ng.UserError, match="nothing says which axes"):
+    with pytest.raises(ng.UserError, match="the axes of"):
         ng.host_op(lambda: 3)()
     assert float(run(ng.host_op(lambda: np.float32(3), axes=())())[0]) == 3
 
@@ -606,5 +606,5 @@ def test_what_is_said_of_several_results_is_held() -> None:
         ng.host_op(results=0)(np.sort)
     with pytest.raises(ng.UserError, match="gave ndarray, not 2 arrays"):
         run(*ng.host_op(results=2)(np.sort)(x))
-    with pytest.raises(ng.NotDifferentiable, match="sort has no derivative"):
+    with pytest.raises(ng.NotDifferentiable, match="sort has no gradient"):
         ng.deriv(ng.sum(ng.host_op(results=2)(np.sort)(x)[0], out_axes=()), x)

@@ -484,7 +484,7 @@ REFUSED: dict[str, tuple[Callable[[Tensor, Tensor], Any], type[Exception], str]]
     "three": (lambda x, w: ng.convolve(x, w, {H: R, W: S}, padding=[(1, 2, 3), 1]), ng.UserError, "a pair"),
     "paddings": (lambda x, w: ng.convolve(x, w, {H: R, W: S}, padding=[1, 2, 3]), ng.UserError, "3 paddings for the 2 axes"),
     "no_tap": (lambda x, w: ng.convolve(x, w, {H: "Z"}), ng.AxisNotFound, "there is no axis Z"),
-    "order": (lambda x, w: ng.convolve(x, w, {H: R, W: S}, axes=[H, W, K]), ng.IncompatibleAxesError, r"\(H, W, K\) is no order of"),
+    "order": (lambda x, w: ng.convolve(x, w, {H: R, W: S}, axes=[H, W, K]), ng.IncompatibleAxesError, r"\(H, W, K\) is not a permutation of"),
     "no_pairs": (lambda x, w: ng.convolve(x, w, [H, W]), ng.UserError, "pairs axes"),  # type: ignore[arg-type]
     "groups": (lambda x, w: ng.convolve(x, w, {H: R, W: S}, groups=2), ng.AxisLengthError, "the filters of 2 groups have 2 of them, not 4"),
     "uneven_groups": (lambda x, w: ng.convolve(x, w, {H: R, W: S}, groups=3), ng.AxisLengthError, "4 elements of C cannot be cut into 3 equal groups"),
@@ -493,15 +493,15 @@ REFUSED: dict[str, tuple[Callable[[Tensor, Tensor], Any], type[Exception], str]]
     "length": (lambda x, w: ng.deconvolve(x, w, {H: R, W: S}, lengths={H: 9}), ng.AxisLengthError, "a convolution along 9 elements of H does not give 5"),
     "length_of_nothing": (lambda x, w: ng.deconvolve(x, w, {H: R, W: S}, lengths={C: 9}), ng.UserError, "a length for C"),
     "overlap": (lambda x, w: ng.overlap_add(w, {"C": R}, lengths={"C": 7}), ng.AxisLengthError, "4 windows along C reach over 6 elements, not 7"),
-    "kind": (lambda x, w: ng.pool(x, {H: 2}, "median"), ng.UserError, "a window is reduced by one of max, mean, sum"),  # type: ignore[arg-type]
+    "kind": (lambda x, w: ng.pool(x, {H: 2}, "median"), ng.UserError, "the pooling operation must be one of max, mean, sum"),  # type: ignore[arg-type]
     "no_taps": (lambda x, w: ng.pool(x, {H: 0}), ng.UserError, "a number of taps is a whole number of at least 1"),
     "pool_along": (lambda x, w: ng.pool(x, {}), ng.UserError, "says how many taps"),
-    "in_the_padding": (lambda x, w: ng.pool(x, {H: 2}, padding=2), ng.UserError, "window 0 along H lies in the padding altogether"),
+    "in_the_padding": (lambda x, w: ng.pool(x, {H: 2}, padding=2), ng.UserError, "window 0 along H lies entirely in the padding"),
     "five": (lambda x, w: ng.convolution(PARAMETERS, x, w, FIVE), ng.IncompatibleAxesError, "inputs have five axes"),
     "five_pool": (lambda x, w: ng.pooling({}, x, FIVE), ng.IncompatibleAxesError, "inputs have five axes"),
-    "missing": (lambda x, w: ng.convolution({"pad_d": 1}, ng.placeholder(FIVE), ng.placeholder(FILTERS), FIVE), ng.UserError, "the parameters lack str_d, str_h, str_w, dil_d"),
-    "missing_pool": (lambda x, w: ng.pooling({"op": "max"}, ng.placeholder(FIVE), FIVE), ng.UserError, "the parameters lack J"),
-    "other_op": (lambda x, w: ng.pooling(dict.fromkeys([*"JTRS", *(f"{k}_{d}" for k in ("pad", "str") for d in "cdhw")], 1) | {"op": "min"}, ng.placeholder(FIVE), FIVE), ng.UserError, "op is 'max' or 'avg'"),
+    "missing": (lambda x, w: ng.convolution({"pad_d": 1}, ng.placeholder(FIVE), ng.placeholder(FILTERS), FIVE), ng.UserError, "missing parameters: str_d, str_h, str_w, dil_d"),
+    "missing_pool": (lambda x, w: ng.pooling({"op": "max"}, ng.placeholder(FIVE), FIVE), ng.UserError, "missing parameters: J"),
+    "other_op": (lambda x, w: ng.pooling(dict.fromkeys([*"JTRS", *(f"{k}_{d}" for k in ("pad", "str") for d in "cdhw")], 1) | {"op": "min"}, ng.placeholder(FIVE), FIVE), ng.UserError, "op must be 'max' or 'avg'"),
     "first_axes": (lambda x, w: ng.convolution(PARAMETERS, ng.placeholder(FIVE), ng.placeholder(named("A T R S K", 4, 1, 3, 3, 6)), FIVE), ng.IncompatibleAxesError, "the first axis of the inputs is C, that of the filters A"),
     "last_axis": (lambda x, w: ng.deconvolution(PARAMETERS, ng.placeholder(FIVE), ng.placeholder(FILTERS), FIVE), ng.AxisLengthError, "has 4 elements, the last one of the filters 6"),
 }  # fmt: skip

@@ -128,7 +128,7 @@ def test_helpers_are_called_where_there_is_enough_to_do(monkeypatch: pytest.Monk
     monkeypatch.delenv("NGMLIR_COMPILE_PROCESSES")
     assert helpers(20, 10_000) == compile_processes() == min(available_cores(), 8)
     monkeypatch.setenv("NGMLIR_COMPILE_PROCESSES", "many")
-    with pytest.raises(UserError, match="NGMLIR_COMPILE_PROCESSES is 'many'\nhint: set it to a whole number"):
+    with pytest.raises(UserError, match="NGMLIR_COMPILE_PROCESSES is 'many'\nhint: set it to an integer"):
         helpers(20, 10_000)
 
 

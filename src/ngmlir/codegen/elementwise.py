@@ -55,7 +55,7 @@ def lower(b: Instructions, op: Op, operands: Sequence[Value]) -> Value:
     if name == "select":
         return b.select(*operands)
     if name not in _RULES or in_library(op):
-        raise Limit(f"{op.name} has no machine code of its own", op.location, hint=pass_for(op))
+        raise Limit(f"{op.name} has no code generator", op.location, hint=pass_for(op))
     return apply(b, name, source, *operands)
 
 

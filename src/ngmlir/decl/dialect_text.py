@@ -13,7 +13,21 @@ from ..ir.definition import COMPUTED_FLOATS, CONTAINERS, ELEMENTS, EVERYWHERE, C
 from ..ir.forms import named, read_form
 from ..support.diagnostics import Location, UserError
 
-KINDS = ("i64", "i64s", "bool", "bools", "str", "name", "symbol", "type", "unit", "axes", "number", "literal", "any")
+KINDS = (
+    "i64",
+    "i64s",
+    "bool",
+    "bools",
+    "str",
+    "name",
+    "symbol",
+    "type",
+    "unit",
+    "axes",
+    "number",
+    "literal",
+    "any",
+)
 _HEAD = re.compile(
     r"op\s+(?P<name>\w+)\s*\((?P<operands>[^)]*(?:\([^)]*\)[^)]*)*)\)\s*(?:->\s*(?P<results>.+))?$"
 )
@@ -225,7 +239,7 @@ def _number(text: str, where: Location) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UserError(f"'{text}' is no number", where, hint="such as -0.5, 1e-3, inf or nan") from None
+        raise UserError(f"'{text}' is not a number", where, hint="such as -0.5, 1e-3, inf or nan") from None
 
 
 def _domain(op: OpText, text: str, where: Location) -> None:

@@ -167,7 +167,7 @@ def _pattern(node: ast.expr, where: Location, operands: Mapping[str, int]) -> Pa
         case _:
             pass
     raise complaint(
-        f"'{ast.unparse(node)}' is no pattern", where, "an op such as ng.add(x, y), a variable or a number"
+        f"'{ast.unparse(node)}' is not a pattern", where, "an op such as ng.add(x, y), a variable or a number"
     )
 
 

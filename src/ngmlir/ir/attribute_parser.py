@@ -179,7 +179,7 @@ class AttributeParser(LocationParser):
 
     def kept(self, text: str, start: int) -> Attribute:
         """An attribute of which only the spelling is known; UserError unless such are kept."""
-        self.keep(f"{shortened(text)} is no attribute", start)
+        self.keep(f"{shortened(text)} is not an attribute", start)
         return OpaqueAttr(text)
 
     def number(self) -> Attribute:
@@ -193,14 +193,14 @@ class AttributeParser(LocationParser):
     def number_of(self, token: Token, type: Type) -> FloatAttr | IntegerAttr:
         if isinstance(type, FloatType):
             if type.text not in STORED_FLOATS:
-                raise self.error_at(f"numbers of type {type} cannot be read", token.start)
+                raise self.error_at(f"there are no literals of type {type}", token.start)
             return FloatAttr(self.float_bits(token, type), type)
         if isinstance(type, (IntegerType, IndexType)):
             return IntegerAttr(self.integer_value(token, type), type)
         hint = (
             f"a constant of {type} is dense<{shortened(token.text)}>" if isinstance(type, ShapedType) else ""
         )
-        raise self.error_at(f"{type} is not the type of a number", token.start, hint)
+        raise self.error_at(f"{type} is not a number type", token.start, hint)
 
     def float_bits(self, token: Token, type: FloatType) -> int:
         if token.kind == "hex":
@@ -335,9 +335,9 @@ class AttributeParser(LocationParser):
             raise self.error_at("expected hexadecimal digits after 0x", token.start) from None
         size = item_bytes(type.element)
         if element_type(type) is i1:
-            raise self.error_at("constants of i1 are written as true and false", token.start)
+            raise self.error_at("write constants of i1 as true and false", token.start)
         if not within_width(memoryview(data), type.element):
-            raise self.error_at(f"these are no bytes of {type.element}", token.start)
+            raise self.error_at(f"these bytes are not elements of {type.element}", token.start)
         return () if len(data) == size else (type.size, -1)  # -1: the shape was not spelled
 
     def nested_elements(self, element: Type, data: bytearray) -> tuple[int, ...]:

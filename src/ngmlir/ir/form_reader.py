@@ -92,7 +92,7 @@ class FormReader:
         start = p.token.start
         for name, attribute in p.dictionary().items():
             if name in self.definition.shown:
-                raise p.error_at(f"'{name}' has its place in front of the dictionary", start)
+                raise p.error_at(f"'{name}' belongs before the attribute dictionary", start)
             self.attributes[name] = attribute
 
     def value(self, name: str) -> None:
@@ -161,7 +161,7 @@ class FormReader:
             return only
         if names.is_lost(name):
             raise UserError(())
-        hint = names.closest(name) or "state all types: `: (operand types) -> result types`"
+        hint = names.closest(name) or "write all types: `: (operand types) -> result types`"
         raise self.parser.error_at(
             f"value {name} is not defined above, so its type is not known", start, hint
         )

@@ -49,7 +49,7 @@ def tokenize(text: str, end: int) -> tuple[list[Token], str]:
     if alone is None:
         return _tokens(_TOKEN, text, 0, end)
     tokens, complaint = _tokens(_TOKEN, text, 0, alone.start())
-    return tokens, complaint or f"{alone[0]!r} is half of a character"
+    return tokens, complaint or f"{alone[0]!r} is an incomplete UTF-16 surrogate pair"
 
 
 def tokenize_type(text: str, start: int, end: int) -> tuple[list[Token], str]:

@@ -67,7 +67,7 @@ def _violations(
         unknown.append(Diagnostic("has a NUL in its symbol, which no object file can hold"))
     if isinstance(op, ModuleOp):
         if any(block.args for region in op.regions for block in region.blocks):
-            unknown.append(Diagnostic("has a block with arguments, but nothing gives them values"))
+            unknown.append(Diagnostic("has a block with arguments, but no values for them"))
         return unknown
     bad = _signature_violations(op, definition)
     if bad or unknown or definition.rule is None:
@@ -157,9 +157,9 @@ def _constrained(operand: Operand, type: Type, bound: dict[str, Type], what: str
     if not operand.constraint.accepts(type):
         known = element_type(type)
         foreign = isinstance(known, (FloatType, IntegerType)) and not ELEMENTS["element"](known)
-        note = f"; nothing here computes with {known}" if foreign else ""
+        note = f"; ngmlir cannot compute with {known}" if foreign else ""
         if is_narrow(known) and operand.constraint.element not in ("", "stored"):
-            note = f"; {known} is stored and moved only, ng.cast makes numbers of it"
+            note = f"; {known} can only be stored and moved; convert it with ng.cast"
         return [f"{what} '{operand.name}' must be {operand.constraint.words}, not {type}{note}"]
     if operand.variable:
         known = bound.setdefault(operand.variable, type)

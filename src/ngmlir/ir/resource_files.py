@@ -10,7 +10,7 @@
     #-}
 
 Such an entry says where the elements lie: a file (named from the folder of the text, parted by `/`), the first byte,
-how many there are, and perhaps a checksum of a sample of them. A text may come from anyone, so it names no file
+how many there are, and perhaps a checksum of a sample of them. A text may come from anyone, so it is not the name of a file
 outside its folder.
 """
 
@@ -82,13 +82,13 @@ class ResourceFolder:
         if at + count > len(whole):
             raise _error(
                 f"'{name}' ends at byte {len(whole)}, but the constant at byte {at + count}",
-                "the file is not the one that was written with this text",
+                "the file is not the one that was written together with this text",
             )
         data = whole[at : at + count]
         if found["check"] and zlib.crc32(sample(data)) != int(found["check"], 16):
             raise _error(
-                f"'{name}' does not hold what was written with this text",
-                "without 'crc32:...' any values are taken",
+                f"'{name}' does not match this text: wrong checksum",
+                "without 'crc32:...' the contents are not checked",
             )
         return data
 
@@ -97,16 +97,20 @@ class ResourceFolder:
         if name in self.mapped:
             return self.mapped[name]
         if reason := _unfit(name):
-            raise _error(f"'{name}' is refused: {reason}", "a text names files below its own folder")
+            raise _error(
+                f"'{name}' is not allowed: {reason}", "a text may only refer to files below its own folder"
+            )
         if self.folder is None:
             raise _error(
-                f"there is no folder to look for '{name}' in",
-                "from_text(..., resources=folder), or ngopt --resource-folder=DIR",
+                f"the text has no folder to look for '{name}' in",
+                "use use from_text(..., resources=folder), or ngopt --resource-folder=DIR",
             )
         try:
             path = self.folder.joinpath(*PurePosixPath(name).parts).resolve()
             if not path.is_relative_to(self.folder.resolve()):
-                raise _error(f"'{name}' is a link that leads out of {self.folder}", "copy the file there")
+                raise _error(
+                    f"'{name}' is a link that leads outside {self.folder}", "copy the file into the folder"
+                )
             self.mapped[name] = _mapped(path, name)
         except (OSError, ValueError, RuntimeError) as error:
             reason = getattr(error, "strerror", None) or error
@@ -120,7 +124,7 @@ def _mapped(path: Path, name: str) -> memoryview:
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise _error(f"'{name}' is no file")
+            raise _error(f"'{name}' is not a file")
         return mapped(handle)
     finally:
         os.close(handle)
@@ -132,9 +136,9 @@ def _unfit(name: str) -> str:
     if posix.is_absolute() or windows.drive or windows.root:
         return "it is not a path from the text's folder"
     if ".." in windows.parts:
-        return "it leads out of the folder"
+        return "it leads outside the folder"
     if not posix.parts or "\0" in name or "\\" in name:
-        return "it names no file"
+        return "it is not the name of a file"
     return ""
 
 

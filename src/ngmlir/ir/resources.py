@@ -126,7 +126,7 @@ class _Section:
         self.members("#-}", self.group)
         if self.kind == "end":
             return self.found
-        raise self.error("nothing but the end of the text follows the resource section")
+        raise self.error("expected the end of the text after the resource section")
 
     def members(self, closing: str, member: Callable[[str], None]) -> None:
         """`name: member, ...` up to the closing mark."""
@@ -167,7 +167,7 @@ class _Section:
     def in_file(self, name: str) -> None:
         at = self.start
         if self.kind != "string":
-            raise self.error(f"expected where the resource '{name}' lies, as a string")
+            raise self.error(f"expected the location of the resource '{name}', as a string")
         self.once(name)
         try:
             self.found[name] = self.folder.read(unquote(self.advance()))
@@ -193,15 +193,15 @@ def resource_of(resources: Mapping[str, memoryview], name: str) -> memoryview:
     if name == ELIDED:
         raise UserError(
             Diagnostic(
-                "the elements of this constant were left out when it was printed",
-                hint="print the program anew, and all of it",
+                "the elements of this constant were omitted (elided) when it was printed",
+                hint="print the program again without eliding constants",
             )
         )
     raise UserError(
         Diagnostic(
             f"there is no resource '{name}'",
             hint=did_you_mean(
-                name, resources, "resources stand behind the program, in {-# dialect_resources #-}"
+                name, resources, "resources are after the program, in {-# dialect_resources #-}"
             ),
         )
     )

@@ -43,7 +43,7 @@ _EXPANSION, _EXPANSION_FACTOR = 1 << 24, 16
 
 
 #: What helps where a text holds more of MLIR than we do.
-KEEP = "ngopt --allow-unregistered-dialect keeps what it does not know as it is"
+KEEP = "ngopt --allow-unregistered-dialect accepts unknown types and attributes"
 
 
 class TypeParser(Cursor):
@@ -156,7 +156,7 @@ class TypeParser(Cursor):
             ours = ours and found[1][0] != "["
             elements *= max(1, size)
             if elements > _MAX_ELEMENTS:
-                raise self.error_at("the shape has more elements than can be counted", offset)
+                raise self.error_at("the shape has too many elements", offset)
             if len(shape) == _MAX_RANK:
                 raise self.error_at(f"more than {_MAX_RANK} dimensions", offset)
             shape.append(size)
@@ -168,7 +168,7 @@ class TypeParser(Cursor):
 
     def finish_shaped(self, token: Token, shape: tuple[int, ...], odd: str, element: Type) -> Type:
         if isinstance(element, (TensorType, FunctionType)):
-            raise self.error_at(f"{element} cannot be an element", token.start)
+            raise self.error_at(f"{element} cannot be an element type", token.start)
         if odd or isinstance(element, (ShapedType, OpaqueType)):
             sizes = odd or "".join("?x" if d == DYNAMIC else f"{d}x" for d in shape)
             return self.opaque_shaped(token, f"{sizes}{element}")
@@ -242,7 +242,7 @@ class TypeParser(Cursor):
         return self.opaque_type(f"{token.text}<{', '.join(parts)}>", token.start)
 
     def opaque_type(self, text: str, start: int) -> Type:
-        self.keep(f"{shortened(text)} is no type", start)
+        self.keep(f"{shortened(text)} is not a type", start)
         return OpaqueType(text)
 
     def keep(self, what: str, start: int) -> None:

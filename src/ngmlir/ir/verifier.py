@@ -114,7 +114,7 @@ class _Verifier:
 
     def graph_of_blocks(self, op: Op, region: Region, visible: set[Value]) -> None:
         if "single_block" in op.traits:
-            self.say(op, "takes one block in its region")
+            self.say(op, "needs exactly one block in its region")
         below: dict[Block | None, list[Block]] = {}
         for block, parent in reachable_dominators(region):
             below.setdefault(parent, []).append(block)
@@ -147,7 +147,7 @@ class _Verifier:
                 self.alone(op)
                 op.verified = len(self.found) == before
             if at != last and "terminator" in op.traits:
-                self.say(op, "ends its block but is not the last op in it")
+                self.say(op, "is a terminator but not the last op of its block")
             if _calls(op):
                 self.call(op)
             visible.update(op.results)
@@ -203,7 +203,7 @@ class _Verifier:
         ):
             given = function.attributes.get(name)
             if given is not None and not are_dictionaries(given, count):
-                what = f"a dictionary for each of its {count} {_DESCRIBED[name]} in {name}"
+                what = f"one dictionary for each of its {count} {_DESCRIBED[name]} in {name}"
                 self.say(function, f"needs {what}, not {given}")
         blocks = function.regions[0].blocks if function.regions else ()
         if not blocks and seen is _VISIBILITIES[0]:

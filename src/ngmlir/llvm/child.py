@@ -126,7 +126,7 @@ class _Child:
                 status = self._process.wait()
                 if status == _KILLED:
                     raise Absent from None
-                answer, result = "died", f"it ended with status {status}"
+                answer, result = "died", f"it exited with status {status}"
             said = os.pread(self._errors.fileno(), 1 << 20, before).decode(errors="replace").strip()
             if found := _UNKNOWN.search(said):
                 raise Unknown(f"LLVM knows no {found[2]} '{found[1].lstrip('+-')}'")

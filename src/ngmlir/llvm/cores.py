@@ -26,5 +26,5 @@ def compile_processes() -> int:
     if own.isdigit():
         return int(own)
     raise UserError(
-        f"NGMLIR_COMPILE_PROCESSES is '{own}'", hint="set it to a whole number; 0: only this process compiles"
+        f"NGMLIR_COMPILE_PROCESSES is '{own}'", hint="set it to an integer; 0 compiles in this process"
     )

@@ -68,9 +68,9 @@ def _generate(form: Form, text: str, target: Target, optimise: Optimise) -> byte
         except child.Absent:
             return native.generate(*request)
     except child.Unknown as error:
-        raise UserError(f"target '{target.name}' cannot be: {error}") from None
+        raise UserError(f"target '{target.name}' is not valid: {error}") from None
     except child.Died as error:
-        raise _bug(f"LLVM ends while it compiles for '{target.name}': {error}", text) from None
+        raise _bug(f"LLVM crashed while compiling for '{target.name}': {error}", text) from None
     except native.Rejected as error:
         raise _bug(f"LLVM rejects the generated code: {error}", text) from error
 
@@ -88,7 +88,7 @@ def cpu_target(name: str) -> Target:
     """A CPU to cross-compile for: one that `lowering/machines.toml` names, such as `x86-64-v3` or `aarch64`."""
     named = machines().named
     if name not in named:
-        hint = did_you_mean(name, named, f"choose one of {', '.join(named)}")
+        hint = did_you_mean(name, named, f"use one of {', '.join(named)}")
         raise UserError(f"there is no CPU target '{name}'", hint=hint)
     machine = named[name]
     return Target(name, machine.triple, machine.cpu, _added(machine.features))
@@ -120,8 +120,8 @@ def _host(level: str) -> Target:
     named = machines().named
     if level not in named:
         raise UserError(
-            f"NGMLIR_CPU is '{level}', which is no machine",
-            hint=did_you_mean(level, ["native", *named], f"choose native or one of {', '.join(named)}"),
+            f"NGMLIR_CPU is '{level}', which is not a known machine",
+            hint=did_you_mean(level, ["native", *named], f"use native or one of {', '.join(named)}"),
         )
     lesser = cpu_target(level)
     if lesser.architecture != native.architecture:
@@ -129,7 +129,7 @@ def _host(level: str) -> Target:
     if lacking := lesser.enabled - native.enabled:
         raise UserError(
             f"NGMLIR_CPU is '{level}', but this machine ({native.cpu}) lacks {', '.join(sorted(lacking))}",
-            hint="a program for it can be compiled here, with --target, but not run",
+            hint="programs for it can be compiled here, with --target, but not run",
         )
     return replace(native, cpu=lesser.cpu, features=lesser.features, vector_bytes=0, vector_registers=0)
 
@@ -142,9 +142,9 @@ def nvptx_target(sm: str = "sm_90a") -> Target:
     """An NVIDIA GPU by its compute capability, such as `sm_80` or `sm_90a`."""
     known = machines().gpus
     if not sm.startswith("sm_"):
-        raise UserError(f"'{sm}' is not a compute capability", hint="write it as sm_80, sm_90a ...")
+        raise UserError(f"'{sm}' is not a compute capability", hint="examples: sm_80, sm_90a")
     if sm not in known:  # LLVM would end the process
-        raise UserError(f"LLVM {version()} knows no '{sm}'", hint=f"it knows {', '.join(known)}")
+        raise UserError(f"LLVM {version()} does not support '{sm}'", hint=f"it knows {', '.join(known)}")
     return Target(
         name=sm,
         triple="nvptx64-nvidia-cuda",

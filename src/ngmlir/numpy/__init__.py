@@ -358,7 +358,7 @@ def __getattr__(name: str) -> Any:
     if name in _DEPENDS.split():
         raise AttributeError(
             f"module 'ngmlir.numpy' has no attribute {name!r}: the size of the result would depend on data; "
-            "unique(x, size=n) and nonzero(x, size=n) give n elements; mark elements with where(condition, x, y), or compute it of the array that a computation gives"
+            "unique(x, size=n) and nonzero(x, size=n) give n elements; use where(condition, x, y), or apply NumPy's function to the result of a computation"
         )
     raise missing("module 'ngmlir.numpy'", name, __all__)
 

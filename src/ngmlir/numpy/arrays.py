@@ -123,7 +123,7 @@ def lengths(given: Shape) -> tuple[int, ...]:
         try:
             made = tuple(operator.index(n) for n in cast("Iterable[int]", given))
         except TypeError:
-            fail(UserError, f"a shape is an integer or several, not {given!r}")
+            fail(UserError, f"a shape must be an integer or a sequence of integers, not {given!r}")
     if any(n < 0 for n in made):
         fail(UserError, f"a length is negative in the shape {made}")
     return made
@@ -134,7 +134,11 @@ def place(axis: Any, rank: int) -> int:
     try:
         at = operator.index(axis)
     except TypeError:
-        fail(UserError, f"an axis of an array is an integer, not {axis!r}", "named axes are those of ng")
+        fail(
+            UserError,
+            f"an axis of an array must be an integer, not {axis!r}",
+            "for named axes use the functions of ng",
+        )
     if not -rank <= at < rank:
         fail(AxisNotFound, f"axis {at} is out of bounds for array of dimension {rank}")
     return at % rank
@@ -146,7 +150,7 @@ def places(axis: Axis, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     found = [place(a, rank) for a in (axis if isinstance(axis, Sequence) else (axis,))]
     if len(set(found)) != len(found):
-        fail(UserError, f"an axis is named twice in {axis}")
+        fail(UserError, f"duplicate axis in {axis}")
     return tuple(found)
 
 
@@ -191,7 +195,7 @@ def common_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
         fail(
             IncompatibleAxesError,
             f"arrays of shapes {' '.join(str(tuple(s)) for s in shapes)} cannot be broadcast together",
-            "axes are matched from the last one; where one has length 1, or is missing, it is repeated",
+            "shapes are broadcast from the last axis on, as in NumPy",
         )
 
 

@@ -89,9 +89,7 @@ def _made_now(function: Callable[..., Any]) -> Callable[..., Tensor]:
     def made(*args: Any, **options: Any) -> Tensor:
         for given in (*args, *options.values()):
             if isinstance(given, Tensor):
-                fail(
-                    UserError, f"{function.__name__} is of numbers that are known now, not of {given.called}"
-                )
+                fail(UserError, f"{function.__name__} needs constant arguments, not {given.called}")
         options = {
             k: np.dtype(element_dtype(v)) if k == "dtype" and v is not None else v for k, v in options.items()
         }

@@ -46,11 +46,11 @@ def _types(ufunc: np.ufunc, dtype: Any, *xs: Any) -> list[Type]:
         found = ufunc.resolve_dtypes((*given, None))
     except TypeError:
         of = ", ".join(k.__name__ if isinstance(k, type) else k.name for k in map(weak, xs))
-        fail(UserError, f"{ufunc.__name__} has no meaning for {of}")
+        fail(UserError, f"{ufunc.__name__} is not defined for {of}")
     try:
         return [type_of_dtype(d) for d in found]
     except TypeError:
-        fail(UserError, f"{ufunc.__name__} would give elements that ngmlir has not: {found[-1]}")
+        fail(UserError, f"{ufunc.__name__} has a result type that ngmlir does not have: {found[-1]}")
 
 
 def inexact(x: Any) -> Tensor:
@@ -266,8 +266,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Tensor:
     if x is None or y is None:
         fail(
             UserError,
-            "where(condition) finds places, and how many there are depends on data",
-            "give both values: where(condition, x, y); nonzero(condition, size=n) gives n places",
+            "where(condition) returns positions, whose number depends on data",
+            "use where(condition, x, y); nonzero(condition, size=n) gives n places",
         )
     kind = joined(x, y)
     return VERBS.select(*aligned(truth(condition), of_type(x, kind), of_type(y, kind)))

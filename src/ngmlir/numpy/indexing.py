@@ -98,21 +98,19 @@ class Index:
             elif part.element is i1:
                 fail(
                     IncompatibleAxesError,
-                    f"{part.called} holds truth values that are computed, so the size of the result would depend on data",
+                    f"{part.called} is a computed boolean mask, so the shape of the result would depend on data",
                     "write ng.numpy.where(condition, x, y), reductions with where=, or x[ng.numpy.nonzero(condition, size=n)]",
                 )
             elif isinstance(part.element, IntegerType):
                 return part
             else:
-                fail(UserError, f"{part.called} holds {part.element}; an index holds integers or bools")
+                fail(UserError, f"{part.called} holds {part.element}; indices must be integers or booleans")
         if isinstance(part, (list, tuple)) and isinstance(weak(part), np.dtype):
             tensor = as_array(part)
             if tensor.const is None:
                 return Index._part(tensor)
         if isinstance(part, (bool, np.bool_)):
-            fail(
-                UserError, "a single truth value makes an axis of length 1 or 0", "write None for a new axis"
-            )
+            fail(UserError, "a boolean index would make an axis of length 1 or 0", "use None for a new axis")
         try:
             return operator.index(cast(Any, part))
         except TypeError:
@@ -183,7 +181,7 @@ def _basic(x: Tensor, parts: Sequence[Any]) -> Tensor:
             try:
                 taken = range(*part.indices(n))
             except (TypeError, ValueError) as error:
-                fail(UserError, f"{part} slices nothing: {error}")
+                fail(UserError, f"{part} is not a valid slice: {error}")
             start, step = taken.start, taken.step
             limit = start + len(taken) * step if step > 0 or not taken else taken[-1] - 1
             kept.append(len(taken))
@@ -275,8 +273,8 @@ def set_item(x: Tensor, item: Any, value: Any) -> AssignOp:
     if x.storage_now is None:
         fail(
             NotAssignable,
-            f"{x.called} is computed, nothing can be assigned to it",
-            "x.at[item].set(value) gives an array with other elements",
+            f"{x.called} is a computed value and cannot be assigned to",
+            "x.at[item].set(value) returns a changed array",
         )
     if Index(item, shape(x)).arrays:
         return assign(x, written(x, item, value))
@@ -328,7 +326,7 @@ def _wrapped(indices: Any, length: int, mode: str) -> Any:
         return as_array(indices) % length
     if mode == "clip":
         return minimum(maximum(indices, 0), length - 1)
-    fail(UserError, f"mode is 'raise', 'wrap' or 'clip', not {mode!r}")
+    fail(UserError, f"mode must be 'raise', 'wrap' or 'clip', not {mode!r}")
 
 
 def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Tensor:

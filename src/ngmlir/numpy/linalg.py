@@ -38,7 +38,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
     if len(axes) == 1:
         return vector_norm(x, axis=axes[0], ord=2 if ord is None else ord, keepdims=keepdims)
     if len(axes) != 2:
-        fail(UserError, "Improper number of dimensions to norm.", "give axis=: one or two")
+        fail(UserError, "Improper number of dimensions to norm.", "pass axis=, one or two axes")
     if ord in (None, "fro"):
         return sqrt(reductions.sum(square(x), axes, keepdims=keepdims))
     if ord in (2, -2, "nuc"):
@@ -46,7 +46,9 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
         reduced = {2: reductions.max, -2: reductions.min, "nuc": reductions.sum}[ord](values, axis=-1)
         return reductions.kept(reduced, x, axes, keepdims)
     if ord not in (1, -1, math.inf, -math.inf):
-        fail(UserError, f"the norm {ord!r} of matrices is not there", "fro, nuc, 1, -1, 2, -2, inf or -inf")
+        fail(
+            UserError, f"the norm {ord!r} of matrices is not supported", "fro, nuc, 1, -1, 2, -2, inf or -inf"
+        )
     one = axes[0] if ord in (1, -1) else axes[1]
     (other,) = (a for a in axes if a != one)
     sums = reductions.sum(absolute(x), one, keepdims=True)

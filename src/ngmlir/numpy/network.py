@@ -81,7 +81,7 @@ def dropout(x: Any, rate: Any, *, rng: Generator | int | None = None) -> Tensor:
     Raises UserError for a number that is no probability, IncompatibleAxesError where `rate` does not broadcast.
     """
     if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
-        fail(UserError, f"an element is dropped with a probability between 0 and 1, not {rate!r}")
+        fail(UserError, f"the dropout probability must be between 0 and 1, not {rate!r}")
     given = inexact(x)
     kind = f64 if given.element is f64 else f32
     keep = expand(of_type(subtract(1.0, rate) if isinstance(rate, Tensor) else 1 - rate, kind), shape(given))

@@ -143,11 +143,11 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
     x, y = as_array(x1), as_array(x2)
     a, b = len(shape(x)), len(shape(y))
     if not a or not b:
-        fail(UserError, "matmul: an operand has no axes", "multiply with *")
+        fail(UserError, "matmul: an operand is a scalar", "multiply with *")
     if shape(x)[-1] != shape(y)[-2 if b > 1 else -1]:
         fail(
             IncompatibleAxesError,
-            f"matmul: shapes {shape(x)} and {shape(y)} do not fit: {shape(x)[-1]} is not {shape(y)[-2 if b > 1 else -1]}",
+            f"matmul: shapes {shape(x)} and {shape(y)} do not match: {shape(x)[-1]} is not {shape(y)[-2 if b > 1 else -1]}",
         )
     left, right = ("...ik" if a > 1 else "k"), ("...kj" if b > 1 else "k")
     return einsum(f"{left},{right}->...{'i' if a > 1 else ''}{'j' if b > 1 else ''}", x, y)
@@ -219,7 +219,7 @@ def cross(a: Any, b: Any, axis: int = -1) -> Tensor:
     """The vector product of vectors of three."""
     x, y = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
     if shape(x)[-1] != 3 or shape(y)[-1] != 3:
-        fail(UserError, "the vectors of a cross product have 3 elements")
+        fail(UserError, "cross needs vectors with 3 elements")
 
     def turned(v: Tensor, by: int) -> Tensor:
         return getitem(v, (..., np.roll(np.arange(3), -by)))
@@ -232,7 +232,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     """The sum of products as one row slides, reversed, along another: `full`, `same` or `valid`."""
     x, y = as_array(a), as_array(v)
     if len(shape(x)) != 1 or len(shape(y)) != 1 or 0 in (*shape(x), *shape(y)):
-        fail(UserError, f"two rows that are not empty are convolved, not {shape(x)} and {shape(y)}")
+        fail(UserError, f"convolve needs two non-empty 1-D arrays, not {shape(x)} and {shape(y)}")
     if shape(x)[0] < shape(y)[0]:
         x, y = y, x
     kind, n, m = joined(x, y), shape(x)[0], shape(y)[0]

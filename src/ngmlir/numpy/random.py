@@ -81,7 +81,7 @@ class Generator:
         """Integers from low (0 by itself) to below high, int64 unless `dtype` says otherwise; `endpoint` counts high in."""
         start, stop = (0, low) if high is None else (low, high)
         if not isinstance(start, int) or not isinstance(stop, int):
-            fail(UserError, "the bounds of random integers are known now: integers")
+            fail(UserError, "the bounds of random integers must be constant integers")
         count = stop - start + endpoint
         if not 0 < count <= 1 << 32:
             fail(UserError, f"low >= high, or more than 2**32 integers from {start} to {stop}")

@@ -115,7 +115,7 @@ def _extreme(verb: str, x: Tensor, axis: Axis, keepdims: bool, initial: Any, whe
         fail(
             UserError,
             f"reduction operation {verb} does not have an identity",
-            "with where=, give initial= too",
+            "where= needs initial=",
         )
     if x.element is i1:
         return _reduce("any" if verb == "max" else "all", _only(x, where, verb == "min"), axis, keepdims)
@@ -174,9 +174,7 @@ def mean(
     x = as_array(a)
     kind = _result(np.mean, x, dtype)
     if not isinstance(kind, FloatType):
-        fail(
-            UserError, f"the mean of {x.dtype} elements is no {kind}", "leave dtype= out, or ask for a float"
-        )
+        fail(UserError, f"the mean of {x.dtype} elements is no {kind}", "omit dtype=, or use a float type")
     x = as_type(x, kind)
     if where is None or where is True:
         return _reduce("mean", x, axis, keepdims)

@@ -278,7 +278,7 @@ def array_split(ary: Any, indices_or_sections: int | Sequence[int], axis: int = 
     x = as_array(ary)
     axis = place(axis, len(_shape(x)))
     if isinstance(indices_or_sections, Tensor):
-        fail(UserError, f"parts are numbers that are known now, not {indices_or_sections.called}")
+        fail(UserError, f"the number of sections must be constant, not {indices_or_sections.called}")
     bounds = np.array_split(np.arange(_shape(x)[axis]), indices_or_sections)
     parts: list[Tensor] = []
     end = 0
@@ -295,9 +295,7 @@ def split(ary: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> 
     if isinstance(sections, int):
         n = size(ary, axis)
         if sections <= 0 or n % sections:
-            fail(
-                UserError, "array split does not result in an equal division", "array_split takes any number"
-            )
+            fail(UserError, "array split does not result in an equal division", "use array_split")
     return array_split(ary, sections, axis)
 
 

@@ -68,7 +68,7 @@ def top_k(
     if not 0 <= k <= shape(array)[axis]:
         fail(UserError, f"k={k} of {shape(array)[axis]} elements")
     if mode not in ("largest", "smallest"):
-        fail(UserError, f"mode is 'largest' or 'smallest', not {mode!r}")
+        fail(UserError, f"mode must be 'largest' or 'smallest', not {mode!r}")
     at = _order(array, axis, mode == "largest", k)
     return take_along_axis(array, at, axis), at
 
@@ -105,9 +105,9 @@ def searchsorted(a: Any, v: Any, side: Literal["left", "right"] = "left", sorter
     if sorter is not None:
         row = getitem(row, sorter)
     if len(shape(row)) != 1:
-        fail(UserError, f"object of too small or too great depth: a row is searched, not {shape(row)}")
+        fail(UserError, f"searchsorted needs a 1-D array, not an array of shape {shape(row)}")
     if side not in ("left", "right"):
-        fail(UserError, f"side is 'left' or 'right', not {side!r}")
+        fail(UserError, f"side must be 'left' or 'right', not {side!r}")
     kind = joined(row, v)
     row, values = of_type(row, kind), of_type(v, kind)
     wanted, n = shape(values), shape(row)[0]
@@ -146,8 +146,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
         if at.const is None:
             fail(
                 UserError,
-                "the length of bincount would depend on data",
-                "give minlength=; greater integers are left out",
+                "the length of the result of bincount would depend on data",
+                "pass minlength=; larger integers are ignored",
             )
         minlength = int(np.max(at.const, initial=-1)) + 1
     given = expand(known(1, i64), shape(at)) if weights is None else as_type(as_array(weights), f64)
@@ -210,7 +210,7 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: str = "linear", keepdi
         fail(UserError, f"method {method!r} is not there", "linear, lower, higher, nearest or midpoint")
     parts = np.asarray(q, np.float64)
     if n == 0 or ((parts < 0) | (parts > 1)).any():
-        fail(UserError, "Quantiles must be in the range [0, 1], of elements that are there")
+        fail(UserError, "Quantiles must be in the range [0, 1], of a non-empty array")
     one_of = x.dtype if x.dtype.kind != "b" else np.dtype(np.uint8)
     kind = type_of_dtype(np.quantile(np.ones(1, one_of), q, method=cast(Any, method)).dtype)
     at = parts * (n - 1)

@@ -132,7 +132,7 @@ def create_reduction_op(
     if not callable(found):
         fail(
             UserError,
-            f"NumPy has no function {func_name!r}, and nothing else says what {name} computes",
+            f"NumPy has no function {func_name!r}, so compute= is needed for {name}",
             "compute=function of an array and axis=(...)",
         )
 

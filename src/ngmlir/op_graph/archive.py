@@ -134,7 +134,7 @@ def _values(storages: Mapping[str, AssignableTensorOp], state: Mapping[str, Any]
             )
     lacking = [n for n, op in storages.items() if n not in state and op.initial_value is not None]
     if lacking:
-        fail(UserError, f"the state has nothing for {', '.join(lacking)}")
+        fail(UserError, f"the state has no value for {', '.join(lacking)}")
     ops = {name: storages[name] for name in storages if name in state}
     if not ops:
         return None

@@ -45,7 +45,7 @@ class FlattenedAxis(Axis):
     def length(self, length: int | None) -> None:
         fail(
             AxisLengthError,
-            f"the length of {self.name} follows from its parts",
+            f"the length of {self.name} is the product of its parts",
             "set the lengths of the parts",
         )
 
@@ -88,14 +88,14 @@ class Axes(Sequence[Axis]):
         except (TypeError, AttributeError):
             fail(
                 IncompatibleAxesError,
-                f"{axes!r} is no list of axes",
+                f"{axes!r} is not a list of axes",
                 "ng.make_axes takes axes, names and lengths",
             )
         if len(set(self.names)) != len(self.names):
             twice = next(n for n in self.names if self.names.count(n) > 1)
             fail(
                 DuplicateAxisNames,
-                f"axis {twice} is named twice in ({', '.join(self.names)})",
+                f"axis {twice} appears twice in ({', '.join(self.names)})",
                 "rename one with ng.cast_role",
                 duplicate_axis_names={twice: {twice}},
             )
@@ -138,8 +138,8 @@ class Axes(Sequence[Axis]):
         if isinstance(other, (list, tuple, Axis)):
             fail(
                 IncompatibleAxesError,
-                "axes are compared with axes only",
-                "wrap the other side in ng.make_axes",
+                "axes can only be compared with axes",
+                "wrap the other operand in ng.make_axes",
             )
         return NotImplemented
 
@@ -293,13 +293,13 @@ class AxesMap(Mapping[str, str]):
     def __init__(self, names: Mapping[Any, Any] | Iterable[tuple[Any, Any]]):
         def text(axis: Any) -> str:
             if not isinstance(axis, (Axis, str)):
-                fail(UserError, f"{axis!r} is no axis and no name of one", "write {old: new}")
+                fail(UserError, f"{axis!r} is neither an axis nor the name of one", "write {old: new}")
             return axis.name if isinstance(axis, Axis) else axis
 
         try:
             pairs = dict(names)
         except (TypeError, ValueError):
-            fail(UserError, f"{names!r} is no renaming of axes", "write {old: new}")
+            fail(UserError, f"{names!r} is not a mapping of axes to names", "write {old: new}")
         self._names = {text(a): text(b) for a, b in pairs.items()}
         sources: dict[str, set[str]] = {}
         for old, new in self._names.items():
@@ -308,7 +308,7 @@ class AxesMap(Mapping[str, str]):
         if twice:
             fail(
                 DuplicateAxisNames,
-                f"two axes are mapped to one name in {self._names}",
+                f"two axes are mapped to the same name in {self._names}",
                 duplicate_axis_names=twice,
             )
 

@@ -41,7 +41,9 @@ class Axis:
 
     def __init__(self, length: int | None = None, name: str | None = None, docstring: str | None = None):
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"the name of an axis is a string, not {name!r}", "ng.make_axis(length, name)")
+            fail(
+                UserError, f"the name of an axis must be a string, not {name!r}", "ng.make_axis(length, name)"
+            )
         self._name = name if name is not None else f"Axis_{next(_SERIAL)}"
         self.docstring = docstring
         self._length: int | None = None
@@ -161,7 +163,7 @@ class DerivedAxis(Axis):
         of = ", ".join(dict.fromkeys(root.name for root in self.roots))
         fail(
             AxisLengthError,
-            f"the length of this axis {self.name} follows from that of {of}",
+            f"the length of this axis {self.name} is determined by that of {of}",
             f"set the length of {of}",
         )
 
@@ -189,19 +191,19 @@ class DerivedAxis(Axis):
 
 
 def check_axis(axis: object) -> None:
-    """IncompatibleAxesError for what is no axis."""
+    """IncompatibleAxesError for what is not an axis."""
     if not isinstance(axis, Axis):
         make = f"ng.make_axis(length, {axis!r})" if isinstance(axis, str) else "ng.make_axis(length, name)"
         of = f", or x.axes[{axis!r}] of a tensor x" if isinstance(axis, (str, int)) else ""
         by_place = f"; reductions and sorting take axis={axis}" if isinstance(axis, int) else ""
-        fail(IncompatibleAxesError, f"{axis!r} is no axis", f"make one with {make}{of}{by_place}")
+        fail(IncompatibleAxesError, f"{axis!r} is not an axis", f"make one with {make}{of}{by_place}")
 
 
 def slice_axis(axis: Axis, s: slice) -> Axis:
     """The axis that a slice of `axis` has; step 1 or -1."""
     check_axis(axis)
     if not isinstance(s, slice) or s.step not in (None, 1, -1):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail(AxisLengthError, f"an axis is sliced by steps of 1 or -1, not by {s!r}")
+        fail(AxisLengthError, f"the step of a slice along an axis must be 1 or -1, not {s!r}")
 
     def count(length: int) -> int:
         return len(range(*s.indices(length)))

@@ -65,7 +65,7 @@ class NameScope(str):
 
     def __new__(cls, name: str, parent: str = "") -> NameScope:
         if not isinstance(name, str) or not name or name != name.strip("/"):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"{name!r} is no name of a scope", 'with ng.name_scope("encoder"):')
+            fail(UserError, f"{name!r} is not the name of a scope", 'with ng.name_scope("encoder"):')
         return super().__new__(cls, f"{parent}/{name}" if parent else name)
 
     @classmethod

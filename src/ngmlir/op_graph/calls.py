@@ -17,14 +17,14 @@ T = TypeVar("T")
 def listed(values: Iterable[T], kind: str) -> list[T]:
     """The values of a list, or of any other iterable; UserError for one that is none."""
     if isinstance(values, (Op, str)) or not isinstance(values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail(UserError, f"a list of {kind} is needed, not {values!r}", "write [x] for a single one")
+        fail(UserError, f"expected a list of {kind}, not {values!r}", "use [x] for a single one")
     return [*values]
 
 
 def takes(function: Any, count: int, what: str) -> None:
     """UserError unless `function` can be called with `count` values by position."""
     if not callable(function):
-        fail(UserError, f"{what} is {function!r}, not a function", "write `lambda: ...` around a value")
+        fail(UserError, f"{what} is {function!r}, not a function", "wrap a value in `lambda: ...`")
     if wrong := mismatch(function, range(count), {}):
         fail(UserError, f"{what} is called with {counted(count, 'value')}: {wrong}")
 

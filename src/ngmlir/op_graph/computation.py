@@ -36,7 +36,7 @@ def computation(returns: Any, *parameters: Any, name: str | None = None) -> Comp
         if parameters or name is not None:
             fail(
                 UserError,
-                f"{returns.called} is a computation, which has its parameters and its name",
+                f"{returns.called} is already a computation",
                 "computation.returns are its ops: ng.computation(made.returns, *parameters)",
             )
         return returns
@@ -53,7 +53,7 @@ def computation(returns: Any, *parameters: Any, name: str | None = None) -> Comp
                 "parameters are placeholders, variables and persistent tensors",
             )
         if parameter in inputs:
-            fail(UserError, f"{parameter.called} is a parameter twice")
+            fail(UserError, f"{parameter.called} is given twice as a parameter")
         inputs.append(parameter)
     made = Computation(ops, inputs, pack)
     if name is not None:
@@ -67,8 +67,8 @@ def computation(returns: Any, *parameters: Any, name: str | None = None) -> Comp
         ):
             fail(
                 MissingPlaceholder,
-                f"the placeholder {op.called} ({', '.join(op.axes.names)}) is needed, but is no parameter",
-                f"it was made at {op.location}; add it to the parameters, or give it an initial value",
+                f"the placeholder {op.called} ({', '.join(op.axes.names)}) is used, but is not a parameter",
+                f"it was created at {op.location}; add it to the parameters, or give it an initial value",
             )
     return made
 

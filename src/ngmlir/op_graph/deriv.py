@@ -83,7 +83,7 @@ class Spread:
             fail(
                 UserError,
                 f"the gradient of {op.called} gives {counted(len(made), 'value')} for {counted(len(operands), 'operand')}",
-                "one for each tensor among the arguments, in their order; None for one that has none",
+                "return one gradient for each tensor argument, in order; None for no gradient",
             )
         for operand, gradient in zip(operands, made, strict=True):
             if gradient is None or operand not in self.active:
@@ -94,7 +94,7 @@ class Spread:
                     IncompatibleAxesError,
                     f"the gradient of {op.called} by {operand.called} has axes ({', '.join(gradient.axes.names)}), "
                     f"the operand ({', '.join(operand.axes.names)})",
-                    "sum over those that the operand lacks: ng.sum(gradient, out_axes=x.axes)",
+                    "sum over the other axes: ng.sum(gradient, out_axes=x.axes)",
                 )
             self.add(operand, broadcast(cast(gradient, operand.element), operand.axes))
 
@@ -194,7 +194,9 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
     """
     if isinstance(independent, (list, tuple)):
         fail(
-            UserError, "a derivative is by one tensor", "[ng.deriv(y, x) for x in ...]: they share their work"
+            UserError,
+            "ng.deriv takes one tensor to differentiate by",
+            "use [ng.deriv(y, x) for x in ...], which shares intermediate results",
         )
     dependent, independent = as_op(dependent), as_op(independent)
     for op in (dependent, independent):
@@ -208,8 +210,8 @@ def deriv(dependent: Tensor, independent: Tensor, error: Tensor | None = None) -
     if not seen_from(BUILDING.region, target.region):
         fail(
             OutsideRegion,
-            f"{target.called} belongs to a loop or branch, and the derivative by it is asked for outside",
-            "ask for it in the body, or by what the body captures",
+            f"{target.called} belongs to a loop or branch, and its derivative is taken outside",
+            "take it inside the body, or with respect to a value that the body captures",
         )
     adjoints = adjoints_of(dependent, error)
     if target not in adjoints.active and target in closure([dependent], data):
@@ -229,8 +231,8 @@ def adjoints_of(dependent: Tensor, error: Tensor | None = None, independent: Op 
     if error is None and dependent.axes - dependent.axes.batch_axes():
         fail(
             NotDifferentiable,
-            f"the dependent has axes ({', '.join(dependent.axes.names)}), so a derivative needs an error",
-            "give error= with the same axes, or reduce it to one number with ng.sum(x, out_axes=())",
+            f"the differentiated tensor has axes ({', '.join(dependent.axes.names)}), so ng.deriv needs error=",
+            "pass error= with the same axes, or reduce it to a scalar with ng.sum(x, out_axes=())",
         )
     key = (error, BUILDING.region, independent)
     cache: dict[object, Adjoints] = dependent.__dict__.setdefault("_adjoints", {})

@@ -15,7 +15,7 @@ class IncompatibleAxesError(UserError):
 
 
 class UnmatchedAxesError(IncompatibleAxesError):
-    """An axis that must be held by both sides is held by one."""
+    """An axis that must be in both operands is held by one."""
 
 
 class DuplicateAxisNames(IncompatibleAxesError):

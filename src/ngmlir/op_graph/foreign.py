@@ -128,7 +128,7 @@ def refuse_sameness(value: Any) -> None:
     if isinstance(value, Sameness):
         fail(
             UserError,
-            "== and != ask whether two tensors are the same node, and the answer is no tensor",
+            "== and != ask whether two tensors are the same node, and the answer is not a tensor",
             "compare elements with ng.equal(x, y) or ng.not_equal(x, y)",
         )
 

@@ -54,8 +54,8 @@ class HostOp(Tensor):
         """NotDifferentiable: nobody stated the derivative that is needed."""
         fail(
             NotDifferentiable,
-            f"the host op {self.definition.name} has no derivative that anybody stated",
-            f"@{self.definition.name}.gradient states it; ng.stop_gradient(...) says that there is none",
+            f"the host op {self.definition.name} has no gradient",
+            f"@{self.definition.name}.gradient defines it; ng.stop_gradient(...) stops the gradient",
             self.location,
         )
 
@@ -92,7 +92,7 @@ class Together:
             fail(
                 UserError,
                 f"the host op {self.name} gave {type(cast('object', made)).__name__}, not {self.count} arrays",
-                "results= says how many: return them as a tuple",
+                "results= is their number: return them as a tuple",
             )
         self._given = [np.array(a) for a in arrays]
         self._made = dict(enumerate(cast("Sequence[Any]", made)))
@@ -170,7 +170,7 @@ class HostDefinition(Definition):
         if axes is not None:
             return make_axes(axes)
         if not call.tensors:
-            fail(UserError, f"nothing says which axes {self.name} has", "@ng.host_op(axes=[...])")
+            fail(UserError, f"the axes of {self.name} are not known", "@ng.host_op(axes=[...])")
         return call.tensors[0].axes
 
     def _element(self, dtype: Any, call: Call) -> Type:
@@ -221,7 +221,7 @@ def host_op(
     if function is None:
         return lambda function: host_op(function, axes=axes, dtype=dtype, results=results)  # pyright: ignore
     if not callable(function):
-        fail(UserError, f"{function!r} is no function", "@ng.host_op(axes=...) above a def")
+        fail(UserError, f"{function!r} is not a function", "@ng.host_op(axes=...) decorates a function")
     if results is not None and (not isinstance(results, int) or results < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(UserError, f"a host op cannot have {results!r} results", "results=2")
     return HostDefinition(function, axes, dtype, results)

@@ -79,8 +79,8 @@ def _computed(storage: Tensor, value: Tensor) -> Tensor:
         if op.region is not None or (op.storage is op and not op.initializers):
             fail(
                 UserError,
-                f"the initial value of a storage must be known now, {value.called} depends on {op.called}",
-                "compute it from constants, random numbers and storage with an initial value",
+                f"the initial value of a variable must be known when it is created, but {value.called} depends on {op.called}",
+                "compute it from constants, random numbers and variables with an initial value",
             )
     if not value.axes.is_sub_set(storage.axes):
         _refuse_axes(value.axes, storage.axes)

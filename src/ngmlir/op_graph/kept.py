@@ -55,7 +55,7 @@ def named(storages: Iterable[AssignableTensorOp]) -> dict[str, AssignableTensorO
             fail(
                 UserError,
                 f"two storages have the name {op.given_name}: those made at {first.location} and at {op.location}",
-                'give each its own, or build them in scopes: with ng.name_scope("encoder"):',
+                'give them different names, or build them in scopes: with ng.name_scope("encoder"):',
             )
         made[op.given_name] = op
     taken: Counter[str] = Counter()

@@ -95,7 +95,7 @@ def warn_of_logits(y: Tensor) -> None:
         if op.operation is ng.DotOp:
             place = user_location()
             text = (
-                f"the prediction {y.called} of this cross entropy is no distribution: it is made of a product ({op.location}), and "
+                f"the prediction {y.called} of this cross entropy is not a distribution: it is the result of a product ({op.location}), and "
                 "its logarithm may be no number; write ng.softmax(...) around it"
             )
             warnings.warn_explicit(text, UserWarning, place.file or "<unknown>", place.line)

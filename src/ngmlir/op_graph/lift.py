@@ -92,7 +92,7 @@ def lift(
     elif isinstance(outputs, Sequence) and all(isinstance(o, Op) for o in outputs):  # pyright: ignore[reportUnnecessaryIsInstance]
         computation = ComputationOp(outputs, listed(inputs, "placeholders"))
     else:
-        fail(UserError, f"{outputs!r} is no list of ops", "ng.lift([x], inputs)")
+        fail(UserError, f"{outputs!r} is not a list of ops", "ng.lift([x], inputs)")
     with collecting_rarely():
         return _lifted(computation, name or (computation.form.symbol if computation.form else "main"))
 
@@ -151,7 +151,7 @@ def _parameter(op: Tensor) -> AssignableTensorOp:
     if not isinstance(op, AssignableTensorOp) or not op.is_input:
         fail(
             NotAssignable,
-            f"{op!r} cannot be fed: an input is a placeholder, a variable or a persistent tensor",
+            f"{op!r} cannot be an input: inputs are placeholders, variables and persistent tensors",
         )
     return op
 
@@ -196,14 +196,14 @@ class _Lifting:
         if op.is_invalid:
             fail(
                 InvalidOp,
-                f"the value of {op.called} was removed from the graph by a pass",
+                f"the value of {op.called} was removed by a graph pass",
                 location=op.location,
             )
         if op.region is not None and op.region not in self.regions:
             fail(
                 OutsideRegion,
-                f"{op.called} belongs to a loop or branch that is not running here",
-                "return it as a result of the loop or branch",
+                f"{op.called} belongs to a loop or branch and cannot be used outside",
+                "return it from the body",
                 op.location,
             )
         if not is_executed(op):
@@ -237,7 +237,7 @@ class _Lifting:
                 if isinstance(op, PatternOp):
                     fail(
                         UserError,
-                        f"{op.called} stands in patterns only: it has no value",
+                        f"{op.called} is for patterns only and has no value",
                         "a callback of GraphRewritePass gets what it stands for",
                         op.location,
                     )
@@ -246,8 +246,8 @@ class _Lifting:
                 if op.is_tensor_op:
                     fail(
                         UserError,
-                        f"{op.called} is of a class of your own, {type(op).__name__}, which says nowhere what it computes",
-                        "ng.composite_op makes an op of other ops, ng.host_op one of a function of arrays",
+                        f"{op.called} is of a class of your own, {type(op).__name__}, which does not define what it computes",
+                        "use ng.composite_op to define an op by other ops, ng.host_op by a NumPy function",
                         op.location,
                     )
 

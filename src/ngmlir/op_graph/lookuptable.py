@@ -32,7 +32,7 @@ def lookuptable_update(delta: Any, lut: Tensor, idx: Any, fprop: Tensor) -> Tens
     """
     made = fprop.forwarded
     if not isinstance(made, Tensor) or made.operation is not ng.LookupOp:
-        fail(UserError, f"{fprop.called} is no result of ng.lookuptable")
+        fail(UserError, f"{fprop.called} is not a result of ng.lookuptable")
     delta, idx = as_op(delta), indices_of(idx)
     axis: int = made.attributes["axis"]
     kept = lut.axes[1 - axis]

@@ -40,7 +40,7 @@ class NameableValue:
     @name.setter
     def name(self, name: str) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"the name of an op is a string, not {name!r}")
+            fail(UserError, f"the name of an op must be a string, not {name!r}")
         self.given_name = f"{self.scope}/{name}" if self.scope and name else name
 
     @property

@@ -157,8 +157,8 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
         """The error for what has no value, but is used as if it had one."""
         fail(
             UserError,
-            f"{self.called} has no value: its last member writes, or is a group",
-            f"list what it should give at its end; it was made at {self.location}",
+            f"{self.called} has no value: its last member is an assignment or a group",
+            f"put the result at the end of the list; it was created at {self.location}",
         )
 
     # ---- order
@@ -182,7 +182,7 @@ class Op(NameableValue, DebugInfo, Facts, Shown):
     def add_control_dep(self, op: Op) -> None:
         """Makes `op` run before this one, in every computation that contains this one."""
         if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"{op!r} is no op, so nothing can wait for it")
+            fail(UserError, f"{op!r} is not an op, so no op can depend on it")
         self._explicit.append(op)
 
     @property

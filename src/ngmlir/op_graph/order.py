@@ -48,7 +48,7 @@ def schedule(ops: Iterable[Op]) -> list[Op]:
         fail(
             CycleError,
             f"{stuck.called} would have to run before itself",
-            "look at the order that sequential and add_control_dep ask for",
+            "check the order of sequential and add_control_dep",
             stuck.location,
         )
     return out

@@ -161,7 +161,9 @@ class Raising:
         """What a function gives, computed from storage, and what of it nothing uses."""
         if len(function.regions[0].blocks) != 1:
             raise UserError(
-                Diagnostic(f"@{function.symbol} has several blocks: no graph does", function.location)
+                Diagnostic(
+                    f"@{function.symbol} has several blocks, which graphs cannot have", function.location
+                )
             )
         block = function.block
         self.uses = count_uses(block)
@@ -195,9 +197,9 @@ class Raising:
         elif op.name not in ng.OPS or op.regions or len(op.results) != 1:
             raise UserError(
                 Diagnostic(
-                    f"{op.name} has no place in a graph",
+                    f"{op.name} cannot be part of a graph",
                     op.location,
-                    hint="graphs are raised from programs as lift makes them: ngopt --list-passes tells stages",
+                    hint="only programs of stage named can become a graph: see ngopt --list-passes",
                 )
             )
         else:
@@ -219,9 +221,7 @@ class Raising:
         callee = self.module.lookup(op.callee)
         if callee is None or not host_name(callee):
             hint = "ngopt --inline puts its body in the place of the call"
-            raise Limit(
-                Diagnostic(f"@{op.callee} is called: a graph calls no functions", op.location, hint=hint)
-            )
+            raise Limit(Diagnostic(f"@{op.callee} is called: graphs have no calls", op.location, hint=hint))
         function = host_function(callee, op.location)
         definition = HostDefinition(function.function, None, None)
         axes, element = self.shape(op.results[0])
@@ -254,9 +254,9 @@ class Raising:
         """The axes and elements of a value."""
         type = value.type
         if not isinstance(type, TensorType):
-            raise UserError(Diagnostic(f"a value of type {type} is no tensor", _place(value)))
+            raise UserError(Diagnostic(f"a value of type {type} is not a tensor", _place(value)))
         if DYNAMIC in type.shape:
-            raise Limit(Diagnostic(f"{type} has a length that is not known", _place(value)))
+            raise Limit(Diagnostic(f"{type} has a dynamic length", _place(value)))
         if type.axes is None:
             return Positions([FixedAxis(n) for n in type.shape]), element_type(type)
         return Axes([self.axis(*a) for a in zip(type.axes, type.shape, strict=True)]), element_type(type)

@@ -61,7 +61,7 @@ class GraphRegion(Scope):
             if not seen_from(self.outer, op.region):
                 fail(
                     OutsideRegion,
-                    f"{op.called} belongs to a loop or branch that is not running here",
+                    f"{op.called} belongs to a loop or branch and cannot be used outside",
                     "return it as a result",
                     op.location,
                 )
@@ -122,8 +122,8 @@ class ControlOp(Op):
     def refuse_derivative(self) -> NoReturn:
         """Limit: a gradient is asked for of what came before an op that has none to hand on."""
         limit(
-            f"{self.kind.name} has no gradient: the number of its steps is not known",
-            "use ng.scan, whose length is",
+            f"{self.kind.name} has no gradient: its number of steps is not known",
+            "use ng.scan, whose number of steps is known",
             self.location,
         )
 

@@ -38,11 +38,11 @@ def select_ops(
     given = Op.ordered_ops([ops]) if isinstance(ops, Op) else listed(ops, "ops")
     for op in given:
         if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"{op!r} is no op", "ng.select_ops(Op.ordered_ops([loss]), name=...)")
+            fail(UserError, f"{op!r} is not an op", "ng.select_ops(Op.ordered_ops([loss]), name=...)")
     if where is not None:
         takes(where, 1, "where")
     if not isinstance(name, (str, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail(UserError, f"the name of an op is a string, not {name!r}", 'name="encoder/*" is a pattern')
+        fail(UserError, f"the name of an op must be a string, not {name!r}", 'name="encoder/*" is a pattern')
     entries = _entries(metadata)
     return [
         op
@@ -68,7 +68,7 @@ def find_op(ops: Op | Iterable[Op], name: str) -> Op:
         fail(
             UserError,
             f"{counted(len(found), 'op')} are called {name}: {places}",
-            "give the whole name, with its scopes",
+            "use the whole name, with its scopes",
         )
     known = list(dict.fromkeys(op.given_name for op in given if op.given_name))
     fail(

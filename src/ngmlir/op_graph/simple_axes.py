@@ -68,5 +68,5 @@ def canonical(axes: Axes) -> Axes:
     numbered.sort(key=lambda axis: -(feature_number(axis.name) or 0))
     if others and numbered:
         names = ", ".join(axis.name for axis in others)
-        fail(IncompatibleAxesError, f"axes {names} are no features", "features are known by their place")
+        fail(IncompatibleAxesError, f"axes {names} are not features", "features are identified by position")
     return Axes([*roles, *others, *numbered])

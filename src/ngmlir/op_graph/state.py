@@ -55,7 +55,7 @@ class AssignableTensorOp(Tensor):
     def copy_with_args(self, args: Sequence[Op]) -> AssignableTensorOp:
         """The storage itself: it is computed from nothing, and there is one of it."""
         if [*args]:
-            fail(UserError, f"{self.called} is storage, computed from no arguments")
+            fail(UserError, f"{self.called} is storage and has no arguments")
         return self
 
     copy_with_new_args = copy_with_args
@@ -153,7 +153,7 @@ def temporary(axes: AxesLike, dtype: Any = None, *, name: str | None = None) -> 
 def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
     """Writes `rvalue`, broadcast to the axes of `lvalue`, when it runs; gives the write."""
     if not isinstance(lvalue, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail(NotAssignable, f"{lvalue!r} is no tensor, nothing can be assigned to it")
+        fail(NotAssignable, f"{lvalue!r} is not a tensor and cannot be assigned to")
     family = lvalue.family
     if not isinstance(rvalue, Tensor):
         rank = numbers(rvalue).ndim
@@ -310,7 +310,7 @@ def sequential(ops: Iterable[Any]) -> Tensor:
     """
     given = _members(ops)
     if not given:
-        fail(UserError, "a sequence of nothing has no value", "give at least one op")
+        fail(UserError, "an empty sequence has no value", "pass at least one op")
     for op in given:
         for write in _writes(op):
             write.withdraw()

@@ -55,7 +55,7 @@ def stating(function: Callable[P, R]) -> Callable[P, R]:
     an IncompatibleAxesError. `name` and `metadata` are given to the result (metadata to each, where there are several).
     """
     if not isinstance(function, FunctionType):
-        fail(UserError, f"{function!r} is no function", "@ng.with_op_metadata above a def")
+        fail(UserError, f"{function!r} is not a function", "@ng.with_op_metadata decorates a function")
     return cast("Callable[P, R]", stating_as(function, function))
 
 
@@ -118,7 +118,7 @@ def _stated(made: Any, said: Mapping[str, Any], before: int, function: str) -> A
     axes, name = said.get("axes"), said.get("name")
     metadata: Any = said.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
-        fail(UserError, f"metadata is {metadata!r}", 'it is a dictionary: metadata={"layer": 1}')
+        fail(UserError, f"metadata is {metadata!r}", 'use a dictionary: metadata={"layer": 1}')
     if isinstance(made, (tuple, list)):
         several = [*cast("Iterable[Any]", made)]
         if axes is not None or name is not None:
@@ -130,7 +130,7 @@ def _stated(made: Any, said: Mapping[str, Any], before: int, function: str) -> A
         given = [_stated(each, said, before, function) for each in several]
         return given if isinstance(made, list) else tuple(given)
     if not isinstance(made, Op):
-        fail(UserError, f"{function} makes no op, so it takes no {', '.join(sorted(said))}")
+        fail(UserError, f"{function} makes no op, so it does not take {', '.join(sorted(said))}")
     if axes is not None:
         made = _with_axes(made, axes, function)
     if name is None and metadata is None:

@@ -77,7 +77,7 @@ class Tensor(Op, Foreign):
             fail(
                 IncompatibleAxesError,
                 f"{self.called} has axes {mine}, what is to replace it {other}",
-                "its users were built for these axes, in this order: ng.axes_with_order, ng.broadcast or ng.cast_axes",
+                "users of it expect these axes, in this order: ng.axes_with_order, ng.broadcast or ng.cast_axes",
             )
         if self.element is not op.element:
             fail(
@@ -127,7 +127,7 @@ class Tensor(Op, Foreign):
         """
         given = {name: cast(Setting, tuple(s)) if isinstance(s, list) else s for name, s in knobs.items()}
         if self.operation is None or self.is_constant:
-            fail(UserError, f"{self.called} is computed by no kernel, so there is nothing to cut")
+            fail(UserError, f"{self.called} is not computed by a kernel, so it has no schedule")
         for wrong in complaints(given):
             fail(UserError, wrong.message, wrong.hint)
         self.metadata["schedule"] = {**self.metadata.get("schedule", {}), **given}
@@ -265,7 +265,7 @@ class Tensor(Op, Foreign):
     def __bool__(self) -> bool:
         fail(
             UserError,
-            f"{self.called} has no truth value while the graph is being built",
+            f"{self.called} is symbolic and has no truth value",
             "use ng.cond or ng.where",
         )
 
@@ -391,12 +391,12 @@ class Tensor(Op, Foreign):
 def refuse_making(cls: type[Tensor]) -> NoReturn:
     """The error where a program makes an op by its class."""
     if cls.operation is None:
-        hint = "ng.composite_op makes an op of other ops, ng.host_op one of a function of arrays"
-        fail(UserError, f"{cls.__name__} says nowhere what it computes", hint)
+        hint = "use ng.composite_op to define an op by other ops, ng.host_op by a NumPy function"
+        fail(UserError, f"{cls.__name__} does not define what it computes", hint)
     function = cls.operation.name.removeprefix("ng.")
     known = function in getattr(Axes.family, "__all__", ())
     hint = f"ng.{function}(...)" if known else "docs/ops.md lists the functions"
-    fail(UserError, f"{cls.__name__} is what a function gives: ops are not made by their classes", hint)
+    fail(UserError, f"{cls.__name__} is the class of a function's result and cannot be instantiated", hint)
 
 
 def as_tensor(op: Op) -> Tensor:

@@ -73,7 +73,7 @@ class UserDerivative(Schema):
             fail(
                 UserError,
                 f"the gradient of {self.definition.name} cannot be called: {wrong}",
-                f"it takes the gradient of the result, the result and the arguments: def gradient({words})",
+                f"its arguments are the gradient of the result, the result, and the op's arguments: def gradient({words})",
             )
         return function(delta, op, *args, **named)
 
@@ -196,15 +196,19 @@ class CompositeDefinition(Definition):
             if self.gradient_function is not None:
                 fail(
                     UserError,
-                    f"{self.name} gives {counted(len(several), 'value')}, and states a gradient",
-                    "an op with a gradient of its own gives one value",
+                    f"{self.name} gives {counted(len(several), 'value')}, and defines a gradient",
+                    "an op with a gradient must return one value",
                 )
             return tuple([self._op(call, operands, value, i) for i, value in enumerate(several)])
         return self._op(call, operands, result, None)
 
     def _op(self, call: Call, operands: Sequence[Any], value: Any, index: int | None) -> CompositeOp:
         if isinstance(value, Op) and not isinstance(value, Tensor):
-            fail(UserError, f"{self.name} gives {value.called}, which has no value", "an op gives tensors")
+            fail(
+                UserError,
+                f"{self.name} gives {value.called}, which has no value",
+                "an op must return tensors",
+            )
         return self.op_class(call, operands, as_op(value), index)
 
 
@@ -215,7 +219,7 @@ def composite_op(function: Callable[..., Any]) -> CompositeDefinition:
     is used. The function is called once for each use (and again where the op is copied onto other operands).
     """
     if not callable(function):
-        fail(UserError, f"{function!r} is no function", "@ng.composite_op above a def")
+        fail(UserError, f"{function!r} is not a function", "@ng.composite_op decorates a function")
     return CompositeDefinition(function)
 
 

@@ -125,7 +125,7 @@ class ConstantOp(Tensor):
             fail(
                 AxisLengthError,
                 f"the constant {self.called} holds {made}, but {now} now",
-                "make it a placeholder, or feed as many as it holds",
+                "make it a placeholder, or pass as many elements as it has",
                 self.location,
             )
         return np.broadcast_to(self.value, shape)
@@ -186,20 +186,22 @@ def numbers(value: Any, what: object = "the value") -> np.ndarray[Any, Any]:
     if isinstance(value, Op) and not isinstance(value, Tensor):
         fail(
             UserError,
-            f"{value.name} is a write or a group, which has no value",
-            "after `w -= g` the name w is that of the write: write ng.assign(w, w - g), and go on with w",
+            f"{value.name} is an assignment or a group, which has no value",
+            "after `w -= g` the name w refers to the assignment: use ng.assign(w, w - g), which leaves w as it is",
         )
     if is_masked(value):
-        fail(UserError, f"{what} is a masked array, whose mask would be lost", UNMASK)
+        fail(UserError, f"{what} is a masked array; its mask would be lost", UNMASK)
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
         value = _from_dlpack(value, what)
     try:
         array: np.ndarray[Any, Any] = np.asarray(value)
     except UserError:  # of tensors
-        hint = "the value of a tensor is known when a computation returns it"
-        fail(UserError, f"{what} is no number and no array: {value!r}", hint)
+        hint = "a tensor has a value only when a computation returns it"
+        fail(UserError, f"{what} is neither a number nor an array: {value!r}", hint)
     except (TypeError, ValueError):
-        fail(UserError, f"{what} is no number and no array: {value!r}", "rows must have one length")
+        fail(
+            UserError, f"{what} is neither a number nor an array: {value!r}", "rows must have the same length"
+        )
     kind = array.dtype.kind
     if kind == "c":
         fail(UserError, f"{what} has complex elements", "take their real part first")
@@ -207,7 +209,9 @@ def numbers(value: Any, what: object = "the value") -> np.ndarray[Any, Any]:
     real = kind == "O" and all(isinstance(item, Real) for item in array.flat)
     if not (real or kind in "biuf" or (kind == "V" and not array.dtype.name.startswith("void"))):
         fail(
-            UserError, f"{what} is no number and no array: {value!r}", "numbers, lists of them and arrays are"
+            UserError,
+            f"{what} is neither a number nor an array: {value!r}",
+            "use a number, a list of numbers, or an array",
         )
     return array
 
@@ -288,7 +292,7 @@ def adopt(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         fail(
             UserError,
             f"the memory of this array belongs to a {type(at).__name__}, which can still change it",
-            "hand over a copy: ng.adopt(array.copy())",
+            "pass a copy: ng.adopt(array.copy())",
         )
     for view in views:
         view.flags.writeable = False

@@ -50,8 +50,8 @@ class AssignOp(Op):
     def _no_value(self, *_: Any) -> Any:
         fail(
             UserError,
-            f"this is the write to {self.written.called}, which has no value",
-            "after `w -= g` the name w is that of the write: write ng.assign(w, w - g), and go on with w",
+            f"this is the assignment to {self.written.called}, which has no value",
+            "after `w -= g` the name w refers to the assignment: use ng.assign(w, w - g), which leaves w as it is",
         )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_value
@@ -75,7 +75,7 @@ def _written(target: Op) -> Op:
         kind = "a constant" if isinstance(now, Tensor) and now.is_constant else "computed"
         fail(
             NotAssignable,
-            f"{now.called} is {kind}, nothing can be assigned to it",
+            f"{now.called} is {kind} and cannot be assigned to",
             "assign to a variable, a persistent tensor or a placeholder"
             if now is target
             else f"it replaces {target.called}",

@@ -37,7 +37,7 @@ def written(builder: Builder, view: Tensor, value: Value, read: Callable[[Op], V
     else:
         fail(
             NotAssignable,
-            f"{view.called} repeats its elements, so it cannot be written to",
+            f"{view.called} has repeated elements, so it cannot be assigned to",
             location=view.location,
         )
     return written(builder, base, value, read)

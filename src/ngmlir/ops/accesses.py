@@ -56,9 +56,9 @@ def _misused(function: Op) -> Iterator[Diagnostic]:
             window = value.owner
             if isinstance(window, Op) and leaves_its_buffer(value) and value not in copied:
                 yield Diagnostic(
-                    f"'{op.name}' uses {f'%{value.name}' if value.name else 'a window'}, which may leave its buffer",
+                    f"'{op.name}' uses {f'%{value.name}' if value.name else 'a window'}, which may be out of bounds of its buffer",
                     op.location,
-                    hint="copy it to a buffer, and use that; only copies read what {masked} windows have",
+                    hint="copy it to a buffer first; only copies can read {masked} windows",
                     notes=(Diagnostic("it is masked here", window.location, "note"),),
                 )
 
@@ -248,7 +248,7 @@ class Positions:
             least, most = known[0] + reach.least, known[1] + reach.most
             if least < 0 or most >= reach.size:
                 before, after = touches(op, reach)
-                hint = "mend the index or the loop around it"
+                hint = "fix the index or the loop around it"
                 if op.name in ("tile.load", "tile.store"):
                     hint += ", or add {masked}"
                 bad = least if least < 0 else most
@@ -268,10 +268,10 @@ def _view(op: Op) -> Iterator[Diagnostic]:
         yield Diagnostic(
             f"'tile.view' shows bytes {offset} to {last} of {bytes_of_arena} bytes",
             op.location,
-            hint="mend the offset or the size of the arena",
+            hint="fix the offset or the size of the arena",
         )
     elif offset % item:
         yield Diagnostic(
-            f"'tile.view' begins at byte {offset}, which is no multiple of the {item} bytes of {view.element}",
+            f"'tile.view' begins at byte {offset}, which is not a multiple of the {item} bytes of {view.element}",
             op.location,
         )

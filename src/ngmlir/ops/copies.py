@@ -118,8 +118,8 @@ class _Walk:
             if copy.target.buffer in block.args:
                 self.say(
                     copy.op,
-                    f"copies into {_name(copy.target.buffer)}, and nothing waits for it",
-                    "put a 'tile.wait' for its token before the end of the kernel",
+                    f"copies into {_name(copy.target.buffer)}, but does not wait for it",
+                    "add a 'tile.wait' for its token before the end of the kernel",
                 )
 
     @property
@@ -261,8 +261,8 @@ class _Walk:
             if (before := self.state.awaited.get(run)) is not None:
                 self.say(
                     op,
-                    f"waits for a copy that is waited for already: {_name(value)}",
-                    "hand on the token of the next copy, or leave this wait out",
+                    f"waits again for a copy that was already waited for: {_name(value)}",
+                    "pass on the token of the next copy, or remove this wait",
                     Diagnostic("it is waited for here", before.location, "note"),
                 )
             self.state.awaited[run] = op
@@ -273,11 +273,11 @@ class _Walk:
             if not into and not (writes and window.meets(copy.source)):
                 continue
             verb = "writes to" if writes else "reads"
-            whose = "a copy into it is under way" if into else "a copy under way still reads it"
+            whose = "a copy into it is in flight" if into else "a copy in flight still reads it"
             self.say(
                 op,
                 f"{verb} {_name(window.buffer)} while {whose}",
-                "put a 'tile.wait' for the token of that copy before",
+                "add a 'tile.wait' for the token of that copy before",
                 Diagnostic("it starts here", copy.op.location, "note"),
             )
 

@@ -80,7 +80,7 @@ class HostFunction:
             hint = f"end with .astype({str(dtype)!r}), or declare dtype={str(array.dtype)!r}"
             raise self._wrong(f"gave {_described(value)}, not {wanted}", place, hint)
         if array.shape != tuple(shape):
-            hint = "the axes that are declared (axes=) say which shape a result has"
+            hint = "the shape of a result follows from the declared axes (axes=)"
             raise self._wrong(f"gave {_described(value)}, not {wanted}", place, hint)
         with np.errstate(over="ignore", invalid="ignore"):
             made = np.array(array, dtype, order="C")
@@ -117,9 +117,9 @@ def host_function(function: Op, place: Location) -> HostFunction:
         near = did_you_mean(name, [*_known], "")
         raise UserError(
             Diagnostic(
-                f"@{function.symbol} is the Python function {name}, which is not in the text",
+                f"@{function.symbol} is the Python function {name}, which text does not contain",
                 place,
-                hint=near or "run the program where the function is defined (ng.host_op)",
+                hint=near or "run the program in a process that defines the function (ng.host_op)",
             )
         )
     return found

@@ -57,7 +57,7 @@ def evaluate(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:
 def _values(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:
     meaning = MEANING.get(op.name)
     if meaning is None:
-        raise Limit(f"{op.name} has no reference value", op.location)
+        raise Limit(f"{op.name} has no reference implementation", op.location)
     result, type = np.asarray(meaning(op, arrays)), op.results[0].type
     if result.dtype != dtype_of(type) or not _has_shape(result, type):
         raise Bug(
@@ -80,7 +80,7 @@ def _checked(function: Op, types: Sequence[Type], arrays: Sequence[Any]) -> list
     found: list[Array] = []
     for i, (type, given) in enumerate(zip(types, arrays, strict=True)):
         if is_masked(given):
-            message = f"argument {i} of @{function.symbol} is a masked array, whose mask would be lost"
+            message = f"argument {i} of @{function.symbol} is a masked array; its mask would be lost"
             raise UserError(message, function.location, hint=UNMASK)
         # What NumPy made keeps its type, to be compared; of anything else the type is the argument's.
         typed = isinstance(given, (np.ndarray, np.generic))

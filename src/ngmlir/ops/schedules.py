@@ -428,7 +428,7 @@ def complaints(given: Given, kind: str | None = None) -> Iterator[Diagnostic]:
         if not there:
             known = [family.by for family in families(kind, {})]
             of = f" of fusions of kind '{kind}'" if kind else ""
-            hint = did_you_mean(str(named), known, f"choose one of {', '.join(known)}")
+            hint = did_you_mean(str(named), known, f"use one of {', '.join(known)}")
             yield Diagnostic(f"there are no kernels{of} by '{named}'", hint=hint)
             return
     found = False

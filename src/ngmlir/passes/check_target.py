@@ -29,7 +29,7 @@ def check_target(module: Module, target: Target) -> Module:
     """
     table = load_target(target.code)
     found = tuple(
-        Diagnostic(f"{op.name} of {element} cannot run on target '{target.name}' yet", op.location)
+        Diagnostic(f"{op.name} of {element} is not supported on target '{target.name}' yet", op.location)
         for op in module.walk()
         if (element := _unsupported(op, table)) is not None
     )
@@ -37,7 +37,7 @@ def check_target(module: Module, target: Target) -> Module:
         Diagnostic(
             f"@{op.symbol} takes {value.type}, whose length is not known",
             op.location,
-            hint="--remark=sizes says why one program is not right for all",
+            hint="--remark=sizes prints why one program cannot serve all lengths",
         )
         for op in module.ops
         if op.name == "func.func" and op.regions[0].blocks

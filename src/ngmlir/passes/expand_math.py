@@ -120,7 +120,7 @@ class _Inliner:
             else:
                 made = self.copy(op, operands)
             values[op.result] = made
-        raise Bug(f"@{symbol} of the math library does not return")
+        raise Bug(f"@{symbol} of the math library has no return")
 
     def lifted(self, value: Value) -> Type:
         return with_element(self.like, value.type)

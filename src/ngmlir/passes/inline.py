@@ -59,7 +59,7 @@ class _Inliner:
             if name in self.open:
                 cycle = " -> @".join([*self.open[self.open.index(name) :], name])
                 raise Limit(
-                    Diagnostic(f"@{cycle}: recursion cannot be compiled", self.functions[name].location)
+                    Diagnostic(f"@{cycle}: recursion is not supported", self.functions[name].location)
                 )
             self.open.append(name)
             self.done[name] = sweep_op(self.functions[name], self.call, frozenset({"func.call"}))
@@ -73,7 +73,7 @@ class _Inliner:
             what = (
                 f"is the Python function {host}: no compiled code can hold it" if host else "has no body here"
             )
-            hint = "run the graph by a transformer" if host else "define it in this module"
+            hint = "run the graph with a transformer" if host else "define it in this module"
             raise Limit(Diagnostic(f"@{function.symbol} {what}", op.location, hint=hint))
         body = function.block
         mapping = dict(zip(body.args, op.operands, strict=True))

@@ -102,7 +102,7 @@ def _astray(op: Op) -> Diagnostic:
     return Diagnostic(
         f"'{op_name(op)}' has a schedule, but it is in no fusion, so no kernel takes it",
         op.location,
-        hint=f"take {SCHEDULE} away, or run fuse first",
+        hint=f"remove {SCHEDULE}, or run fuse first",
     )
 
 
@@ -115,7 +115,7 @@ def _explain(fusion: Op, target: Target, kept: frozenset[int]) -> None:
         told += f"; {', '.join(stated)} as stated"
     if others:
         told += f"; next best {_difference(others[0].schedule, best.schedule)}: {_share(others[0])}"
-    remark("schedule", f"ng.fusion is cut as {told}", fusion.location)
+    remark("schedule", f"ng.fusion has the schedule {told}", fusion.location)
 
 
 def _share(candidate: Candidate[Schedule]) -> str:

@@ -133,7 +133,7 @@ def _for_any(main: Op, lengths: Sequence[Length], length: Length, target: Target
             raise Refused(what.message, what.location) from None
         made.append(blocks(sample, places, target))
     if any(structure(a) != structure(b) for a, b in zip(made[0].functions, made[1].functions, strict=True)):
-        raise Refused(f"what @{main.symbol} computes depends on the length itself", main.location)
+        raise Refused(f"the result of @{main.symbol} depends on the length itself", main.location)
     return made[0]
 
 

@@ -68,11 +68,11 @@ def reduced(drawing: Drawing, most: int = MOST) -> Drawing:
     if len(boxes) <= most:
         return made
     made = _folded(made)
-    notes = [f"chains of {len(boxes)} ops are folded"] if len(made.boxes) < len(boxes) else []
+    notes = [f"sequences of ops are shortened ({len(boxes)} ops)"] if len(made.boxes) < len(boxes) else []
     if len(made.boxes) > most:
         left_out = len(made.boxes) - most
         made = _last(made, most)
-        notes.append(f"{left_out} boxes that come before these are left out")
+        notes.append(f"{left_out} earlier boxes are not shown")
     made.note = "; ".join([n for n in (drawing.note, *notes) if n])
     return made
 

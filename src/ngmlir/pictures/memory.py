@@ -50,9 +50,7 @@ def memory_plan(module: Module, entry: str = "main") -> MemoryPlan:
     """The plan of a function; UserError where its memory is not planned yet."""
     main = module.lookup(entry)
     if main is None or "ng.arguments" not in main.attributes:
-        raise UserError(
-            f"the module has no planned @{entry}", hint="plan-memory is the pass that plans: ngopt -p cpu"
-        )
+        raise UserError(f"the module has no planned @{entry}", hint="run the pass plan-memory: ngopt -p cpu")
     arena = main.block.args[-1]
     assert isinstance(arena.type, MemRefType)
     reader = _Reader(arena)

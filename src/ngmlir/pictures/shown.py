@@ -42,7 +42,7 @@ def drawing(what: object) -> Drawing:
             return first._drawing_(others)  # pyright: ignore[reportPrivateUsage]
     raise UserError(
         f"there is no picture of {what!r}",
-        hint="there are pictures of tensors and ops, lists of these, computations, modules and memory plans",
+        hint="pictures show tensors, ops, lists of them, computations, modules and memory plans",
     )
 
 

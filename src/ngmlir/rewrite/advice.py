@@ -25,7 +25,9 @@ def way_to(
     steps, pipeline = _usual(name, passes, stages)
     if steps:
         return f"run {steps} before {name}, as the pipeline {pipeline} does"
-    before = " or ".join(name for name in _giving(passes, needs) if {*contract_of(passes[name]).needs} & {*stages})
+    before = " or ".join(
+        name for name in _giving(passes, needs) if {*contract_of(passes[name]).needs} & {*stages}
+    )
     return f"run {before} before {name}" if before else ""
 
 

@@ -55,7 +55,7 @@ class Option(NamedTuple):
                 if word not in self.choices:
                     choices = ", ".join(self.choices)
                     hint = did_you_mean(word, self.choices)
-                    raise UserError(f"{of} cannot be '{word}': it is one of {choices}", hint=hint)
+                    raise UserError(f"{of} cannot be '{word}': it must be one of {choices}", hint=hint)
             return frozenset(words) if self.several else text
         if self.type is bool:
             if text not in ("true", "false", "0", "1"):

@@ -96,9 +96,7 @@ class Pipeline:
             except NgmlirError:
                 raise
             except RecursionError:
-                raise UserError(
-                    "the program is nested too deeply", hint=f"seen in pass {step.name}"
-                ) from None
+                raise UserError("the program is nested too deeply", hint=f"in pass {step.name}") from None
             module = _functions_only(module, made) if step.anchor else made
             seconds = time.perf_counter() - started
             stage = contract.gives or stage

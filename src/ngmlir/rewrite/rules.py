@@ -54,9 +54,7 @@ def _check_target(rule: Rule, target: Pattern) -> None:
     definition = WORDS[target.op].definition
     assert definition is not None
     if any(a.default is None and not a.optional for a in definition.attributes):
-        raise UserError(
-            f"rule '{rule.name}' builds {target.op}, but says nothing of its attributes", rule.location
-        )
+        raise UserError(f"rule '{rule.name}' builds {target.op} without its attributes", rule.location)
     if target is not rule.target and "stated" in definition.traits:
         raise UserError(f"rule '{rule.name}' builds {target.op} of an unknown type", rule.location)
     for operand in target.operands:
@@ -93,7 +91,7 @@ class _Engine:
                 continue
             self.steps += 1
             if self.steps > MOST_STEPS:
-                raise UserError(f"the rules do not come to an end, last by '{rule.name}'", rule.location)
+                raise UserError(f"the rules do not terminate; the last one was '{rule.name}'", rule.location)
             if self.observer is not None:
                 self.observer(rule, op)
             return self.built(rule.target, bindings, op.result.type, builder)

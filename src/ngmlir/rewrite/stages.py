@@ -86,7 +86,7 @@ def _values(op: Op) -> Iterator[Value]:
 def _named(function: Op) -> Iterator[Diagnostic]:
     for op in function.walk():
         if op.name == "ng.fusion":
-            yield Diagnostic("'ng.fusion' stands before ops are fused", op.location)
+            yield Diagnostic("'ng.fusion' is not allowed before the pass fuse", op.location)
         yield from _on_values(op)
 
 
@@ -105,10 +105,10 @@ def _kernels(function: Op) -> Iterator[Diagnostic]:
     for op in function.walk():
         yield from _on_values(op)
         if op is not function and op.name not in KEPT:
-            yield Diagnostic(f"'{op_name(op)}' is in no kernel", op.location)
+            yield Diagnostic(f"'{op_name(op)}' is not in a kernel", op.location)
         if op.name == "ng.slice" and first_of_part(op) is None:
             yield Diagnostic(
-                "'ng.slice' takes what does not lie in one piece, and is in no kernel", op.location
+                "'ng.slice' takes a part that is not contiguous, and is not in a kernel", op.location
             )
         yield from homeless(op)
     yield from _nameless(function)
@@ -119,7 +119,7 @@ def homeless(op: Op) -> Iterator[Diagnostic]:
     for value in _values(op):
         type = value.type
         if not isinstance(type, TensorType):
-            message = f"'{op_name(op)}' holds {type}, but functions that are compiled hold tensors"
+            message = f"'{op_name(op)}' holds {type}, but functions can only hold tensors"
             hint = f"tensor<{type}> is a tensor of one number" if CONTAINERS["scalar"](type) else ""
             yield Diagnostic(message, op.location, hint=hint)
         elif not type.static:
@@ -132,7 +132,7 @@ def homeless(op: Op) -> Iterator[Diagnostic]:
 
 def _on_values(op: Op) -> Iterator[Diagnostic]:
     if any(isinstance(v.type, MemRefType) for v in _values(op)):
-        yield Diagnostic(f"'{op_name(op)}' works on memory before memory is planned", op.location)
+        yield Diagnostic(f"'{op_name(op)}' works on memory before the pass plan-memory", op.location)
 
 
 def _nameless(function: Op) -> Iterator[Diagnostic]:
@@ -159,7 +159,7 @@ def _plan_violations(function: Op, module: Module) -> Iterator[Diagnostic]:
         yield Diagnostic(f"@{function.symbol}: {text}", function.location)
     for op in function.walk():
         if op is not function and any(isinstance(v.type, TensorType) for v in _values(op)):
-            yield Diagnostic(f"'{op_name(op)}' makes a tensor, but the memory is planned", op.location)
+            yield Diagnostic(f"'{op_name(op)}' makes a tensor after the pass plan-memory", op.location)
 
 
 def _interface_violations(function: Op, module: Module) -> Iterator[str]:
@@ -168,7 +168,7 @@ def _interface_violations(function: Op, module: Module) -> Iterator[str]:
     arguments, results = (count_in(function.attributes.get(name)) for name in _PLAN[:2])
     for name, count in zip(_PLAN[:2], (arguments, results), strict=True):
         if count is None:
-            yield f"'{name}' must be an i64 that counts"
+            yield f"'{name}' must be a non-negative i64"
     tied = function.attributes.get("ng.tied")
     constants = function.attributes.get("ng.constants", ArrayAttr(()))
     if not isinstance(constants, ArrayAttr) or not all(isinstance(c, ElementsAttr) for c in constants.items):
@@ -189,12 +189,12 @@ def _interface_violations(function: Op, module: Module) -> Iterator[str]:
             yield f"'ng.prepared' names @{name}, which is no planned function without arguments"
             return
         if find_symbols(maker, "ng.prepared"):
-            yield f"'ng.prepared' names @{name}, which has something prepared itself"
+            yield f"'ng.prepared' names @{name}, which has prepared constants itself"
             return
         prepared += maker.block.args[:count]
     inputs, outputs = signature(function)
     if outputs:
-        yield "gives its results in buffers, not as values"
+        yield "must return results in buffers, not as values"
     own = results - (len(tied.values) // 2 if isinstance(tied, DenseArrayAttr) else 0)
     checks = int("ng.checks" in function.attributes)
     wanted = arguments + own + len(constants.items) + len(prepared) + checks + 1
@@ -211,7 +211,7 @@ def _interface_violations(function: Op, module: Module) -> Iterator[str]:
             return
     arena = inputs[-1]
     if not isinstance(arena, MemRefType) or arena.element is not i8 or arena.rank != 1:
-        yield f"the arena, which is the last buffer, must be memref<...xi8>, not {arena}"
+        yield f"the last buffer, the arena, must be memref<...xi8>, not {arena}"
     for type, constant in zip(inputs[arguments + own :], constants.items, strict=False):
         assert isinstance(type, MemRefType) and isinstance(constant, ElementsAttr)
         if (type.shape, type.element) != (constant.type.shape, constant.type.element):

@@ -184,7 +184,7 @@ def _weights_bytes() -> int:
     """Bytes of weights that the folder keeps; UserError where the environment does not say a number."""
     said = os.environ.get("NGMLIR_CACHE_WEIGHTS", "").strip() or "2048"
     if not said.isascii() or not said.isdigit():
-        raise UserError(f"NGMLIR_CACHE_WEIGHTS is '{said}'", hint="set it to a number of MiB, 0 for none")
+        raise UserError(f"NGMLIR_CACHE_WEIGHTS is '{said}'", hint="set it to a size in MiB, or 0")
     return int(said) << 20
 
 

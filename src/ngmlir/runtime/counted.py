@@ -81,16 +81,16 @@ class Counted:
     def lines(self, gpu: Gpu) -> Iterator[str]:
         """What there is to say, as a person reads it."""
         c, launches = self.counters, max(1, self.counters.launches)
-        registers = "registers not known without ptxas"
+        registers = "unknown registers (no ptxas)"
         if self.registers is not None:
             registers = f"{self.registers} registers" + (f", {self.spills} spilled bytes" * bool(self.spills))
         seconds, what = self.bound(gpu)
         mix = ", ".join(f"{kind} {n / max(1, c.warp_instructions):.0%}" for kind, n in c.mix.most_common(5))
         yield f"{c.blocks // launches} blocks of {c.threads} threads, {registers}, {c.shared_bytes} bytes of shared memory"
-        yield f"occupancy {self.occupancy(gpu):.0%} ({self.blocks_at_once(gpu)} blocks a multiprocessor), useful threads {c.useful_threads:.0%}"
-        yield f"global sectors {c.globally_asked.ratio:.2f} of the ideal, shared wavefronts {c.shared.ratio:.2f}"
+        yield f"occupancy {self.occupancy(gpu):.0%} ({self.blocks_at_once(gpu)} blocks per multiprocessor), active threads {c.useful_threads:.0%}"
+        yield f"global sectors {c.globally_asked.ratio:.2f} times the minimum, shared wavefronts {c.shared.ratio:.2f}"
         yield f"instructions of warps: {c.warp_instructions // launches} ({mix})"
-        yield f"{self.bytes_in_flight(gpu)} bytes in flight a multiprocessor"
+        yield f"{self.bytes_in_flight(gpu)} bytes in flight per multiprocessor"
         yield f"predicted: {1e6 * seconds:.2f} us at least, bound by {what}; not timed on a device"
 
 

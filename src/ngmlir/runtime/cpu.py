@@ -251,7 +251,7 @@ class CpuExecutable:
                     raise UserError(
                         f"'{state.name}' changes, but '{reader.name}' is bound to the same memory",
                         state.location,
-                        hint="bind a copy of one of them",
+                        hint="bind a copy of one",
                     )
         call = self._fastest(Call(self.program, arrays), arrays)
         return call if prepare is None else self._fastest(lambda *values: call(*prepare(values)), arrays)

@@ -100,7 +100,7 @@ class CudaSimDevice:
         """Nobody else has streams that would use it."""
 
     def wait_for(self, stream: Any) -> None:
-        raise UserError("the simulator of a GPU has no streams", hint="leave stream= out on cuda-sim")
+        raise UserError("the simulator of a GPU has no streams", hint="omit stream= on cuda-sim")
 
     let_wait = wait_for
 

@@ -180,7 +180,7 @@ class _Object:
             if flags & _ALLOCATED and kind in (_BYTES, _NOTHING):
                 held = data[at : at + length] if kind == _BYTES else data[:0]
                 if kind == _BYTES and len(held) != length:
-                    raise Unforeseen("a section behind the end")
+                    raise Unforeseen("a section beyond the end")
                 self.sections[number] = _Section(flags, held, length, max(alignment, 1))
         for _, kind, _, _, at, length, link, _, _, each in rows:
             if kind == _SYMBOLS:
@@ -196,7 +196,7 @@ class _Object:
                     where, what, addend = struct.unpack_from("<QQq", data, at + each * i)
                     form, number = what & 0xFFFFFFFF, what >> 32
                     if where + 4 > section.size or number >= len(self.symbols):
-                        raise Unforeseen("an address outside of its section")
+                        raise Unforeseen("an address outside its section")
                     section.relocations.append((where, form, number, addend))
 
     def _symbol(self, row: tuple[int, ...], names: memoryview) -> _Symbol:

@@ -103,7 +103,7 @@ class DeviceArray:
                 raise BufferError("an array on a GPU can only be copied to the host")
             return self.numpy().__dlpack__(max_version=max_version)
         if wanted != here or copy:
-            raise BufferError(f"{self!r} cannot be had on device {wanted}, or as a copy")
+            raise BufferError(f"{self!r} cannot be moved to device {wanted}, or as a copy")
         if stream != -1:  # nobody waits
             self.buffer.device.let_wait(1 if stream is None else stream)
         self.buffer.device.share(self.buffer.address)
@@ -194,7 +194,7 @@ def _check(parameter: Parameter, dtype: str, shape: Sequence[int], strides: Sequ
     step = 1
     for size, given in reversed([*zip(shape, strides, strict=True)]):
         if size > 1 and given != step and 0 not in shape:
-            raise _refusal(parameter, "its elements do not lie row by row: x.contiguous() makes them so")
+            raise _refusal(parameter, "it is not contiguous: use x.contiguous()")
         step *= size
 
 
@@ -203,5 +203,5 @@ def _refusal(parameter: Parameter, problem: str) -> UserError:
     return UserError(
         f"argument '{parameter.name}' must be {wanted}, but {problem}",
         parameter.location,
-        hint="what lies on a GPU is used where it lies, and not converted",
+        hint="arrays on a GPU are used in place and not converted",
     )

@@ -59,7 +59,7 @@ class SharedLibrary:
             library = ctypes.CDLL(str(path))
         except OSError as error:
             raise UserError(
-                f"programs cannot be loaded from {folder}: {error}", hint="NGMLIR_PROFILE names that folder"
+                f"programs cannot be loaded from {folder}: {error}", hint="NGMLIR_PROFILE is that folder"
             ) from None
         self._addresses = {name: _address(library, name) for name in exports}
 

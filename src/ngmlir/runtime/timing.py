@@ -151,7 +151,7 @@ class Profile:
             lines.append("  ms a call      %  calls     GF/s     GB/s  roof  kernel, from")
             lines += [_line(row, whole, most) for row in rows]
         if self.lost:
-            lines.append(f"{self.lost} launches found no room and are not counted")
+            lines.append(f"{self.lost} launches did not fit into the log and are not counted")
         return "\n".join(lines) or "nothing has run"
 
     def to_json(self) -> dict[str, Any]:

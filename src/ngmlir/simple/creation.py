@@ -124,7 +124,7 @@ def asarray(x: Any, dtype: Any = None, *, samples: int | None = None, steps: int
 
 def _no_positions(samples: Any, steps: Any, what: str) -> None:
     if samples is not None or steps is not None:
-        fail(UserError, f"samples and steps are known of a tensor {what}", f"they are {SAMPLES} and {STEPS}")
+        fail(UserError, f"samples and steps are known for a tensor {what}", f"they are {SAMPLES} and {STEPS}")
 
 
 def constant(const: Any, axes: Axes | None = None, dtype: Any = None) -> Tensor:

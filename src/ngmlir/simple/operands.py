@@ -154,7 +154,7 @@ def place(axis: Any, rank: int) -> int:
     except TypeError:
         fail(
             UserError,
-            f"a feature is known by its position, not by {axis!r}",
+            f"a feature axis is a position, not {axis!r}",
             f"samples are {SAMPLES!r}, steps {STEPS!r}",
         )
     if not -rank <= at < rank:
@@ -170,5 +170,5 @@ def chosen(x: Tensor, axis: Where) -> list[Axis]:
     given = [axis] if isinstance(axis, (int, str)) or not isinstance(axis, Iterable) else [*axis]  # pyright: ignore[reportUnnecessaryIsInstance]
     found = [axes[a] if isinstance(a, str) else axes.features[place(a, len(axes.features))] for a in given]
     if len({a.name for a in found}) != len(found):
-        fail(UserError, f"an axis is named twice in {axis}")
+        fail(UserError, f"duplicate axis in {axis}")
     return found

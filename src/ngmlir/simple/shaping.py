@@ -47,7 +47,7 @@ def transpose(x: Any, *order: Any) -> Tensor:
     given = order[0] if len(order) == 1 and not isinstance(order[0], int) else order
     places = [place(a, rank) for a in given] if given else [*reversed(range(rank))]
     if sorted(places) != [*range(rank)]:
-        fail(UserError, f"{given} is no order of {rank} features")
+        fail(UserError, f"{given} is not a permutation of {rank} features")
     names = [f"_place{d}" for d in range(rank)]
     made = renamed(x, *names)
     return simple(broadcast_to_axes(made, [*simple_axes(x).roles, *(names[d] for d in places)]))
@@ -85,7 +85,7 @@ def getitem(x: Tensor, item: Any) -> Tensor:
     rank, roles = len(shape(x)), simple_axes(x).roles
     taken = sum(p is not None and p is not Ellipsis for p in parts)
     if sum(p is Ellipsis for p in parts) > 1:
-        fail(UserError, "`...` stands once in an index")
+        fail(UserError, "an index can have only one `...`")
     if taken > rank:
         fail(
             IncompatibleAxesError,

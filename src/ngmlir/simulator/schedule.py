@@ -237,7 +237,7 @@ class _Scheduler:
         self.turns_left -= 1
         if self.turns_left < 0:
             instruction = self.code.operations[place].instruction
-            self.frame.fault("endless", "the kernel does not come to an end", instruction)
+            self.frame.fault("endless", "the kernel does not terminate", instruction)
 
     def _execute(self, operation: Operation, threads: Threads) -> None:
         assert operation.step is not None

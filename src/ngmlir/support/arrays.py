@@ -19,7 +19,7 @@ _SMALL = 256 * 1024
 _LINE, _RUN = 64, 512
 
 #: What to do about a masked array.
-UNMASK = "fill in what is missing: x.filled(0), or x.compressed()"
+UNMASK = "use x.filled(0) or x.compressed()"
 
 
 def is_masked(value: object) -> bool:
@@ -82,7 +82,7 @@ def misfit_hint(value: Any, dtype: np.dtype[Any], name: str) -> str:
     """What to do about a misfit; `name` is the type's."""
     info = np.iinfo(dtype)
     if info.min <= value <= info.max:
-        return f"{name} holds whole numbers: round before, or ask for a float type"
+        return f"{name} holds integers: round first, or use a float type"
     return f"{name} holds {info.min} to {info.max}"
 
 

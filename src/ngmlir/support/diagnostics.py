@@ -132,7 +132,7 @@ def render_all(
     shown = diagnostics[:limit] if limit else diagnostics
     texts = [d.render(sources) for d in shown]
     if len(shown) < len(diagnostics):
-        texts.append(f"note: {len(diagnostics) - len(shown)} more messages are not shown")
+        texts.append(f"note: {len(diagnostics) - len(shown)} more errors are not shown")
     return texts
 
 

@@ -16,5 +16,5 @@ def folder(name: str) -> Path:
             return candidate
     raise UserError(
         f"the folder '{name}' of ngmlir is missing",
-        hint="install ngmlir again, or run it from a whole checkout",
+        hint="reinstall ngmlir, or run it from a complete checkout",
     )

@@ -46,7 +46,7 @@ class Mapping(mmap.mmap):
             while done < len(target):
                 count = os.preadv(self._file.fileno(), [target.data[done:]], start + done)
                 if not count:
-                    raise UserError("a file that constants are read from is shorter than it was")
+                    raise UserError("a file that constants are mapped from has become shorter")
                 done += count
         else:
             target[:] = np.frombuffer(self, np.uint8, len(target), start)

@@ -15,7 +15,7 @@ from ..support.spelling import did_you_mean
 from .models import Array, Input
 
 #: How a length is said that a model leaves open.
-SIZES_HINT = "--size NAME=N says how long it is, --shape INPUT=2x3 the whole shape of an input"
+SIZES_HINT = "--size NAME=N sets it, --shape INPUT=2x3 the whole shape of an input"
 
 
 def sizes_of(given: Sequence[str], inputs: Sequence[Input]) -> dict[str, int]:
@@ -25,7 +25,7 @@ def sizes_of(given: Sequence[str], inputs: Sequence[Input]) -> dict[str, int]:
     for text in given:
         name, _, length = text.rpartition("=")
         if not name or not length.isdigit():
-            raise UserError(f"--size={text} says no length", hint="--size batch=8")
+            raise UserError(f"--size={text} is not a length", hint="--size batch=8")
         if name not in named:
             hint = did_you_mean(name, named, f"there are: {', '.join(sorted(named)) or 'none'}")
             raise UserError(f"no input has a length called '{name}'", hint=hint)
@@ -40,7 +40,7 @@ def shapes_of(given: Sequence[str], inputs: Sequence[Input]) -> dict[str, tuple[
         name, sign, shape = text.rpartition("=")
         lengths = shape.replace(",", "x").split("x") if shape else []
         if not sign or not all(length.isdigit() for length in lengths):
-            raise UserError(f"--shape={text} says no shape", hint="--shape x=2x3")
+            raise UserError(f"--shape={text} is not a shape", hint="--shape x=2x3")
         _known(name, inputs)
         found[name] = tuple(map(int, lengths))
     return found
@@ -63,7 +63,7 @@ def whole_shapes(
                     chosen.setdefault(stated, length)
             continue
         if each.shape is None:
-            raise UserError(f"the model does not say the shape of '{each.name}'", hint=SIZES_HINT)
+            raise UserError(f"the model has no shape for '{each.name}'", hint=SIZES_HINT)
         lengths: list[int] = []
         for at, stated in enumerate(each.shape):
             if isinstance(stated, int):
@@ -72,7 +72,7 @@ def whole_shapes(
                 lengths.append(chosen[stated])
             else:
                 what = f"'{stated}'" if stated else f"dimension {at} of '{each.name}'"
-                note(f"note: {what} is taken as 1; {SIZES_HINT}")
+                note(f"note: {what} is set to 1; {SIZES_HINT}")
                 lengths.append(1)
                 if stated is not None:
                     chosen[stated] = 1
@@ -121,8 +121,8 @@ def lacking(inputs: Sequence[Input], names: Sequence[str]) -> UserError:
     """What is said of inputs that nothing is given for."""
     wanted = ", ".join(f"'{name}'" for name in names)
     return UserError(
-        f"nothing is given for the input{'s' if len(names) > 1 else ''} {wanted}{_listed(inputs)}",
-        hint="--input x.npy or --input name=x.npy; --random SEED makes up what is not given",
+        f"no value for the input{'s' if len(names) > 1 else ''} {wanted}{_listed(inputs)}",
+        hint="--input x.npy or --input name=x.npy; --random SEED draws the others",
     )
 
 
@@ -148,7 +148,7 @@ def _load(path: str) -> Array | dict[str, Array]:
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror or error}") from None
     except (ValueError, EOFError, zipfile.BadZipFile, MemoryError) as error:
-        reason = "objects of Python are not read" if "pickle" in str(error) else error
+        reason = "Python objects are not read" if "pickle" in str(error) else error
         raise UserError(
-            f"'{path}' holds no arrays: {reason}", hint="np.save and np.savez write such files"
+            f"'{path}' holds no arrays: {reason}", hint="use files of np.save or np.savez"
         ) from None

@@ -128,7 +128,7 @@ def read(path: str, entry: str | None, own: Streams) -> OnnxModel | Function:
     if Path(path).suffix != ".onnx":
         return Function(path, entry, own)
     if entry is not None:
-        raise UserError("a model of ONNX has no functions to choose from", hint="leave --entry out")
+        raise UserError("an ONNX model has no functions to choose from", hint="leave --entry out")
     return OnnxModel(path)
 
 

@@ -35,7 +35,7 @@ def run_file(found: Namespace, own: Streams) -> int:
     if found.threads is not None:
         os.environ["NGMLIR_NUM_THREADS"] = str(checked_threads(found.threads))
     if found.o is not None and Path(found.o).suffix not in (".npz", ".npy"):
-        raise UserError(f"'{found.o}' names no file of arrays", hint="-o results.npz")
+        raise UserError(f"'{found.o}' must be a .npz or .npy file", hint="-o results.npz")
     program = models.read(found.file, found.entry, own)
     given = _given(found, program.inputs, own)
     started = time.perf_counter()
@@ -52,7 +52,7 @@ def run_file(found: Namespace, own: Streams) -> int:
         for name, array in outputs:
             own.write(f"{name}: {_described(array)}\n")
     if found.time:
-        own.write(f"{_timed(run, given)}; compiled and called first in {first:.2f} s\n")
+        own.write(f"{_timed(run, given)}; compilation and first call {first:.2f} s\n")
     if profile is not None:
         profile.clear()  # the first call met cold caches
         for _ in range(1 if profile.counts else _CALLS):
@@ -139,7 +139,7 @@ def _timed(run: Run, given: Sequence[Array]) -> str:
         started = time.perf_counter()
         run(given)
         seconds.append(time.perf_counter() - started)
-    return f"time: {_shown(min(seconds))} at least, {_shown(float(np.median(seconds)))} as a rule, of {len(seconds)} calls"
+    return f"time: minimum {_shown(min(seconds))}, median {_shown(float(np.median(seconds)))} of {len(seconds)} calls"
 
 
 def _shown(seconds: float) -> str:
@@ -156,7 +156,7 @@ def _compared(outputs: Sequence[tuple[str, Array]], reference: Sequence[Array], 
             wrong += 1
             own.say(f"error: {name} differs from NumPy by {difference:.3g} of its largest element")
     if not wrong:
-        own.write(f"check: as NumPy, at most {worst:.3g} of the largest element apart\n")
+        own.write(f"check: equal to NumPy within {worst:.3g} of the largest element\n")
     return 1 if wrong else 0
 
 

@@ -194,7 +194,7 @@ def _crashed(reproducer: Reproducer, error: Exception, streams: Streams) -> int:
 def _report(reproducer: Reproducer, error: BaseException, streams: Streams) -> int:
     path = reproducer.write(error)
     if path is not None and reproducer.text:
-        streams.say(f"note: this is a bug of ngmlir; {path} reproduces it:")
+        streams.say(f"note: this is a bug in ngmlir; {path} reproduces it:")
         streams.say(f"  {reproducer.line(str(path))}")
     elif path is not None:
         streams.say(f"note: this is a bug of ngmlir; {path} says where it was found, by")

@@ -64,8 +64,8 @@ def tune_file(name: str, output: str, target: str, best: int, own: Streams) -> N
         for key, fusion in fusions.items():
             winners[key], predicted, least = tuned(fusion, machine, target, best)
             lines.append(
-                f"{fusion.location}: {predicted * 1e6:.1f} us as predicted best, {least * 1e6:.1f} us "
-                f"({predicted / least:.2f}x) as {winners[key].attribute()}"
+                f"{fusion.location}: {predicted * 1e6:.1f} us as predicted, {least * 1e6:.1f} us "
+                f"({predicted / least:.2f}x faster) with {winners[key].attribute()}"
             )
             progress.step(f"{predicted / least:.2f}x")
 

@@ -41,18 +41,18 @@ def load(
 ) -> None:
     """Writes arrays to the storages of their names; all of them, or none where one does not fit."""
     if not isinstance(state, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail(UserError, f"a state is a dictionary from names to arrays, not {state!r}")
+        fail(UserError, f"a state must be a dictionary from names to arrays, not {state!r}")
     there = ", ".join(storages) or "none"
     unknown = [name for name in state if name not in storages]
     missing = [name for name, op in storages.items() if name not in state and op.initial_value is not None]
     if strict and unknown:
-        hint = did_you_mean(str(unknown[0]), storages, "strict=False leaves out what is not there")
+        hint = did_you_mean(str(unknown[0]), storages, "strict=False ignores unknown names")
         fail(UserError, f"nothing is called {unknown[0]!r} here; the names are {there}", hint)
     if strict and missing:
         fail(
             UserError,
-            f"the state has nothing for {', '.join(missing)}",
-            "strict=False leaves what it lacks as it is",
+            f"the state has no value for {', '.join(missing)}",
+            "strict=False keeps the current values of missing names",
         )
     ready: list[tuple[DeviceBufferStorage, np.ndarray[Any, Any]]] = []
     for name, op in storages.items():
@@ -71,7 +71,7 @@ def _fitting(
         fail(
             UserError,
             f"{name} holds {op.element}, the state {array.dtype}",
-            f"nothing is rounded on the way: state[{name!r}].astype({str(op.dtype)!r}) if that is meant",
+            f"values are not converted: use state[{name!r}].astype({str(op.dtype)!r}) to convert",
         )
     if storage.shape is None and array.ndim == len(op.axes):
         given = {id(a): n for a, n in zip(op.axes, array.shape, strict=True) if a.length is None}

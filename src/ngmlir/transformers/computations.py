@@ -237,8 +237,8 @@ class DeviceComputation:
         if unknown:
             fail(
                 UserError,
-                f"a computation takes no values by name, such as {next(iter(unknown))}",
-                "give them by position, or feed_dict={parameter: value}",
+                f"a computation takes no keyword arguments, such as {next(iter(unknown))}",
+                "pass arguments by position, or as feed_dict={parameter: value}",
             )
         if feed_dict is not None or len(values) != self._taken:
             values = self._by_position(values, feed_dict)
@@ -315,7 +315,7 @@ class DeviceComputation:
         parameters = self.computation_op.parameters
         if feed_dict is not None:
             if values:
-                fail(UserError, "values are given by position and in feed_dict", "use one of them")
+                fail(UserError, "values are passed both by position and in feed_dict", "use one of them")
             if isinstance(feed_dict, dict) and all([p in feed_dict for p in parameters]):
                 values = tuple([feed_dict[p] for p in parameters])
             else:
@@ -334,7 +334,11 @@ class DeviceComputation:
     def _by_parameter(feed_dict: Mapping[Op, Any]) -> Mapping[Op, Any]:
         """The values by what stands in the place of the parameters now."""
         if not isinstance(feed_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"feed_dict is {feed_dict!r}", "it is a dictionary from parameters to values")
+            fail(
+                UserError,
+                f"feed_dict is {feed_dict!r}",
+                "feed_dict must be a dictionary from parameters to values",
+            )
         return {op.forwarded if isinstance(op, Op) else op: value for op, value in feed_dict.items()}  # pyright: ignore[reportUnnecessaryIsInstance]
 
     @staticmethod

@@ -42,7 +42,7 @@ def save(path: str | Path, what: Saveable | Mapping[str, Saveable], state: State
     is not set, where two storages have one name, and for names in `state` that are not there.
     """
     if isinstance(path, (Computation, DeviceComputation, Op)):
-        fail(UserError, "the path comes first", 'ng.save("model.ngir", computation)')
+        fail(UserError, "the first argument is the path", 'ng.save("model.ngir", computation)')
     path = Path(path)
     made = to_module(what, state)
     beside = ResourceWriter(path.with_suffix(".bin").name)
@@ -78,7 +78,7 @@ def to_module(what: Saveable | Mapping[str, Saveable], state: State | None = Non
     """The module that a file holds."""
     given = what if isinstance(what, Mapping) else {"main": what}
     if not given or INITIALIZE in given or not all(isinstance(name, str) for name in given):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail(UserError, f"computations cannot be called {list(given)}", f"any names but {INITIALIZE!r}")
+        fail(UserError, f"computations cannot be named {list(given)}", f"any names but {INITIALIZE!r}")
     made = {name: _computation(each) for name, each in given.items()}
     if state is None:
         state = _now(
@@ -106,6 +106,6 @@ def _now(
         return None
     transformer = computations[0].transformer
     if any(each.transformer is not transformer for each in computations):
-        fail(UserError, "the computations are of several transformers, each with state of its own")
+        fail(UserError, "the computations belong to several transformers, and each has its own state")
     transformer.check_open()
     return saved(storages, transformer.storage_of)

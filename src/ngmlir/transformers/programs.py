@@ -68,7 +68,7 @@ class Lengths:
         shapes: dict[Tensor, tuple[int, ...]] = {}
         for op, value in zip(self.computation.parameters, values, strict=True):
             if isinstance(op, AssignableTensorOp) and op.is_persistent:
-                continue  # a variable keeps its lengths
+                continue  # a variable the shape of state cannot change
             there = shape_on_device(value)
             shape = numbers(value, ValueFor(op)).shape if there is None else there
             if len(shape) > len(op.axes):
@@ -82,7 +82,7 @@ class Lengths:
                     fail(
                         AxisLengthError,
                         f"the values fed differ along {axis.name}: {known} for {first.called}, {length} for {op.called}",
-                        f"along {axis.name} all values of a call have one length",
+                        f"all arguments of a call must have the same length along {axis.name}",
                     )
         for op, shape in shapes.items():
             if any(axis.length is None and axis.is_open and axis.name not in said for axis in op.axes):
@@ -98,7 +98,7 @@ class Lengths:
         """The error for a value of which nothing says how long an axis is, or which has more dimensions than axes."""
         unset = [a.name for a in op.axes if a.length is None]
         order = ", ".join(p.called for p in self.computation.parameters)
-        hint = f"values are taken in the order of the parameters: {order}"
+        hint = f"arguments are in the order of the parameters: {order}"
         what = f"{op.called} has axes ({op.axes.shown}), a value of shape {shape}"
         if len(shape) > len(op.axes):
             fail(IncompatibleAxesError, f"{what} cannot be broadcast to them", hint)
@@ -250,7 +250,7 @@ class Program:
             else numbers(value, ValueFor(op))
             for value, op in zip(values, self.computation.parameters, strict=True)
         ]
-        # A number says no length.
+        # A number is not a length.
         whole = all(
             array.shape == shape or (self._unsaid and not array.shape)
             for array, shape in zip(arrays, self._shapes, strict=True)
@@ -265,8 +265,8 @@ class Program:
             if not storage.initialized:
                 fail(
                     UninitializedVariable,
-                    f"{storage.op.called} is read before it has a value",
-                    f"give it an initial_value where it is made ({storage.op.location}), feed it, or assign to it first",
+                    f"{storage.op.called} is read before it is initialized",
+                    f"give it an initial_value where it is created ({storage.op.location}), pass a value, or assign to it first",
                 )
         self._unset = []  # what has a value keeps one
 
@@ -326,7 +326,7 @@ class Program:
 
 def _refuse_stream(stream: Any) -> None:
     if stream is not None:
-        fail(UserError, "this program does not run on a GPU, and waits for no stream", "leave stream= out")
+        fail(UserError, "this program does not run on a GPU, so stream= has no meaning", "leave stream= out")
 
 
 def joined(programs: Sequence[Program]) -> tuple[Module, list[str]]:

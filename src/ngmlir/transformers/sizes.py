@@ -118,7 +118,7 @@ def warn_of_many(what: str, kept: int, reasons: str) -> None:
     place = user_location()
     warnings.warn_explicit(
         f"{what}, and only {kept} programs are kept; "
-        f"fill batches up to a few lengths, so that programs can be used again{reasons}",
+        f"pad batches to a few lengths, so that programs are reused{reasons}",
         UserWarning,
         place.file or "<unknown>",
         place.line,

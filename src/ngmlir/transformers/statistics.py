@@ -71,5 +71,9 @@ class Watched:
     def save_output_statistics_file(self) -> None:
         """Writes what was noted so far, as JSON. Raises UserError where no file was set."""
         if self.statistics is None:
-            fail(UserError, "no file for statistics was set", 't.set_output_statistics_file("outputs.json")')
+            fail(
+                UserError,
+                "no statistics file was set: call set_output_statistics_file",
+                't.set_output_statistics_file("outputs.json")',
+            )
         self.statistics.save()

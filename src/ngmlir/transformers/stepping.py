@@ -290,7 +290,7 @@ class Stepper:
         if isinstance(op, str):
             return find_op(self.ops(), op)
         if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"{op!r} is no op", "give an op, or its name")
+            fail(UserError, f"{op!r} is not an op", "give an op, or its name")
         return op.forwarded
 
     def ops(self) -> list[Op]:
@@ -309,9 +309,9 @@ class Stepper:
             fail(
                 UserError,
                 f"{op.called} is not in this computation",
-                "ask for it by its name, if it stands in a body that was made again; or return it too",
+                "ask for it by name, or return it from the computation too",
             )
-        fail(UserError, f"{op.called} has not run yet", "stepper.break_at(op), and stepper.run(), lead there")
+        fail(UserError, f"{op.called} has not run yet", "use stepper.break_at(op) and stepper.run()")
 
     def _known(self, op: Op) -> Array | None:
         """The value of an op, where there is one by now."""
@@ -369,7 +369,7 @@ class ValueStorage(DeviceBufferStorage):
         self._host = value
 
     def change(self, show: Any, item: Any, value: Any) -> None:
-        fail(NotAssignable, f"{self.op.called} is a value of a run, which cannot be written to")
+        fail(NotAssignable, f"{self.op.called} is a value of this run and cannot be assigned to")
 
 
 def _and_bodies(op: Op) -> Iterator[Op]:

@@ -23,7 +23,7 @@ from ..support.strides import Part
 
 
 class UninitializedVariable(UserError):
-    """A variable is read before it has a value."""
+    """A variable is read before it is initialized."""
 
 
 def fit(value: Any, op: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -114,7 +114,7 @@ class DeviceBufferStorage:
             fail(
                 AxisLengthError,
                 f"{self.op.called} holds {names}, and cannot be used with {', '.join(str(now[i]) for i in differing)}",
-                f"what is kept from call to call keeps its lengths; it was made at {self.op.location}",
+                f"the shape of state cannot change between calls; it was created at {self.op.location}",
             )
 
     def on(self, device: Any) -> Any:
@@ -245,8 +245,8 @@ class DeviceTensor:
         if view.size and not np.may_share_memory(view, base):
             fail(
                 NotAssignable,
-                f"{self.op.called} is no view that can be written to from the host",
-                "its elements are in another order than those of its storage: reading it makes a copy",
+                f"{self.op.called} cannot be written from the host",
+                "it is not a strided view of its storage: reading it makes a copy",
             )
         return base, view
 
@@ -339,7 +339,7 @@ class DeviceTensor:
             array = self._placed()[1] if lies and not copy else self.get()
             return array.__dlpack__(max_version=max_version)
         if wanted != here or copy:
-            raise BufferError(f"{self.op.called} is on device {here}, and cannot be had on {wanted}")
+            raise BufferError(f"{self.op.called} is on device {here}, and cannot be moved to {wanted}")
         from ..runtime import dlpack
 
         base, view = self._placed()

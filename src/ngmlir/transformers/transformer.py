@@ -378,15 +378,13 @@ class Transformer(Layouts, Watched):
         self.check_open()
         found = getattr(op, "forwarded", None)
         if not isinstance(found, Tensor):
-            fail(
-                NotAssignable, f"{op!r} is no tensor: it has no contents", "give a variable or a view of one"
-            )
+            fail(NotAssignable, f"{op!r} is not a tensor", "give a variable or a view of one")
         storage = found.storage_now
         if not isinstance(storage, AssignableTensorOp):
             fail(
                 NotAssignable,
-                f"{found.called} is computed: it has no contents between runs",
-                "return it from a computation, or look at it in transformer.stepped(computation)",
+                f"{found.called} is computed, so it has no value between runs",
+                "return it from a computation, or inspect it with transformer.stepped(computation)",
             )
         return DeviceTensor(self.storage_of(storage), found)
 

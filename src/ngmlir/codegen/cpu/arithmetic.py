@@ -28,7 +28,7 @@ def elementwise(e: Emitter, op: Op) -> None:
     """Any op with operands and result of one element type."""
     element = element_type(op.operands[0].type)
     if in_library(op):
-        raise Limit(f"{op.name} of floats has no machine code of its own", op.location, hint=pass_for(op))
+        raise Limit(f"{op.name} of floats has no code generator", op.location, hint=pass_for(op))
     known = UNKNOWN
     if isinstance(op.result.type, IndexType) and op.name in RULES:
         known = RULES[op.name](*map(e.range_of, op.operands))

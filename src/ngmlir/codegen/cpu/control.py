@@ -22,7 +22,7 @@ def for_(e: Emitter, op: tile.ForOp) -> None:
     body = op.body.block
     lower, upper, step = (e.range_of(v) for v in (op.lower, op.upper, op.step))
     if step == ranges.exactly(0):
-        raise UserError("the step of the loop is 0: it would never end", op.location)
+        raise UserError("the step of the loop is 0, so it would not end", op.location)
     state = e.flatten(op.inits)
     if not (lower.constant and upper.constant and step.constant):
         known = ranges.of_loop(lower, upper, step)

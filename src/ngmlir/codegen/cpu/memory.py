@@ -300,5 +300,5 @@ def _memref(value: IRValue, op: Op) -> MemRefType:
     type = value.type
     assert isinstance(type, MemRefType)
     if not type.static or DYNAMIC in type.row_strides:
-        raise Limit(f"{type} has sizes that are not known while compiling", op.location)
+        raise Limit(f"{type} has sizes that are not known at compile time", op.location)
     return type

@@ -51,7 +51,7 @@ def _bits(literal: Attribute) -> list[int]:
             size = item_bytes(type.element)
             return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
         case _:
-            raise TypeError(f"{literal} is no constant")
+            raise TypeError(f"{literal} is not a constant")
 
 
 def _lanes(kind: llvm.Type, bits: Sequence[int], width: int) -> Value:

@@ -214,7 +214,7 @@ def memory_of(buffer: Value, op: Op) -> MemRefType:
     type = buffer.type
     assert isinstance(type, MemRefType)
     if not type.static or any(stride < 0 for stride in type.row_strides):
-        raise Limit(f"{type}: the GPU needs sizes and strides that are known while compiling", op.location)
+        raise Limit(f"{type}: on GPUs, sizes and strides must be known at compile time", op.location)
     return type
 
 

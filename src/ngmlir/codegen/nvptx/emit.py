@@ -51,7 +51,9 @@ def emit(module: Module, target: Target) -> Unit:
         if (number := blocks(kernel.grid)[0]) > MOST_BLOCKS:
             message = f"kernel @{kernel.symbol} has {number} blocks"
             raise Limit(
-                message, kernel.location, hint=f"a launch has {MOST_BLOCKS} at most: compute more in each"
+                message,
+                kernel.location,
+                hint=f"a launch can have at most {MOST_BLOCKS}: compute more in each block",
             )
         names[kernel] = _entry_name(kernel.symbol, names.values())
         threads = threads_of(kernel, target)
@@ -91,7 +93,7 @@ def threads_of(kernel: tile.KernelOp, target: Target) -> int:
         raise UserError(
             f"kernel @{kernel.symbol} asks for {threads} threads",
             kernel.location,
-            hint="a block has whole warps of 32 threads, 1024 threads at most",
+            hint="a block has a multiple of 32 threads, at most 1024",
         )
     return threads
 
@@ -191,7 +193,7 @@ class _Steps:
                     self.run(body)
                     if self.count > _MOST_LAUNCHES:
                         raise Limit(
-                            f"a loop between kernels of {len(positions)} rounds on the GPU", op.location
+                            f"a loop between kernels of {len(positions)} iterations on the GPU", op.location
                         )
             case tile.LoadOp() if op.result.type is i1 and not op.operands[1:]:
                 self.places[op.result] = self.places[op.operands[0]]
@@ -210,14 +212,14 @@ class _Steps:
                 self.numbers[op.results[0]] = int(evaluate(op, known)[0])
             case _:
                 raise Limit(
-                    f"{op.name} between kernels has no code for the GPU yet",
+                    f"{op.name} between kernels is not supported on GPUs yet",
                     op.location,
-                    hint="compile for the CPU, or run the steps one by one from Python",
+                    hint="compile for the CPU, or call one program for each step from Python",
                 )
 
     def _window(self, op: Op) -> Place:
         if leaves_its_buffer(op.results[0]):
-            raise Limit("a masked window between kernels has no code for the GPU", op.location)
+            raise Limit("a masked window between kernels is not supported on GPUs", op.location)
         whole = op.operands[0]
         type, place = whole.type, self.places[whole]
         assert isinstance(type, MemRefType)

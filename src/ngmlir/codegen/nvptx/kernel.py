@@ -82,7 +82,7 @@ def emit_kernel(
         raise Limit(
             f"kernel @{kernel.symbol} takes {count} buffers, {count * POINTER_BYTES} bytes of parameters",
             kernel.location,
-            hint=f"a launch has {PARAMETER_BYTES} at most",
+            hint=f"a launch can have at most {PARAMETER_BYTES}",
         )
     return _Kernel(module, kernel, name, target, threads, parameters).emit()
 
@@ -142,7 +142,7 @@ class _Kernel:
                 f"kernel @{self.kernel.symbol} needs {size} bytes of shared memory per block, "
                 f"{self.target.name} has {self.target.shared_bytes}",
                 self.kernel.location,
-                hint="make its tiles smaller",
+                hint="use smaller tiles",
             )
         name = self.block.shared_name.removeprefix("@")
         if size > STATIC_BYTES:
@@ -228,7 +228,7 @@ class _Kernel:
             case _ if "elementwise" in op.traits:
                 self.values[op.result] = elementwise.lower(self.b, op, self.values.scalars(op.operands))
             case _:
-                message = f"{op.name} inside a kernel has no code for the GPU yet"
+                message = f"{op.name} inside a kernel is not supported on GPUs yet"
                 raise Limit(message, op.location, hint=pass_for(op))
 
     def _side_by_side(self, op: Op) -> Layout | None:

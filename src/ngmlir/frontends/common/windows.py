@@ -60,7 +60,7 @@ def border_of(padding: Any, axis: Axis, taps: int, stride: int, dilation: int) -
         before, after = padding if is_several(padding) else (padding, padding)
         return before, after
     if padding not in RULES:
-        fail(UserError, f"padding is one of {', '.join(RULES)}, or numbers of elements, not {padding!r}")
+        fail(UserError, f"padding must be one of {', '.join(RULES)}, or numbers, not {padding!r}")
     return Slide(axis, Axis(taps), stride, dilation).border(padding)
 
 

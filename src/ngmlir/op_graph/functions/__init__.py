@@ -155,9 +155,7 @@ def shape_of(x: Tensor) -> Axes:
 
 def iterate(x: Tensor) -> NoReturn:
     """Without this, Python would try the items 0, 1, ... one after the other."""
-    fail(
-        UserError, f"{x.called} cannot be iterated over", "take slices along an axis with ng.slice_along_axis"
-    )
+    fail(UserError, f"{x.called} cannot be iterated over", "use ng.slice_along_axis for slices along an axis")
 
 
 # Tensors whose axes are of another kind have another module.

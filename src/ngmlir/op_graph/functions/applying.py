@@ -64,7 +64,7 @@ def binary_bits(name: str, x: Any, y: Any) -> Tensor:
     if isinstance(element, FloatType):
         fail(
             UserError,
-            f"{name} works on integers and bools, not on {element}",
-            "cast with ng.cast(x, 'i32'), or compare first",
+            f"{name} needs integers or booleans, not {element}",
+            "use ng.cast(x, 'i32'), or a comparison",
         )
     return getattr(VERBS, name)(*align(operand(x, element), operand(y, element)))

@@ -121,7 +121,7 @@ def one_of(x: Tensor, axes: AxesOrNames | None, axis: Positions) -> AxesOrNames 
     if axis is None:
         return axes
     if axes is not None:
-        fail(UserError, "the axes are given twice", "axis= is another word for them")
+        fail(UserError, "the axes are passed twice", "axis= is another name for reduction_axes=")
     given: Any = axis
     if isinstance(given, (tuple, list)):
         return [_at(x, a) for a in cast_type("Sequence[Any]", given)]
@@ -155,7 +155,7 @@ def check_lengths(x: Axes, y: Axes) -> None:
                 fail(
                     AxisLengthError,
                     f"axis {axis.name} has {axis.length} elements on the left and {other.length} on the right",
-                    "slice or pad one side, or rename its axis with ng.cast_role",
+                    "slice or pad one operand, or rename its axis with ng.cast_role",
                 )
 
 

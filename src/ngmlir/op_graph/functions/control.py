@@ -56,7 +56,7 @@ def _truth(condition: Any, what: str) -> Tensor:
     if condition.axes:
         fail(
             IncompatibleAxesError,
-            f"{what} must be one value, not one with axes ({', '.join(condition.axes.names)})",
+            f"{what} must be a scalar, not a tensor with axes ({', '.join(condition.axes.names)})",
             "reduce it with ng.any or ng.all",
         )
     return condition if condition.element is i1 else condition.family.not_equal(condition, 0)
@@ -89,7 +89,7 @@ def cond(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) 
     states = States((one, other))
     truth = _truth(condition, "the condition")
     if not one.region.results and not states.storages:
-        fail(UserError, "the branches give no value and write nothing")
+        fail(UserError, "the branches return no value and assign nothing")
     types = [*((r.axes, r.element) for r in one.region.results), *states.shapes]
 
     def branch(body: Body) -> GraphRegion:
@@ -175,7 +175,7 @@ def scan(
     takes(body, 2, "the body of a scan")
     start, given = _tuple(initial), _tuple(sequences)
     if not given:
-        fail(UserError, "a scan needs a sequence to run along")
+        fail(UserError, "ng.scan needs a sequence")
     along = given[0].axes[given[0].axes.index(axis)]
     lengths = {a.length for s in given for a in s.axes.find_by_name(along.name) if a.length is not None}
     if len(lengths) > 1:
@@ -198,8 +198,8 @@ def scan(
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             fail(
                 UserError,
-                "the body of a scan gives (carried, outputs)",
-                "give an empty tuple where there is nothing",
+                "the body of ng.scan must return (carried, outputs)",
+                "use an empty tuple for none",
             )
         carried, outputs = _values(result[0]), _values(result[1])
         single_output = not isinstance(result[1], (tuple, list)) and len(outputs) == 1

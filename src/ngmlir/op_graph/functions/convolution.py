@@ -60,7 +60,10 @@ def ordered(x: Tensor, axes: AxesLike | None) -> Tensor:
         return x
     names = make_axes(axes)
     if not names.is_equal_set(x.axes):
-        fail(IncompatibleAxesError, f"({', '.join(names.names)}) is no order of ({', '.join(x.axes.names)})")
+        fail(
+            IncompatibleAxesError,
+            f"({', '.join(names.names)}) is not a permutation of ({', '.join(x.axes.names)})",
+        )
     return axes_with_order(x, [x.axes[x.axes.index(a)] for a in names])
 
 

@@ -21,7 +21,7 @@ def _five(x: Tensor, what: str, names: str) -> Tensor:
     if len(x.axes) != 5:
         fail(
             IncompatibleAxesError,
-            f"{what} have five axes {names}, not ({', '.join(x.axes.names)})",
+            f"{what} must must have five axes {names}, not ({', '.join(x.axes.names)})",
             "ng.convolve, ng.deconvolve and ng.pool take any",
         )
     return x
@@ -31,7 +31,7 @@ def _settings(params: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
     """Parameters of these names; UserError where some are missing."""
     missing = [name for name in names if name not in params]
     if missing:
-        fail(UserError, f"the parameters lack {', '.join(missing)}")
+        fail(UserError, f"missing parameters: {', '.join(missing)}")
     return [params[name] for name in names]
 
 
@@ -105,7 +105,7 @@ def pooling(pool_params: Mapping[str, Any], inputs: Any, axes: AxesLike) -> Tens
     op, *found = _settings(pool_params, names)
     kinds: dict[Any, Any] = {"max": "max", "avg": "mean"}
     if op not in kinds:
-        fail(UserError, f"op is 'max' or 'avg', not {op!r}")
+        fail(UserError, f"op must be 'max' or 'avg', not {op!r}")
     taps, pads, strides = found[:4], found[4:8], found[8:]
     return cast_axes(
         pool(inputs, dict(zip(inputs.axes[:4], taps, strict=True)), kinds[op], strides, 1, pads), axes

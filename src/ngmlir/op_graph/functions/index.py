@@ -74,7 +74,7 @@ def lookuptable(
     lut, idx = as_op(lut), indices_of(idx)
     wanted = (lut.axes | idx.axes).chosen(axes)
     if len(lut.axes) != 2:
-        fail(IncompatibleAxesError, f"a table has two axes, not ({', '.join(lut.axes.names)})")
+        fail(IncompatibleAxesError, f"a lookup table must have two axes, not ({', '.join(lut.axes.names)})")
     looked_up = 0 if lut.axes[1] in wanted else 1
     made = Axes((*lut.axes[:looked_up], *idx.axes, *lut.axes[looked_up + 1 :]))
     if made != wanted:

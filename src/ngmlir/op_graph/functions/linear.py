@@ -28,7 +28,7 @@ def dot(x: Any, y: Any, *, batch_axes: AxesOrNames = (), dtype: Any = None) -> T
         if axis.name not in common:
             fail(
                 IncompatibleAxesError,
-                f"the batch axis {axis.name} must be held by both sides",
+                f"the batch axis {axis.name} must be in both operands",
                 f"left ({', '.join(x.axes.names)}), right ({', '.join(y.axes.names)})",
             )
     check_lengths(x.axes, y.axes)

@@ -90,16 +90,14 @@ def batch_norm(
             )
     reduced, kept = compute_reduction_axes(x, reduction_axes, None)
     if not isinstance(momentum, Tensor) and not 0 <= momentum <= 1:
-        fail(UserError, f"the momentum of running averages is between 0 and 1, not {momentum!r}")
+        fail(UserError, f"the momentum of running averages must be between 0 and 1, not {momentum!r}")
     held = [
         None if s is None else _fitting(s, kept, what) for s, what in ((mean, "mean"), (variance, "variance"))
     ]
     if not training:
         old_mean, old_variance = held
         if old_mean is None or old_variance is None:
-            fail(
-                UserError, "without training a batch norm needs the mean and the variance that training found"
-            )
+            fail(UserError, "ng.batch_norm(training=False) needs mean= and variance=")
         centered = subtract(x, operand(old_mean, x.element), x.element)
         scale = _inverse_root(operand(old_variance, x.element), epsilon)
         return _scaled(multiply(centered, scale, x.element), gamma, beta)
@@ -155,7 +153,7 @@ def _fitting(parameter: Any, axes: Axes, what: str) -> Tensor:
 
 def _positive(epsilon: float) -> float:
     if not epsilon >= 0:
-        fail(UserError, f"epsilon is a number that is not negative, not {epsilon!r}")
+        fail(UserError, f"epsilon must not be negative, not {epsilon!r}")
     return float(epsilon)
 
 

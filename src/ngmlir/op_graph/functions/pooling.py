@@ -45,7 +45,7 @@ def pool(
     AxisNotFound; AxisLengthError for windows longer than their axis.
     """
     if kind not in KINDS:
-        fail(UserError, f"a window is reduced by one of {', '.join(KINDS)}, not {kind!r}")
+        fail(UserError, f"the pooling operation must be one of {', '.join(KINDS)}, not {kind!r}")
     x, element = as_op(x), result_element(dtype)
     if kind in ("mean", "sum") or x.element is i1:
         x = floating(x, dtype)
@@ -88,7 +88,7 @@ def _inside(slide: Slide, before: int, after: int) -> list[int]:
     if 0 in found:
         fail(
             UserError,
-            f"window {found.index(0)} along {slide.axis.name} lies in the padding altogether",
+            f"window {found.index(0)} along {slide.axis.name} lies entirely in the padding",
             "pad less",
         )
     return found

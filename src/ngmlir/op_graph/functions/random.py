@@ -53,7 +53,7 @@ def _like(x: Any, *bounds: Any) -> Tensor:
     for given in (x, *bounds):
         if isinstance(given, (list, tuple)):
             hint = "ng.uniform(ng.constant(0, axes)), or ng.numpy.random, which takes shapes"
-            fail(UserError, f"numbers are drawn for the axes of a tensor, not for {given!r}", hint)
+            fail(UserError, f"random numbers need a tensor, whose axes they get, not {given!r}", hint)
     return as_op(x)
 
 
@@ -110,7 +110,7 @@ def dropout(
     if not isinstance(keep, Tensor):
         probability = float(numbers(keep))
         if not 0 <= probability <= 1:
-            fail(UserError, f"an element is kept with a probability between 0 and 1, not {keep!r}")
+            fail(UserError, f"the probability to keep must be between 0 and 1, not {keep!r}")
         if probability == 0:
             rescale = False  # nothing is left that could make up for what is gone
     # In f32 whatever the elements are: fewer bits know fewer probabilities.

@@ -151,12 +151,12 @@ def bidirectional(
     Raises UserError for another `merge`, for `return_state`, and for several hidden axes to join along; and what the layer raises.
     """
     if merge not in ("concat", "sum", None):
-        fail(UserError, f"two directions are merged by 'concat', 'sum' or None, not {merge!r}")
+        fail(UserError, f"merge must be 'concat', 'sum' or None, not {merge!r}")
     if "backward" in settings or settings.get("return_state"):
         fail(
             UserError,
             "both directions run, and states are not merged",
-            "call the layer twice, with backward=True once",
+            "call the function twice, once with backward=True",
         )
     x = as_op(x)
     pair = layer(x, *forward, **settings), layer(x, *backward, backward=True, **settings)

@@ -37,7 +37,10 @@ def compute_reduction_axes(
     for given in (reduced, kept):
         lost = [] if given is None else [n for n in given.names if n not in x.axes.names]
         if lost:
-            fail(IncompatibleAxesError, f"there is no axis {', '.join(lost)} in ({', '.join(x.axes.names)})")
+            fail(
+                IncompatibleAxesError,
+                f"there is no axis {', '.join(lost)} in ({', '.join(x.axes.names)})",
+            )
     if reduced is None:
         reduced = x.axes - (kept or Axes())
     if kept is None:
@@ -46,7 +49,7 @@ def compute_reduction_axes(
         fail(
             IncompatibleAxesError,
             f"reducing ({', '.join(reduced.names)}) of ({', '.join(x.axes.names)}) does not leave ({', '.join(kept.names)})",
-            "give one of reduction_axes and out_axes",
+            "pass either reduction_axes or out_axes",
         )
     return x.axes & reduced, kept
 
@@ -146,7 +149,7 @@ def _position(
     if not reduced:
         fail(
             IncompatibleAxesError,
-            "the position of an extreme needs an axis to look along",
+            "argmax and argmin need an axis",
             "give reduction_axes",
         )
     made = VERBS.stated(operation, [x], {"axes": _places(x, reduced)}, x.axes - reduced, element)

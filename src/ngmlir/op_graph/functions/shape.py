@@ -50,7 +50,7 @@ def getitem(x: Tensor, item: Index | tuple[Index, ...]) -> Tensor:
     parts = list(item) if isinstance(item, tuple) else [item]
     ellipses = [i for i, p in enumerate(parts) if p is Ellipsis]
     if len(ellipses) > 1:
-        fail(UserError, "`...` stands once in an index")
+        fail(UserError, "an index can have only one `...`")
     if ellipses:
         at = ellipses[0]
         parts[at : at + 1] = [slice(None)] * (len(x.axes) - len(parts) + 1)
@@ -164,7 +164,10 @@ def axes_with_order(x: Any, axes: AxesOrNames) -> Tensor:
     x = any_tensor(x)
     order = x.axes.chosen(axes)
     if not x.axes.is_equal_set(order):
-        fail(IncompatibleAxesError, f"({', '.join(order.names)}) is no order of ({', '.join(x.axes.names)})")
+        fail(
+            IncompatibleAxesError,
+            f"({', '.join(order.names)}) is not a permutation of ({', '.join(x.axes.names)})",
+        )
     return broadcast(x, order)
 
 
@@ -181,7 +184,7 @@ def cast_axes(x: Any, axes: AxesOrNames) -> Tensor:
     if len(axes) != len(x.axes):
         fail(
             IncompatibleAxesError,
-            f"({', '.join(x.axes.names)}) cannot be named ({', '.join(axes.names)}): other number of axes",
+            f"({', '.join(x.axes.names)}) cannot be named ({', '.join(axes.names)}): a different number of axes",
         )
     for old, new in zip(x.axes, axes, strict=True):
         if old.length != new.length and None not in (old.length, new.length):
@@ -214,14 +217,14 @@ def cast_role(x: Any, axes: AxesOrNames) -> Tensor:
     ):
         fail(
             UserError,
-            "cast_role takes names in the order of the axes",
-            "ng.map_roles(x, {old: new}) goes by names",
+            "cast_role takes one name for each axis, in order",
+            "ng.map_roles(x, {old: new}) takes a dictionary",
         )
     x, roles = any_tensor(x), _new_axes(axes)
     if len(roles) != len(x.axes):
         fail(
             IncompatibleAxesError,
-            f"({', '.join(x.axes.names)}) cannot be named ({', '.join(roles.names)}): other number of axes",
+            f"({', '.join(x.axes.names)}) cannot be named ({', '.join(roles.names)}): a different number of axes",
         )
     return _rename(
         x,
@@ -293,7 +296,7 @@ def pad(
         )
     pairs = [_padding(p) for p in paddings]
     if any(lo < 0 or hi < 0 for lo, hi in pairs):
-        fail(UserError, f"a padding is negative in {pairs}", "slice to remove elements")
+        fail(UserError, f"negative padding in {pairs}", "slice to remove elements")
     if not any(lo or hi for lo, hi in pairs):
         return x if axes is None else cast_axes(x, axes)
     padded = Axes(
@@ -313,7 +316,7 @@ def _padding(given: int | Sequence[int]) -> tuple[int, int]:
         before, after = given if isinstance(given, Sequence) else (given, given)
         return operator.index(before), operator.index(after)
     except (TypeError, ValueError):
-        fail(UserError, f"a padding is an integer or a pair (before, after), not {given!r}")
+        fail(UserError, f"a padding must be an integer or a pair (before, after), not {given!r}")
 
 
 def _alike(xs: Sequence[Tensor]) -> list[Tensor]:
@@ -356,7 +359,7 @@ def concat_along_axis(x_list: Iterable[Any], axis: Any) -> Tensor:
         if not first.is_equal_set(x.axes):
             fail(
                 AxisNotFound,
-                f"({', '.join(x.axes.names)}) and ({', '.join(first.names)}) differ, but are to be concatenated",
+                f"({', '.join(x.axes.names)}) and ({', '.join(first.names)}) differ and cannot be concatenated",
             )
     place = first.index(axis)
     ordered: list[Tensor] = []

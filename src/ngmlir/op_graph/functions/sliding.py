@@ -119,7 +119,7 @@ def borders(sliding: Sequence[Slide], padding: Padding) -> list[tuple[int, int]]
     """Elements before and after each axis that windows slide along."""
     if isinstance(padding, str):
         if padding not in RULES:
-            fail(UserError, f"padding is one of {', '.join(RULES)}, or numbers of elements, not {padding!r}")
+            fail(UserError, f"padding must be one of {', '.join(RULES)}, or numbers, not {padding!r}")
         return [slide.border(padding) for slide in sliding]
     axes = Axes(slide.axis for slide in sliding)
     if isinstance(padding, Mapping):
@@ -138,7 +138,7 @@ def borders(sliding: Sequence[Slide], padding: Padding) -> list[tuple[int, int]]
 def _border(given: Border) -> tuple[int, int]:
     pair = tuple(given) if isinstance(given, Sequence) else (given, given)
     if len(pair) != 2:
-        fail(UserError, f"a padding is a number or a pair (before, after), not {given!r}")
+        fail(UserError, f"a padding must be a number or a pair (before, after), not {given!r}")
     return whole_number(pair[0], "padding", 0), whole_number(pair[1], "padding", 0)
 
 
@@ -160,7 +160,7 @@ def windows_of(x: Tensor, sliding: Sequence[Slide]) -> Tensor:
                 AxisLengthError,
                 f"{described(slide.taps.known_length, slide.dilation)} does not fit into axis {slide.axis.name}, "
                 f"which has {length}",
-                "pad the axis, or let windows have fewer taps",
+                "pad the axis, or use smaller windows",
             )
         lengths[slide.axis.name] = Axis(count_of(length, slide.span, slide.stride), slide.axis.name)
     positions = Axes(lengths.get(a.name, a) for a in x.axes)

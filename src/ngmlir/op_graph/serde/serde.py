@@ -35,7 +35,11 @@ def deserialize_graph(graph_data: bytes) -> list[Op]:
     try:
         text = bytes(graph_data).decode()
     except (TypeError, ValueError) as error:
-        fail(UserError, f"these bytes are no graph: {error}", "serde.serialize_graph makes such bytes")
+        fail(
+            UserError,
+            f"these bytes are not a serialized graph: {error}",
+            "serde.serialize_graph makes such bytes",
+        )
     made = from_module(from_text(text)).get("main")
     if made is None:
         fail(UserError, "the graph has no function @main", "serde.serialize_graph makes such graphs")

@@ -129,9 +129,9 @@ def _require_inside(op: Op, first: int, last: int, dimension: int, size: int, *,
         return
     outside = first if first < 0 else last
     raise UserError(
-        f"{op.name} reaches index {outside} of dimension {dimension}, which has {size} elements",
+        f"{op.name} accesses index {outside} of dimension {dimension}, which has {size} elements",
         op.location,
-        hint="mask the access or keep it inside the buffer",
+        hint="mask the access, or keep it inside the buffer",
     )
 
 
@@ -278,7 +278,7 @@ def for_(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     lower, upper, step = (k.value if isinstance(k, IntegerAttr) else int(next(given)) for k in known)
     carried = tuple(given)
     if step <= 0:
-        raise UserError(f"tile.for goes on by {step}; a step must be positive", op.location)
+        raise UserError(f"the step of tile.for is {step}; it must be positive", op.location)
     for i in range(lower, upper, step):
         carried = runner.block(op.regions[0].block, [np.asarray(i, np.int64), *carried])
     return carried

@@ -35,7 +35,7 @@ def argsort_in_blocks(op: Op, target: Target) -> Single:
     kept = shape_of(op.results[0].type)[axis]
     if after > 1 or size > LONGEST:
         raise Limit(
-            f"a block of threads sorts rows of up to {LONGEST} elements that lie in one piece",
+            f"a block of threads can sort rows of up to {LONGEST} elements that are contiguous",
             op.location,
             hint="run sorting-networks first, as the pipeline gpu does",
         )

@@ -160,14 +160,12 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False, whole: bool 
     if not label(space, [op for op in body.ops[:-1] if not skip(op)], known) or not _side_by_side(
         space, body, known
     ):
-        raise Limit(
-            Diagnostic("the ops of this fusion run over loops that do not fit together", fusion.location)
-        )
+        raise Limit(Diagnostic("the loops of the ops of this fusion do not match", fusion.location))
     for value in body.ops[-1].operands:  # an argument may be handed through without any op
         known.setdefault(value, space.atoms(shape_of(value.type)))
     moved = {v: (access.inverse(), space.atoms(access.shape)) for v, access in without.results.items()}
     if not all(space.unify(known[v], atoms) for v, (_, atoms) in moved.items()):
-        raise Limit(Diagnostic("what this fusion moves runs over loops that do not fit", fusion.location))
+        raise Limit(Diagnostic("the loops of the layout ops of this fusion do not match", fusion.location))
     resolved = {v: space.resolve(a) for v, a in known.items()}
     counted: dict[Op, Atoms] = {}
     for op in body.ops:
@@ -176,9 +174,9 @@ def plan(fusion: Op, skip: Callable[[Op], bool] = lambda op: False, whole: bool 
             counted[op] = space.resolve([known[op.results[0]][dimension]])
     domain = max(resolved.values(), key=len, default=())
     if not all(set(atoms) <= set(domain) for atoms in resolved.values()):
-        raise Limit(Diagnostic("the values of this fusion have no loops in common", fusion.location))
+        raise Limit(Diagnostic("the values of this fusion have no common loops", fusion.location))
     if len(set(domain)) < len(domain):  # what runs along both of two loops says that they are one
-        raise Limit(Diagnostic("a value of this fusion runs along two of its loops", fusion.location))
+        raise Limit(Diagnostic("a value of this fusion uses one dimension for two loops", fusion.location))
     # The dimensions of a skipped op stay apart: its kernel tiles each in its own way.
     apart = [(a,) for op in body.ops if skip(op) for a in resolved[op.results[0]]]
     # So do those of what is read through an access, but for runs.

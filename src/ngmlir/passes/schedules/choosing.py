@@ -110,7 +110,7 @@ def _link_conflicts(fusion: Op, link: Link, schedule: Schedule) -> list[str]:
     if isinstance(schedule, Along):
         found.append("in a chain products are cut by 'panels'")
     if isinstance(schedule, Panels) and "left" in schedule.pack and left_handed(link):
-        found.append("a left side that is handed on is not packed before")
+        found.append("a left operand that is computed in the chain is not packed before")
     return found
 
 
@@ -124,7 +124,7 @@ def _strips(fusion: Op, target: Target, given: Given, kept: Collection[int]) -> 
 
 def _chain_conflicts(fusion: Op, target: Target) -> list[str]:
     if target.shares_tiles:
-        return [f"a program of {target.name} has no scratch of its own for strips of rows"]
+        return [f"a program of {target.name} has no temporary memory of its own for a chain"]
     return faults(fusion, target)
 
 
@@ -182,5 +182,8 @@ def _conflicts(schedule: Schedule, target: Target, fusion: Op, windows: Product 
 
 def _refused(fusion: Op, why: Iterable[str], hint: str = "") -> UserError:
     return UserError(
-        [Diagnostic(f"no kernel can be cut so: {each}", fusion.location, hint=hint) for each in why]
+        [
+            Diagnostic(f"no kernel can be built with this schedule: {each}", fusion.location, hint=hint)
+            for each in why
+        ]
     )

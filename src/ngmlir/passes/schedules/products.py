@@ -288,16 +288,16 @@ def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
     if not any(implicit):
         return  # of one position: they are read where they lie
     if not isinstance(schedule, Panels):
-        yield f"windows are multiplied by 'panels', not by '{schedule.by}'"
+        yield f"products of windows use 'panels', not '{schedule.by}'"
         return
     for side, is_windows in zip(("left", "right"), implicit, strict=True):
         if is_windows and side in schedule.pack:
-            yield f"the {side} side are windows, which each program packs by itself"
+            yield f"the {side} operand consists of windows, which each program packs itself"
     if implicit[1] and not schedule.part:
-        yield "the right side are windows, of which a program packs a part of the columns at once (part above 0)"
+        yield "the right operand consists of windows, which a program packs part by part (part above 0)"
     right = implicit[1] or bool(schedule.part) or "right" in schedule.pack
     if product.widens and not (right and (implicit[0] or "left" in schedule.pack)):
-        yield f"windows are packed as {product.accumulator}, and so is what meets them: part by part, or before"
+        yield f"windows are packed as {product.accumulator}, and the other operand must be packed too (part or pack)"
 
 
 def _runs(run: int, most: int) -> int:

@@ -35,7 +35,7 @@ def blocks(main: Op, open_: Mapping[int, int], target: Target) -> Blocks:
     """Functions for blocks of rows; `open_` says of arguments which dimension counts the rows, of which there is at least
     one. Raises Refused where there are none: the diagnostic says which op is in the way."""
     if "ng.tied" in main.attributes:
-        raise Refused(f"@{main.symbol} changes what it is called with, once for each call", main.location)
+        raise Refused(f"@{main.symbol} changes its state once per call", main.location)
     main = without_dead(main)
     lengths = {shape_of(main.block.args[i].type)[d] for i, d in open_.items()}
     if len(lengths) != 1 or 0 in lengths:

@@ -45,7 +45,7 @@ def sampled_lengths(main: Op) -> list[Length]:
                 raise UserError(
                     f"ng.open is {place.value} for argument {i} of @{main.symbol}, which has {rank} dimensions",
                     main.location,
-                    hint="the number of a dimension, from 0 on",
+                    hint="it must be the index of a dimension",
                 )
             found.setdefault(name_of(main.block.args[i].type, place.value), []).append((i, place.value))
     return [Length(name, tuple(places)) for name, places in found.items()]
@@ -147,7 +147,7 @@ class _Writer:
         if self.only is None:
             raise Limit(
                 Diagnostic(
-                    f"the length of dimension {dimension} of {type} follows from no operand of {op.name}",
+                    f"the length of dimension {dimension} of {type} does not follow from the operands of {op.name}",
                     op.location,
                     hint="name the axes of arguments and of this value: tensor<?x4xf32, #ng.axes<N, C>>",
                 )

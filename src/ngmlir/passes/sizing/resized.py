@@ -105,7 +105,7 @@ class Resizing:
         if have == rows:
             return self.new[value]
         if have is not None:
-            raise Refused(f"{op.name} computes rows that lie differently from each other", op.location)
+            raise Refused(f"{op.name} computes rows with different layouts", op.location)
         assert rows is not None
         made = self.repeated(value, rows, b)
         if made is None:
@@ -266,7 +266,7 @@ class Resizing:
         for each in zip(*several, strict=True):
             found = {rows for rows in each if rows is not None}
             if len(found) > 1:
-                raise Refused(f"{op.name} gives rows that lie differently from each other", op.location)
+                raise Refused(f"{op.name} returns rows with different layouts", op.location)
             merged.append(next(iter(found), None))
         return merged
 

@@ -46,7 +46,7 @@ def reading(op: Op, given: Given) -> Reading:
     family = next((_BY_TRAIT[trait] for trait in op.traits if trait in _BY_TRAIT), None)
     rule = family or _BY_NAME.get(op.name)
     if rule is None:
-        raise MixesRows("is not known to compute row by row")
+        raise MixesRows("is not known to compute rows independently")
     return rule(op, given)
 
 
@@ -115,7 +115,7 @@ def _reshape(op: Op, given: Given) -> Reading:
     rows = _first(given)
     made = reshaped_rows(shape_of(op.operands[0].type), rows, shape_of(op.result.type))
     if made is None:
-        raise MixesRows("tears its rows apart")
+        raise MixesRows("does not keep rows together")
     return Reading((rows,), (made,))
 
 
@@ -125,7 +125,7 @@ def _slice(op: Op, given: Given) -> Reading:
     size = shape_of(op.operands[0].type)[d]
     part = tuple(get_i64s(op, name)[d] for name in ("starts", "limits", "steps"))
     if part != (0, size, 1):
-        raise MixesRows("takes a part of it")
+        raise MixesRows("takes a slice of it")
     return Reading((rows,), (rows,), {"limits": d})
 
 
@@ -137,7 +137,7 @@ def _pad(op: Op, given: Given) -> Reading:
 
 
 def _concatenate(op: Op, given: Given) -> Reading:
-    _apart(_first(given), [get_i64(op, "axis")], "joins values along it")
+    _apart(_first(given), [get_i64(op, "axis")], "concatenates along it")
     return _alike(op, given)
 
 
@@ -152,7 +152,7 @@ def _one_hot(op: Op, given: Given) -> Reading:
 
 def _windows(op: Op, given: Given) -> Reading:
     rows, axes = _first(given), get_i64s(op, "axes")
-    _apart(rows, axes, "slides windows along it")
+    _apart(rows, axes, "has windows along it")
     return Reading((rows,), (rows.at(rows.dimension + len(axes)),))
 
 
@@ -160,7 +160,7 @@ def _overlap_add(op: Op, given: Given) -> Reading:
     rows, axes = _first(given), get_i64s(op, "axes")
     result = rows.at(rows.dimension - len(axes))
     if result.dimension < 0 or result.dimension in axes:
-        raise MixesRows("adds windows along it")
+        raise MixesRows("adds overlapping windows along it")
     return Reading((rows,), (result,))
 
 
@@ -169,10 +169,10 @@ def _gather(op: Op, given: Given) -> Reading:
     axis, rank = get_i64(op, "axis"), len(shape_of(op.operands[1].type))
     if indices is not None:
         if table is not None:
-            raise MixesRows("looks rows up by rows")
+            raise MixesRows("looks up rows by rows")
         return Reading((None, indices), (indices.at(axis + indices.dimension),))
     assert table is not None
-    _apart(table, [axis], "looks rows up by their number")
+    _apart(table, [axis], "looks up rows by their position")
     d = table.dimension
     return Reading((table, None), (table.at(d if d < axis else d - 1 + rank),))
 
@@ -183,7 +183,7 @@ def _gather_elements(op: Op, given: Given) -> Reading:
     if table is None and indices is not None and indices.dimension == axis:
         return Reading((None, indices), (indices,))
     rows = _first(given)
-    _apart(rows, [axis], "looks rows up by their number")
+    _apart(rows, [axis], "looks up rows by their position")
     return Reading((rows, rows), (rows,))
 
 
@@ -191,14 +191,14 @@ def _scatter(op: Op, given: Given) -> Reading:
     table, indices, updates = given
     axis, rank = get_i64(op, "axis"), len(shape_of(op.operands[1].type))
     if indices is not None or (table is None and updates is None):
-        raise MixesRows("writes where rows say")
+        raise MixesRows("writes at positions that depend on rows")
     if table is None:
         assert updates is not None
         d = updates.dimension
         if axis <= d < axis + rank:
-            raise MixesRows("writes rows to one place")
+            raise MixesRows("writes several rows to one place")
         table = updates.at(d if d < axis else d + 1 - rank)
-    _apart(table, [axis], "writes rows by their number")
+    _apart(table, [axis], "writes rows by their position")
     d = table.dimension
     return Reading((table, None, table.at(d if d < axis else d - 1 + rank)), (table,))
 

@@ -67,8 +67,8 @@ class Context:
             self._begin()
         except Stopped as stopped:
             raise DeviceLost(
-                f"GPU {self.ordinal} is lost: {stopped.meaning} ({stopped.status}), and it cannot be made to work again",
-                hint="start the process anew",
+                f"GPU {self.ordinal} is lost: {stopped.meaning} ({stopped.status}), and cannot be reset",
+                hint="restart the process",
             ) from stopped
 
     def __enter__(self) -> None:
@@ -116,16 +116,14 @@ class Context:
     def _lose(self, status: str, kernel: str, meaning: str = "") -> DeviceLost:
         """The error of a device that has stopped, which it stays."""
         names = [kernel] if kernel else list(dict.fromkeys(n for names in self.since for n in names))
-        hint = (
-            "set checked=True where it is compiled, or NGMLIR_CHECK=1, and the op and the element are named"
-        )
+        hint = "compile with checked=True, or set NGMLIR_CHECK=1, to find the op and the element"
         if len(names) > 1:
-            hint = f"set NGMLIR_CUDA_BLOCKING=1, and it is known which; {hint}"
+            hint = f"set NGMLIR_CUDA_BLOCKING=1 to find the kernel; {hint}"
         shown = ", ".join(names[-_NAMED:]) + (" and others before" if len(names) > _NAMED else "")
         which = "" if not names else f", in the kernel {shown}" if len(names) == 1 else f", in one of {shown}"
         said = f"{meaning or 'the driver refuses'} ({status}){which}"
         self.lost = f"GPU {self.ordinal} has stopped: {said}. What was kept on it is lost"
-        return DeviceLost(f"{self.lost}; programs that are compiled now begin anew there", hint=hint)
+        return DeviceLost(f"{self.lost}; programs that are compiled now start again there", hint=hint)
 
     def synchronize(self) -> None:
         """Waits for all work asked for so far. DeviceLost where a kernel of it failed."""

@@ -11,17 +11,17 @@ from ...support.diagnostics import UserError
 HINT = "the device cuda-sim runs the same kernels without a GPU"
 #: What the driver answers from then on to every call, once a kernel has failed.
 _ENDS_THE_CONTEXT = {
-    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel used memory that is not there",
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel accessed an invalid address",
     "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel ran for too long",
     "CUDA_ERROR_ASSERT": "a kernel stopped at an assertion",
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "a kernel ran out of stack",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel came to an instruction that is none",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel used an address that is not aligned",
-    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a kernel used an address of another kind of memory",
-    "CUDA_ERROR_INVALID_PC": "a kernel jumped to where no code is",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel executed an invalid instruction",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel used a misaligned address",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "a kernel used an address of another memory space",
+    "CUDA_ERROR_INVALID_PC": "a kernel jumped to an invalid address",
     "CUDA_ERROR_LAUNCH_FAILED": "a kernel failed",
     "CUDA_ERROR_ECC_UNCORRECTABLE": "the GPU's memory is damaged",
-    "CUDA_ERROR_UNKNOWN": "the driver does not say why",
+    "CUDA_ERROR_UNKNOWN": "unknown error of the driver",
 }
 
 

@@ -110,7 +110,7 @@ class Memory:
             f"GPU {self.ordinal} has no room for {amount(size)} ({what or 'a buffer'}): "
             f"{amount(free)} of {amount(total)} are free, these programs hold {held}"
         )
-        hint = "let go of results and of programs that are not needed, or compile for smaller batches"
+        hint = "delete results and programs that are not needed, or compile for smaller batches"
         return OutOfMemory([Diagnostic(text, location, hint=hint, notes=tuple(notes))])
 
     def _left(self) -> tuple[int, int]:

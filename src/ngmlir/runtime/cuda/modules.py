@@ -56,7 +56,7 @@ def load(driver: Driver, ptx: str, capability: tuple[int, int]) -> CudaModule:
                 return CudaModule(driver, handle)
     handle = _by_driver(driver, ptx, complaint)
     if complaint:
-        warnings.warn(f"{complaint}\nThe driver's own compiler takes it.", stacklevel=2)
+        warnings.warn(f"{complaint}\nThe compiler of the driver is used instead.", stacklevel=2)
     return CudaModule(driver, handle)
 
 

@@ -30,8 +30,8 @@ def handle_of(stream: Any) -> int:
         return int(stream)
     except (TypeError, ValueError):
         raise UserError(
-            f"{stream!r} is no stream of CUDA",
-            hint="a number (the driver's handle), or an object with __cuda_stream__",
+            f"{stream!r} is not a CUDA stream",
+            hint="use use a number (the driver's handle), or an object with __cuda_stream__",
         ) from None
 
 

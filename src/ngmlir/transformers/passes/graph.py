@@ -77,7 +77,7 @@ class PeepholeGraphPass(GraphPass, metaclass=_WithVisit):
         op = next(iter(self.replacements))
         fail(
             UserError,
-            f"{type(self).__name__} does not come to an end, last at {op.called}",
+            f"{type(self).__name__} does not terminate; the last op was {op.called}",
             location=op.location,
         )
 

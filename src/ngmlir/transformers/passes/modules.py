@@ -69,15 +69,15 @@ def run_on_module(each: ModulePass, module: Module, target: Target) -> Module:
     made = each.do_module(module, target)
     name = each.function.__name__ if isinstance(each, FunctionPass) else type(each).__name__
     if not isinstance(made, Module):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail(UserError, f"the pass {name} gives {made!r}", "a pass on modules returns one")
+        fail(UserError, f"the pass {name} gives {made!r}", "a module pass must return a module")
     check(made, after=name)
     for function in module.ops:
         now = made.lookup(function.symbol)
         if now is None or _shapes(now) != _shapes(function):
             fail(
                 UserError,
-                f"the pass {name} changes what @{function.symbol} takes or gives",
-                "functions keep their names, arguments and results",
+                f"the pass {name} changes the arguments or results of @{function.symbol}",
+                "a pass must keep names, arguments and results of functions",
             )
     return made
 

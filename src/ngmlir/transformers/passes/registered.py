@@ -28,7 +28,7 @@ def as_pass(given: PassLike) -> GraphPass:
     if isinstance(given, type) or not callable(given):
         fail(
             UserError,
-            f"{given!r} is no pass",
+            f"{given!r} is not a pass",
             "a pass is a GraphPass, a function from module to module, or text such as 'prune{assume=nsz}'",
         )
     return FunctionPass(given)
@@ -39,7 +39,7 @@ class Passes:
 
     def __init__(self, passes: Iterable[PassLike]):
         if isinstance(passes, str) or not isinstance(passes, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            fail(UserError, f"passes are a list, not {passes!r}", "write [x] for a single one")
+            fail(UserError, f"passes must be a list, not {passes!r}", "use [x] for a single one")
         self.listed: list[GraphPass] = [as_pass(each) for each in passes]
 
     def add(self, given: PassLike, position: int | None) -> None:

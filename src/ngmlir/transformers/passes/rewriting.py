@@ -34,7 +34,7 @@ class GraphRewritePass(PeepholeGraphPass):
         if not isinstance(pattern, Tensor) or not callable(callback):  # pyright: ignore[reportUnnecessaryIsInstance]
             fail(
                 UserError,
-                f"{pattern!r} with {callback!r} is no pattern with a function",
+                f"{pattern!r} with {callback!r} is not a pattern with a function",
                 'self.register_pattern(ng.log(ng.exp(ng.PatternLabelOp("x"))), self.log_of_exp)',
             )
         self.patterns.append((pattern, callback))
