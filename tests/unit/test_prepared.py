@@ -20,6 +20,7 @@ from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text
 from ngmlir.passes.plan_memory import plan_memory
 from ngmlir.passes.prepare import prepare
+from ngmlir.rewrite.remarks import listening
 from ngmlir.runtime.cpu import CpuExecutable
 from ngmlir.support.diagnostics import Limit, UserError
 from ngmlir.support.memory import empty_bytes
@@ -140,7 +141,7 @@ def test_a_call_that_is_not_known_beforehand_has_no_place() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """What is prepared takes no more than the constants and what is spared."""
+    """What is prepared takes no more than some times the constants that it is made of, and what is spared."""
 
     def kept(spare: int) -> list[Op]:
         of = prepare(from_text(TWO), resolve("cpu"), spare=spare)
@@ -149,6 +150,29 @@ def test_memory_is_bounded() -> None:
     assert len(kept(96 * 80 * 4)) == 2
     assert len(kept(96 * 80 * 4 - 1)) == 1  # @other's is as large as its constant
     assert len(kept(0)) == 1
+
+
+def test_decoded_weights_are_prepared_whatever_their_size() -> None:
+    """Of 8 bits each; their number does not matter, nor what else is prepared. What is refused is named."""
+    text = """
+    func.func @main(%x: tensor<1x64xf32>, %y: tensor<64xf32>) -> (tensor<1x900000xf32>, tensor<64xf32>) {
+      %w = ng.constant dense<WEIGHTS> : tensor<64x900000xi8>
+      %wide = ng.cast %w : (tensor<64x900000xi8>) -> tensor<64x900000xf32>
+      %r = ng.dot %x, %wide contract [1] x [0] : (tensor<1x64xf32>, tensor<64x900000xf32>) -> tensor<1x900000xf32>
+      %n = ng.iota {dimension = 0 : i64} : tensor<64xf32>
+      %table = ng.exp %n : tensor<64xf32>
+      %s = ng.multiply %y, %table : tensor<64xf32>
+      return %r, %s : tensor<1x900000xf32>, tensor<64xf32>
+    }
+    """
+    module = from_text(text.replace("WEIGHTS", f'"0x{"01ff" * (64 * 450000)}"'))
+    said: list[str] = []
+    with listening(["prepare"], lambda remark: said.append(remark.message)):
+        made = prepare(module, resolve("cpu"), spare=128)
+    (main, once) = made.ops
+    assert main.symbol == "main" and len(once.block.ops[-1].operands) == 1
+    (refused,) = said
+    assert "%table, which ng.exp gives, depends on constants alone" in refused and "256 bytes" in refused
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda-sim"])

@@ -18,10 +18,15 @@ from ..ops import func
 from ..ops.builder import Builder, function
 from ..ops.fields import get_str
 from ..rewrite.contracts import contract
+from ..rewrite.remarks import remark
 from ..support.target import Target
 from .dead_code import without, without_dead
 from .inline import copied
 from .invariants import Invariants, reads
+
+
+#: What is prepared takes as many times the bytes of its constants, at most, whatever these are: f64 of 4 bits each.
+GROWTH = 16
 
 
 @contract(needs=("named", "plain", "kernels"))
@@ -30,9 +35,10 @@ def prepare(
 ) -> Module:
     """Moves what depends on constants only into a function without arguments, which is called once.
 
-    A program calls it when it is loaded, and keeps what it gives (see `plan-memory`). That takes at most as many bytes
-    as the function's constants do, and `spare` more; what is beyond is computed in each call, as is what leads to
-    nothing but results: of that one call may be all that there is. Constants that only this function reads are let go
+    A program calls it when it is loaded, and keeps what it gives (see `plan-memory`): each value that takes no more than 16
+    times the bytes of the constants that it is made of, however many those are, as weights that are decoded or packed; and
+    `spare` bytes of others. What is beyond is computed in each call, and told in a remark, as is what leads to nothing but
+    results: of that one call may be all that there is. Constants that only this function reads are let go
     once it has been called; where they are more than `together` bytes, several functions are made that each read some,
     so that they are not all in memory at once. Once there are kernels, those that pack a constant side of a product are
     prepared too.
@@ -192,7 +198,7 @@ def _whole(main: Op, taken: Mapping[str, Op]) -> Op:
 
 def _kept(ops: Sequence[Op], invariants: Invariants, spare: int) -> list[Op]:
     """What is to be prepared: the ops that are worth it and whose results something reads that changes."""
-    room = spare + sum(map(_constant_bytes, dict.fromkeys(invariants.values.values())))
+    room: float = spare
     kept: list[Op] = []
     seen: set[Op] = set()
     for op in ops:
@@ -204,13 +210,39 @@ def _kept(ops: Sequence[Op], invariants: Invariants, spare: int) -> list[Op]:
             if below is None or below in seen:
                 continue
             seen.add(below)
+            if not invariants.worthwhile(below):
+                waiting += reads(below)
+                continue
             size = sum(map(_bytes, below.results))
-            if invariants.worthwhile(below) and size <= room:
-                room -= size
+            beyond = 0 if size <= GROWTH * _made_of(below, invariants) else size
+            if beyond <= room:
+                room -= beyond
                 kept.append(below)
             else:
+                remark("prepare", _refusal(below, size, room), below.location)
                 waiting += reads(below)
     return kept
+
+
+def _made_of(op: Op, invariants: Invariants) -> int:
+    """The bytes of the constants of which an op's results are made."""
+    waiting, seen = [op], {op}
+    while waiting:
+        for value in reads(waiting.pop()):
+            below = invariants.values.get(value)
+            if below is not None and below not in seen:
+                seen.add(below)
+                waiting.append(below)
+    return sum(map(_constant_bytes, seen))
+
+
+def _refusal(op: Op, size: float, room: float) -> str:
+    named = op.results[0].name
+    what = f"%{named}, which {op.name} gives," if named else f"the result of {op.name}"
+    return (
+        f"{what} depends on constants alone, but is computed in each call: it takes {size:,} bytes, more than {GROWTH} "
+        f"times its constants and than the {room:,} bytes that are left for such values"
+    )
 
 
 def _bytes(value: Value) -> float:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..support.diagnostics import Diagnostic, Location
 
 #: The passes that have something to tell.
-TOPICS = ("fuse", "schedule", "sizes")
+TOPICS = ("fuse", "prepare", "schedule", "sizes")
 #: What takes time to find out, and is told only where it is asked for by name: of finished kernels, what they ask of a GPU.
 COUNTED = ("gpu",)
 
