@@ -43,6 +43,16 @@ def test_ops_prints_a_table_and_writes_rows(tmp_path: Path) -> None:
     assert "add_f32" in out and "geomean" in out
 
 
+def test_the_sweep_tells_families_and_the_worst(tmp_path: Path) -> None:
+    """Whatever else is installed: rows that nothing is compared with are left out."""
+    pytest.importorskip("onnx")
+    command = [str(BENCH / "sweep.py"), "--rows=4", "--rounds=1", "--family=elementwise|reduction"]
+    out = run(*command, f"--json={tmp_path / 'rows.json'}")
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert len(rows) == 4 and all(row["micros"]["ngmlir"] > 0 and not row["error"] for row in rows)
+    assert "geomean" in out and "the worst:" in out and "--seed 3" in out
+
+
 def test_ops_says_when_no_case_is_meant() -> None:
     assert "no case" in run(str(BENCH / "ops.py"), "--sizes=1K", "--only=^nothing$")
 

@@ -24,7 +24,6 @@ from .dead_code import without, without_dead
 from .inline import copied
 from .invariants import Invariants, reads
 
-
 #: What is prepared takes as many times the bytes of its constants, at most, whatever these are: f64 of 4 bits each.
 GROWTH = 16
 
