@@ -45,6 +45,6 @@ def thread_count() -> int:
     if own:
         if own.isdigit() and int(own) > 0:
             return int(own)
-        raise UserError(f"NGMLIR_NUM_THREADS is '{own}'", hint="set it to a whole number, 1 or more")
+        raise UserError(f"NGMLIR_NUM_THREADS is '{own}'", hint="set it to an integer, 1 or more")
     others = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(others) if others.isdigit() and int(others) > 0 else available_cores()
