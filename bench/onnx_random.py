@@ -82,8 +82,92 @@ class Graph:
             kinds += [self.window, self.window, self.image]
         if len(shape) >= 2:
             kinds += [self.product, self.product]
+        kinds += [self.integers, self.remainder, self.loop, self.branch]
         if min(shape) > 0:
             self.pick(kinds)(x, shape)
+
+    def integers(self, x: str, shape: tuple[int, ...]) -> None:
+        """Integers of the whole range and the ends of it, but what ONNX Runtime stops the process at."""
+        kind = self.pick([np.int32, np.int64])
+        info = np.iinfo(kind)
+        a = self.rng.integers(info.min, info.max, shape, kind, endpoint=True)
+        a = np.where(self.rng.random(shape) < 0.3, self.pick([info.min, info.max, 0, -1]), a).astype(kind)
+        b = (
+            self.rng.integers(info.min, info.max, shape, kind) >> self.rng.integers(0, info.bits, shape)
+        ).astype(kind)
+        b = np.where((b == 0) | (b == -1), kind(self.pick([3, info.min, info.max])), b).astype(kind)
+        op = self.pick(["Mod", "Mod", "Div", "Max", "Min", "Add", "Mul", "Sub", "ReduceMean", "ReduceL2"])
+        if op.startswith("Reduce"):
+            axis = int(self.rng.integers(len(shape)))
+            kept = tuple(1 if d == axis else n for d, n in enumerate(shape))
+            small = self.weight((a >> (info.bits // 2 + 4)).astype(kind))
+            made = self.add(op, [small, self.weight(np.array([axis], np.int64))], None)
+            self.add("Cast", [made], kept, to=TensorProto.FLOAT)
+            return
+        more = {"fmod": int(self.rng.integers(2))} if op == "Mod" else {}
+        made = self.add(op, [self.weight(a), self.weight(b)], None, **more)
+        self.add("Cast", [made], shape, to=TensorProto.FLOAT)
+
+    def remainder(self, x: str, shape: tuple[int, ...]) -> None:
+        """Of numbers of all exponents; a share of the divisor, so that an error shows whatever the exponents are."""
+        bits = self.rng.integers(0, 1 << 32, (2, *shape), np.uint64).astype(np.uint32)
+        a, b = (np.where(np.isfinite(f) & (f != 0), f, 1.5).astype(np.float32) for f in bits.view(np.float32))
+        names = [
+            self.weight(a),
+            self.weight(np.where(np.abs(b) < 1e-30, b * 1e8 + 1e-30, b).astype(np.float32)),
+        ]
+        made = self.add("Mod", names, None, fmod=1)
+        self.add("Div", [made, names[1]], shape)
+
+    def loop(self, x: str, shape: tuple[int, ...]) -> None:
+        """Ends by a count, by a condition that is computed, or both; with or without a row for each iteration."""
+        asks, each, least = (bool(self.rng.integers(2)) for _ in range(3))
+        i, going, a, c, fi, b, s, n, on = (self.name() for _ in range(9))
+        k, one, limit, most = (
+            self.weight(v)
+            for v in (
+                np.float32(self.rng.uniform(-1, 1)),
+                np.float32(1),
+                np.float32(self.rng.uniform(0, 9)),
+                np.int64(self.rng.integers(int(each), 9)),
+            )
+        )
+        nodes = [
+            helper.make_node("Cast", [i], [fi], to=TensorProto.FLOAT),
+            helper.make_node("Mul", [a, k], [b]),
+            helper.make_node("Add", [b, fi], [s]),
+            helper.make_node("Add", [c, one], [n]),
+            helper.make_node("Less", [n, limit], [on]) if asks else helper.make_node("Identity", [going], [on]),
+        ]  # fmt: skip
+        given = [
+            helper.make_tensor_value_info(name, t, s)
+            for name, t, s in ((i, TensorProto.INT64, []), (going, TensorProto.BOOL, []), (a, TensorProto.FLOAT, None), (c, TensorProto.FLOAT, []))
+        ]  # fmt: skip
+        gives = [(on, TensorProto.BOOL), (s, TensorProto.FLOAT), (n, TensorProto.FLOAT)]
+        outputs = [helper.make_tensor_value_info(*g, None) for g in (*gives, *([gives[1]] if each else []))]
+        body = helper.make_graph(nodes, "body", given, outputs)
+        # Of no iteration ONNX Runtime does not know the shape of a row.
+        first = self.weight(np.array(bool(each or self.rng.random() < 0.9)))
+        start = self.weight(np.float32(0))
+        made = [self.name() for _ in range(2 + each)]
+        count = "" if asks and least else most
+        self.nodes.append(helper.make_node("Loop", [count, first if asks else "", x, start], made, body=body))
+        self.shapes[made[0]] = shape
+        if each:
+            zero = self.weight(np.array([0], np.int64))
+            self.add("ReduceSum", [made[2], zero], shape, keepdims=0)
+
+    def branch(self, x: str, shape: tuple[int, ...]) -> None:
+        """By a condition that is computed; the branches read what is around."""
+        top = self.add("ReduceMax", [x], None, keepdims=0)
+        asked = self.add("Greater", [top, self.weight(np.float32(self.rng.normal()))], None)
+        graphs: list[Any] = []
+        for _ in range(2):
+            made = self.name()
+            node = helper.make_node(self.pick(["Neg", "Abs", "Relu", "Sigmoid", "Identity"]), [x], [made])
+            info = helper.make_tensor_value_info(made, TensorProto.FLOAT, None)
+            graphs.append(helper.make_graph([node], "branch", [], [info]))
+        self.add("If", [asked], shape, then_branch=graphs[0], else_branch=graphs[1])
 
     def unary(self, x: str, shape: tuple[int, ...]) -> None:
         self.add(self.pick(UNARY), [x], shape)

@@ -126,6 +126,17 @@ def test_calls_of_all_kinds_give_the_same(tmp_path: Path, target: str, source: s
     assert again.names == ("z",) and np.array_equal(again["z"], outputs[0])
 
 
+@pytest.mark.parametrize("target", ["cpu", "numpy"])
+def test_outputs_that_are_known_stand_beside_others(target: str) -> None:
+    made = model(3, helper.make_node("Neg", ["w"], ["minus_w"]))
+    made.graph.output.extend([onnx.ValueInfoProto(name="z"), onnx.ValueInfoProto(name="w")])
+    run = ng.compile(load(made), target=target)
+    for _ in range(3):
+        found = run(rows(3))
+        np.testing.assert_allclose(found["z"], wanted(rows(3)), atol=1e-5)
+        assert np.array_equal(found["minus_w"], -W) and np.array_equal(found["w"], W)
+
+
 def test_errors_are_at_the_users_line() -> None:
     lines = Path(__file__).read_text().splitlines()
 
