@@ -88,7 +88,7 @@ class AttributeEntry:
         return self.default is None
 
 
-@dataclass
+@dataclass(eq=False)
 class OperatorEntry:
     """One operator. `gradient` names the inputs that get a gradient: None for all that hold floats, () for none."""
 

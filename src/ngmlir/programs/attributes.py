@@ -13,9 +13,10 @@ A sub-block is the region of its operator, and no attribute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from numbers import Integral, Real
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -109,29 +110,41 @@ def check_attribute(operator: str, field: AttributeEntry, attribute: Attribute) 
         raise UserError(message, hint=f"write {made}")
 
 
+@dataclass(frozen=True)
+class _Schema:
+    """What is asked of the attributes of an operator: all of them, those that have to be given, and the defaults of the others."""
+
+    fields: Mapping[str, AttributeEntry]
+    required: Sequence[AttributeEntry]
+    defaults: Mapping[str, Attribute]
+
+
+@lru_cache(maxsize=None)
+def _schema(entry: OperatorEntry) -> _Schema:
+    defaults = {a.name: to_attribute(entry.type, a, a.default) for a in entry.attributes if a.default is not None}
+    return _Schema({a.name: a for a in fields_of(entry)}, [a for a in fields_of(entry) if a.required], defaults)
+
+
 def completed(entry: OperatorEntry, given: Mapping[str, Any]) -> DictAttr:
     """The attributes of an operator as the IR holds them: checked, and with defaults where none are given.
 
     Raises UserError for one that the operator does not have, that lacks, or that has a value of another type or out of
     its range.
     """
-    fields = fields_of(entry)
-    known = {field.name for field in fields}
-    if not given.keys() <= known:
-        name = next(iter(given.keys() - known))
-        hint = did_you_mean(name, known, f"it has {', '.join(a.name for a in entry.attributes) or 'none'}")
-        raise UserError(f"operator {entry.type} has no attribute '{name}'", hint=hint)
-    items: list[tuple[str, Attribute]] = []
-    for field in fields:
-        value = given.get(field.name)
-        if value is None:
-            if field.required:
-                raise UserError(f"operator {entry.type} needs the attribute '{field.name}'", hint=field.doc)
-            if field in COMMON:
-                continue
-            value = field.default
-        items.append((field.name, to_attribute(entry.type, field, value)))
-    return DictAttr(tuple(items))
+    schema = _schema(entry)
+    items = dict(schema.defaults)
+    for name, value in given.items():
+        field = schema.fields.get(name)
+        if field is None:
+            own = [a.name for a in entry.attributes]
+            hint = did_you_mean(name, schema.fields, f"it has {', '.join(own) or 'none'}")
+            raise UserError(f"operator {entry.type} has no attribute '{name}'", hint=hint)
+        if value is not None:
+            items[name] = to_attribute(entry.type, field, value)
+    for field in schema.required:
+        if field.name not in items:
+            raise UserError(f"operator {entry.type} needs the attribute '{field.name}'", hint=field.doc)
+    return DictAttr(tuple(items.items()))
 
 
 def to_attribute(operator: str, field: AttributeEntry, value: Any) -> Attribute:
@@ -189,12 +202,12 @@ def _plain(type: str, value: Any) -> Any:
     match type:
         case "bool" if is_bool:
             return value
-        case "int" | "long" if isinstance(value, Integral) and not is_bool:
+        case "int" | "long" if isinstance(value, int) and not is_bool:
             bits = 32 if type == "int" else 64
             if not -(1 << bits - 1) <= int(value) < 1 << bits - 1:
                 raise OverflowError
             return int(value)
-        case "float" if isinstance(value, Real) and not is_bool:
+        case "float" if isinstance(value, (int, float)) and not is_bool:
             return float(value)
         case "string" if isinstance(value, str):
             return value

@@ -164,6 +164,7 @@ class Backward:
     given: dict[str, str] = field(default_factory=dict[str, str])
     _parts: dict[str, list[_Contribution]] = field(default_factory=dict[str, list[_Contribution]])
     _numbers: dict[str, int] = field(default_factory=dict[str, int])
+    _makers: dict[str, Operator] = field(default_factory=dict[str, Operator])
 
     def __post_init__(self) -> None:
         self.forward = list(self.block.operators)
@@ -328,6 +329,7 @@ class Backward:
             for name in names:
                 self._declare(name, name)
         made = self.block.insert(len(self.block.operators), op.type, op.inputs, op.outputs, fields, location)
+        self._makers.update(dict.fromkeys(made.writes, made))
         infer_types(made)
         for callback in self.callbacks:
             callback(self.block, {"operator": made, "gradients": dict(self.given)})
@@ -345,7 +347,7 @@ class Backward:
     def mark(self, parameter: str) -> None:
         """Has the operator that gives a parameter's gradient say so."""
         gradient = gradient_name(parameter)
-        maker = next(o for o in reversed(self.block.operators) if gradient in o.writes)
+        maker = self._makers[gradient]
         pairs = [*(maker.attribute("op_role_var") or []), parameter, gradient]
         entry = REGISTRY.get(maker.type).entry
         maker.set_attributes(completed(entry, {**maker.attributes, "op_role_var": pairs}))

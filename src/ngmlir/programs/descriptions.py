@@ -26,7 +26,6 @@ from ..ir.core import Block, Module, Region
 from ..ir.types import TensorType, Type, f32, i64
 from ..op_graph.source import user_location
 from ..ops import program as dialect
-from ..ops.fields import attributes_of
 from ..support.diagnostics import Diagnostic, Location, UserError
 from ..support.spelling import did_you_mean
 from .attributes import from_attribute
@@ -44,10 +43,11 @@ _NO_ATTRIBUTES = DictAttr(())
 class Variable:
     """A declaration of a block."""
 
-    __slots__ = ("block", "op")
+    __slots__ = ("at", "block", "op")
 
-    def __init__(self, block: BlockView, op: core.Op):
-        self.block, self.op = block, op
+    def __init__(self, block: BlockView, op: core.Op, at: int):
+        #: Where it stands among the declarations of its block, unless one before it was removed since.
+        self.block, self.op, self.at = block, op, at
 
     @property
     def name(self) -> str:
@@ -241,7 +241,7 @@ class BlockView:
         self.operators: list[Operator] = []
         for op in body.ops:
             if isinstance(op, dialect.VarOp):
-                self.variables[op.symbol] = Variable(self, op)
+                self.variables[op.symbol] = Variable(self, op, len(self.variables))
             elif isinstance(op, (dialect.OpOp, dialect.BlockOpOp)):
                 self.operators.append(Operator(self, op, len(self.operators)))
         program.add(self)
@@ -306,30 +306,30 @@ class BlockView:
         place = location or user_location()
         if name in self.variables:
             raise UserError(f"block {self.index} declares the variable '{name}' already", place)
-        values: dict[str, Any] = {
-            "sym_name": name,
-            "type": type,
-            "holds": holds,
-            "ragged": ragged,
-            **dict.fromkeys(flags, True),
+        fields: dict[str, Attribute] = {
+            "sym_name": StringAttr(name),
+            "type": TypeAttr(type),
+            "holds": StringAttr(holds),
+            "ragged": IntegerAttr(ragged, i64),
+            **dict.fromkeys(flags, _UNIT),
         }
-        made = dialect.VarOp(
-            (), (), attributes_of(dialect.VarOp, {**values, "parameter": parameter}), (), place
-        )
-        self.body.ops.insert(len(self.variables), made)
-        found = self.variables[name] = Variable(self, made)
+        if parameter is not None:
+            fields["parameter"] = parameter
+        made = dialect.VarOp((), (), fields, (), place)
+        at = len(self.variables)
+        self.body.ops.insert(at, made)
+        found = self.variables[name] = Variable(self, made, at)
         self.program.touched()
         return found
 
     def replace_variable(self, variable: Variable, op: core.Op) -> None:
         """The declaration of a variable becomes another one, which may have another name."""
-        names = list(self.variables)
-        at = names.index(variable.name)
-        assert self.body.ops[at] is variable.op
-        self.body.ops[at] = variable.op = op
-        if op.symbol != names[at]:
-            names[at] = op.symbol
-            self.variables = dict(zip(names, self.variables.values(), strict=True))
+        old, ops = variable.name, self.body.ops
+        if not (variable.at < len(ops) and ops[variable.at] is variable.op):
+            variable.at = ops.index(variable.op)
+        ops[variable.at] = variable.op = op
+        if op.symbol != old:
+            self.variables = {op.symbol if name == old else name: each for name, each in self.variables.items()}
         self.program.touched()
 
     def remove_variable(self, name: str) -> None:

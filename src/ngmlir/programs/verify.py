@@ -45,8 +45,8 @@ def _order(block: BlockView) -> Iterator[Diagnostic]:
             at = place
 
 
-def operator_violations(operator: Operator) -> Iterator[Diagnostic]:
-    """What is wrong with one operator."""
+def operator_violations(operator: Operator, *, attributes: bool = True) -> Iterator[Diagnostic]:
+    """What is wrong with one operator; without `attributes` these are known to be right."""
     where = operator.location
     definition = REGISTRY.find(operator.type)
     if definition is None:
@@ -59,6 +59,12 @@ def operator_violations(operator: Operator) -> Iterator[Diagnostic]:
     for name in dict.fromkeys([*operator.reads, *operator.writes]):
         if name != EMPTY and operator.block.find(name) is None:
             yield from operator.block.unknown(name, where).diagnostics
+    if attributes:
+        yield from _attributes(operator, entry)
+
+
+def _attributes(operator: Operator, entry: OperatorEntry) -> Iterator[Diagnostic]:
+    where = operator.location
     given = dict(operator.dictionary.items)
     fields = {field.name: field for field in fields_of(entry)}
     for name in given.keys() - fields.keys():

@@ -222,7 +222,7 @@ class Block:
             attributes["op_role_var"] = program.op_role_var
         view = self.view.insert(at, type, _slots(inputs), _slots(outputs), completed(entry, attributes))
         try:
-            found = list(operator_violations(view))
+            found = list(operator_violations(view, attributes=False))
             if found:
                 raise UserError(found)
             if block is not None:
