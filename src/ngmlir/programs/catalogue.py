@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from .operators import (  # noqa: F401  (each registers what is in it)
     activations,
+    cells,
+    comparisons,
     control,
     elementwise,
+    files,
     filling,
+    functions,
     images,
     losses,
     metrics,
+    normalization,
     products,
     reductions,
     shaping,

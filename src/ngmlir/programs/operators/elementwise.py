@@ -105,11 +105,6 @@ def increment(x: Tensor, *, step: float) -> Tensor:
     return np.astype(np.add(x, step if isinstance(x.element, FloatType) else int(step)), x.dtype)
 
 
-@operator
-def square(x: Tensor) -> Tensor:
-    return np.square(x)
-
-
 # ---- gradients that are other operators
 
 

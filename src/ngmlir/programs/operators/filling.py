@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import pi, prod, sqrt
 
 import numpy
 
 from ... import numpy as np
 from ...ir import core
 from ...ir.literals import dtype_of
-from ...ir.types import FloatType
+from ...ir.types import FloatType, Type, f32
 from ...op_graph.positions import Positions
 from ...op_graph.tensor import Tensor
 from ...op_graph.verbs import VERBS
@@ -42,32 +43,145 @@ def assign(x: Tensor) -> Tensor:
 def assign_value(
     *, shape: Sequence[int], dtype: int, fp32_values: Sequence[float], int32_values: Sequence[int]
 ) -> Tensor:
-    element = element_of(dtype)
-    values = fp32_values if isinstance(element, FloatType) else int32_values
-    if len(values) != numpy.prod(shape):
+    return _given(fp32_values if isinstance(element_of(dtype), FloatType) else int32_values, shape, dtype)
+
+
+@operator
+def fill(*, value: Sequence[float], shape: Sequence[int], dtype: int, force_cpu: bool) -> Tensor:
+    return _given(value, shape, dtype)
+
+
+def _given(values: Sequence[float], shape: Sequence[int], dtype: int) -> Tensor:
+    if len(values) != prod(shape):
         raise UserError(f"{len(values)} values are given for the shape {list(shape)}")
-    return np.asarray(numpy.asarray(values, dtype_of(element)).reshape(shape))
+    return np.asarray(numpy.asarray(values).astype(dtype_of(element_of(dtype))).reshape(shape))
 
 
 @operator
-def uniform_random(
-    *, context: Context, shape: Sequence[int], min: float, max: float, seed: int, dtype: int
-) -> Tensor:
-    return np.add(np.multiply(_drawn(ng.RandomUniformOp, context, shape, seed, dtype), max - min), min)
+def fill_ones_like(x: Tensor) -> Tensor:
+    return np.ones_like(x)
+
+
+def _like(input: Tensor, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int) -> list[int]:
+    """A shape with one length of another tensor."""
+    if output_dim_idx >= len(shape) or input_dim_idx >= len(input.type.shape):
+        raise UserError(f"length {output_dim_idx} of {list(shape)} cannot be length {input_dim_idx} of {list(input.type.shape)}")
+    made = [*shape]
+    made[output_dim_idx] = input.type.shape[input_dim_idx]
+    if -1 in made:
+        raise UserError(f"a length of {made} is not known", hint="output_dim_idx= says which one is taken from Input")
+    return made
 
 
 @operator
-def gaussian_random(
-    *, context: Context, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int
+def fill_constant_batch_size_like(
+    input: Tensor, *, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int, dtype: int, value: float
 ) -> Tensor:
-    return np.add(np.multiply(_drawn(ng.RandomNormalOp, context, shape, seed, dtype), std), mean)
+    return np.full(_like(input, shape, input_dim_idx, output_dim_idx), value, dtype_of(element_of(dtype)))
 
 
-def _drawn(op: type[core.Op], context: Context, shape: Sequence[int], seed: int, dtype: int) -> Tensor:
-    element = element_of(dtype)
+# ---- random numbers
+
+
+def drawn(op: type[core.Op], context: Context, shape: Sequence[int], seed: int, element: Type = f32) -> Tensor:
+    """Random numbers of an op; UserError for elements that are no floats."""
     if not isinstance(element, FloatType):
         raise UserError(f"random numbers are floats, not {element}")
     return VERBS.stated(op, [context.random_key(seed)], {}, Positions.of(shape), element)
+
+
+def _uniform(context: Context, shape: Sequence[int], low: float, high: float, seed: int, dtype: int) -> Tensor:
+    return np.add(np.multiply(drawn(ng.RandomUniformOp, context, shape, seed, element_of(dtype)), high - low), low)
+
+
+def _normal(context: Context, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int) -> Tensor:
+    return np.add(np.multiply(drawn(ng.RandomNormalOp, context, shape, seed, element_of(dtype)), std), mean)
+
+
+@operator
+def uniform_random(*, context: Context, shape: Sequence[int], min: float, max: float, seed: int, dtype: int) -> Tensor:
+    return _uniform(context, shape, min, max, seed, dtype)
+
+
+@operator
+def gaussian_random(*, context: Context, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int) -> Tensor:
+    return _normal(context, shape, mean, std, seed, dtype)
+
+
+@operator
+def truncated_gaussian_random(
+    *, context: Context, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int
+) -> Tensor:
+    # The normal distribution between two deviations, by the inverse of its distribution function, which is found by Newton's
+    # method from the logit: the slope is nowhere small there.
+    low, high = 0.022750131948179195, 0.9772498680518208
+    u = np.add(np.multiply(drawn(ng.RandomUniformOp, context, shape, seed, element_of(dtype)), high - low), low)
+    z = np.multiply(np.log(np.divide(u, np.subtract(1, u))), 0.6)
+    for _ in range(4):
+        below = np.multiply(np.add(np.erf(np.multiply(z, sqrt(0.5))), 1), 0.5)
+        slope = np.multiply(np.exp(np.multiply(np.square(z), -0.5)), 1 / sqrt(2 * pi))
+        z = np.subtract(z, np.divide(np.subtract(below, u), slope))
+    return np.add(np.multiply(np.clip(z, -2.0, 2.0), std), mean)
+
+
+@operator
+def uniform_random_batch_size_like(
+    input: Tensor,
+    *,
+    context: Context,
+    shape: Sequence[int],
+    input_dim_idx: int,
+    output_dim_idx: int,
+    min: float,
+    max: float,
+    seed: int,
+    dtype: int,
+) -> Tensor:
+    return _uniform(context, _like(input, shape, input_dim_idx, output_dim_idx), min, max, seed, dtype)
+
+
+@operator
+def gaussian_random_batch_size_like(
+    input: Tensor,
+    *,
+    context: Context,
+    shape: Sequence[int],
+    input_dim_idx: int,
+    output_dim_idx: int,
+    mean: float,
+    std: float,
+    seed: int,
+    dtype: int,
+) -> Tensor:
+    return _normal(context, _like(input, shape, input_dim_idx, output_dim_idx), mean, std, seed, dtype)
+
+
+@operator
+def sampling_id(x: Tensor, *, context: Context, min: float, max: float, seed: int) -> Tensor:
+    rows, columns = x.type.shape
+    u = drawn(ng.RandomUniformOp, context, [rows, 1], seed)
+    u = np.add(np.multiply(u, max - min), min)
+    passed = np.sum(np.astype(np.less_equal(np.cumsum(x, axis=1), u), np.int64), axis=1)
+    return np.minimum(passed, columns - 1)
+
+
+@operator
+def random_crop(x: Tensor, seed: Tensor, *, context: Context, shape: Sequence[int], startup_seed: int) -> tuple[Tensor, Tensor]:
+    whole = x.type.shape
+    first = len(whole) - len(shape)
+    if first < 0 or any(n > m for n, m in zip(shape, whole[first:], strict=True)):
+        raise UserError(f"a part of shape {list(shape)} is not inside the shape {list(whole)}")
+    items = prod(whole[:first])
+    made = np.reshape(x, (items, *whole[first:]))
+    for d, length in enumerate(shape):
+        free = whole[first + d] - length + 1
+        start = np.astype(np.floor(np.multiply(drawn(ng.RandomUniformOp, context, [items, 1], 0), float(free))), np.int64)
+        places = np.add(start, np.arange(length))
+        places = np.reshape(places, (items, *(1,) * d, length, *(1,) * (len(shape) - d - 1)))
+        around = [items, *made.type.shape[1:]]
+        around[1 + d] = length
+        made = np.take_along_axis(made, np.broadcast_to(places, around), axis=1 + d)
+    return np.reshape(made, (*whole[:first], *shape)), np.add(seed, 1)
 
 
 @gradient_maker("assign")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 
 from ... import numpy as np
@@ -46,3 +47,28 @@ def matmul(x: Tensor, y: Tensor, *, transpose_X: bool, transpose_Y: bool) -> Ten
         *([] if is_column and columns == 1 else [columns]),
     ]
     return np.reshape(made, kept or [1])
+
+
+@operator
+def cos_sim(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def length(rows: Tensor) -> Tensor:
+        return np.sqrt(np.sum(np.square(rows), axis=-1, keepdims=True))
+
+    left, right = length(x), length(y)
+    return np.divide(np.sum(np.multiply(x, y), axis=-1, keepdims=True), np.multiply(left, right)), left, right
+
+
+@operator
+def conv_shift(x: Tensor, y: Tensor) -> Tensor:
+    columns, width = x.type.shape[1], y.type.shape[1]
+    if width % 2 == 0 or width > columns:
+        raise UserError(f"the number of weights is odd, and at most {columns}, not {width}")
+    half = (width - 1) // 2
+    parts = [np.multiply(np.roll(x, half - j, axis=1), np.take(y, [j], axis=1)) for j in range(width)]
+    return reduce(np.add, parts)
+
+
+@operator
+def bilinear_tensor_product(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    made = np.einsum("ni,kij,nj->nk", x, weight, y)
+    return made if bias is None else np.add(made, bias)

@@ -42,3 +42,149 @@ def adam(
     rate = np.multiply(learning_rate, corrected)
     step = np.divide(np.multiply(rate, first), np.add(np.sqrt(second), epsilon))
     return np.subtract(param, step), first, second
+
+
+@operator
+def adagrad(param: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor, *, epsilon: float) -> tuple[Tensor, Tensor]:
+    total = np.add(moment, np.square(grad))
+    return _stepped(param, learning_rate, grad, np.add(np.sqrt(total), epsilon)), total
+
+
+def _stepped(param: Tensor, rate: Tensor, by: Tensor, over: Tensor) -> Tensor:
+    return np.subtract(param, np.divide(np.multiply(rate, by), over))
+
+
+def _mixed(held: Tensor, new: Tensor, kept: float) -> Tensor:
+    """A running mean."""
+    return np.add(np.multiply(held, kept), np.multiply(new, 1 - kept))
+
+
+@operator
+def decayed_adagrad(
+    param: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor, *, decay: float, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    total = _mixed(moment, np.square(grad), decay)
+    return _stepped(param, learning_rate, grad, np.add(np.sqrt(total), epsilon)), total
+
+
+@operator
+def adadelta(
+    param: Tensor, grad: Tensor, squared_grad: Tensor, squared_update: Tensor, *, rho: float, epsilon: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    grads = _mixed(squared_grad, np.square(grad), rho)
+    root = np.sqrt(np.divide(np.add(squared_update, epsilon), np.add(grads, epsilon)))
+    update = np.negative(np.multiply(root, grad))
+    return np.add(param, update), grads, _mixed(squared_update, np.square(update), rho)
+
+
+@operator
+def adamax(
+    param: Tensor,
+    grad: Tensor,
+    moment: Tensor,
+    inf_norm: Tensor,
+    beta1_pow: Tensor,
+    learning_rate: Tensor,
+    *,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    mean = _mixed(moment, grad, beta1)
+    most = np.maximum(np.add(np.multiply(inf_norm, beta2), epsilon), np.absolute(grad))
+    rate = np.divide(learning_rate, np.subtract(1, beta1_pow))
+    return _stepped(param, rate, mean, most), mean, most
+
+
+@operator
+def rmsprop(
+    param: Tensor,
+    grad: Tensor,
+    mean_square: Tensor,
+    moment: Tensor,
+    learning_rate: Tensor,
+    *,
+    epsilon: float,
+    decay: float,
+    momentum: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    square = _mixed(mean_square, np.square(grad), decay)
+    step = np.divide(np.multiply(learning_rate, grad), np.sqrt(np.add(square, epsilon)))
+    moved = np.add(np.multiply(moment, momentum), step)
+    return np.subtract(param, moved), moved, square
+
+
+@operator
+def ftrl(
+    param: Tensor,
+    grad: Tensor,
+    squared: Tensor,
+    linear: Tensor,
+    learning_rate: Tensor,
+    *,
+    l1: float,
+    l2: float,
+    lr_power: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    total = np.add(squared, np.square(grad))
+    new, old = np.power(total, -lr_power), np.power(squared, -lr_power)
+    slope = np.divide(np.subtract(new, old), learning_rate)
+    line = np.add(linear, np.subtract(grad, np.multiply(slope, param)))
+    pulled = np.subtract(np.multiply(np.sign(line), l1), line)
+    moved = np.divide(pulled, np.add(np.divide(new, learning_rate), 2 * l2))
+    return np.where(np.greater(np.absolute(line), l1), moved, 0), total, line
+
+
+def _proximal(prox: Tensor, rate: Tensor, l1: float, l2: float) -> Tensor:
+    size = np.maximum(np.subtract(np.absolute(prox), np.multiply(rate, l1)), 0)
+    return np.divide(np.multiply(np.sign(prox), size), np.add(np.multiply(rate, l2), 1))
+
+
+@operator
+def proximal_gd(param: Tensor, grad: Tensor, learning_rate: Tensor, *, l1: float, l2: float) -> Tensor:
+    return _proximal(np.subtract(param, np.multiply(learning_rate, grad)), learning_rate, l1, l2)
+
+
+@operator
+def proximal_adagrad(
+    param: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor, *, l1: float, l2: float
+) -> tuple[Tensor, Tensor]:
+    total = np.add(moment, np.square(grad))
+    prox = np.subtract(param, np.divide(np.multiply(learning_rate, grad), np.sqrt(total)))
+    return _proximal(prox, learning_rate, l1, l2), total
+
+
+#: After so many updates the first sum goes to the second, so that small numbers are not added to large ones.
+_SUMMED = 16384
+
+
+@operator
+def average_accumulates(
+    param: Tensor,
+    sum_1: Tensor,
+    sum_2: Tensor,
+    sum_3: Tensor,
+    accumulates: Tensor,
+    old_accumulates: Tensor,
+    updates: Tensor,
+    *,
+    average_window: float,
+    max_average_window: int,
+    min_average_window: int,
+) -> tuple[Tensor, ...]:
+    updates, count = np.add(updates, 1), np.add(accumulates, 1)
+    first = np.add(sum_1, param)
+    moves = np.equal(np.remainder(updates, _SUMMED), 0)
+    first, second = np.where(moves, 0, first), np.where(moves, np.add(sum_2, first), sum_2)
+    share = np.astype(np.multiply(np.astype(updates, np.float64), average_window), np.int64)
+    window = np.minimum(share, max_average_window)
+    ends = np.logical_and(np.greater_equal(count, min_average_window), np.greater_equal(count, window))
+    third = np.where(ends, np.add(first, second), sum_3)
+    return (
+        np.where(ends, 0, first),
+        np.where(ends, 0, second),
+        third,
+        np.where(ends, 0, count),
+        np.where(ends, count, old_accumulates),
+        updates,
+    )

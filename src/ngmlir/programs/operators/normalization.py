@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalization, and dropout."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ... import numpy as np
+from ...op_graph.tensor import Tensor
+from ...ops import ng
+from ...support.diagnostics import UserError
+from ..definition import Context, Values
+from ..registry import gradient_of, operator
+from .activations import relu
+from .filling import drawn
+
+
+@operator
+def batch_norm(
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    *,
+    is_test: bool,
+    momentum: float,
+    epsilon: float,
+    data_layout: str,
+    fuse_with_relu: bool,
+) -> tuple[Tensor, ...]:
+    shape = x.type.shape
+    channel = len(shape) - 1 if data_layout == "NHWC" or len(shape) == 2 else 1
+    others = tuple([d for d in range(len(shape)) if d != channel])
+    along = [n if d == channel else 1 for d, n in enumerate(shape)]
+    if scale.type.shape != (shape[channel],):
+        raise UserError(f"Scale has a number for each of {shape[channel]} channels, not the shape {list(scale.type.shape)}")
+    new_mean, new_variance = mean, variance
+    if is_test:
+        used_mean, used_variance = mean, variance
+        inverse = np.divide(1, np.sqrt(np.add(variance, epsilon)))
+    else:
+        used_mean = np.mean(x, axis=others)
+        used_variance = np.mean(np.square(np.subtract(x, np.reshape(used_mean, along))), axis=others)
+        new_mean = np.add(np.multiply(mean, momentum), np.multiply(used_mean, 1 - momentum))
+        new_variance = np.add(np.multiply(variance, momentum), np.multiply(used_variance, 1 - momentum))
+        inverse = np.divide(1, np.sqrt(np.add(used_variance, epsilon)))
+    factor = np.reshape(np.multiply(inverse, scale), along)
+    made = np.multiply(np.subtract(x, np.reshape(used_mean, along)), factor)
+    made = np.add(made, np.reshape(bias, along))
+    return relu(made) if fuse_with_relu else made, new_mean, new_variance, used_mean, inverse
+
+
+@operator
+def layer_norm(
+    x: Tensor, scale: Tensor | None, bias: Tensor | None, *, epsilon: float, begin_norm_axis: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    shape = x.type.shape
+    if begin_norm_axis >= len(shape):
+        raise UserError(f"no dimension of the shape {list(shape)} is left to normalize along from {begin_norm_axis} on")
+    rows = np.reshape(x, (prod(shape[:begin_norm_axis]), prod(shape[begin_norm_axis:])))
+    mean = np.mean(rows, axis=1, keepdims=True)
+    centred = np.subtract(rows, mean)
+    variance = np.mean(np.square(centred), axis=1, keepdims=True)
+    made = np.divide(centred, np.sqrt(np.add(variance, epsilon)))
+    made = made if scale is None else np.multiply(made, scale)
+    made = made if bias is None else np.add(made, bias)
+    flat = (rows.type.shape[0],)
+    return np.reshape(made, shape), np.reshape(mean, flat), np.reshape(variance, flat)
+
+
+@operator
+def lrn(x: Tensor, *, n: int, k: float, alpha: float, beta: float, is_test: bool) -> tuple[Tensor, Tensor]:
+    channels = x.type.shape[1]
+    before = (n - 1) // 2
+    padded = np.pad(np.square(x), [(0, 0), (before, n - 1 - before), *[(0, 0)] * (len(x.type.shape) - 2)])
+    total = np.take(padded, list(range(channels)), axis=1)
+    for i in range(1, n):
+        total = np.add(total, np.take(padded, list(range(i, i + channels)), axis=1))
+    middle = np.add(np.multiply(total, alpha), k)
+    return np.multiply(x, np.power(middle, -beta)), middle
+
+
+@operator
+def dropout(
+    x: Tensor, *, context: Context, dropout_prob: float, is_test: bool, fix_seed: bool, seed: int
+) -> tuple[Tensor, Tensor]:
+    if is_test:
+        return np.multiply(x, 1 - dropout_prob), np.ones_like(x)
+    # A seed of 0 that is to be used is still one number.
+    number = drawn(ng.RandomUniformOp, context, x.type.shape, seed or (1 << 31 if fix_seed else 0))
+    mask = np.astype(np.greater_equal(number, dropout_prob), x.dtype)
+    return np.multiply(x, mask), mask
+
+
+@gradient_of("dropout")
+def dropout_grad(inputs: Values, outputs: Values, gradients: Values, **attributes: object) -> dict[str, list[Tensor]]:
+    return {"X": [np.multiply(gradients["Out"][0], outputs["Mask"][0])]}
