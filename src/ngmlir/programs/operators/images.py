@@ -56,7 +56,7 @@ def _convolved(
         dilations=list(dilations),
         padding=[(p, p) for p in paddings],
         groups=groups,
-        axes=["batch", "out", *lengths],
+        axes=[Axis(1, name) for name in ("batch", "out", *lengths)],
         dtype=x.dtype,
     )
     return np.asarray(made)

@@ -94,5 +94,8 @@ def dropout(
 
 
 @gradient_of("dropout")
-def dropout_grad(inputs: Values, outputs: Values, gradients: Values, **attributes: object) -> dict[str, list[Tensor]]:
-    return {"X": [np.multiply(gradients["Out"][0], outputs["Mask"][0])]}
+def dropout_grad(
+    inputs: Values, outputs: Values, gradients: Values, *, dropout_prob: float, is_test: bool, fix_seed: bool, seed: int
+) -> dict[str, list[Tensor]]:
+    by = 1 - dropout_prob if is_test else outputs["Mask"][0]
+    return {"X": [np.multiply(gradients["Out"][0], by)]}
