@@ -8,7 +8,6 @@ The reference takes the inputs by slot, as arrays, and attributes; it gives the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import erf as _erf
 from typing import Any
 
 import numpy as np
@@ -77,7 +76,9 @@ def conv(x: Array, w: Array, strides: Any, paddings: Any, groups: int, dilations
     counts = [(h - s) // t + 1 for h, s, t in zip(lengths, spans, strides, strict=True)]
     made = np.zeros((n, out, *counts))
     for at in np.ndindex(*counts):
-        cut = tuple(slice(p * s, p * s + e, d) for p, s, e, d in zip(at, strides, spans, dilations, strict=True))
+        cut = tuple(
+            slice(p * s, p * s + e, d) for p, s, e, d in zip(at, strides, spans, dilations, strict=True)
+        )
         for o in range(out):
             g = o // (out // groups)
             part = x[(slice(None), slice(g * inner, (g + 1) * inner), *cut)]
@@ -87,24 +88,44 @@ def conv(x: Array, w: Array, strides: Any, paddings: Any, groups: int, dilations
 
 def conv_case(groups: int = 1, rank: int = 2, dilations: int = 1) -> Case:
     lengths = (7, 6, 5)[:rank]
-    settings = {"strides": [2, 1, 1][:rank], "paddings": [1, 0, 1][:rank], "groups": groups, "dilations": [dilations, 1, 1][:rank]}
+    settings = {
+        "strides": [2, 1, 1][:rank],
+        "paddings": [1, 0, 1][:rank],
+        "groups": groups,
+        "dilations": [dilations, 1, 1][:rank],
+    }
     inputs = {"Input": (2, 4, *lengths), "Filter": (6 if groups < 4 else 4, 4 // groups, *(3, 2, 2)[:rank])}
     return inputs, settings, lambda Input, Filter, **s: conv(Input, Filter, **s)
 
 
 def transposed_case(groups: int = 1, rank: int = 2) -> Case:
     lengths = (3, 4, 3)[:rank]
-    settings = {"strides": [2, 1, 1][:rank], "paddings": [1, 0, 1][:rank], "groups": groups, "dilations": [1, 2, 1][:rank]}
-    return {"Input": (2, 4, *lengths), "Filter": (4, 6 // groups if groups < 4 else 1, *(3, 2, 2)[:rank])}, settings, transposed
+    settings = {
+        "strides": [2, 1, 1][:rank],
+        "paddings": [1, 0, 1][:rank],
+        "groups": groups,
+        "dilations": [1, 2, 1][:rank],
+    }
+    return (
+        {"Input": (2, 4, *lengths), "Filter": (4, 6 // groups if groups < 4 else 1, *(3, 2, 2)[:rank])},
+        settings,
+        transposed,
+    )
 
 
-def transposed(Input: Array, Filter: Array, strides: Any, paddings: Any, groups: int, dilations: Any) -> Array:
+def transposed(
+    Input: Array, Filter: Array, strides: Any, paddings: Any, groups: int, dilations: Any
+) -> Array:
     n, channels, *lengths = Input.shape
     _, out, *taps = Filter.shape
     spans = [(k - 1) * d + 1 for k, d in zip(taps, dilations, strict=True)]
-    made = np.zeros((n, out * groups, *[(h - 1) * s + e for h, s, e in zip(lengths, strides, spans, strict=True)]))
+    made = np.zeros(
+        (n, out * groups, *[(h - 1) * s + e for h, s, e in zip(lengths, strides, spans, strict=True)])
+    )
     for at in np.ndindex(*lengths):
-        cut = tuple(slice(p * s, p * s + e, d) for p, s, e, d in zip(at, strides, spans, dilations, strict=True))
+        cut = tuple(
+            slice(p * s, p * s + e, d) for p, s, e, d in zip(at, strides, spans, dilations, strict=True)
+        )
         for c in range(channels):
             g = c // (channels // groups)
             value = Input[(slice(None), c, *at)].reshape(n, 1, *[1] * len(lengths))
@@ -113,7 +134,15 @@ def transposed(Input: Array, Filter: Array, strides: Any, paddings: Any, groups:
     return made[(slice(None), slice(None), *inside)]
 
 
-def pooled(X: Array, pooling_type: str, ksize: Any, strides: Any, paddings: Any, global_pooling: bool = False, ceil_mode: bool = False) -> Array:
+def pooled(
+    X: Array,
+    pooling_type: str,
+    ksize: Any,
+    strides: Any,
+    paddings: Any,
+    global_pooling: bool = False,
+    ceil_mode: bool = False,
+) -> Array:
     if global_pooling:
         ksize, paddings = X.shape[2:], [0] * (X.ndim - 2)
     fill = -np.inf if pooling_type == "max" else np.nan
@@ -126,15 +155,27 @@ def pooled(X: Array, pooling_type: str, ksize: Any, strides: Any, paddings: Any,
     for at in np.ndindex(*counts):
         cut = tuple(slice(p * s, p * s + k) for p, s, k in zip(at, strides, ksize, strict=True))
         window = x[(slice(None), slice(None), *cut)].reshape(*X.shape[:2], -1)
-        made[(slice(None), slice(None), *at)] = window.max(-1) if pooling_type == "max" else np.nanmean(window, -1)
+        made[(slice(None), slice(None), *at)] = (
+            window.max(-1) if pooling_type == "max" else np.nanmean(window, -1)
+        )
     return made
 
 
-def batch_norm(X: Array, Scale: Array, Bias: Array, Mean: Array, Variance: Array, is_test: bool = False, momentum: float = 0.9) -> Any:
+def batch_norm(
+    X: Array,
+    Scale: Array,
+    Bias: Array,
+    Mean: Array,
+    Variance: Array,
+    is_test: bool = False,
+    momentum: float = 0.9,
+) -> Any:
     axes = tuple(d for d in range(X.ndim) if d != 1)
     shape = [-1 if d == 1 else 1 for d in range(X.ndim)]
     mean, variance = (Mean, Variance) if is_test else (X.mean(axes), X.var(axes))
-    y = (X - mean.reshape(shape)) / np.sqrt(variance.reshape(shape) + 1e-5) * Scale.reshape(shape) + Bias.reshape(shape)
+    y = (X - mean.reshape(shape)) / np.sqrt(variance.reshape(shape) + 1e-5) * Scale.reshape(
+        shape
+    ) + Bias.reshape(shape)
     if is_test:
         return y, Mean, Variance
     return y, Mean * momentum + mean * (1 - momentum), Variance * momentum + variance * (1 - momentum)
@@ -145,7 +186,13 @@ def huber(X: Array, Y: Array, delta: float) -> Any:
     return r, np.where(np.abs(r) <= delta, r * r / 2, delta * (np.abs(r) - delta / 2))
 
 
-def smooth(X: Array, Y: Array, InsideWeight: Array | None = None, OutsideWeight: Array | None = None, sigma: float = 1.0) -> Any:
+def smooth(
+    X: Array,
+    Y: Array,
+    InsideWeight: Array | None = None,
+    OutsideWeight: Array | None = None,
+    sigma: float = 1.0,
+) -> Any:
     d = (X - Y) * (1 if InsideWeight is None else InsideWeight)
     loss = np.where(np.abs(d) < 1 / sigma**2, (sigma * d) ** 2 / 2, np.abs(d) - 0.5 / sigma**2)
     loss = loss * (1 if OutsideWeight is None else OutsideWeight)
@@ -165,12 +212,25 @@ def tree_loss(X: Array, W: Array, Label: Array, Bias: Array, num_classes: int) -
     return np.array(made)
 
 
-def nce_loss(Input: Array, Label: Array, Weight: Array, Bias: Array, num_total_classes: int, num_neg_samples: int, custom_neg_classes: Any) -> Array:
+def nce_loss(
+    Input: Array,
+    Label: Array,
+    Weight: Array,
+    Bias: Array,
+    num_total_classes: int,
+    num_neg_samples: int,
+    custom_neg_classes: Any,
+) -> Array:
     b = num_neg_samples / num_total_classes
     made = []
     for x, labels in zip(Input, Label, strict=True):
         o = {k: sigmoid(x @ Weight[k] + Bias[k, 0]) for k in [*labels, *custom_neg_classes]}
-        made.append([sum(-np.log(o[k] / (o[k] + b)) for k in labels) + sum(-np.log(b / (o[k] + b)) for k in custom_neg_classes)])
+        made.append(
+            [
+                sum(-np.log(o[k] / (o[k] + b)) for k in labels)
+                + sum(-np.log(b / (o[k] + b)) for k in custom_neg_classes)
+            ]
+        )
     return np.array(made)
 
 
@@ -204,7 +264,11 @@ def interpolated(X: Array, out_h: int, out_w: int) -> Array:
 def lrn(X: Array, n: int = 5, k: float = 2.0, alpha: float = 1e-4, beta: float = 0.75) -> Any:
     channels = X.shape[1]
     middle = np.stack(
-        [k + alpha * (X[:, max(0, c - (n - 1) // 2) : c - (n - 1) // 2 + n] ** 2).sum(1) for c in range(channels)], 1
+        [
+            k + alpha * (X[:, max(0, c - (n - 1) // 2) : c - (n - 1) // 2 + n] ** 2).sum(1)
+            for c in range(channels)
+        ],
+        1,
     )
     return X / middle**beta, middle
 

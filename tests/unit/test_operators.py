@@ -55,7 +55,9 @@ class Tried:
         for name, value in self.values.items():
             self.program.top.declare(name, typed(*value.shape, element=type_of_dtype(value.dtype)))
         count = self._counted(type)
-        self.outputs = {s.name: [f"out {s.name}{i}" for i in range(count if s.many else 1)] for s in self.entry.outputs}
+        self.outputs = {
+            s.name: [f"out {s.name}{i}" for i in range(count if s.many else 1)] for s in self.entry.outputs
+        }
         appended(self.program.top, type, self.slots, self.outputs, **self.attributes)
 
     def _counted(self, type: str) -> int:
@@ -71,7 +73,9 @@ class Tried:
         top.declare("feed", holds="feed_list", flags=["persistable"])
         top.declare("fetch", holds="fetch_list", flags=["persistable"])
         for i, name in enumerate(self.values):
-            top.insert(i, "feed", {"X": ["feed"]}, {"Out": [name]}, completed(REGISTRY.get("feed").entry, {"col": i}))
+            top.insert(
+                i, "feed", {"X": ["feed"]}, {"Out": [name]}, completed(REGISTRY.get("feed").entry, {"col": i})
+            )
         for i, name in enumerate(names):
             appended(top, "fetch", {"X": [name]}, {"Out": ["fetch"]}, col=i)
         return lower(copy)
@@ -105,7 +109,9 @@ def test_values(type: str, number: int, target: str) -> None:
             assert declared is typed(*each.shape, element=type_of_dtype(each.dtype))
 
 
-def gradients(tried: Tried, errors: Mapping[str, Array], by: Sequence[str], target: str, order: int = 1) -> list[Array | None]:
+def gradients(
+    tried: Tried, errors: Mapping[str, Array], by: Sequence[str], target: str, order: int = 1
+) -> list[Array | None]:
     """The gradients of the outputs, weighted with errors; for order 2 those of the sum of these, each weighted by its place."""
     program = tried.program.copy()
     top = program.top
@@ -118,11 +124,17 @@ def gradients(tried: Tried, errors: Mapping[str, Array], by: Sequence[str], targ
         kept = [m for m in made if m is not None]
         if not kept:
             return [None] * len(by)
-        first = [appended(top, "assign", {"X": [m.name]}, {"Out": [f"first {m.name}"]}).writes[0] for m in kept]
+        first = [
+            appended(top, "assign", {"X": [m.name]}, {"Out": [f"first {m.name}"]}).writes[0] for m in kept
+        ]
         weights = [weight(v) for v in kept]
         for name, each in zip(first, weights, strict=True):
             top.declare(f"error {name}", typed(*each.shape, element=type_of_dtype(each.dtype)))
-        made = append_gradients([top.variables[n] for n in first], [top.variables[n] for n in by], [top.variables[f"error {n}"] for n in first])
+        made = append_gradients(
+            [top.variables[n] for n in first],
+            [top.variables[n] for n in by],
+            [top.variables[f"error {n}"] for n in first],
+        )
         errors = {**errors, **dict(zip(first, weights, strict=True))}
     names = [m.name for m in made if m is not None]
     held = Tried.__new__(Tried)
@@ -161,9 +173,18 @@ def prepared(type: str, number: int) -> tuple[Tried, dict[str, Array], list[str]
     wanted = [s.name for s in entry.inputs if entry.gradient is None or s.name in entry.gradient]
     by = tried.floats([n for s in wanted for n in tried.slots.get(s, ())])
     # Running means and the like are no results that gradients come in through.
-    given = [s.name for s in entry.outputs if not s.intermediate and s.name not in ("MeanOut", "VarianceOut", "Mask")]
+    given = [
+        s.name
+        for s in entry.outputs
+        if not s.intermediate and s.name not in ("MeanOut", "VarianceOut", "Mask")
+    ]
     outputs = tried.floats([n for s in given for n in tried.outputs[s]])
-    errors = {n: np.sin(1 + np.arange(np.prod(tried.program.top.variables[n].shape))).reshape(tried.program.top.variables[n].shape) for n in outputs}
+    errors = {
+        n: np.sin(1 + np.arange(np.prod(tried.program.top.variables[n].shape))).reshape(
+            tried.program.top.variables[n].shape
+        )
+        for n in outputs
+    }
     errors = {n: e for n, e in errors.items() if tried.program.top.variables[n].element.text == "f64"}
     if not by or not errors:
         pytest.skip("it has no gradient in float64")
@@ -177,7 +198,10 @@ def test_gradients(type: str, number: int) -> None:
     module = tried.lowered(list(errors)).module
 
     def total() -> float:
-        return sum(float((r * e).sum()) for r, e in zip(run(module, *tried.values.values()), errors.values(), strict=True))
+        return sum(
+            float((r * e).sum())
+            for r, e in zip(run(module, *tried.values.values()), errors.values(), strict=True)
+        )
 
     for name, gradient in zip(by, found, strict=True):
         wanted = differences(total, tried, name)
@@ -196,7 +220,9 @@ def test_second_gradients(type: str, number: int) -> None:
 
     def total() -> float:
         first = gradients(tried, errors, by, "numpy")
-        return sum(float((g * np.cos(np.arange(g.size)).reshape(g.shape)).sum()) for g in first if g is not None)
+        return sum(
+            float((g * np.cos(np.arange(g.size)).reshape(g.shape)).sum()) for g in first if g is not None
+        )
 
     if sum(tried.values[n].size for n in by) > 120:
         pytest.skip("too many elements for second differences")

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -119,10 +119,14 @@ class _Schema:
     defaults: Mapping[str, Attribute]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _schema(entry: OperatorEntry) -> _Schema:
-    defaults = {a.name: to_attribute(entry.type, a, a.default) for a in entry.attributes if a.default is not None}
-    return _Schema({a.name: a for a in fields_of(entry)}, [a for a in fields_of(entry) if a.required], defaults)
+    defaults = {
+        a.name: to_attribute(entry.type, a, a.default) for a in entry.attributes if a.default is not None
+    }
+    return _Schema(
+        {a.name: a for a in fields_of(entry)}, [a for a in fields_of(entry) if a.required], defaults
+    )
 
 
 def completed(entry: OperatorEntry, given: Mapping[str, Any]) -> DictAttr:

@@ -311,8 +311,9 @@ class BlockView:
             "type": TypeAttr(type),
             "holds": StringAttr(holds),
             "ragged": IntegerAttr(ragged, i64),
-            **dict.fromkeys(flags, _UNIT),
         }
+        for flag in flags:
+            fields[flag] = _UNIT
         if parameter is not None:
             fields["parameter"] = parameter
         made = dialect.VarOp((), (), fields, (), place)
@@ -329,7 +330,9 @@ class BlockView:
             variable.at = ops.index(variable.op)
         ops[variable.at] = variable.op = op
         if op.symbol != old:
-            self.variables = {op.symbol if name == old else name: each for name, each in self.variables.items()}
+            self.variables = {
+                op.symbol if name == old else name: each for name, each in self.variables.items()
+            }
         self.program.touched()
 
     def remove_variable(self, name: str) -> None:

@@ -6,6 +6,7 @@ A program is a module of the dialect `program`, which prints, is edited and lowe
 
 from . import (
     backward,
+    clip,
     core,
     executor,
     framework,
@@ -38,7 +39,7 @@ from .scope import LoDTensor, Scope, Tensor
 
 __all__ = [
     "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "Executor", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr", "Parameter",
-    "Place", "Program", "Scope", "Tensor", "Variable", "WeightNormParamAttr", "append_backward", "backward", "calc_gradient", "core",
+    "Place", "Program", "Scope", "Tensor", "Variable", "WeightNormParamAttr", "append_backward", "backward", "calc_gradient", "clip", "core",
     "default_main_program", "default_startup_program", "executor", "framework", "get_var", "global_scope", "initializer",
     "layers", "name_scope", "optimizer", "param_attr", "program_guard", "regularizer", "scope_guard",
     "switch_main_program", "switch_startup_program", "unique_name",

@@ -37,9 +37,8 @@ def _array(program: Program, name: str, value: Any) -> Array:
     if isinstance(value, (Number, np.generic)):
         dtype = program.global_block().var(name).np_dtype if variable is not None else None
         return np.full((1,), value, dtype)
-    if not isinstance(value, (list, tuple)) and hasattr(value, "__array__"):
-        array: Any = value
-        return np.asarray(array)
+    if hasattr(value, "__array__"):
+        return np.asarray(value)
     raise UserError(
         f"'{name}' is fed a {type(value).__name__}, which says neither shape nor element type",
         hint="np.array(values, dtype='float32'), or fluid.create_lod_tensor(values, lengths, place) for sequences",

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ...ir.attributes import StringAttr
 from ...ir.core import Module
 from ...op_graph.answers import answered
 from ...programs import names
@@ -153,7 +154,7 @@ class Block:
         """Gives a variable another name, in every operator of the block too."""
         if new_name in self.view.variables:
             raise UserError(f"block {self.idx} declares the variable '{new_name}' already")
-        self.var(name).desc.set(sym_name=_string(new_name))
+        self.var(name).desc.set(sym_name=StringAttr(new_name))
         for operator in self.view.operators:
             if name in operator.reads:
                 operator.rename("inputs", name, new_name)
@@ -246,12 +247,6 @@ class Block:
 
     def __repr__(self) -> str:
         return repr(self.view)
-
-
-def _string(text: str) -> Any:
-    from ...ir.attributes import StringAttr
-
-    return StringAttr(text)
 
 
 def _slots(given: Mapping[str, Any] | None) -> dict[str, list[str]]:

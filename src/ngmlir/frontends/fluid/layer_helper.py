@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...programs.vartypes import VarType
@@ -198,6 +198,24 @@ class LayerHelper:
         given = self.kwargs.get(param_name)
         if not isinstance(given, cls):
             raise UserError(f"layer {self.layer_type} takes a {cls.__name__} as {param_name}, not {given!r}")
+
+
+def one_op(
+    type: str,
+    inputs: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    attrs: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    act: Any = None,
+) -> Any:
+    """A layer of one operator. `outputs` gives each slot the element type of a new variable, or the variable itself; the first
+    is the result (with its activation), or, where there are several, all are."""
+    helper = LayerHelper(type, name=name, act=act)
+    made = {s: v if isinstance(v, Variable) else helper.create_tmp_variable(v) for s, v in outputs.items()}
+    given = {slot: value for slot, value in inputs.items() if value is not None}
+    helper.append_op(type=type, inputs=given, outputs=made, attrs=attrs or {})
+    shown = [helper.append_activation(variable) for variable in made.values()]
+    return shown[0] if len(shown) == 1 else tuple(shown)
 
 
 def zeros_like_startup(

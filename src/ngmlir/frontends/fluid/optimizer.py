@@ -13,9 +13,12 @@ from ...programs.attributes import OpRole
 from ...support.diagnostics import UserError
 from . import unique_name
 from .backward import append_backward
+from .clip import append_gradient_clip_ops
 from .framework import Block, Operator, Parameter, Program, Variable, default_startup_program, program_guard
 from .initializer import Constant
 from .layer_helper import LayerHelper
+from .layers.learning_rate_scheduler import lars_rates
+from .model_average import ModelAverage as ModelAverage
 from .regularizer import append_regularization_ops
 
 Pairs = Sequence[tuple[Any, Any]]
@@ -25,6 +28,8 @@ class Optimizer:
     """The base of all optimizers. One of your own defines `_append_optimize_op(block, (parameter, gradient))`, and makes its states in
     `_create_accumulators(block, parameters)`."""
 
+    #: The type of the operator that updates a parameter, where the class is not called like it.
+    operator: ClassVar[str] = ""
     #: Accumulators that each parameter has: name -> the value that they begin with.
     states: ClassVar[Mapping[str, float]] = {}
 
@@ -45,6 +50,7 @@ class Optimizer:
         self._name = name
         self.helper = LayerHelper(self.type, name=name)
         self.LARS_weight_decay = LARS_weight_decay
+        self._lars: dict[str, Variable] = {}
 
     # ---- learning rate
 
@@ -66,7 +72,7 @@ class Optimizer:
     def _rate_of(self, parameter: Any) -> Variable:
         """The learning rate of a parameter: the optimizer's times its own factor."""
         factor = parameter.optimize_attr["learning_rate"] if isinstance(parameter, Parameter) else 1.0
-        rate = self._global_learning_rate()
+        rate = self._lars.get(parameter.name) or self._global_learning_rate()
         return rate if factor == 1.0 else rate * factor
 
     # ---- states
@@ -126,7 +132,9 @@ class Optimizer:
             wanted = [(p, g) for p, g in parameters_and_grads if g is not None]
             with program.role(OpRole.Optimize):
                 self._create_accumulators(block, [p for p, _ in wanted])
-                self._global_learning_rate()
+                rate = self._global_learning_rate()
+                if self.LARS_weight_decay > 0:
+                    self._lars = lars_rates(wanted, rate, self.LARS_weight_decay)
             for parameter, gradient in wanted:
                 with program.optimized_guard([parameter, gradient]):
                     self._append_optimize_op(block, (parameter, gradient))
@@ -143,7 +151,7 @@ class Optimizer:
     ) -> tuple[list[Operator], list[tuple[Variable, Variable | None]]]:
         """Appends gradients, clips, regularization and updates: the operators of the updates, and pairs (parameter, gradient)."""
         pairs = append_backward(loss, parameter_list, no_grad_set)
-        pairs = sorted(pairs, key=lambda pair: pair[0].name)
+        pairs = append_gradient_clip_ops(sorted(pairs, key=lambda pair: pair[0].name))
         decayed = append_regularization_ops(pairs, self.regularization)
         return self._create_optimization_pass(decayed, loss, startup_program), decayed
 
@@ -151,18 +159,24 @@ class Optimizer:
         self,
         block: Block,
         pair: tuple[Any, Any],
-        inputs: Mapping[str, str],
+        states: Mapping[str, str],
         attrs: Mapping[str, Any],
+        others: Mapping[str, Any] | None = None,
+        given: Mapping[str, str] | None = None,
         rate: bool = True,
     ) -> Operator:
-        """Appends the operator of this optimizer: slot -> state, which it reads as `slot` and writes as `<slot>Out`."""
+        """Appends the operator of this optimizer: slot -> state, which it reads as `slot` and writes as `<slot>Out` (or as `given`
+        says); `others` are slots that it reads alone."""
         parameter, gradient = pair
-        held = {slot: [self._get_accumulator(state, parameter)] for slot, state in inputs.items()}
-        taken: dict[str, Any] = {"Param": [parameter], "Grad": [gradient], **held}
+        held = {slot: [self._get_accumulator(state, parameter)] for slot, state in states.items()}
+        taken: dict[str, Any] = {"Param": [parameter], "Grad": [gradient], **held, **(others or {})}
         if rate:
             taken["LearningRate"] = [self._rate_of(parameter)]
-        given = {"ParamOut": [parameter], **{f"{slot}Out": value for slot, value in held.items()}}
-        return block.append_op(type=self.type, inputs=taken, outputs=given, attrs=dict(attrs))
+        names = given or {slot: f"{slot}Out" for slot in states}
+        outputs = {"ParamOut": [parameter], **{names[slot]: value for slot, value in held.items()}}
+        return block.append_op(
+            type=self.operator or self.type, inputs=taken, outputs=outputs, attrs=dict(attrs)
+        )
 
 
 class SGDOptimizer(Optimizer):
@@ -210,32 +224,136 @@ class AdamOptimizer(Optimizer):
                 self._add_accumulator(f"{power}_pow", parameter, "float32", self.attributes[power], [1])
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
-        parameter, gradient = param_and_grad
-        first, second = (
-            self._get_accumulator("moment1", parameter),
-            self._get_accumulator("moment2", parameter),
-        )
-        return block.append_op(
-            type="adam",
-            inputs={
-                "Param": [parameter],
-                "Grad": [gradient],
-                "LearningRate": [self._rate_of(parameter)],
-                "Moment1": [first],
-                "Moment2": [second],
-                "Beta1Pow": [self._get_accumulator("beta1_pow", parameter)],
-                "Beta2Pow": [self._get_accumulator("beta2_pow", parameter)],
-            },
-            outputs={"ParamOut": [parameter], "Moment1Out": [first], "Moment2Out": [second]},
-            attrs=self.attributes,
-        )
+        parameter = param_and_grad[0]
+        powers = {
+            f"{p.capitalize()}Pow": [self._get_accumulator(f"{p}_pow", parameter)] for p in ("beta1", "beta2")
+        }
+        held = {"Moment1": "moment1", "Moment2": "moment2"}
+        return self._update(block, param_and_grad, held, self.attributes, powers)
 
     def _finish_update(self, block: Block, parameters: Sequence[Variable]) -> None:
         for parameter in parameters:
             for power in ("beta1", "beta2"):
-                held = self._get_accumulator(f"{power}_pow", parameter)
-                fields = {"scale": self.attributes[power]}
-                block.append_op(type="scale", inputs={"X": [held]}, outputs={"Out": [held]}, attrs=fields)
+                _scale(block, self._get_accumulator(f"{power}_pow", parameter), self.attributes[power])
 
 
-SGD, Momentum, Adam = SGDOptimizer, MomentumOptimizer, AdamOptimizer
+class AdamaxOptimizer(Optimizer):
+    """As Adam, with the running maximum of magnitudes in place of the mean of squares."""
+
+    states: ClassVar = {"moment": 0.0, "inf_norm": 0.0}
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        **kwargs: Any,
+    ):
+        super().__init__(learning_rate, **kwargs)
+        self.attributes = {"beta1": float(beta1), "beta2": float(beta2), "epsilon": float(epsilon)}
+
+    def _create_accumulators(self, block: Block, parameters: Sequence[Variable]) -> None:
+        super()._create_accumulators(block, parameters)
+        for parameter in parameters:
+            self._add_accumulator("beta1_pow", parameter, "float32", self.attributes["beta1"], [1])
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        power = self._get_accumulator("beta1_pow", param_and_grad[0])
+        held = {"Moment": "moment", "InfNorm": "inf_norm"}
+        return self._update(block, param_and_grad, held, self.attributes, {"Beta1Pow": [power]})
+
+    def _finish_update(self, block: Block, parameters: Sequence[Variable]) -> None:
+        for parameter in parameters:
+            _scale(block, self._get_accumulator("beta1_pow", parameter), self.attributes["beta1"])
+
+
+class AdagradOptimizer(Optimizer):
+    """m += g^2; p - lr g / (sqrt(m) + epsilon)."""
+
+    states: ClassVar = {"moment": 0.0}
+
+    def __init__(self, learning_rate: Any, epsilon: float = 1e-6, **kwargs: Any):
+        super().__init__(learning_rate, **kwargs)
+        self.attributes = {"epsilon": float(epsilon)}
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        return self._update(block, param_and_grad, {"Moment": "moment"}, self.attributes)
+
+
+class DecayedAdagradOptimizer(Optimizer):
+    """m = d m + (1 - d) g^2; p - lr g / (sqrt(m) + epsilon)."""
+
+    operator = "decayed_adagrad"
+    states: ClassVar = {"moment": 0.0}
+
+    def __init__(self, learning_rate: Any, decay: float = 0.95, epsilon: float = 1e-6, **kwargs: Any):
+        super().__init__(learning_rate, **kwargs)
+        self.attributes = {"decay": float(decay), "epsilon": float(epsilon)}
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        return self._update(block, param_and_grad, {"Moment": "moment"}, self.attributes)
+
+
+class AdadeltaOptimizer(Optimizer):
+    """Updates of the size of those before, over that of the gradients; the learning rate has no effect."""
+
+    states: ClassVar = {"squared_grad": 0.0, "squared_update": 0.0}
+
+    def __init__(self, learning_rate: Any, epsilon: float = 1e-6, rho: float = 0.95, **kwargs: Any):
+        super().__init__(learning_rate, **kwargs)
+        self.attributes = {"epsilon": float(epsilon), "rho": float(rho)}
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        held = {"AvgSquaredGrad": "squared_grad", "AvgSquaredUpdate": "squared_update"}
+        return self._update(block, param_and_grad, held, self.attributes, rate=False)
+
+
+class RMSPropOptimizer(Optimizer):
+    """ms = rho ms + (1 - rho) g^2; mom = mu mom + lr g / sqrt(ms + epsilon); p - mom."""
+
+    states: ClassVar = {"momentum": 0.0, "mean_square": 0.0}
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        rho: float = 0.95,
+        epsilon: float = 1e-6,
+        momentum: float = 0.0,
+        **kwargs: Any,
+    ):
+        super().__init__(learning_rate, **kwargs)
+        self.attributes = {"decay": float(rho), "epsilon": float(epsilon), "momentum": float(momentum)}
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        held = {"Moment": "momentum", "MeanSquare": "mean_square"}
+        return self._update(block, param_and_grad, held, self.attributes)
+
+
+class FtrlOptimizer(Optimizer):
+    """Follow the regularized leader, by coordinate."""
+
+    states: ClassVar = {"squared": 0.0, "linear": 0.0}
+
+    def __init__(
+        self, learning_rate: Any, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5, **kwargs: Any
+    ):
+        super().__init__(learning_rate, **kwargs)
+        self.attributes = {"l1": float(l1), "l2": float(l2), "lr_power": float(lr_power)}
+
+    def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
+        held = {"SquaredAccumulator": "squared", "LinearAccumulator": "linear"}
+        given = {"SquaredAccumulator": "SquaredAccumOut", "LinearAccumulator": "LinearAccumOut"}
+        return self._update(block, param_and_grad, held, self.attributes, given=given)
+
+
+def _scale(block: Block, variable: Variable, factor: float) -> None:
+    """Multiplies a variable in place."""
+    block.append_op(
+        type="scale", inputs={"X": [variable]}, outputs={"Out": [variable]}, attrs={"scale": factor}
+    )
+
+
+SGD, Momentum, Adam, Adamax = SGDOptimizer, MomentumOptimizer, AdamOptimizer, AdamaxOptimizer
+Adagrad, DecayedAdagrad, Adadelta = AdagradOptimizer, DecayedAdagradOptimizer, AdadeltaOptimizer
+RMSProp, Ftrl = RMSPropOptimizer, FtrlOptimizer

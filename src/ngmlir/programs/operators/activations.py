@@ -62,13 +62,21 @@ def elu(x: Tensor, *, alpha: float) -> Tensor:
 
 @operator
 def prelu(x: Tensor, alpha: Tensor, *, mode: str) -> Tensor:
-    wanted = {"all": 1, "channel": x.type.shape[1] if len(x.type.shape) > 1 else 1, "element": prod(x.type.shape)}[mode]
+    wanted = {
+        "all": 1,
+        "channel": x.type.shape[1] if len(x.type.shape) > 1 else 1,
+        "element": prod(x.type.shape),
+    }[mode]
     if prod(alpha.type.shape) not in (wanted, prod(x.type.shape[1:]) if mode == "element" else wanted):
-        raise UserError(f"Alpha has {wanted} elements for mode '{mode}', not the shape {list(alpha.type.shape)}")
+        raise UserError(
+            f"Alpha has {wanted} elements for mode '{mode}', not the shape {list(alpha.type.shape)}"
+        )
     if mode == "channel":
         alpha = np.reshape(alpha, (1, wanted, *(1,) * (len(x.type.shape) - 2)))
     elif mode == "element":
-        alpha = np.reshape(alpha, x.type.shape if prod(alpha.type.shape) == wanted else (1, *x.type.shape[1:]))
+        alpha = np.reshape(
+            alpha, x.type.shape if prod(alpha.type.shape) == wanted else (1, *x.type.shape[1:])
+        )
     return np.where(np.greater(x, 0), x, np.multiply(x, alpha))
 
 

@@ -31,14 +31,22 @@ def lstm_unit(x: Tensor, c_prev: Tensor, *, forget_bias: float) -> tuple[Tensor,
 
 @operator
 def gru_unit(
-    input: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None, *, activation: int, gate_activation: int
+    input: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    activation: int,
+    gate_activation: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     width = hidden.type.shape[1]
     if bias is not None:
         input = np.add(input, bias)
     flat = np.reshape(weight, (3 * width * width,))
     gates = np.reshape(np.take(flat, np.arange(2 * width * width), axis=0), (width, 2 * width))
-    candidate = np.reshape(np.take(flat, np.arange(2 * width * width, 3 * width * width), axis=0), (width, width))
+    candidate = np.reshape(
+        np.take(flat, np.arange(2 * width * width, 3 * width * width), axis=0), (width, width)
+    )
     x_u, x_r, x_m = columns(input, 3)
     h_u, h_r = columns(np.matmul(hidden, gates), 2)
     gate = _FUNCTIONS[gate_activation]

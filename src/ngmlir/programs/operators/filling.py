@@ -65,11 +65,15 @@ def fill_ones_like(x: Tensor) -> Tensor:
 def _like(input: Tensor, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int) -> list[int]:
     """A shape with one length of another tensor."""
     if output_dim_idx >= len(shape) or input_dim_idx >= len(input.type.shape):
-        raise UserError(f"length {output_dim_idx} of {list(shape)} cannot be length {input_dim_idx} of {list(input.type.shape)}")
+        raise UserError(
+            f"length {output_dim_idx} of {list(shape)} cannot be length {input_dim_idx} of {list(input.type.shape)}"
+        )
     made = [*shape]
     made[output_dim_idx] = input.type.shape[input_dim_idx]
     if -1 in made:
-        raise UserError(f"a length of {made} is not known", hint="output_dim_idx= says which one is taken from Input")
+        raise UserError(
+            f"a length of {made} is not known", hint="output_dim_idx= says which one is taken from Input"
+        )
     return made
 
 
@@ -83,15 +87,21 @@ def fill_constant_batch_size_like(
 # ---- random numbers
 
 
-def drawn(op: type[core.Op], context: Context, shape: Sequence[int], seed: int, element: Type = f32) -> Tensor:
+def drawn(
+    op: type[core.Op], context: Context, shape: Sequence[int], seed: int, element: Type = f32
+) -> Tensor:
     """Random numbers of an op; UserError for elements that are no floats."""
     if not isinstance(element, FloatType):
         raise UserError(f"random numbers are floats, not {element}")
     return VERBS.stated(op, [context.random_key(seed)], {}, Positions.of(shape), element)
 
 
-def _uniform(context: Context, shape: Sequence[int], low: float, high: float, seed: int, dtype: int) -> Tensor:
-    return np.add(np.multiply(drawn(ng.RandomUniformOp, context, shape, seed, element_of(dtype)), high - low), low)
+def _uniform(
+    context: Context, shape: Sequence[int], low: float, high: float, seed: int, dtype: int
+) -> Tensor:
+    return np.add(
+        np.multiply(drawn(ng.RandomUniformOp, context, shape, seed, element_of(dtype)), high - low), low
+    )
 
 
 def _normal(context: Context, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int) -> Tensor:
@@ -99,12 +109,16 @@ def _normal(context: Context, shape: Sequence[int], mean: float, std: float, see
 
 
 @operator
-def uniform_random(*, context: Context, shape: Sequence[int], min: float, max: float, seed: int, dtype: int) -> Tensor:
+def uniform_random(
+    *, context: Context, shape: Sequence[int], min: float, max: float, seed: int, dtype: int
+) -> Tensor:
     return _uniform(context, shape, min, max, seed, dtype)
 
 
 @operator
-def gaussian_random(*, context: Context, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int) -> Tensor:
+def gaussian_random(
+    *, context: Context, shape: Sequence[int], mean: float, std: float, seed: int, dtype: int
+) -> Tensor:
     return _normal(context, shape, mean, std, seed, dtype)
 
 
@@ -115,7 +129,9 @@ def truncated_gaussian_random(
     # The normal distribution between two deviations, by the inverse of its distribution function, which is found by Newton's
     # method from the logit: the slope is nowhere small there.
     low, high = 0.022750131948179195, 0.9772498680518208
-    u = np.add(np.multiply(drawn(ng.RandomUniformOp, context, shape, seed, element_of(dtype)), high - low), low)
+    u = np.add(
+        np.multiply(drawn(ng.RandomUniformOp, context, shape, seed, element_of(dtype)), high - low), low
+    )
     z = np.multiply(np.log(np.divide(u, np.subtract(1, u))), 0.6)
     for _ in range(4):
         below = np.multiply(np.add(np.erf(np.multiply(z, sqrt(0.5))), 1), 0.5)
@@ -166,7 +182,9 @@ def sampling_id(x: Tensor, *, context: Context, min: float, max: float, seed: in
 
 
 @operator
-def random_crop(x: Tensor, seed: Tensor, *, context: Context, shape: Sequence[int], startup_seed: int) -> tuple[Tensor, Tensor]:
+def random_crop(
+    x: Tensor, seed: Tensor, *, context: Context, shape: Sequence[int], startup_seed: int
+) -> tuple[Tensor, Tensor]:
     whole = x.type.shape
     first = len(whole) - len(shape)
     if first < 0 or any(n > m for n, m in zip(shape, whole[first:], strict=True)):
@@ -175,7 +193,9 @@ def random_crop(x: Tensor, seed: Tensor, *, context: Context, shape: Sequence[in
     made = np.reshape(x, (items, *whole[first:]))
     for d, length in enumerate(shape):
         free = whole[first + d] - length + 1
-        start = np.astype(np.floor(np.multiply(drawn(ng.RandomUniformOp, context, [items, 1], 0), float(free))), np.int64)
+        start = np.astype(
+            np.floor(np.multiply(drawn(ng.RandomUniformOp, context, [items, 1], 0), float(free))), np.int64
+        )
         places = np.add(start, np.arange(length))
         places = np.reshape(places, (items, *(1,) * d, length, *(1,) * (len(shape) - d - 1)))
         around = [items, *made.type.shape[1:]]

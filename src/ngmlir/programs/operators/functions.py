@@ -96,5 +96,3 @@ def isfinite(x: Tensor) -> Tensor:
 def _sign(op: Operator) -> list[GradientOp]:
     (x,), (out,) = op.inputs["X"], op.outputs["Out"]
     return [GradientOp("scale", {"X": [gradient_name(out)]}, {"Out": [gradient_name(x)]}, {"scale": 0.0})]
-
-

@@ -37,14 +37,26 @@ def _lengths(x: Tensor, *settings: Sequence[int]) -> list[str]:
 
 
 def _convolved(
-    x: Tensor, filters: Tensor, strides: Sequence[int], paddings: Sequence[int], groups: int, dilations: Sequence[int], adjoint: bool
+    x: Tensor,
+    filters: Tensor,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    groups: int,
+    dilations: Sequence[int],
+    adjoint: bool,
 ) -> Tensor:
     lengths = _lengths(x, strides, paddings, dilations)
     taps = [f"taps{d}" for d in range(len(lengths))]
     channels = x.type.shape[1]
     wanted = channels if adjoint else filters.type.shape[1] * groups
-    if wanted != channels or filters.type.shape[0] % groups or (adjoint and filters.type.shape[0] != channels):
-        raise UserError(f"filters of shape {list(filters.type.shape)} do not fit {channels} channels in {groups} groups")
+    if (
+        wanted != channels
+        or filters.type.shape[0] % groups
+        or (adjoint and filters.type.shape[0] != channels)
+    ):
+        raise UserError(
+            f"filters of shape {list(filters.type.shape)} do not fit {channels} channels in {groups} groups"
+        )
     images = _named(x, ["batch", "channels", *lengths])
     weights = _named(filters, ["channels", "out", *taps] if adjoint else ["out", "channels", *taps])
     function = deconvolve if adjoint else convolve
@@ -64,42 +76,78 @@ def _convolved(
 
 @operator
 def conv2d(
-    x: Tensor, filters: Tensor, *, strides: Sequence[int], paddings: Sequence[int], groups: int, dilations: Sequence[int]
+    x: Tensor,
+    filters: Tensor,
+    *,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    groups: int,
+    dilations: Sequence[int],
 ) -> Tensor:
     return _convolved(x, filters, strides, paddings, groups, dilations, False)
 
 
 @operator
 def conv3d(
-    x: Tensor, filters: Tensor, *, strides: Sequence[int], paddings: Sequence[int], groups: int, dilations: Sequence[int]
+    x: Tensor,
+    filters: Tensor,
+    *,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    groups: int,
+    dilations: Sequence[int],
 ) -> Tensor:
     return _convolved(x, filters, strides, paddings, groups, dilations, False)
 
 
 @operator
 def depthwise_conv2d(
-    x: Tensor, filters: Tensor, *, strides: Sequence[int], paddings: Sequence[int], groups: int, dilations: Sequence[int]
+    x: Tensor,
+    filters: Tensor,
+    *,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    groups: int,
+    dilations: Sequence[int],
 ) -> Tensor:
     return _convolved(x, filters, strides, paddings, groups, dilations, False)
 
 
 @operator
 def conv2d_transpose(
-    x: Tensor, filters: Tensor, *, strides: Sequence[int], paddings: Sequence[int], groups: int, dilations: Sequence[int]
+    x: Tensor,
+    filters: Tensor,
+    *,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    groups: int,
+    dilations: Sequence[int],
 ) -> Tensor:
     return _convolved(x, filters, strides, paddings, groups, dilations, True)
 
 
 @operator
 def conv3d_transpose(
-    x: Tensor, filters: Tensor, *, strides: Sequence[int], paddings: Sequence[int], groups: int, dilations: Sequence[int]
+    x: Tensor,
+    filters: Tensor,
+    *,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    groups: int,
+    dilations: Sequence[int],
 ) -> Tensor:
     return _convolved(x, filters, strides, paddings, groups, dilations, True)
 
 
 @operator
 def depthwise_conv2d_transpose(
-    x: Tensor, filters: Tensor, *, strides: Sequence[int], paddings: Sequence[int], groups: int, dilations: Sequence[int]
+    x: Tensor,
+    filters: Tensor,
+    *,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    groups: int,
+    dilations: Sequence[int],
 ) -> Tensor:
     return _convolved(x, filters, strides, paddings, groups, dilations, True)
 
@@ -121,7 +169,13 @@ def _around(
 
 
 def _pooled(
-    x: Tensor, kind: str, ksize: Sequence[int], global_pooling: bool, strides: Sequence[int], paddings: Sequence[int], ceil_mode: bool
+    x: Tensor,
+    kind: str,
+    ksize: Sequence[int],
+    global_pooling: bool,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    ceil_mode: bool,
 ) -> Tensor:
     if global_pooling:
         ksize, paddings = x.type.shape[2:], [0] * (len(x.type.shape) - 2)
@@ -129,7 +183,9 @@ def _pooled(
     images = _named(x, ["batch", "channels", *lengths])
     around = _around(x, ksize, strides, paddings, ceil_mode)
     over = dict(zip(lengths, ksize, strict=True))
-    made = pool(images, over, "max" if kind == "max" else "mean", strides=list(strides), padding=around, dtype=x.dtype)
+    made = pool(
+        images, over, "max" if kind == "max" else "mean", strides=list(strides), padding=around, dtype=x.dtype
+    )
     return np.asarray(made)
 
 
@@ -210,7 +266,13 @@ def max_pool3d_with_index(
 
 @operator
 def unpool(
-    x: Tensor, indices: Tensor, *, ksize: Sequence[int], strides: Sequence[int], paddings: Sequence[int], unpooling_type: str
+    x: Tensor,
+    indices: Tensor,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    unpooling_type: str,
 ) -> Tensor:
     batch, channels, *lengths = x.type.shape
     whole = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(lengths, strides, paddings, ksize, strict=True)]
@@ -234,14 +296,19 @@ def spp(x: Tensor, *, pyramid_height: int, pooling_type: str) -> Tensor:
 @operator
 def bilinear_interp(x: Tensor, size: Tensor | None, *, out_h: int, out_w: int) -> Tensor:
     if size is not None:
-        raise UserError("lengths that are computed are not known when the program is compiled", hint="give out_h and out_w")
+        raise UserError(
+            "lengths that are computed are not known when the program is compiled",
+            hint="give out_h and out_w",
+        )
     made = x
     for axis, length in ((2, out_h), (3, out_w)):
         old = x.type.shape[axis]
         source = numpy.arange(length) * ((old - 1) / (length - 1) if length > 1 else 0.0)
         low = numpy.minimum(source.astype(numpy.int64), old - 1)
         high = numpy.minimum(low + 1, old - 1)
-        weight = np.reshape(np.asarray((source - low).astype(x.dtype)), (length, 1) if axis == 2 else (length,))
+        weight = np.reshape(
+            np.asarray((source - low).astype(x.dtype)), (length, 1) if axis == 2 else (length,)
+        )
         below, above = np.take(made, low, axis=axis), np.take(made, high, axis=axis)
         made = np.add(below, np.multiply(np.subtract(above, below), weight))
     return made

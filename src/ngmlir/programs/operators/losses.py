@@ -95,7 +95,9 @@ def smooth_l1_loss(
     x: Tensor, y: Tensor, inside: Tensor | None, outside: Tensor | None, *, sigma: float
 ) -> tuple[Tensor, Tensor]:
     if (inside is None) != (outside is None):
-        raise UserError("smooth_l1_loss takes both weights or none", hint="give InsideWeight and OutsideWeight")
+        raise UserError(
+            "smooth_l1_loss takes both weights or none", hint="give InsideWeight and OutsideWeight"
+        )
     difference = np.subtract(x, y) if inside is None else np.multiply(np.subtract(x, y), inside)
     size, square = np.absolute(difference), sigma * sigma
     near = np.multiply(np.square(difference), 0.5 * square)
@@ -154,7 +156,9 @@ def hierarchical_sigmoid(
     nodes = np.maximum(np.subtract(above, 1), 0)
     bits = np.astype(np.bitwise_and(np.right_shift(codes, levels), 1), x.dtype)
     scores = np.einsum("nd,njd->nj", x, np.take(w, nodes, axis=0))
-    scores = between(np.add(scores, np.take(np.reshape(bias, (num_classes - 1,)), nodes, axis=0)), -40.0, 40.0)
+    scores = between(
+        np.add(scores, np.take(np.reshape(bias, (num_classes - 1,)), nodes, axis=0)), -40.0, 40.0
+    )
     scores = np.where(is_there, scores, 0)
     # A level that a code does not have counts as log 2, as score 0 and bit 0 do.
     loss = np.subtract(softplus(scores), np.multiply(np.where(is_there, bits, 0), scores))
@@ -188,7 +192,9 @@ def nce(
     share = np.sigmoid(scores)
     noise = num_neg_samples / num_total_classes
     is_label = np.less(np.arange(classes.type.shape[1]), labels)
-    chosen = np.where(is_label, np.divide(share, np.add(share, noise)), np.divide(noise, np.add(share, noise)))
+    chosen = np.where(
+        is_label, np.divide(share, np.add(share, noise)), np.divide(noise, np.add(share, noise))
+    )
     cost = np.negative(np.sum(np.log(chosen), axis=1, keepdims=True))
     if sample_weight is not None:
         cost = np.multiply(cost, np.reshape(sample_weight, (rows, 1)))

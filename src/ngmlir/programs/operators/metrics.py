@@ -23,7 +23,15 @@ def accuracy(out: Tensor, indices: Tensor, label: Tensor) -> tuple[Tensor, Tenso
 
 @operator
 def auc(
-    predict: Tensor, label: Tensor, tp: Tensor, fp: Tensor, tn: Tensor, fn: Tensor, *, curve: str, num_thresholds: int
+    predict: Tensor,
+    label: Tensor,
+    tp: Tensor,
+    fp: Tensor,
+    tn: Tensor,
+    fn: Tensor,
+    *,
+    curve: str,
+    num_thresholds: int,
 ) -> tuple[Tensor, ...]:
     rows = predict.type.shape[0]
     inner = [i / (num_thresholds - 1) for i in range(1, num_thresholds - 1)]
@@ -44,10 +52,15 @@ def auc(
     tpr = np.divide(np.add(a, small), np.add(np.add(a, d), small))
     if curve == "ROC":
         fpr = np.divide(b, np.add(np.add(b, c), small))
-        area = np.multiply(np.negative(np.diff(fpr)), np.multiply(np.add(_but_last(tpr), _but_first(tpr)), 0.5))
+        area = np.multiply(
+            np.negative(np.diff(fpr)), np.multiply(np.add(_but_last(tpr), _but_first(tpr)), 0.5)
+        )
     else:
         precision = np.divide(np.add(a, small), np.add(np.add(a, b), small))
-        area = np.multiply(np.subtract(_but_last(_but_first(tpr)), _but_first(_but_first(tpr))), _but_last(_but_first(precision)))
+        area = np.multiply(
+            np.subtract(_but_last(_but_first(tpr)), _but_first(_but_first(tpr))),
+            _but_last(_but_first(precision)),
+        )
     return np.reshape(np.sum(area), [1]), tp, fp, tn, fn
 
 
@@ -102,7 +115,9 @@ def _precision_recall(counts: Tensor) -> Tensor:
     def f1(precision: Tensor, recall: Tensor) -> Tensor:
         both = np.add(precision, recall)
         return np.where(
-            np.greater(both, 0), np.divide(np.multiply(np.multiply(precision, recall), 2), np.where(np.greater(both, 0), both, 1)), 0
+            np.greater(both, 0),
+            np.divide(np.multiply(np.multiply(precision, recall), 2), np.where(np.greater(both, 0), both, 1)),
+            0,
         )
 
     macro = np.mean(share(tp, fp)), np.mean(share(tp, fn))
@@ -132,7 +147,9 @@ def positive_negative_pair(
         return np.reshape(x, (rows, 1)), np.reshape(x, (1, rows))
 
     places = np.arange(rows)
-    counts = np.logical_and(np.less(*pairs(places)), np.logical_and(np.equal(*pairs(q)), np.not_equal(*pairs(y))))
+    counts = np.logical_and(
+        np.less(*pairs(places)), np.logical_and(np.equal(*pairs(q)), np.not_equal(*pairs(y)))
+    )
     mean = np.multiply(np.add(*pairs(w)), 0.5)
     order = np.multiply(np.subtract(*pairs(s)), np.subtract(*pairs(np.astype(y, s.dtype))))
 
@@ -140,7 +157,11 @@ def positive_negative_pair(
         made = np.reshape(np.sum(np.where(np.logical_and(counts, chosen), mean, 0)), [1])
         return made if held is None else np.add(held, made)
 
-    return total(np.greater(order, 0), positive), total(np.less(order, 0), negative), total(np.equal(order, 0), neutral)
+    return (
+        total(np.greater(order, 0), positive),
+        total(np.less(order, 0), negative),
+        total(np.equal(order, 0), neutral),
+    )
 
 
 @operator

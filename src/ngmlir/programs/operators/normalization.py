@@ -34,7 +34,9 @@ def batch_norm(
     others = tuple([d for d in range(len(shape)) if d != channel])
     along = [n if d == channel else 1 for d, n in enumerate(shape)]
     if scale.type.shape != (shape[channel],):
-        raise UserError(f"Scale has a number for each of {shape[channel]} channels, not the shape {list(scale.type.shape)}")
+        raise UserError(
+            f"Scale has a number for each of {shape[channel]} channels, not the shape {list(scale.type.shape)}"
+        )
     new_mean, new_variance = mean, variance
     if is_test:
         used_mean, used_variance = mean, variance
@@ -57,7 +59,9 @@ def layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     shape = x.type.shape
     if begin_norm_axis >= len(shape):
-        raise UserError(f"no dimension of the shape {list(shape)} is left to normalize along from {begin_norm_axis} on")
+        raise UserError(
+            f"no dimension of the shape {list(shape)} is left to normalize along from {begin_norm_axis} on"
+        )
     rows = np.reshape(x, (prod(shape[:begin_norm_axis]), prod(shape[begin_norm_axis:])))
     mean = np.mean(rows, axis=1, keepdims=True)
     centred = np.subtract(rows, mean)
@@ -95,7 +99,14 @@ def dropout(
 
 @gradient_of("dropout")
 def dropout_grad(
-    inputs: Values, outputs: Values, gradients: Values, *, dropout_prob: float, is_test: bool, fix_seed: bool, seed: int
+    inputs: Values,
+    outputs: Values,
+    gradients: Values,
+    *,
+    dropout_prob: float,
+    is_test: bool,
+    fix_seed: bool,
+    seed: int,
 ) -> dict[str, list[Tensor]]:
     by = 1 - dropout_prob if is_test else outputs["Mask"][0]
     return {"X": [np.multiply(gradients["Out"][0], by)]}

@@ -20,7 +20,9 @@ def mean(x: Tensor) -> Tensor:
     return np.reshape(np.mean(x), [1])
 
 
-def _over(function: Callable[..., Tensor], x: Tensor, dim: Sequence[int], keep_dim: bool, reduce_all: bool) -> Tensor:
+def _over(
+    function: Callable[..., Tensor], x: Tensor, dim: Sequence[int], keep_dim: bool, reduce_all: bool
+) -> Tensor:
     made = function(x, axis=None if reduce_all else tuple(dim), keepdims=keep_dim)
     return made if made.type.shape else np.reshape(made, [1])
 
@@ -51,7 +53,13 @@ def reduce_min(x: Tensor, *, dim: Sequence[int], keep_dim: bool, reduce_all: boo
 
 
 def _to_extremes(
-    inputs: Values, outputs: Values, gradients: Values, *, dim: Sequence[int], keep_dim: bool, reduce_all: bool
+    inputs: Values,
+    outputs: Values,
+    gradients: Values,
+    *,
+    dim: Sequence[int],
+    keep_dim: bool,
+    reduce_all: bool,
 ) -> dict[str, list[Tensor]]:
     """The gradient goes to each element that is the result."""
     (x,), (out,), (error,) = inputs["X"], outputs["Out"], gradients["Out"]

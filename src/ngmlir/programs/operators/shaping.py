@@ -96,7 +96,9 @@ def crop(
         return made
     starts = list(offsets) or [0] * rank
     if len(starts) != rank or any(s + n > m for s, n, m in zip(starts, lengths, x.type.shape, strict=True)):
-        raise UserError(f"a part of shape {list(lengths)} at {starts} is not inside the shape {list(x.type.shape)}")
+        raise UserError(
+            f"a part of shape {list(lengths)} at {starts} is not inside the shape {list(x.type.shape)}"
+        )
     return getitem(x, tuple([builtin_slice(s, s + n) for s, n in zip(starts, lengths, strict=True)]))
 
 
@@ -111,7 +113,9 @@ def pad(x: Tensor, *, paddings: Sequence[int], pad_value: float) -> Tensor:
 @operator
 def slice(input: Tensor, *, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> Tensor:
     if not len(axes) == len(starts) == len(ends):
-        raise UserError(f"axes, starts and ends are of one length: {list(axes)}, {list(starts)}, {list(ends)}")
+        raise UserError(
+            f"axes, starts and ends are of one length: {list(axes)}, {list(starts)}, {list(ends)}"
+        )
     cuts = [builtin_slice(None)] * len(input.type.shape)
     for axis, start, end in zip(axes, starts, ends, strict=True):
         cuts[axis] = builtin_slice(start, end)

@@ -45,7 +45,9 @@ def adam(
 
 
 @operator
-def adagrad(param: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor, *, epsilon: float) -> tuple[Tensor, Tensor]:
+def adagrad(
+    param: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor, *, epsilon: float
+) -> tuple[Tensor, Tensor]:
     total = np.add(moment, np.square(grad))
     return _stepped(param, learning_rate, grad, np.add(np.sqrt(total), epsilon)), total
 

@@ -3,12 +3,16 @@
 
 from typing import Any
 
-from . import io, made, nn, tensor
+from . import images, io, learning_rate_scheduler, made, metrics, nn, shaping, tensor
+from .images import *  # noqa: F403
 from .io import *  # noqa: F403
+from .learning_rate_scheduler import *  # noqa: F403
+from .metrics import *  # noqa: F403
 from .nn import *  # noqa: F403
+from .shaping import *  # noqa: F403
 from .tensor import *  # noqa: F403
 
-_ROOMS = (io, nn, tensor)
+_ROOMS = (images, io, learning_rate_scheduler, metrics, nn, shaping, tensor)
 __all__ = sorted({*made.NAMES, *(name for room in _ROOMS for name in room.__all__)})  # pyright: ignore[reportUnsupportedDunderAll]
 
 

@@ -13,12 +13,12 @@ from ....support.diagnostics import UserError
 from .. import unique_name
 from ..framework import Parameter, Variable
 from ..initializer import Constant, Initializer
-from ..layer_helper import LayerHelper
+from ..layer_helper import LayerHelper, one_op
 from ..param_attr import ParamAttr
 
 __all__ = [
-    "assign", "cast", "concat", "create_global_var", "create_parameter", "create_tensor", "fill_constant", "ones", "sums",
-    "zeros",
+    "Print", "assign", "autoincreased_step_counter", "cast", "concat", "create_global_var", "create_parameter", "create_tensor",
+    "equal", "fill_constant", "fill_constant_batch_size_like", "increment", "is_empty", "less_than", "ones", "sums", "zeros",
 ]  # fmt: skip
 
 
@@ -129,3 +129,93 @@ def ones(shape: Sequence[int], dtype: Any, force_cpu: bool = False) -> Variable:
 def zeros(shape: Sequence[int], dtype: Any, force_cpu: bool = False) -> Variable:
     """A variable of zeros."""
     return fill_constant(shape, dtype, 0.0)
+
+
+def fill_constant_batch_size_like(
+    input: Variable,
+    shape: Sequence[int],
+    dtype: Any,
+    value: float,
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+) -> Variable:
+    """A variable of one number, of which one length is one of another variable."""
+    fields = {
+        "shape": list(shape),
+        "dtype": vartype(dtype),
+        "value": float(value),
+        "input_dim_idx": input_dim_idx,
+        "output_dim_idx": output_dim_idx,
+    }
+    made = one_op("fill_constant_batch_size_like", {"Input": input}, {"Out": dtype}, fields)
+    made.stop_gradient = True
+    return made
+
+
+def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variable:
+    """x, one number, plus a step; written to x itself unless `in_place` is off."""
+    return one_op("increment", {"X": x}, {"Out": x if in_place else x.dtype}, {"step": float(value)})
+
+
+def _compared(type: str, x: Variable, y: Variable, cond: Variable | None) -> Variable:
+    made = one_op(type, {"X": x, "Y": y}, {"Out": "bool" if cond is None else cond})
+    made.stop_gradient = True
+    return made
+
+
+def less_than(
+    x: Variable, y: Variable, force_cpu: bool | None = None, cond: Variable | None = None, **ignored: Any
+) -> Variable:
+    """Whether x < y, written to `cond` where that is given."""
+    return _compared("less_than", x, y, cond)
+
+
+def equal(x: Variable, y: Variable, cond: Variable | None = None, **ignored: Any) -> Variable:
+    """Whether x is y, written to `cond` where that is given."""
+    return _compared("equal", x, y, cond)
+
+
+def is_empty(x: Variable, cond: Variable | None = None, **ignored: Any) -> Variable:
+    """Whether x has no elements, written to `cond` where that is given."""
+    return one_op("is_empty", {"X": x}, {"Out": "bool" if cond is None else cond})
+
+
+def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, step: int = 1) -> Variable:
+    """A counter, int64 [1], that is `begin` in the first run and grows by `step` with each; one of each name."""
+    helper = LayerHelper("global_step_counter")
+    name = "@STEP_COUNTER@" if counter_name is None else counter_name
+    counter, is_new = helper.create_or_get_global_variable(
+        name=name, dtype="int64", shape=[1], persistable=True
+    )
+    if is_new:
+        helper.set_variable_initializer(counter, Constant(begin - 1))
+        helper.main_program.global_block().prepend_op(
+            type="increment", inputs={"X": [counter]}, outputs={"Out": [counter]}, attrs={"step": float(step)}
+        )
+        counter.stop_gradient = True
+    return counter
+
+
+def Print(
+    input: Variable,
+    first_n: int = -1,
+    message: str | None = None,
+    summarize: int = -1,
+    print_tensor_name: bool = True,
+    print_tensor_type: bool = True,
+    print_tensor_shape: bool = True,
+    print_tensor_lod: bool = True,
+    print_phase: str = "both",
+) -> Variable:
+    """The variable; its value is printed when the program runs."""
+    fields = {
+        "first_n": first_n,
+        "message": message or "",
+        "summarize": summarize,
+        "print_tensor_name": print_tensor_name,
+        "print_tensor_type": print_tensor_type,
+        "print_tensor_shape": print_tensor_shape,
+        "print_tensor_lod": print_tensor_lod,
+        "print_phase": print_phase.upper(),
+    }
+    return one_op("print", {"In": input}, {"Out": input.dtype}, fields)
