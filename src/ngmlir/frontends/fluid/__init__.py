@@ -5,19 +5,29 @@ A program is a module of the dialect `program`, which prints, is edited and lowe
 """
 
 from . import (
+    average,
     backward,
     clip,
     core,
+    data_feeder,
+    default_scope_funcs,
     executor,
     framework,
     initializer,
+    io,
+    layer_helper,
     layers,
+    lod_tensor,
+    metrics,
+    nets,
     optimizer,
     param_attr,
+    reader,
     regularizer,
     unique_name,
 )
 from .backward import append_backward, calc_gradient
+from .data_feeder import DataFeeder
 from .executor import Executor, global_scope, scope_guard
 from .framework import (
     Block,
@@ -33,14 +43,17 @@ from .framework import (
     switch_main_program,
     switch_startup_program,
 )
+from .lod_tensor import create_lod_tensor, create_random_int_lodtensor
 from .param_attr import ParamAttr, WeightNormParamAttr
 from .places import CPUPlace, CUDAPinnedPlace, CUDAPlace, NumpyPlace, Place
+from .reader import batch
 from .scope import LoDTensor, Scope, Tensor
 
 __all__ = [
-    "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "Executor", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr", "Parameter",
-    "Place", "Program", "Scope", "Tensor", "Variable", "WeightNormParamAttr", "append_backward", "backward", "calc_gradient", "clip", "core",
-    "default_main_program", "default_startup_program", "executor", "framework", "get_var", "global_scope", "initializer",
-    "layers", "name_scope", "optimizer", "param_attr", "program_guard", "regularizer", "scope_guard",
-    "switch_main_program", "switch_startup_program", "unique_name",
+    "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "Executor", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",
+    "Parameter", "Place", "Program", "Scope", "Tensor", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
+    "batch", "calc_gradient", "clip", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder",
+    "default_main_program", "default_scope_funcs", "default_startup_program", "executor", "framework", "get_var", "global_scope",
+    "initializer", "io", "layer_helper", "layers", "lod_tensor", "metrics", "name_scope", "nets", "optimizer", "param_attr",
+    "program_guard", "reader", "regularizer", "scope_guard", "switch_main_program", "switch_startup_program", "unique_name",
 ]  # fmt: skip

@@ -117,7 +117,8 @@ def set_gradient_clip(
     if not isinstance(clip, BaseGradientClipAttr):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"{clip!r} is no clip", hint="fluid.clip.GradientClipByGlobalNorm(1.0)")
     block = program.global_block()
-    for param in block.all_parameters() if param_list is None else param_list:
+    chosen: Sequence[Any] = block.all_parameters() if param_list is None else param_list
+    for param in chosen:
         found = block.var(param) if isinstance(param, str) else param
         if not isinstance(found, Parameter):
             raise UserError(f"'{found.name}' is no parameter")

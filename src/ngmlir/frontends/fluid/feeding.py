@@ -63,8 +63,9 @@ def fits(program: Program, name: str, array: Array) -> None:
         raise UserError(Diagnostic(message, variable.location, hint="-1 stands for any length"))
 
 
-def with_io(program: ProgramView, arrays: Mapping[str, Array], fetches: Sequence[str]) -> ProgramView:
-    """A copy of a program that takes these arrays and gives these variables: with `feed` and `fetch` operators."""
+def with_io(program: ProgramView, arrays: Mapping[str, Array | None], fetches: Sequence[str]) -> ProgramView:
+    """A copy of a program that takes these variables, in the shape of the arrays where there are some, and gives those: with `feed`
+    and `fetch` operators."""
     made = program.copy()
     top = made.top
     for name in fetches:
@@ -73,7 +74,8 @@ def with_io(program: ProgramView, arrays: Mapping[str, Array], fetches: Sequence
         if side not in top.variables:
             top.declare(side, holds=holds, flags=["persistable"])
     for column, (name, array) in enumerate(arrays.items()):
-        top.visible(name).type = TensorType(array.shape, type_of_dtype(array.dtype))
+        if array is not None:
+            top.visible(name).type = TensorType(array.shape, type_of_dtype(array.dtype))
         top.insert(column, "feed", {"X": ["feed"]}, {"Out": [name]}, _column(column))
     for column, name in enumerate(fetches):
         top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, _column(column))

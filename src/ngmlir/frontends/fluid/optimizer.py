@@ -219,9 +219,10 @@ class AdamOptimizer(Optimizer):
 
     def _create_accumulators(self, block: Block, parameters: Sequence[Variable]) -> None:
         super()._create_accumulators(block, parameters)
+        # In float64: near 1 the powers differ from it by less than float32 tells.
         for parameter in parameters:
             for power in ("beta1", "beta2"):
-                self._add_accumulator(f"{power}_pow", parameter, "float32", self.attributes[power], [1])
+                self._add_accumulator(f"{power}_pow", parameter, "float64", self.attributes[power], [1])
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
         parameter = param_and_grad[0]
@@ -256,7 +257,7 @@ class AdamaxOptimizer(Optimizer):
     def _create_accumulators(self, block: Block, parameters: Sequence[Variable]) -> None:
         super()._create_accumulators(block, parameters)
         for parameter in parameters:
-            self._add_accumulator("beta1_pow", parameter, "float32", self.attributes["beta1"], [1])
+            self._add_accumulator("beta1_pow", parameter, "float64", self.attributes["beta1"], [1])
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Operator:
         power = self._get_accumulator("beta1_pow", param_and_grad[0])

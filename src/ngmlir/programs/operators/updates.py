@@ -39,7 +39,7 @@ def adam(
     first = np.add(np.multiply(moment1, beta1), np.multiply(grad, 1 - beta1))
     second = np.add(np.multiply(moment2, beta2), np.multiply(np.square(grad), 1 - beta2))
     corrected = np.divide(np.sqrt(np.subtract(1, beta2_pow)), np.subtract(1, beta1_pow))
-    rate = np.multiply(learning_rate, corrected)
+    rate = np.multiply(learning_rate, np.astype(corrected, learning_rate.dtype))
     step = np.divide(np.multiply(rate, first), np.add(np.sqrt(second), epsilon))
     return np.subtract(param, step), first, second
 
@@ -94,7 +94,7 @@ def adamax(
 ) -> tuple[Tensor, Tensor, Tensor]:
     mean = _mixed(moment, grad, beta1)
     most = np.maximum(np.add(np.multiply(inf_norm, beta2), epsilon), np.absolute(grad))
-    rate = np.divide(learning_rate, np.subtract(1, beta1_pow))
+    rate = np.divide(learning_rate, np.astype(np.subtract(1, beta1_pow), learning_rate.dtype))
     return _stepped(param, rate, mean, most), mean, most
 
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of sequences, from lists and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...support.diagnostics import UserError
+from .places import Place
+from .scope import LoDTensor
+
+
+def create_lod_tensor(
+    data: Any, recursive_seq_lens: Sequence[Sequence[int]], place: Place | None = None
+) -> LoDTensor:
+    """A tensor with the lengths of its sequences, one list a level: of an array of rows, of another tensor, or of a list of lists of
+    integers (one level, whose lengths these are; int64, shape [n, 1]).
+
+    Raises UserError where lengths do not fit the rows.
+    """
+    if isinstance(data, LoDTensor):
+        array: Any = np.array(data)
+    elif isinstance(data, list):
+        lengths = [len(row) for row in data]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        if [list(level) for level in recursive_seq_lens] != [lengths]:
+            raise UserError(f"the lists have the lengths {lengths}, and {list(recursive_seq_lens)} are given")
+        array = np.concatenate([np.asarray(row, np.int64) for row in data]).reshape(-1, 1)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    else:
+        array = np.asarray(data)
+    made = LoDTensor(array)
+    made.set_recursive_sequence_lengths(recursive_seq_lens)
+    if not made.has_valid_recursive_sequence_lengths():
+        raise UserError(
+            f"{array.shape[0]} rows are not cut into sequences of the lengths {list(recursive_seq_lens)}"
+        )
+    return made
+
+
+def create_random_int_lodtensor(
+    recursive_seq_lens: Sequence[Sequence[int]],
+    base_shape: Sequence[int],
+    place: Place | None,
+    low: int,
+    high: int,
+) -> LoDTensor:
+    """A tensor of sequences whose rows, of `base_shape`, are random integers (int64) from `low` to `high`, both included."""
+    rows = sum(recursive_seq_lens[-1])
+    array = np.random.default_rng().integers(low, high, (rows, *base_shape), endpoint=True)
+    return create_lod_tensor(array, recursive_seq_lens, place)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of variables: arrays by name, with ragged offsets where they have some, and a checksum of all bytes.
+
+A file is one line, `ngmlir variables 1 SHA256`, and the bytes that this is the checksum of: an archive of NumPy's (`.npz`, not
+compressed). An array of a type that NumPy does not have is kept as integers, under `name|type`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..ir.literals import dtype_of, type_of_dtype
+from ..ir.types import FloatType
+from ..support.diagnostics import UserError
+from ..support.files import write_file
+
+Array = np.ndarray[Any, Any]
+
+_MAGIC = b"ngmlir variables 1 "
+_OFFSETS = "@OFFSETS@"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The value of a variable: an array, and the offsets of its ragged levels."""
+
+    array: Array
+    offsets: list[list[int]] = field(default_factory=list[list[int]])
+
+
+def write_variables(files: Mapping[str | Path, Mapping[str, Stored]]) -> None:
+    """Writes files of variables; each keeps its old content until all are there. Raises UserError where one cannot be written."""
+    made = {str(path): _bytes(values) for path, values in files.items()}
+    for path in made:
+        folder = os.path.dirname(path)
+        try:
+            os.makedirs(folder or ".", exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
+    for path, data in made.items():
+        write_file(path, [data])
+
+
+def _bytes(values: Mapping[str, Stored]) -> bytes:
+    arrays: dict[str, Array] = {}
+    for name, stored in values.items():
+        element = type_of_dtype(stored.array.dtype)
+        is_known = not isinstance(element, FloatType) or element.text in ("f16", "f32", "f64")
+        key = name if is_known else f"{name}|{element.text}"
+        arrays[key] = stored.array if is_known else stored.array.view(f"u{stored.array.dtype.itemsize}")
+        for level, offsets in enumerate(stored.offsets):
+            arrays[f"{name}{_OFFSETS}{level}"] = np.asarray(offsets, np.int64)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for key, array in arrays.items():
+            part = io.BytesIO()
+            np.lib.format.write_array(
+                part, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False
+            )
+            # A time of writing would make the bytes differ from run to run.
+            archive.writestr(zipfile.ZipInfo(key + ".npy"), part.getvalue())
+    body = stream.getvalue()
+    return _MAGIC + sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def read_variables(path: str | Path) -> dict[str, Stored]:
+    """The variables in a file; UserError where there is none, or where it is cut short or altered."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from None
+    head, _, body = data.partition(b"\n")
+    if not head.startswith(_MAGIC):
+        raise UserError(f"'{path}' is no file of variables of ngmlir")
+    if sha256(body).hexdigest().encode() != head[len(_MAGIC) :]:
+        raise UserError(f"'{path}' was cut short or altered: its checksum is another")
+    with np.load(io.BytesIO(body), allow_pickle=False) as archive:
+        arrays: dict[str, Array] = {key: archive[key] for key in archive.files}
+    return dict(_values(arrays))
+
+
+def _values(arrays: Mapping[str, Array]) -> Iterable[tuple[str, Stored]]:
+    for key, array in arrays.items():
+        if _OFFSETS in key:
+            continue
+        name, _, element = key.partition("|")
+        offsets: list[list[int]] = []
+        while (held := arrays.get(f"{name}{_OFFSETS}{len(offsets)}")) is not None:
+            offsets.append(held.tolist())
+        yield name, Stored(array.view(dtype_of(FloatType(element))) if element else array, offsets)
