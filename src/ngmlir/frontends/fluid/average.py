@@ -25,7 +25,8 @@ class WeightedAverage:
         """Adds a value with its weight, a number."""
         if not isinstance(weight, (int, float, np.number)):
             raise UserError(f"a weight is a number, not {weight!r}")
-        added: Any = np.asarray(value) * weight
+        numbers: Any = value
+        added: Any = np.asarray(numbers) * weight
         self.numerator = added if self.numerator is None else self.numerator + added
         self.denominator = weight if self.denominator is None else self.denominator + weight
 
