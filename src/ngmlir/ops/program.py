@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from ..ir.attributes import Attribute
-from ..ir.core import Op, Region
-from ..ir.definition import AttributeField, OpDefinition
+from ..ir.core import Op, Region, Value
+from ..ir.definition import AttributeField, Constraint, Domain, OpDefinition, Operand
 from ..ir.types import Type
 from . import fields, program_rules
 
