@@ -81,7 +81,7 @@ class _Writer:
     def __init__(self, block: Block, target: Target):
         self.source, self.target = block, target
         self.groups = Groups(block, target)
-        self.groups.refusals.tell()
+        self.groups.refusals.tell(self.groups.live())
         self.used = _read_elsewhere(self.groups)
         self.mapping: dict[Value, Value] = {}
 

@@ -164,7 +164,7 @@ class _Job:
                 first_line=part.line,
                 resources=self.folder,
             )
-        with listening(options.remarks, tell):
+        with listening(options.remarks, tell, module):
             return self.lowered(module)
 
     def lowered(self, module: Module) -> str:

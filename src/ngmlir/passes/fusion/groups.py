@@ -15,7 +15,7 @@ from ..implicit import depths, implicit_side
 from ..sides import side_of
 from ..space import Atoms, Space, relate
 from .group import FREE, MAX_OPS, Group, fusible, has_elements, living, reads, splat
-from .refusals import ALONE, BACK, LOOPS, TOO_MANY, WHOLE, Refusals, apart
+from .refusals import ALONE, BACK, LOOPS, SIDES, TOO_MANY, WHOLE, Refusals, apart
 
 
 class Groups:
@@ -196,7 +196,7 @@ class Groups:
                 self.sides.add(side)
                 self.bring(side, group, [])
         if self.refusals.asked:
-            self.refusals.sources(op, self.sources(reads(op)), "its sides come from memory")
+            self.refusals.sources(op, self.sources(reads(op)), SIDES)
         self.settle(op, group)
 
     def open_group(self, op: Op) -> None:
@@ -359,7 +359,7 @@ class Groups:
         if len(set(domain)) != len(domain):
             return False  # two different loops were found to be one: a diagonal, not this space
         if group.kind == "dot" and len(domain) != group.rank:
-            return self.refusals.no("a product's own loops must stay whole")
+            return self.refusals.no("the loops of a matrix product can neither be split nor joined")
         inside = set(domain)
         if any(not inside.issuperset(space.resolve(group.atoms[v])) for v in values):
             return False
@@ -375,7 +375,7 @@ class Groups:
             case "columns":
                 good = result == (kept if after else domain)
                 if after and result == domain:
-                    self.refusals.no("columns are reduced only when their kernel ends")
+                    self.refusals.no("a column reduction is complete only when its kernel ends")
             case _:
                 good = result == domain
         if good and after:
@@ -390,7 +390,7 @@ class Groups:
         moves = [op for op in group.ops if op in self.moves and op not in group.behind]
         if self.parts.isdisjoint(moves) and (kind != "dot" or all(self.by_tiles(op, group) for op in moves)):
             return True
-        return self.refusals.no("its kernel cannot read through what is moved")
+        return self.refusals.no("its kernel cannot read moved elements where they lie")
 
     def by_tiles(self, move: Op, group: Group) -> bool:
         """Whether tiles of several loops can be read through a move: no dimension of the buffer is more than one."""
@@ -405,7 +405,7 @@ class Groups:
             group.kind = "rows" if domain[-1] in gone else "columns"
             group.reduced = gone
         elif gone != group.reduced or (group.kind == "columns" and after):
-            return self.refusals.no("its kernel cannot hold another reduction")
+            return self.refusals.no("a kernel reduces over the same loops everywhere")
         group.dependent.add(op.results[0])
         return True
 

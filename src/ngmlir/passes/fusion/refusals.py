@@ -1,24 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why ops are not part of the kernels that they read from: remembered while groups are made, where somebody asks, and
-told when they stand."""
+"""What the remarks of fusion say: which ops became one kernel, and why others are not part of the kernels that they read
+from. It is noted while groups are made, where somebody asks, and told when they are final."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
+from typing import NamedTuple
 
 from ...ir.core import Op, Value
 from ...ir.types import shape_of
 from ...ops.parts import first_of_part
-from ...rewrite.remarks import remark, wanted
+from ...rewrite.remarks import remark, wanted, written_name
+from ...support.diagnostics import Diagnostic
 from ..space import Space
 from .group import FREE, MAX_OPS, Group, living
 
+#: The topic of its remarks.
+TOPIC = "fuse"
+
 #: Why an op or a group does not join another, as remarks tell it.
-LOOPS = "its loops are others"
+LOOPS = "it runs over other loops"
 ALONE = "it is a kernel of its own"
-BACK = "a value would leave the kernel and come back"
-WHOLE = "what is multiplied or moved must be whole in memory before"
-TOO_MANY = f"a kernel has {MAX_OPS} ops at most"
+BACK = "a kernel that is fused with neither would have to run between them"
+WHOLE = "a matrix product, or an op that moves elements, needs the whole of it in memory first"
+SIDES = "a matrix product reads its operands from memory"
+TOO_MANY = f"a kernel has at most {MAX_OPS} ops"
+
+#: The kinds of kernels, as remarks call them.
+_KINDS = {
+    "map": "elementwise",
+    "rows": "row reduction",
+    "columns": "column reduction",
+    "dot": "matrix product",
+}
+#: As many ops of a kernel are named.
+_NAMED = 8
+
+
+class _Refusal(NamedTuple):
+    """An op that is not in the kernel of a group that it reads; `source` is what that is told by."""
+
+    reader: Op
+    group: Group
+    source: Op
+    why: str
 
 
 class Refusals:
@@ -27,8 +53,8 @@ class Refusals:
     def __init__(self, space: Space, home: Mapping[Op, Group], order: Mapping[Op, int]):
         self.space, self.home, self.order = space, home, order
         self.why = ""  # the last reason
-        self.asked = wanted("fuse")
-        self.found: list[tuple[Op, Group, str]] = []
+        self.asked = wanted(TOPIC)
+        self.found: list[_Refusal] = []
 
     def no(self, why: str) -> bool:
         """False, for a reason."""
@@ -43,37 +69,86 @@ class Refusals:
         if why is ALONE:
             why = apart(telling)
         elif why is LOOPS:
-            own = _sizes(shape_of((op.operands if "reduction" in op.traits else op.results)[0].type))
-            domain = _sizes([self.space.sizes[a] for a in self.space.resolve(group.domain or ())])
-            why += f" ({own} against {domain})" if own != domain else " (in another order)"
-        self.found.append((op, group, f"{op.name} not fused into {telling.name}: {why}"))
+            own = shape_of((op.operands if "reduction" in op.traits else op.results)[0].type)
+            domain = [self.space.sizes[a] for a in self.space.resolve(group.domain or ())]
+            # Loops over the same elements may have been joined: their lengths say nothing then.
+            mine, theirs = _sizes(own), _sizes(domain)
+            told = mine.count("x") == theirs.count("x") or prod(own) != prod(domain)
+            why += f" ({mine} against {theirs})" if told and mine != theirs else " (in another order)"
+        self.found.append(_Refusal(op, group, telling, why))
 
     def sources(self, op: Op, sources: Iterable[Value], why: str) -> None:
         """What computes these values is not in the kernel of an op that reads them."""
         for value in sources:
             owner = value.owner
             if isinstance(owner, Op) and (group := self.home.get(owner)) is not None:
-                self.found.append((op, group, f"{owner.name} not fused into {op.name}: {why}"))
+                self.found.append(_Refusal(op, group, owner, why))
 
     def telling(self, group: Group) -> Op:
         """What a group is for those who read of it: its product, its first reduction or its first op."""
-        ops = sorted((op for op in group.ops if self.home.get(op) is group), key=self.order.__getitem__)
+        ops = self.members(group)
         telling = [op for op in ops if op.name == "ng.dot"] or [op for op in ops if "reduction" in op.traits]
         return (telling or ops)[0]
 
-    def tell(self) -> None:
-        """Remarks on what reads from a group and is not in it after all, the first reason for each."""
-        told: set[tuple[Op, Group]] = set()
-        for op, refused, message in self.found:
+    def members(self, group: Group) -> list[Op]:
+        """The ops that a group computes for all, in order."""
+        return sorted((op for op in group.ops if self.home.get(op) is group), key=self.order.__getitem__)
+
+    def tell(self, groups: Iterable[Group]) -> None:
+        """Remarks on each group of several ops, and on what reads from a group and is not in it after all."""
+        if not self.asked:
+            return
+        for group in groups:
+            self.tell_fused(group)
+        told: set[tuple[object, object]] = set()
+        for reader, refused, source, why in self.found:
             group = living(refused)
             alone = group.ops if group.kind == "alone" else ()
-            if (
-                not any(_is_no_kernel(o) for o in (op, *alone))
-                and self.home[op] is not group
-                and (op, group) not in told
-            ):
-                told.add((op, group))
-                remark("fuse", message, op.location)
+            if any(_is_no_kernel(o) for o in (reader, *alone)) or self.home[reader] is group:
+                continue
+            # Of two ops that were written the first reason is enough, whatever became of them.
+            pairs = {(reader, group), (_written(reader), _written(source))}
+            if not pairs & told:
+                told |= pairs
+                message, notes = _not_fused(reader, source, why)
+                remark(TOPIC, message, reader.location, notes)
+
+    def tell_fused(self, group: Group) -> None:
+        """A remark on the ops that are one kernel, if they are several."""
+        if group.kind == "alone":
+            return
+        at = self.telling(group).location
+        parts: dict[str, None] = {}
+        for op in self.members(group):
+            if not _is_no_kernel(op):
+                place = "" if op.location == at else f" ({_place(op, at.file)})"
+                parts.setdefault(f"{written_name(op)}{place}")
+        if len(parts) > 1:
+            shown = list(parts)[:_NAMED]
+            more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+            remark(TOPIC, f"fused into one kernel ({_KINDS[group.kind]}): {', '.join(shown)}{more}", at)
+
+
+def _not_fused(reader: Op, source: Op, why: str) -> tuple[str, tuple[Diagnostic, ...]]:
+    """The message on an op that is not in the kernel of what it reads, and the note on where that stands."""
+    one, other = written_name(reader), written_name(source)
+    if reader.location == source.location and reader.location.known:
+        parts = f"{reader.name} with {source.name}"
+        return f"{one} is several kernels: {parts} is not fused: {why}", ()
+    notes = (
+        (Diagnostic(f"{other} is computed here", source.location, "note"),) if source.location.known else ()
+    )
+    return f"{one} is not fused with {other}, which it reads: {why}", notes
+
+
+def _written(op: Op) -> object:
+    """What stands for the op that an op was made from."""
+    return (written_name(op), op.location) if op.location.known else op
+
+
+def _place(op: Op, file: str) -> str:
+    """Where an op stands, for those who are shown a line of a file."""
+    return f"line {op.location.line}" if op.location.file == file else str(op.location)
 
 
 def _is_no_kernel(op: Op) -> bool:
@@ -84,7 +159,7 @@ def _is_no_kernel(op: Op) -> bool:
 def apart(op: Op) -> str:
     """Why nothing joins an op."""
     bodies = op.regions and op.name != "ng.fusion"
-    return f"{op.name} {'has kernels' if bodies else 'is a kernel'} of its own"
+    return f"{written_name(op)} {'has kernels' if bodies else 'is a kernel'} of its own"
 
 
 def _sizes(sizes: Iterable[int]) -> str:
