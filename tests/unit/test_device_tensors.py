@@ -225,7 +225,7 @@ def test_values_go_to_and_from_the_device(transformer: Any) -> None:
     into = np.empty(8, np.float64)
     assert transformer.device_to_host(computation, w, into) is into
     assert into.tolist() == [*range(8)]
-    with pytest.raises(ng.UserError, match="1 parameters, but 2 values"):
+    with pytest.raises(ng.UserError, match="1 parameter, but 2 values"):
         transformer.host_to_device(computation, [w], [1, 2])
     with pytest.raises(ng.NotAssignable, match="is computed"):
         transformer.device_to_host(computation, w + x)
