@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ import numpy as np
 import pytest
 
 import ngmlir as ng
+from ngmlir.ir.core import Op
+from ngmlir.ops.meaning import MEANING
+from ngmlir.tools import ngopt
 from ngmlir.tools.umbrella import main
 
 SCALE = """\
@@ -50,6 +55,38 @@ def test_a_function_is_called_with_files(folder: Path, capsys: Any, target: str)
     assert (code, out) == (0, "")
     with np.load("out.npz") as made:
         assert made["y"].tolist() == [1, 4, 9] and made["i"].tolist() == [7, 8]
+
+
+def test_a_difference_is_told_by_kernel_and_element(
+    folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What differs from NumPy is followed to the first kernel whose results do."""
+    right = MEANING["ng.tanh"]
+
+    def wrong(op: Op, arrays: Sequence[Any]) -> Any:
+        made = np.array(right(op, arrays))
+        made.reshape(-1)[3] += 0.5
+        return made
+
+    Path("two.ngir").write_text(
+        "func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {\n"
+        "  %a = ng.dot %x, %w contract [1] x [0] : tensor<8x8xf32>\n"
+        "  %b = ng.tanh %a : tensor<8x8xf32>\n"
+        "  %c = ng.dot %b, %w contract [1] x [0] : tensor<8x8xf32>\n"
+        "  return %c : tensor<8x8xf32>\n}\n"
+    )
+    run = ["run", "two.ngir", "--random=1", "--check=numpy"]
+    assert said(capsys, *run)[0] == 0
+    monkeypatch.setitem(MEANING, "ng.tanh", wrong)
+    code, _, err = said(capsys, *run)
+    assert code == 1
+    assert re.search(
+        r"error: c differs from NumPy by [\d.]+ of its largest element: element \[0, \d\] is ", err
+    )
+    assert re.search(
+        r"note: the first that differs is kernel @dot_tanh \(ng.dot, ng.reshape, ng.tanh\) at two.ngir:3:3: element \[3\] is ",
+        err,
+    )
 
 
 def test_random_inputs_are_those_of_the_seed(folder: Path, capsys: Any) -> None:
@@ -141,6 +178,19 @@ def test_a_model_is_run_and_imported(model: Path, capsys: Any) -> None:
     assert said(capsys, "run", "m.ngir", "--random=3", "-o", "b.npz")[0] == 0
     with np.load("a.npz") as a, np.load("b.npz") as b:
         assert (a["y/0"] == b["y_0"]).all() and (a["s"] == b["s"]).all()
+    for source, lengths in (
+        ("m.onnx", ["--size=batch=5"]),
+        ("m.ngir", []),
+    ):  # both are tuned, with the weights beside
+        code, _, err = said(capsys, "tune", source, "-o", "tuned.ngir", "--candidates=1", *lengths)
+        assert code == 0 and "as predicted" in err
+        assert "ng.schedule" in Path("tuned.ngir").read_text()
+        assert ngopt.main(["-p", "cpu", "tuned.ngir", "-o", "lowered.ngir"]) == 0  # it goes on from there
+        assert said(capsys, "run", "tuned.ngir", "--random=3", "-o", "c.npz")[0] == 0
+        with np.load("b.npz") as b, np.load("c.npz") as c:
+            assert all(
+                np.allclose(x, y, rtol=1e-4, atol=1e-5) for x, y in zip(b.values(), c.values(), strict=True)
+            )
     loaded = ng.compile(ng.load("m.ngir"))  # the same file is a graph
     assert loaded(np.zeros((5, 64), np.float32))[0].shape == (5, 8)
 

@@ -18,7 +18,7 @@ from .copies import check_copies
 #: Op name -> class, of every dialect.
 WORDS: dict[str, type[Op]] = {"builtin.module": ModuleOp, **func.OPS, **ng.OPS, **program.OPS, **tile.OPS}
 
-__all__ = ["WORDS", "from_text", "to_text"]
+__all__ = ["WORDS", "check_module", "from_text", "to_text"]
 
 
 def from_text(
@@ -44,10 +44,15 @@ def from_text(
         resources=folder,
     )
     if verify:
-        check(module)
-        check_accesses(module)
-        check_copies(module)
+        check_module(module)
     return module
+
+
+def check_module(module: Module) -> None:
+    """UserError with all that keeps a program from being valid, whatever its stage."""
+    check(module)
+    check_accesses(module)
+    check_copies(module)
 
 
 def _advice(name: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..ir.attributes import StringAttr
-from ..ir.core import Block, Module, Op, Value
+from ..ir.core import Block, Module, Op, Value, op_name
 from ..ir.structure import structure
 from ..ir.types import TensorType, element_type, shape_of
 from ..ops import ng
@@ -122,7 +122,9 @@ class _Writer:
                 results = self.call(self.recipe(op), op, operands, b)
             else:
                 raise Limit(
-                    f"{op.name} cannot be compiled for {self.target.name} yet", op.location, hint=pass_for(op)
+                    f"'{op_name(op)}' cannot be compiled for {self.target.name} yet",
+                    op.location,
+                    hint=pass_for(op),
                 )
             for old, value in zip(op.results, results, strict=True):
                 mapping[old] = value
@@ -205,7 +207,7 @@ class _Writer:
                     raise Bug(f"no kernel of kind '{sort}' is cut by '{schedule.by}'", op.location)
         results = [TensorType(planned.result(v), element_type(v.type)) for v in planned.outputs]
         places = [*(i for i, _ in planned.sources), *(i for i, *_ in sides)]
-        symbol = self.kernel(made, _name_of(op, sort), [*(op.operands[i] for i in places), *op.results])
+        symbol = self.kernel(made, name_of(op, sort), [*(op.operands[i] for i in places), *op.results])
         return _Recipe(symbol, tuple(planned.sources), tuple(results), tuple(sides))
 
     def packed(self, packing: Packing | None, op: Op) -> tuple[str, TensorType | None]:
@@ -224,7 +226,7 @@ class _Writer:
         sides = [(place, shape, *self.packed(packing, op)) for place, shape, packing in made.sides]
         places = [*(i for i, _ in made.inputs), *(i for i, *_ in sides)]
         symbol = self.kernel(
-            made.kernel, _name_of(op, "chain"), [*(op.operands[i] for i in places), *op.results]
+            made.kernel, name_of(op, "chain"), [*(op.operands[i] for i in places), *op.results]
         )
         results = [
             TensorType(shape, element_type(r.type)) for shape, r in zip(made.results, op.results, strict=True)
@@ -253,7 +255,7 @@ def _named(kernel: Op, name: str) -> Op:
     return kernel.rebuilt(attributes={**kernel.attributes, "sym_name": StringAttr(name)})
 
 
-def _name_of(fusion: Op, sort: str) -> str:
+def name_of(fusion: Op, sort: str) -> str:
     """A name that says what the kernel does: its kind and its first few telling ops."""
     words = [op.name.partition(".")[2] for op in fusion.walk() if op.name not in _SILENT]
     return "_".join(list(dict.fromkeys([sort, *words]))[:4])

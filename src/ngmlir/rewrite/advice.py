@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..decl.pipeline_text import PipelineText, named_pipelines, step_names
-from ..ir.core import Op
+from ..ir.core import Op, UnregisteredOp
 from ..ops.decompositions import DECOMPOSITIONS
 from ..ops.library import in_library
 from .contracts import STAGES, Stage, contract_of
@@ -65,6 +65,8 @@ def _longest_first() -> list[PipelineText]:
 
 def pass_for(op: Op) -> str:
     """The hint where an op has no code of its own: which pass writes it in terms of others; '' where none does."""
+    if isinstance(op, UnregisteredOp):
+        return "ops of other dialects are kept as text only; write it with ops of ng"
     if op.name in DECOMPOSITIONS:
         return "run decompose first, as the pipelines cpu and gpu do"
     return "run expand-math first, as the pipelines cpu and gpu do" if in_library(op) else ""

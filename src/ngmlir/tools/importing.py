@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ngmlir import`: a model of ONNX as text, with its weights in a file beside it."""
+"""`ngmlir import`: a model of ONNX as text, with its weights in a file beside it. What `ngmlir tune` reads and writes, too."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from ..ir.core import Module
 from ..ir.printer import to_text
 from ..ir.resource_files import ResourceWriter
+from ..ops.words import from_text
 from ..support.diagnostics import UserError
 from ..support.files import write_file
 from .inputs import shapes_of, sizes_of, whole_shapes
 from .models import OnnxModel
+from .shell import read_input
 from .streams import Streams
 
 
@@ -20,17 +23,35 @@ def import_file(path: str, output: str | None, sizes: list[str], shapes: list[st
     """Writes the text (to standard output for `-`, then with the weights in it) and says what was written."""
     if Path(path).suffix != ".onnx":
         raise UserError(f"'{path}' is no .onnx file", hint="ngmlir import model.onnx -o model.ngir")
+    target = output if output is not None else str(Path(path).with_suffix(".ngir"))
+    if written := write_module(module_of(path, sizes, shapes, own), target, own):
+        own.say(f"wrote {written}")
+
+
+def module_of(path: str, sizes: list[str], shapes: list[str], own: Streams) -> Module:
+    """The program in a file: of a model of ONNX that for these lengths, else what the text says, with constants that lie in
+    files beside it."""
+    if Path(path).suffix != ".onnx":
+        if sizes or shapes:
+            hint = "--size and --shape are for models of ONNX"
+            raise UserError(f"the lengths of '{path}' are those in its text", hint=hint)
+        shown, text = read_input(path, own)
+        return from_text(text, file=shown, resources=None if path == "-" else Path(path).parent)
     read = OnnxModel(path)
     whole = whole_shapes(read.inputs, sizes_of(sizes, read.inputs), shapes_of(shapes, read.inputs), own.say)
     given = [
         np.broadcast_to(np.zeros((), each.dtype), shape)
         for each, shape in zip(read.inputs, whole, strict=True)
     ]
-    module = read.model.module(given)
-    target = output if output is not None else str(Path(path).with_suffix(".ngir"))
+    return read.model.module(given)
+
+
+def write_module(module: Module, target: str, own: Streams) -> str:
+    """Writes a program, its long constants beside it (to standard output for `-`, then in it); gives what was written, ''
+    for standard output."""
     if target == "-":
         own.write(to_text(module))
-        return
+        return ""
     weights = Path(target).with_suffix(".bin")
     if weights == Path(target):
         raise UserError(f"'{target}' would be the file of the weights", hint="-o model.ngir")
@@ -40,4 +61,4 @@ def import_file(path: str, output: str | None, sizes: list[str], shapes: list[st
         write_file(str(weights), beside.pieces())
     write_file(target, [text.encode()])
     size = f", {weights} ({beside.size / 1e6:.1f} MB of weights)" if beside.parts else ""
-    own.say(f"wrote {target}{size}")
+    return f"{target}{size}"

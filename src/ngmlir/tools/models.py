@@ -23,6 +23,7 @@ from ..support.diagnostics import UserError
 from ..support.spelling import did_you_mean
 from ..transformers.kept import KeptPrograms
 from ..transformers.open_functions import open_functions
+from .comparison import first_kernel
 from .shell import read_input
 from .streams import Streams
 
@@ -59,6 +60,10 @@ class OnnxModel:
     def on(self, target: str) -> Run:
         run = self.model.compiled(target)
         return lambda arrays: run(*arrays)
+
+    def first_wrong(self, target: str, arrays: Sequence[Array]) -> str:
+        """Which kernel is the first that differs from NumPy; '' where that cannot be told."""
+        return first_kernel(self.model.module(arrays), "main", target, arrays)
 
 
 class Function:
@@ -100,6 +105,12 @@ class Function:
             return lambda arrays: interpret(self.module, *arrays, entry=entry)
         run = self._kept() if target == "cpu" else compile_module(self.module, target, entry=entry)
         return lambda arrays: run(*arrays)
+
+    def first_wrong(self, target: str, arrays: Sequence[Array]) -> str:
+        """Which kernel is the first that differs from NumPy; '' where that cannot be told."""
+        if self.state or open_functions(self.module):
+            return ""
+        return first_kernel(self.module, self.function.symbol, target, arrays)
 
     def _kept(self) -> CpuExecutable:
         """The function on the CPU: found on disk where this text and the constants beside it were compiled before."""

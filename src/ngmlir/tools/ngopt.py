@@ -17,7 +17,7 @@ from ..decl.pipeline_text import named_pipelines
 from ..ir.core import Module
 from ..ir.printer import to_text
 from ..ir.resource_files import ResourceWriter
-from ..ops.words import from_text
+from ..ops.words import check_module, from_text
 from ..rewrite.pipeline import Pipeline, Watch
 from ..rewrite.pipeline_parser import parse_pipeline
 from ..rewrite.remarks import listening
@@ -163,7 +163,10 @@ class _Job:
                 unregistered=options.unregistered,
                 first_line=part.line,
                 resources=self.folder,
+                verify=False,
             )
+        with self.timing.stage("Verifier"):
+            check_module(module)
         with listening(options.remarks, tell, module):
             return self.lowered(module)
 

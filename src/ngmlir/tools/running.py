@@ -18,7 +18,7 @@ from ..runtime.threads import checked_threads
 from ..runtime.timing import listening
 from ..support.diagnostics import UserError
 from ..support.files import write_file
-from . import inputs, models
+from . import comparison, inputs, models
 from .models import Array, Run
 from .streams import Streams
 
@@ -26,8 +26,6 @@ from .streams import Streams
 _SECONDS, _CALLS = 1.0, 5
 #: Outputs of at most so many elements are shown whole.
 _SHOWN = 16
-#: How far results may be from those of NumPy, of the largest element, by the bytes of an element.
-_TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-10}
 
 
 def run_file(found: Namespace, own: Streams) -> int:
@@ -63,7 +61,10 @@ def run_file(found: Namespace, own: Streams) -> int:
             own.say(f"wrote {found.profile}")
     if found.check:
         reference = program.on("numpy")(given)
-        return _compared(outputs, [np.asarray(r) for _, r in _pairs(program.outputs, reference)], own)
+        code = _compared(outputs, [np.asarray(r) for _, r in _pairs(program.outputs, reference)], own)
+        if code and (kernel := program.first_wrong(found.target, given)):
+            own.say(f"note: the first that differs is {kernel}")
+        return code
     return 0
 
 
@@ -149,33 +150,13 @@ def _shown(seconds: float) -> str:
 def _compared(outputs: Sequence[tuple[str, Array]], reference: Sequence[Array], own: Streams) -> int:
     worst, wrong = 0.0, 0
     for (name, array), other in zip(outputs, reference, strict=True):
-        difference = _difference(array, other)
-        worst = max(worst, difference)
-        allowed = _TOLERANCE[array.dtype.itemsize] if array.dtype.kind not in "biu" else 0.0
-        if not difference <= allowed:
+        apart = comparison.difference(array, other)
+        worst = max(worst, apart)
+        if comparison.differs(array, other):
             wrong += 1
-            own.say(f"error: {name} differs from NumPy by {difference:.3g} of its largest element")
+            element = comparison.worst_element(array, other)
+            at = f": {element}" if element else ""
+            own.say(f"error: {name} differs from NumPy by {apart:.3g} of its largest element{at}")
     if not wrong:
         own.write(f"check: equal to NumPy within {worst:.3g} of the largest element\n")
     return 1 if wrong else 0
-
-
-def _difference(array: Array, other: Array) -> float:
-    """The largest difference, as a share of the largest finite element; infinite where shapes, NaN or infinities differ."""
-    if array.shape != other.shape or array.dtype != other.dtype:
-        return float("inf")
-    if not array.size:
-        return 0.0
-    if array.dtype.kind in "biu":
-        return 0.0 if np.array_equal(array, other) else float("inf")
-    ours, theirs = array.astype(np.float64), other.astype(np.float64)
-    finite = np.isfinite(theirs)
-    if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
-        return float("inf")
-    ours, theirs = ours[finite], theirs[finite]
-    if not np.isfinite(ours).all():
-        return float("inf")
-    if not ours.size:
-        return 0.0
-    apart, largest = float(np.abs(ours - theirs).max()), float(np.abs(theirs).max())
-    return apart / largest if largest else apart

@@ -14,23 +14,20 @@ from typing import Any
 import numpy as np
 
 from ..compiler import compile_module, resolve
-from ..decl.pipeline_text import named_pipelines
 from ..ir.core import Block, Module, Op, module
 from ..ir.literals import dtype_of
-from ..ir.printer import to_text
 from ..ir.structure import structure
 from ..ir.types import FloatType, element_type, shape_of
 from ..ops import func
 from ..ops.builder import Builder, function
 from ..ops.schedules import SCHEDULE, Schedule, neighbours
-from ..ops.words import from_text
 from ..passes.schedules.choosing import buildable, candidates
 from ..rewrite.pipeline_parser import parse_pipeline
 from ..rewrite.sweep import sweep
 from ..support.progress import Progress
 from ..support.target import Target
+from .importing import write_module
 from .passes import PASSES
-from .shell import read_input, write_output
 from .streams import Streams
 
 #: A change must be faster by this much to be kept: less is noise.
@@ -41,16 +38,11 @@ SECONDS, ROUNDS = 0.002, 7
 CLIMBS = 3
 
 
-def tune_file(name: str, output: str, target: str, best: int, own: Streams) -> None:
-    """Reads a program, times its kernels, writes the program with their schedules, and says what was gained."""
-    shown, text = read_input(name, own)
+def tune_file(parsed: Module, output: str, target: str, best: int, own: Streams) -> None:
+    """Times the kernels of a program, writes the program with their schedules, and says what was gained."""
     machine = resolve(target)
-    steps = named_pipelines().expanded("canonical, check-target, fuse, chain")
-    fused = (
-        parse_pipeline(steps, PASSES)
-        .from_stage_of(parsed := from_text(text, file=shown))
-        .run(parsed, machine)
-    )
+    steps = parse_pipeline("canonical, check-target, fuse, chain", PASSES)
+    fused = steps.from_stage_of(parsed).run(parsed, machine)
     fusions: dict[Hashable, Op] = {}
 
     def note(op: Op, _: Builder) -> None:
@@ -73,7 +65,7 @@ def tune_file(name: str, output: str, target: str, best: int, own: Streams) -> N
         attributes = {**op.attributes, SCHEDULE: winners[structure(op)].attribute()}
         return builder.add_op(op.rebuilt(attributes=attributes)).results
 
-    write_output(output, to_text(sweep(fused, write, whole, closed=whole)), own)
+    write_module(sweep(fused, write, whole, closed=whole), output, own)
     for line in lines:
         own.say(line)
 

@@ -39,7 +39,7 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
         "tune",
         help="measure schedules of each kernel on this machine, and write the program with the fastest",
     )
-    tune.add_argument("file", help="the .ngir file")
+    tune.add_argument("file", help="the .ngir file, or the .onnx file")
     tune.add_argument("-o", metavar="FILE", default="-", help="output file (default: standard output)")
     tune.add_argument(
         "--target", default="cpu", choices=("cpu", "cuda"), help="target to tune for (default: cpu)"
@@ -51,6 +51,7 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
         metavar="N",
         help="number of predicted schedules to measure for each kernel (default: 6)",
     )
+    _add_length_flags(tune)
     run_command = commands.add_parser(
         "run", help="run an ONNX model or a function; print, time or check its results"
     )
@@ -60,12 +61,7 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
     )
     importing.add_argument("file", help="the .onnx file")
     importing.add_argument("-o", metavar="FILE", help="output file (default: the model's name with .ngir)")
-    importing.add_argument(
-        "--size", action="append", default=[], metavar="NAME=N", help="length of a dynamic dimension"
-    )
-    importing.add_argument(
-        "--shape", action="append", default=[], metavar="INPUT=2x3", help="shape of an input"
-    )
+    _add_length_flags(importing)
     cache = commands.add_parser("cache", help="show or clear the cache of compiled code")
     cache.add_argument(
         "action", choices=("show", "clear"), help="print its folder and size, or remove all entries"
@@ -81,9 +77,11 @@ def _umbrella(arguments: Sequence[str], own: Streams, reproducer: Reproducer) ->
         case "env":
             own.write(environment.table())
         case "tune":
+            from .importing import module_of
             from .tune import tune_file  # brings the compiler along
 
-            tune_file(found.file, found.o, found.target, found.candidates, own)
+            module = module_of(found.file, found.size, found.shape, own)
+            tune_file(module, found.o, found.target, found.candidates, own)
         case "run":
             from .running import run_file
 
@@ -109,6 +107,14 @@ def _note_input(reproducer: Reproducer, arguments: Sequence[str], file: str) -> 
                 reproducer.text = text
                 words[len(words) - 1 - words[::-1].index(shlex.quote(file))] = "%s"
     reproducer.command = words
+
+
+def _add_length_flags(known: argparse.ArgumentParser) -> None:
+    """What says the lengths that a model of ONNX leaves open."""
+    known.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="length of a dynamic dimension"
+    )
+    known.add_argument("--shape", action="append", default=[], metavar="INPUT=2x3", help="shape of an input")
 
 
 def _add_run_flags(known: argparse.ArgumentParser) -> None:

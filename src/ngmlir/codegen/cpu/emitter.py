@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from ...ir.core import Block, Op
+from ...ir.core import Block, Op, op_name
 from ...ir.core import Value as IRValue
 from ...ir.types import IndexType, MemRefType, Type, shape_of, token
 from ...llvm.text import Function
@@ -95,7 +95,7 @@ class Emitter:
             if "terminator" in op.traits:
                 break
             if op.name not in self._table:
-                raise Limit(f"{op.name} cannot be compiled for a CPU", op.location, hint=pass_for(op))
+                raise Limit(f"'{op_name(op)}' cannot be compiled for a CPU", op.location, hint=pass_for(op))
             self.b.stem = stem_of(op)
             if (trace := self.b.trace) is None:
                 self._table[op.name](self, op)
