@@ -476,7 +476,7 @@ REFUSED: dict[str, tuple[Callable[[Tensor, Tensor], Any], type[Exception], str]]
     "too_long": (lambda x, w: ng.windows(x, {H: ng.make_axis(6, "R")}), ng.AxisLengthError, "a window of 6 elements does not fit into axis H, which has 5"),
     "too_long_apart": (lambda x, w: ng.windows(x, {H: R}, dilations=3), ng.AxisLengthError, r"a window of 7 elements \(3 taps, 3 apart\)"),
     "stride": (lambda x, w: ng.windows(x, {H: R}, strides=0), ng.UserError, "a stride is a whole number of at least 1, not 0"),
-    "strides": (lambda x, w: ng.windows(x, {H: R}, strides=(1, 2)), ng.UserError, "2 strides for the 1 axes"),
+    "strides": (lambda x, w: ng.windows(x, {H: R}, strides=(1, 2)), ng.UserError, "2 strides for the 1 axis"),
     "dilation": (lambda x, w: ng.windows(x, {H: R}, dilations=1.5), ng.UserError, "a dilation is a whole number"),  # type: ignore[arg-type]
     "another_axis": (lambda x, w: ng.windows(x, {H: R}, strides={W: 2}), ng.UserError, "a stride for W, but windows slide along"),
     "no_rule": (lambda x, w: ng.convolve(x, w, {H: R, W: S}, padding="some"), ng.UserError, "padding is one of valid"),
