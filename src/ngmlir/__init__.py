@@ -10,16 +10,16 @@ reductions  sum, mean, max, argmax, prod, variance, ...; their axes are left out
 products    dot, convolution, deconvolution, pooling
 shape       broadcast, flatten, cast_axes, axes_with_order, concat_along_axis, x[...], pad, gather
 networks    softmax, cross_entropy_multi, batch_norm, layer_norm, dropout, lookuptable, ctc (docs/networks.md)
-control     cond, while_loop, scan; writes: assign, doall, sequential
+control     cond, while_loop, scan; assignments: assign, doall, sequential
 derivatives deriv, stop_gradient
-ops of yours  composite_op, host_op
+custom ops    composite_op, host_op
 run         transformers.make_transformer("cpu"), transformer.computation, compile; cpu, numpy, cuda, cuda-sim
-look        lift, raise_, pictures.svg, computation.report(), transformer.stepped
-keep        save, load, computation.state()
-families    ng.numpy (arrays by position), frontends.neon (layers), frontends.onnx (models), testing (checks)
+inspect     lift, raise_, pictures.svg, computation.report(), transformer.stepped
+save        save, load, computation.state()
+modules     ng.numpy (positional axes), frontends.neon (layers), frontends.onnx (models), testing (checks)
 
-`help(ng.dot)` explains one. Rooms, from the graph to the machine: `op_graph`, `ops`, `ir`, `rewrite`, `passes`, `codegen`, `llvm`,
-`runtime`; `compiler` is the sentence that joins them.
+`help(ng.dot)` describes a function. The packages of the compiler, from the graph to the machine: `op_graph`, `ops`, `ir`, `rewrite`,
+`passes`, `codegen`, `llvm`, `runtime`; `compiler` connects them.
 """
 
 from __future__ import annotations

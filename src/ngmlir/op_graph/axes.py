@@ -24,7 +24,7 @@ AxesOrNames = AxesLike | str | Iterable["AxesOrNames"]
 
 
 class FlattenedAxis(Axis):
-    """Several axes in the place of one, row by row. Equal to another by the names of its parts."""
+    """Several axes flattened into one, in row-major order. Two are equal if the names of their parts are."""
 
     __slots__ = ("axes",)
 
@@ -286,7 +286,7 @@ Axis.several = Axes
 
 
 class AxesMap(Mapping[str, str]):
-    """A frozen renaming of axes."""
+    """An immutable mapping from axes to new names."""
 
     __slots__ = ("_names",)
 
@@ -327,12 +327,12 @@ class AxesMap(Mapping[str, str]):
 
 
 def make_axis(length: int | None = None, name: str | None = None, docstring: str | None = None) -> Axis:
-    """A new axis; without a name it gets one of its own, and so equals no other."""
+    """A new axis. Without a name it gets a unique one, and is equal to no other axis."""
     return Axis(length, name, docstring)
 
 
 def make_axes(axes: AxesLike = ()) -> Axes:
-    """Axes from an axis, any iterable of axes (nested: a flattened axis), or {name: length}; none of nothing."""
+    """Axes from an axis, an iterable of axes (a nested one is a flattened axis), or {name: length}."""
     if isinstance(axes, Axes):
         return axes
     if isinstance(axes, Axis):

@@ -32,7 +32,7 @@ def _whole(length: Any, name: str) -> int:
 
 
 class Axis:
-    """One abstract index: a name and, possibly only later, a length."""
+    """An axis: a name and a length, which may be set later."""
 
     __slots__ = ("_length", "_name", "docstring")
 

@@ -49,7 +49,7 @@ BUILDING = Building()
 
 @contextmanager
 def metadata(**values: Any) -> Generator[None]:
-    """Ops created inside carry these entries in their `metadata`."""
+    """A context manager: ops created inside have these entries in their `metadata`."""
     outer = BUILDING.metadata
     BUILDING.metadata = {**outer, **values}
     try:

@@ -11,11 +11,11 @@ from .source import user_location
 
 
 class IncompatibleAxesError(UserError):
-    """The axes of two things do not fit together."""
+    """The axes of two tensors do not match."""
 
 
 class UnmatchedAxesError(IncompatibleAxesError):
-    """An axis that must be in both operands is held by one."""
+    """An axis that must be in both operands is in one only."""
 
 
 class DuplicateAxisNames(IncompatibleAxesError):
@@ -30,7 +30,7 @@ class DuplicateAxisNames(IncompatibleAxesError):
 
 
 class AxisLengthError(UserError):
-    """A length is negative, not set, or not the one that is needed."""
+    """A length is negative, not set, or does not match."""
 
 
 class AxisNotFound(UserError):
@@ -38,7 +38,7 @@ class AxisNotFound(UserError):
 
 
 class NotAssignable(UserError):
-    """What is being written to is no variable, placeholder or persistent tensor, nor a view of one."""
+    """The target of an assignment is not a variable, placeholder or persistent tensor, nor a view of one."""
 
 
 class NotDifferentiable(UserError):
@@ -46,11 +46,11 @@ class NotDifferentiable(UserError):
 
 
 class CycleError(UserError):
-    """Ops that wait for each other."""
+    """Ops that depend on each other."""
 
 
 class OutsideRegion(UserError):
-    """A value of a region (the body of a loop or a branch) used where that region is not running."""
+    """A value of the body of a loop or a branch is used outside that body."""
 
 
 class InvalidOp(UserError):
@@ -58,7 +58,7 @@ class InvalidOp(UserError):
 
 
 class MissingPlaceholder(UserError):
-    """A computation that needs a placeholder which it does not take."""
+    """A computation uses a placeholder that is not among its parameters."""
 
 
 class MissingValue(MissingPlaceholder, KeyError):

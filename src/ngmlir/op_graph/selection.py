@@ -55,7 +55,7 @@ def select_ops(
 
 
 def find_op(ops: Op | Iterable[Op], name: str) -> Op:
-    """The one op of that name among `ops` (see `select_ops`); UserError where there is none, or more than one."""
+    """The op of that name among `ops` (see `select_ops`); UserError if there is none, or more than one."""
     if isinstance(ops, Op):
         ops = Op.ordered_ops([ops])
     given = listed(ops, "ops")

@@ -128,7 +128,7 @@ def placeholder(
 def variable(
     axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
 ) -> Tensor:
-    """A trainable value that is kept from run to run."""
+    """Trainable state that is kept between runs."""
     return make_storage(axes, dtype, Role.VARIABLE, initial_value, name)
 
 
@@ -136,13 +136,13 @@ def variable(
 def persistent_tensor(
     axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
 ) -> Tensor:
-    """A value that is kept from run to run and is not trained."""
+    """State that is kept between runs and is not trained."""
     return make_storage(axes, dtype, Role.PERSISTENT, initial_value, name)
 
 
 @stating
 def temporary(axes: AxesLike, dtype: Any = None, *, name: str | None = None) -> Tensor:
-    """A place to write to that cannot be fed."""
+    """Storage that can be assigned to but not passed as an argument."""
     return make_storage(axes, dtype, Role.TEMPORARY, None, name)
 
 
@@ -151,7 +151,7 @@ def temporary(axes: AxesLike, dtype: Any = None, *, name: str | None = None) -> 
 
 @stating
 def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
-    """Writes `rvalue`, broadcast to the axes of `lvalue`, when it runs; gives the write."""
+    """Assigns `rvalue`, broadcast to the axes of `lvalue`, when it runs; returns the assignment."""
     if not isinstance(lvalue, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(NotAssignable, f"{lvalue!r} is not a tensor and cannot be assigned to")
     family = lvalue.family
@@ -181,13 +181,13 @@ def SetItem(tensor: Tensor, item: Any, *value: Any) -> AssignOp:
 
 @stating
 def fill(x: Tensor, scalar: Any) -> AssignOp:
-    """Writes one number to every element of `x`."""
+    """Assigns one number to every element of `x`."""
     return assign(x, scalar)
 
 
 @stating
 def value_of(tensor: Any) -> Tensor:
-    """A copy of the tensor, taken at this place in the order."""
+    """A copy of the value of the tensor at this place in the order of assignments."""
     return ReadOp(as_op(tensor))
 
 
@@ -298,7 +298,7 @@ class ComputationOp(Op):
 
 @stating
 def doall(ops: Iterable[Any]) -> Op:
-    """A group without value and without an order of its own."""
+    """A group of ops without a value and without an order among them."""
     return ParallelOp(_members(ops))
 
 

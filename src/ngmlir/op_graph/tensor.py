@@ -36,7 +36,7 @@ Index = SupportsIndex | slice | EllipsisType
 
 
 class Tensor(Op, Foreign):
-    """A node with a value. Which functions its operators and methods call is decided by its axes: see `family`."""
+    """A node with a value. Its axes decide which functions its operators and methods call: see `family`."""
 
     is_tensor_op = True
     is_persistent = is_input = is_constant = False

@@ -59,18 +59,18 @@ def element_of(dtype: Any) -> Type:
 
 
 def default_dtype(dtype: Any = None) -> np.dtype[Any]:
-    """`dtype`, or else what results have: float32 unless inside `default_float`."""
+    """`dtype`, or the default element type of results: float32, unless inside `default_float`."""
     return dtype_of(BUILDING.float if dtype is None else element_of(dtype))
 
 
 def default_int_dtype(dtype: Any = None) -> np.dtype[Any]:
-    """`dtype`, or else what positions have: int32."""
+    """`dtype`, or the default element type of positions: int32."""
     return dtype_of(BUILDING.integer if dtype is None else element_of(dtype))
 
 
 @contextmanager
 def default_float(dtype: Any) -> Generator[None]:
-    """Results and storage made inside have this element type instead of float32."""
+    """A context manager: results and storage created inside have this element type instead of float32."""
     outer = BUILDING.float
     BUILDING.float = element_of(dtype)
     try:

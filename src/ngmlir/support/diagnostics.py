@@ -164,8 +164,8 @@ class UserError(NgmlirError, ValueError):
 
 
 class Limit(NgmlirError, NotImplementedError):
-    """The input is right, but this version of ngmlir cannot do it on this target."""
+    """The input is valid, but this version of ngmlir does not support it on this target."""
 
 
 class Bug(NgmlirError, AssertionError):
-    """ngmlir broke its own rules; the message names the file that reproduces it."""
+    """A bug in ngmlir; the message names a file that reproduces it."""

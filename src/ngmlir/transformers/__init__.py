@@ -72,8 +72,9 @@ def set_transformer_factory(factory: Callable[[], Transformer]) -> None:
 
 
 def make_transformer(name: str | None = None, *, threads: int | None = None) -> Transformer:
-    """A transformer by name; without one, from the factory that is set (at first: `cpu`). Its programs use so many `threads` on
-    the CPU; results have the same bits for any number. Without it as many as NGMLIR_NUM_THREADS says, or as there are cores."""
+    """A transformer by name; without a name, from the factory that is set (initially `cpu`). Its programs use
+    `threads` threads on the CPU (default: NGMLIR_NUM_THREADS, or all cores); results have the same bits for any
+    number."""
     if name is not None or _factory is None:
         from .factories import make_transformer_factory
 

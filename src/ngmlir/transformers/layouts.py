@@ -53,13 +53,13 @@ class Layouts:
     """What transformers answer about layouts."""
 
     def get_layouts(self, op: Tensor) -> list[Layout]:
-        """The layouts that the value of an op can have, the one that it has by itself first."""
+        """The layouts that the value of an op can have, the default first."""
         return layouts_of(op)
 
     def get_layout_cost_function(self, op: Tensor) -> LayoutCost:
-        """What a layout of an op costs: `get_cost(layout)`."""
+        """The cost of a layout of an op: `get_cost(layout)`."""
         return LayoutCost(op)
 
     def get_layout_change_cost_function(self, op: Tensor, arg: Tensor) -> LayoutChangeCost:
-        """What it costs that an op reads an argument in another layout: `get_cost(arg_layout, op_layout)`, in bytes."""
+        """The cost of reading an argument in another layout: `get_cost(arg_layout, op_layout)`, in bytes."""
         return LayoutChangeCost(op, arg)

@@ -65,11 +65,11 @@ class Watched:
     statistics: OutputStatistics | None = None
 
     def set_output_statistics_file(self, statistics_file: str | Path | IO[str] | None) -> None:
-        """From now on notes what computations give, for a file: its path, or one that is open for text. None ends it."""
+        """Records statistics of results from now on, for a file: a path, or a file open for text. None stops it."""
         self.statistics = None if statistics_file is None else OutputStatistics(statistics_file)
 
     def save_output_statistics_file(self) -> None:
-        """Writes what was noted so far, as JSON. Raises UserError where no file was set."""
+        """Writes the statistics recorded so far, as JSON. Raises UserError where no file was set."""
         if self.statistics is None:
             fail(
                 UserError,

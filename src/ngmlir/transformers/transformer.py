@@ -56,7 +56,8 @@ class ByOp(OrderedSet[T], Generic[T]):
 
 
 class Transformer(Layouts, Watched):
-    """Runs computations on one kind of device. State is its own: each transformer starts from initial values."""
+    """Compiles and runs computations on one kind of device. Each transformer has its own state, which starts from
+    the initial values."""
 
     transformer_name = ""
     #: Which of the ways to run a program it takes (`backends.py`).
@@ -102,12 +103,12 @@ class Transformer(Layouts, Watched):
     def computation(self, results: Any, *parameters: Any, name: str | None = None) -> DeviceComputation:
         """A callable from values of `parameters` to values of `results`; compiled at its first call.
 
-        `name` is what its function is called in text.
+        `name` is the name of its function in text.
         """
         return self.add_computation(computation(results, *parameters, name=name))
 
     def stepped(self, results: Any, *parameters: Any) -> Stepper:
-        """Runs a computation op by op: one that was made (`stepped(computation)`), or one of results and parameters.
+        """Runs a computation op by op: an existing one (`stepped(computation)`), or one of results and parameters.
 
         See `Stepper`: values of any op, breakpoints, and where the first NaN comes from.
         """
@@ -118,7 +119,7 @@ class Transformer(Layouts, Watched):
 
     @classmethod
     def base_set(cls) -> frozenset[str]:
-        """The semi-primitive ops of this kind of device, by name (`ng.add`): standard transformations write every other
+        """The primitive ops of this kind of device, by name (`ng.add`): standard transformations write every other
         op in terms of these, and leave these as they are."""
         if not cls.table:
             return frozenset(ng.OPS)
@@ -134,11 +135,13 @@ class Transformer(Layouts, Watched):
         return self._computations[op]
 
     def profile(self) -> Profile:
-        """Where the time of computations goes from now on, by kernel, with the user's lines: on `cpu` as it is measured, on
-        `cuda-sim` the counts of what kernels ask of a GPU, and the least time there that follows from them.
+        """Profiles computations from now on, by kernel, with source lines: on `cpu` measured times, on `cuda-sim`
+        counts of instructions and memory accesses, with the lower bound of the time on a GPU that follows from
+        them.
 
-        Print it when they have run; `to_json()`, `trace()` and `write(path)` give the same as numbers. What was compiled before
-        is compiled anew, once; further calls give the same profile. Raises Limit on other targets.
+        Print it when they have run; `to_json()`, `trace()` and `write(path)` return the same as numbers. Programs
+        that were compiled before are compiled again once; further calls return the same profile. Raises Limit on
+        other targets.
         """
         self.check_open()
         with self.lock:
@@ -158,7 +161,7 @@ class Transformer(Layouts, Watched):
         return self._passes.listed
 
     def register_graph_pass(self, graph_pass: PassLike, position: int | None = None) -> None:
-        """Adds a pass, at the end or at a place, for what is transformed from now on.
+        """Adds a pass, at the end or at a position, for later compilations.
 
         A pass is a `GraphPass` (or a class of such), a function from module to module, or a pipeline in text. Raises
         UserError for anything else.
@@ -166,7 +169,8 @@ class Transformer(Layouts, Watched):
         self._passes.add(graph_pass, position)
 
     def run_registered_graph_passes(self, ops: Iterable[Op]) -> None:
-        """Runs the passes over what some results depend on. The graph changes: ops that were replaced forward to others."""
+        """Runs the passes on everything that some results depend on. The graph changes: replaced ops forward to
+        others."""
         with self.lock:
             self._passes.run(ops)
 
@@ -310,7 +314,7 @@ class Transformer(Layouts, Watched):
                 self.storage_of(op)
 
     def start_transform_allocate(self) -> None:
-        """Begins to collect what `allocate_storage` is to allocate."""
+        """Starts collecting the buffers that `allocate_storage` allocates."""
         self.to_allocate = []
 
     def finish_transform_allocate(self) -> None:
@@ -334,7 +338,7 @@ class Transformer(Layouts, Watched):
         return ByOp(self._storages, self._of_other_shapes.values())
 
     def close(self) -> None:
-        """Frees all state; the transformer cannot be used after it."""
+        """Frees all state; the transformer cannot be used afterwards."""
         for storage in self.device_buffers:
             storage.release()
         self._computations.clear()
@@ -355,12 +359,12 @@ class Transformer(Layouts, Watched):
     # ---- state
 
     def state(self) -> State:
-        """What all computations made so far keep from call to call, by name; see `DeviceComputation.state`."""
+        """The state of all computations made so far, by name; see `DeviceComputation.state`."""
         self.check_open()
         return saved(named(kept(self._computations)), self.storage_of)
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Puts back what `state()` gave; see `DeviceComputation.load_state`."""
+        """Restores what `state()` returned; see `DeviceComputation.load_state`."""
         self.check_open()
         load(state, named(kept(self._computations)), self.storage_of, strict)
 
@@ -374,7 +378,7 @@ class Transformer(Layouts, Watched):
         return self._of_other_shapes.setdefault((op, shape), DeviceBufferStorage(op, self))
 
     def get_op_tensor_view(self, op: Tensor) -> DeviceTensor:
-        """A storage, or a view of one, to look at and to set (`view[...] = value`)."""
+        """A view of a variable, to read and to set (`view[...] = value`)."""
         self.check_open()
         found = getattr(op, "forwarded", None)
         if not isinstance(found, Tensor):
@@ -391,7 +395,7 @@ class Transformer(Layouts, Watched):
     def get_tensor_view_value(
         self, op: Tensor, host_tensor: np.ndarray[Any, Any] | None = None
     ) -> np.ndarray[Any, Any]:
-        """A copy of the contents of a storage or of a view of one."""
+        """A copy of the value of a variable, or of a view of one."""
         return self.get_op_tensor_view(op).get(host_tensor)
 
     def host_to_device(self, computation: Any, parameters: Any, args: Any) -> None:
@@ -408,9 +412,10 @@ class Transformer(Layouts, Watched):
     def device_to_host(
         self, computation: Any, op: Tensor, tensor: np.ndarray[Any, Any] | None = None
     ) -> np.ndarray[Any, Any]:
-        """A copy of the contents of a storage, or of a view of one, that a computation uses; in `tensor`, if one is given."""
+        """A copy of the value of a variable, or of a view of one, that a computation uses; in `tensor`, if one is
+        given."""
         return self.get_tensor_view_value(op, tensor)
 
     def get_default_tolerance(self, desired: Any) -> tuple[float, float]:
-        """(relative, absolute) tolerance that results of this transformer keep."""
+        """(relative, absolute) tolerance for comparing results of this transformer."""
         return self.default_rtol, self.default_atol

@@ -106,7 +106,7 @@ def common_element(x: Any, y: Any) -> Type:
 
 
 def cast(x: Any, dtype: Any) -> Tensor:
-    """The tensor with other elements; itself if it has them."""
+    """The tensor converted to another element type; itself if it has that type."""
     return cast_elements(any_tensor(x), element_of(dtype))
 
 
@@ -160,7 +160,7 @@ def check_lengths(x: Axes, y: Axes) -> None:
 
 
 def broadcast(x: Any, axes: AxesOrNames) -> Tensor:
-    """The tensor with exactly these axes in this order: repeated along those that it lacks."""
+    """The tensor with exactly these axes in this order, repeated along those that it does not have."""
     x = any_tensor(x)
     wanted = x.axes.chosen(axes)
     x = of_kind(x, wanted)

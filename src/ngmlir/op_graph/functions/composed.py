@@ -22,7 +22,7 @@ safelog_cutoff = 50.0
 
 
 def safelog(x: Any, limit: float = -safelog_cutoff) -> Tensor:
-    """The logarithm, held above `limit`: max(log(x + exp(limit)), limit)."""
+    """The logarithm, limited from below by about `limit`: max(log(x + exp(limit)), limit)."""
     return maximum(log(add(x, math.exp(limit))), limit)
 
 
@@ -32,12 +32,12 @@ def _truth(x: Any) -> Tensor:
 
 
 def logical_and(x: Any, y: Any) -> Tensor:
-    """Both true (not 0)."""
+    """True where both are true (not 0)."""
     return binary_bits("bitwise_and", _truth(x), _truth(y))
 
 
 def logical_or(x: Any, y: Any) -> Tensor:
-    """One or both true (not 0)."""
+    """True where at least one is true (not 0)."""
     return binary_bits("bitwise_or", _truth(x), _truth(y))
 
 
@@ -50,7 +50,7 @@ def logical_not(x: Any) -> Tensor:
 
 
 def where(condition: Any, x: Any, y: Any, dtype: Any = None) -> Tensor:
-    """x where the condition holds, else y."""
+    """x where the condition is true, otherwise y."""
     condition = _truth(condition)
     same = isinstance(x, Tensor) and isinstance(y, Tensor) and x.element is y.element
     element = x.element if same and dtype is None else result_element(dtype, x, y, whole=True)
@@ -69,12 +69,12 @@ def fma(x: Any, y: Any, z: Any, dtype: Any = None) -> Tensor:
 
 
 def clip(x: Any, low: Any, high: Any, dtype: Any = None) -> Tensor:
-    """x, held between two bounds."""
+    """x, limited to the interval between two bounds."""
     return minimum(maximum(x, low, dtype), high, dtype)
 
 
 def bitcast(x: Tensor, dtype: Any) -> Tensor:
-    """The same bits as other elements of the same width."""
+    """The same bits as another element type of the same width."""
     return VERBS.stated(BitcastOp, [x], {}, x.axes, element_of(dtype))
 
 
@@ -111,6 +111,6 @@ class StopGradientOp(Tensor):
 
 
 def stop_gradient(x: Any) -> Tensor:
-    """x, as a constant for derivatives."""
+    """x, treated as a constant by derivatives."""
     x = any_tensor(x)
     return StopGradientOp([x], None, x.axes, x.element)

@@ -63,7 +63,7 @@ def _truth(condition: Any, what: str) -> Tensor:
 
 
 def cond(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """What `then()` gives if the condition is true, else what `otherwise()` gives; only one is computed.
+    """The result of `then()` if the condition is true, otherwise that of `otherwise()`; only one runs.
 
     What a branch writes is written where that branch is taken. Branches that only write give a group of their writes.
     """
@@ -104,7 +104,8 @@ def cond(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) 
 
 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], initial: Any) -> Any:
-    """Repeats `body` on its own results while `condition` of them is true; both take the values one by one.
+    """Repeats `body` on its own results while `condition` of them is true; both take the values as separate
+    arguments.
 
     A loop of no values, that only writes, gives a group of its writes.
     """

@@ -24,7 +24,7 @@ def indices_of(x: Any) -> Tensor:
 
 
 def one_hot(x: Any, axis: Axis, dtype: Any = None) -> Tensor:
-    """1 at the index and 0 elsewhere along a new first axis; all 0 for an index out of range."""
+    """1 at the index and 0 elsewhere, along a new first axis; all 0 for an index out of range."""
     x = indices_of(x)
     return VERBS.stated(
         ng.OneHotOp, [x], {"axis": 0}, Axes((*make_axes(axis), *x.axes)), result_element(dtype)
@@ -32,13 +32,13 @@ def one_hot(x: Any, axis: Axis, dtype: Any = None) -> Tensor:
 
 
 def gather(x: Any, indices: Any, axis: Any) -> Tensor:
-    """Slices of x by index along an axis; the axes of the indices stand in its place."""
+    """Slices of x by index along an axis; the axes of the indices replace it."""
     x = as_op(x)
     return VERBS.gather(x, indices_of(indices), axis=x.axes.index(axis))
 
 
 def gather_elements(x: Any, indices: Any, axis: Any) -> Tensor:
-    """One element per index: at the index along an axis, and at its own place along the others."""
+    """One element for each index: at the index along the axis, and at the same position along the others."""
     x, indices = as_op(x), indices_of(indices)
     place = x.axes.index(axis)
     along = indices.axes[indices.axes.index(axis)]

@@ -14,7 +14,7 @@ from .elementwise import multiply
 
 
 def dot(x: Any, y: Any, *, batch_axes: AxesOrNames = (), dtype: Any = None) -> Tensor:
-    """Multiplies and sums over all axes that both sides hold, except `batch_axes`, which stay.
+    """Multiplies, and sums over all axes that both operands have, except `batch_axes`, which are kept.
 
     Axes of the result: the batch axes, those that only x has, those that only y has.
     """

@@ -55,14 +55,15 @@ def _normalized(
 
 
 def softmax(x: Any, normalization_axes: AxesOrNames | None = None, axis: Positions = None) -> Tensor:
-    """exp(x) over its sum along the normalization axes (all but N and REC); `axis` is another word for them, and takes positions too."""
+    """exp(x) divided by its sum over the normalization axes (default: all but N and REC). `axis` is another name
+    for them, and takes positions too."""
     made, logits, axes = _normalized("softmax", x, normalization_axes, axis)
     made.schemas.append(Softmax(logits, axes))
     return made
 
 
 def log_softmax(x: Any, normalization_axes: AxesOrNames | None = None, axis: Positions = None) -> Tensor:
-    """The logarithm of the softmax, computed without it."""
+    """The logarithm of the softmax, computed stably."""
     return _normalized("log_softmax", x, normalization_axes, axis)[0]
 
 
@@ -74,7 +75,7 @@ def sigmoid(x: Any) -> Tensor:
 
 
 def sigmoidAtomic(x: Any) -> Tensor:
-    """1 / (1 + exp(-x)); a cross entropy of it is computed from its value, not from x."""
+    """1 / (1 + exp(-x)); a cross entropy uses its value, not x."""
     return unary("sigmoid", x)
 
 

@@ -46,7 +46,7 @@ def rms_norm(
     reduction_axes: AxesOrNames | None = None,
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """x / sqrt(mean(x * x) + epsilon), otherwise as `ng.layer_norm`: no mean is taken off."""
+    """x / sqrt(mean(x * x) + epsilon), otherwise as `ng.layer_norm`: the mean is not subtracted."""
     x, gamma, beta = _operands(x, gamma, beta)
     reduced, _ = compute_reduction_axes(x, reduction_axes, None)
     scale = _inverse_root(mean(square(x, x.element), reduced, dtype=x.element), epsilon)

@@ -63,7 +63,7 @@ def draw(operation: type[core.Op], axes: Axes, element: Type, seed: int | None =
 
 
 def uniform(x: Any, low: float = 0.0, high: float = 1.0, seed: int | None = None) -> Tensor:
-    """Uniform in [low, high), with the axes and elements of x; drawn anew at every execution.
+    """Uniform random numbers in [low, high), with the axes and element type of x; drawn again at every run.
 
     Without a seed each call has a stream of its own; equal seeds give equal numbers.
     """
@@ -73,14 +73,15 @@ def uniform(x: Any, low: float = 0.0, high: float = 1.0, seed: int | None = None
 
 
 def normal(x: Any, loc: float = 0.0, scale: float = 1.0, seed: int | None = None) -> Tensor:
-    """Normal with mean `loc` and deviation `scale`, with the axes and elements of x; drawn anew at every execution."""
+    """Normal random numbers with mean `loc` and standard deviation `scale`, with the axes and element type of x;
+    drawn again at every run."""
     x = _like(x, loc, scale)
     drawn = draw(ng.RandomNormalOp, x.axes, _element(x), seed)
     return _scaled(drawn, scale, loc)
 
 
 def random_bits(x: Any, seed: int | None = None) -> Tensor:
-    """32 random bits per element of x, as unsigned integers; drawn anew at every execution."""
+    """32 random bits for each element of x, as unsigned integers; drawn again at every run."""
     x = as_op(x)
     return draw(ng.RandomBitsOp, x.axes, ui32, seed)
 
@@ -95,10 +96,10 @@ def dropout(
 ) -> Tensor:
     """x with elements set to zero at random: each stays with probability `keep`, a number or a tensor.
 
-    What stays is divided by `keep`, so that the mean does not change; with `rescale=False` it stays as it is. The choice
-    is made along `axes` (default: all of x) and is the same along the others: with all axes but N, samples of a batch
-    lose the same elements. It is made anew at every execution, and in a loop at every step; gradients see the one that
-    was made. Elements: float32, or f64 as x has it.
+    What stays is divided by `keep`, so that the mean does not change; with `rescale=False` it stays as it is. The
+    mask varies along `axes` (default: all of x) and is the same along the others: with all axes but N, all samples
+    of a batch lose the same elements. It is drawn again at every run, and in a loop at every step; gradients use
+    the same mask. Elements: float32, or f64 as x has it.
 
     Raises UserError for a number that is no probability, AxisNotFound for axes that x has not.
     """

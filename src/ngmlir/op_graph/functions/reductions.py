@@ -107,7 +107,7 @@ def max(
     dtype: Any = None,
     axis: Positions = None,
 ) -> Tensor:
-    """The greatest element."""
+    """The maximum."""
     x = as_op(x)
     return _extreme("max", x, one_of(x, reduction_axes, axis), out_axes, dtype)
 
@@ -119,7 +119,7 @@ def min(
     dtype: Any = None,
     axis: Positions = None,
 ) -> Tensor:
-    """The least element."""
+    """The minimum."""
     x = as_op(x)
     return _extreme("min", x, one_of(x, reduction_axes, axis), out_axes, dtype)
 
@@ -163,7 +163,7 @@ def argmax(
     out_axes: AxesOrNames | None = None,
     axis: Positions = None,
 ) -> Tensor:
-    """The position of the first greatest element, int32; over several axes counted row by row."""
+    """The position of the first maximum, int32; over several axes in row-major order."""
     return _position(ng.ArgmaxOp, x, dtype, reduction_axes, out_axes, axis)
 
 
@@ -174,7 +174,7 @@ def argmin(
     out_axes: AxesOrNames | None = None,
     axis: Positions = None,
 ) -> Tensor:
-    """The position of the first least element, int32; over several axes counted row by row."""
+    """The position of the first minimum, int32; over several axes in row-major order."""
     return _position(ng.ArgminOp, x, dtype, reduction_axes, out_axes, axis)
 
 
@@ -185,7 +185,7 @@ def mean(
     dtype: Any = None,
     axis: Positions = None,
 ) -> Tensor:
-    """The sum divided by the number of elements."""
+    """The mean: the sum divided by the number of elements."""
     x = floating(x, dtype)
     return _reduce("mean", x, one_of(x, reduction_axes, axis), out_axes)
 
@@ -196,7 +196,7 @@ def variance(
     reduction_axes: AxesOrNames | None = None,
     axis: Positions = None,
 ) -> Tensor:
-    """The mean of the squared distance to the mean."""
+    """The mean squared difference from the mean (divided by n)."""
     x = floating(x)
     reduction_axes = one_of(x, reduction_axes, axis)
     return mean(square(subtract(x, mean(x, reduction_axes, out_axes))), reduction_axes, out_axes)
@@ -212,12 +212,12 @@ def squared_L2(
 def L2_norm(
     x: Any, eps: float = 1e-8, out_axes: AxesOrNames | None = None, reduction_axes: AxesOrNames | None = None
 ) -> Tensor:
-    """The root of `eps` plus the sum of squares over all axes but the batch axis."""
+    """The square root of `eps` plus the sum of squares over all axes but the batch axis."""
     return sqrt(add(squared_L2(x, out_axes, reduction_axes), eps))
 
 
 def L1_norm(x: Any, out_axes: AxesOrNames | None = None, reduction_axes: AxesOrNames | None = None) -> Tensor:
-    """The sum of magnitudes over all axes but the batch axis."""
+    """The sum of absolute values over all axes but the batch axis."""
     return _reduce("sum", absolute(x), reduction_axes, out_axes, default=Axes.sample_axes)
 
 
@@ -232,7 +232,7 @@ def any(
     out_axes: AxesOrNames | None = None,
     axis: Positions = None,
 ) -> Tensor:
-    """Whether one is true; of numbers, whether one is not 0."""
+    """True if any element is true (not 0)."""
     x = _truths(x)
     return _reduce("any", x, one_of(x, reduction_axes, axis), out_axes)
 
@@ -243,7 +243,7 @@ def all(
     out_axes: AxesOrNames | None = None,
     axis: Positions = None,
 ) -> Tensor:
-    """Whether all are true; of numbers, whether none is 0."""
+    """True if all elements are true (not 0)."""
     x = _truths(x)
     return _reduce("all", x, one_of(x, reduction_axes, axis), out_axes)
 
@@ -257,7 +257,7 @@ def tensor_size(
 
 
 def batch_size(x: Tensor) -> Tensor:
-    """The length of the batch axis, as a number; 1 where there is none."""
+    """The length of the batch axis, as a number; 1 if there is none."""
     return size_op(x.axes.batch_axes(), Axes(), BUILDING.float)
 
 
@@ -284,12 +284,12 @@ def cumulative_prod(
 def cumulative_max(
     x: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None
 ) -> Tensor:
-    """The greatest element up to each one along an axis."""
+    """The maximum of the elements up to each one along an axis."""
     return _cumulative("max", x, axis, reverse, exclusive, dtype)
 
 
 def cumulative_min(
     x: Any, axis: Any, reverse: bool = False, exclusive: bool = False, dtype: Any = None
 ) -> Tensor:
-    """The least element up to each one along an axis."""
+    """The minimum of the elements up to each one along an axis."""
     return _cumulative("min", x, axis, reverse, exclusive, dtype)

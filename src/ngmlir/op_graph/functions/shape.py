@@ -46,7 +46,8 @@ def _rename(x: Tensor, axes: Axes) -> Tensor:
 
 
 def getitem(x: Tensor, item: Index | tuple[Index, ...]) -> Tensor:
-    """`x[...]`: an integer drops its axis, a slice keeps the axis' name; `...` stands for whole axes."""
+    """`x[...]`: an integer drops its axis, a slice keeps the name of its axis; `...` stands for any number of whole
+    axes."""
     parts = list(item) if isinstance(item, tuple) else [item]
     ellipses = [i for i, p in enumerate(parts) if p is Ellipsis]
     if len(ellipses) > 1:
@@ -63,7 +64,7 @@ def getitem(x: Tensor, item: Index | tuple[Index, ...]) -> Tensor:
 
 
 def tensor_slice(x: Any, slices: Iterable[Index], axes: AxesOrNames | None = None) -> Tensor:
-    """One slice or integer per axis; `axes` renames those of the result."""
+    """Indexes each axis with a slice or an integer; `axes` renames those of the result."""
     x, slices = as_op(x), listed(slices, "slices")
     if len(slices) != len(x.axes):
         fail(
@@ -150,7 +151,7 @@ def _instead_of_index(part: Any) -> str:
 
 
 def slice_along_axis(x: Any, axis: Any, idx: Any) -> Tensor:
-    """A slice or integer along one axis, the others whole."""
+    """Indexes one axis with a slice or an integer."""
     x = as_op(x)
     place = x.axes.index(axis)
     return tensor_slice(x, [idx if i == place else slice(None) for i in range(len(x.axes))])
@@ -160,7 +161,7 @@ def slice_along_axis(x: Any, axis: Any, idx: Any) -> Tensor:
 
 
 def axes_with_order(x: Any, axes: AxesOrNames) -> Tensor:
-    """The same axes in another order."""
+    """The same tensor with its axes in another order."""
     x = any_tensor(x)
     order = x.axes.chosen(axes)
     if not x.axes.is_equal_set(order):
@@ -178,8 +179,8 @@ def Transpose(x: Any) -> Tensor:
 
 
 def cast_axes(x: Any, axes: AxesOrNames) -> Tensor:
-    """Other axes for the same elements, position by position; their lengths must be equal. A name is that of an axis as long
-    as the one in its place."""
+    """The same elements with other axes of the same lengths, position by position. A name makes an axis with the
+    length of the one it replaces."""
     x, axes = any_tensor(x), _new_axes(axes)
     if len(axes) != len(x.axes):
         fail(
@@ -210,7 +211,7 @@ def _as_long_as(old: Axis, new: Axis) -> Axis:
 
 
 def cast_role(x: Any, axes: AxesOrNames) -> Tensor:
-    """Other names for the axes (or axes that have them), position by position; the lengths stay."""
+    """Renames the axes, position by position, to these names (or those of these axes); lengths are kept."""
     given: Any = axes
     if isinstance(given, Mapping) and any(
         isinstance(a, (Axis, str)) for a in cast("Mapping[Any, Any]", given).values()
@@ -244,12 +245,12 @@ def map_roles(x: Any, axes_map: Mapping[Any, Any]) -> Tensor:
 
 
 def expand_dims(x: Any, axis: Axis, dim: int) -> Tensor:
-    """Repeated along a new axis that stands at `dim`."""
+    """Repeats x along a new axis at position `dim`."""
     return as_op(x).insert_axis(dim, axis)
 
 
 def flatten(x: Any, axes: AxesOrNames | None = None) -> Tensor:
-    """One axis in the place of all; with `axes` (possibly nested), those groups."""
+    """Flattens all axes into one; with `axes` (possibly nested), into those groups."""
     x = as_op(x)
     wanted = Axes((x.axes.flatten(),)) if axes is None else x.axes.chosen(axes)
     order = Axes(
@@ -267,7 +268,7 @@ def flatten_at(x: Any, idx: int) -> Tensor:
 
 
 def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
-    """The parts in the place of flattened axes; with `axes`, exactly those."""
+    """Replaces flattened axes by their parts; with `axes`, exactly these."""
     x = as_op(x)
     if axes is None:
         return reshaped(
@@ -287,7 +288,7 @@ def unflatten(x: Any, axes: AxesLike | None = None) -> Tensor:
 def pad(
     x: Any, paddings: Iterable[int | Sequence[int]], axes: AxesOrNames | None = None, value: float = 0
 ) -> Tensor:
-    """Elements of `value` around: per axis a number of them, or (before, after)."""
+    """Pads with `value`: per axis a number of elements, or (before, after)."""
     x, paddings = as_op(x), listed(paddings, "paddings")
     if len(paddings) != len(x.axes):
         fail(
@@ -328,7 +329,7 @@ def _alike(xs: Sequence[Tensor]) -> list[Tensor]:
 
 
 def stack(x_list: Iterable[Any], axis: Axis | str, pos: int = 0) -> Tensor:
-    """Joined along a new axis (or one of that name) that stands at `pos`."""
+    """Stacks tensors along a new axis (or one of that name) at position `pos`."""
     xs = _alike([as_op(x) for x in listed(x_list, "tensors")])
     if isinstance(axis, str):
         axis = Axis(len(xs), axis)
@@ -350,7 +351,7 @@ def stack(x_list: Iterable[Any], axis: Axis | str, pos: int = 0) -> Tensor:
 
 
 def concat_along_axis(x_list: Iterable[Any], axis: Any) -> Tensor:
-    """Joined along an axis that all have, and of which each may have its own length."""
+    """Concatenates tensors along an axis that all have, with a length of its own in each."""
     xs = _alike([as_op(x) for x in listed(x_list, "tensors")])
     if not xs:
         fail(UserError, "nothing to concatenate")

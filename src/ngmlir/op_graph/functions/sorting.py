@@ -25,7 +25,7 @@ def _axis(x: Tensor, axis: Any) -> Axis:
 
 
 def argsort(x: Any, axis: Any, descending: bool = False, dtype: Any = None) -> Tensor:
-    """The positions along an axis in the order of the elements, int32: from the least, or where `descending` from the greatest."""
+    """The positions along an axis that sort it, int32: ascending, or descending with `descending`."""
     x = as_op(x)
     element = BUILDING.integer if dtype is None else element_of(dtype)
     return _order(x, _axis(x, axis), descending, element, x.axes)
@@ -39,7 +39,7 @@ def _order(x: Tensor, axis: Axis, descending: bool, element: Type, axes: Axes) -
 
 
 def sort(x: Any, axis: Any, descending: bool = False) -> Tensor:
-    """The elements in their order along an axis."""
+    """The elements sorted along an axis."""
     x = as_op(x)
     return gather_elements(x, argsort(x, axis, descending), _axis(x, axis))
 
