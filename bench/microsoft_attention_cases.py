@@ -134,7 +134,7 @@ def _decoder_masked(d: Draw) -> Case:
 def _grouped(d: Draw) -> Case:
     b, s, shared = d.pick(1, 1, 2, 3), d.pick(1, 1, 2, 3, 5), d.pick(1, 2)
     n, h = shared * d.pick(1, 2, 3), d.pick(16, 16, 32)
-    kind = d.pick("prompt", "token", "chunk")
+    kind = d.pick("prompt", "token", "chunk", "padded")
     more: dict[str, Any] = {"num_heads": n, "kv_num_heads": shared}
     if d.chance(0.3):
         more["scale"] = 0.3
@@ -144,17 +144,23 @@ def _grouped(d: Draw) -> Case:
         more["softcap"] = 2.0
     if d.chance(0.2):
         more["smooth_softmax"] = 1
+    if kind != "padded" and "local_window_size" not in more and d.chance(0.2):
+        more["causal"] = 0
     if kind == "token":
         s = 1
     if kind == "chunk":
         b, s = 1, d.pick(2, 3, 5)
+    new = np.full(b, s)
+    if kind == "padded":
+        new = d.rng.integers(1, s + 1, b)
     if kind == "prompt":
         lengths, before = d.rng.integers(1, s + 1, b), d.pick(0, 0, s + 3)
         lengths[0], total = s, s
     else:
         lengths = d.rng.integers(s + 1, s + 6, b) if b > 1 else np.array([s + d.pick(1, 3, 4)])
         total = int(lengths.max())
-        before = total - s if d.chance() else total + 2  # a cache that grows, or one buffer
+        # A cache that grows, or one buffer.
+        before = max(total - s, int((lengths - new).max())) if d.chance() else total + 2
     turned = d.chance(0.6)
     more |= {"do_rotary": int(turned), "rotary_interleaved": int(d.chance())}
     dtype = d.pick(F32, F32, F16)
@@ -178,10 +184,22 @@ def _grouped(d: Draw) -> Case:
     ]  # fmt: skip
     if kind == "token" and turned and d.chance(0.3):
         inputs[9] = (lengths - 1)[:, None].astype(np.int64)
+    if kind == "padded":
+        inputs += [*[None] * (16 - len(inputs)), new.astype(I32)]
     # Rows behind the end of a sequence, and what no call has written yet, mean nothing.
-    rows = (np.arange(s) < lengths[:, None] - (0 if kind == "prompt" else lengths[:, None] - s))[:, :, None]
+    starts = np.zeros_like(lengths) if kind == "prompt" else lengths - new
+    rows = np.arange(s) < (lengths if kind == "prompt" else new)[:, None]
     places = np.arange(whole)[None, None, :, None] < ends
-    return Case(inputs, more, (0, 1, 2), tolerance=1e-4, valid={0: rows, 1: places, 2: places})
+    valid = {0: rows[:, :, None], 1: places, 2: places}
+    if d.chance(0.2):
+        more["qk_output"] = d.pick(1, 2)
+        last = (
+            starts[:, None] + np.arange(s) if more.get("causal", 1) else np.repeat(lengths[:, None] - 1, s, 1)
+        )
+        seen = np.arange(total) <= last[:, :, None]
+        valid[3] = (rows[:, :, None] & seen)[:, None] if "local_window_size" not in more else np.array(False)
+    outputs = (0, 1, 2, 3) if "qk_output" in more else (0, 1, 2)
+    return Case(inputs, more, outputs, tolerance=1e-4, valid=valid)
 
 
 @case("RotaryEmbedding")

@@ -145,22 +145,24 @@ def _grouped(x: list[Any], a: Attributes) -> Any:
     (b, _, s, h), total = q.shape, int(x[6])
     whole = max(total, 0 if x[3] is None else x[3].shape[2])
     caches = [np.zeros((b, shared, whole, h)) for _ in range(2)]
-    made = np.zeros((b, n, s, h))
+    made, shown = np.zeros((b, n, s, h)), np.zeros((b, n, s, total))
+    counts = np.full(b, s) if x[16] is None else x[16]
     window, cap = a.get("local_window_size", -1), a.get("softcap", 0)
     for i in range(b):
-        start = 0 if total == s else int(x[5][i]) + 1 - s
+        start = 0 if total == s and x[16] is None else int(x[5][i]) + 1 - int(counts[i])
         for cache, old, new in zip(caches, x[3:5], (k, v), strict=True):
             if old is not None:
                 cache[i, :, :start] = old[i, :, :start]
-            for j, row in np.ndindex(shared, s):
+            for j, row in np.ndindex(shared, min(s, whole - start)):
                 at = start + row if x[9] is None else x[9][i, row]
                 line = new[i, j, row]
                 turn = a["do_rotary"] and cache is caches[0]
                 cache[i, j, start + row] = (
                     turned(line, at, x[7], x[8], a["rotary_interleaved"]) if turn else line
                 )
-        for j, row in np.ndindex(n, s):
+        for j, row in np.ndindex(n, int(counts[i])):
             at, last = start + row if x[9] is None else x[9][i, row], start + row + 1
+            last = last if a.get("causal", 1) else int(x[5][i]) + 1
             line = (
                 turned(q[i, j, row], at, x[7], x[8], a["rotary_interleaved"])
                 if a["do_rotary"]
@@ -174,8 +176,10 @@ def _grouped(x: list[Any], a: Attributes) -> Any:
                 score = score + wide(x[10][i % len(x[10]), j % x[10].shape[1], row, first:last])
             extra = [] if x[11] is None else [float(x[11][j])]
             extra = extra or [0.0] * (a.get("smooth_softmax", -1) > 0)
-            made[i, j, row] = softmax(np.array([*score, *extra]))[: last - first] @ values[first:last]
-    return joined(made), *caches
+            weights = softmax(np.array([*score, *extra]))[: last - first]
+            shown[i, j, row, first:last] = score if a.get("qk_output") == 1 else weights
+            made[i, j, row] = weights @ values[first:last]
+    return joined(made), *caches, shown
 
 
 # ---- packed sequences, and what is added by distance

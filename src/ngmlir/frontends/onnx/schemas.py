@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas of operators that the package onnx does not know, written once: where the operator is registered.
+"""Schemas of operators that the package onnx does not define, stated once, where the operator is registered.
 
     @contributed("FusedGemm", activation="", alpha=1.0, beta=1.0, transA=0, transB=0)
     def fused_gemm(n: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
 
-The inputs are the parameters of the function, optional where their type says None; the attributes stand beside the name,
-each with its default, or with its type: `int`, `float` and `str` are required, `list[int]`, `float | None` and the like may be left out.
+The inputs are the parameters of the function; they are optional if their type includes None. The attributes are keywords of the
+decorator, given by their default or by their type: `int`, `float` and `str` are required; `list[int]`, `float | None` and the like are optional.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from onnx import AttributeProto, defs, helper
 
 from .nodes import AnyHandler, Handler, operator
 
-#: The domain of the operators that ONNX Runtime adds to the standard.
+#: The domain of ONNX Runtime's own operators.
 MICROSOFT = "com.microsoft"
 
 Schema = defs.OpSchema
-#: What a registration says of an attribute.
+#: The default or the type of an attribute.
 Stated: TypeAlias = "int | float | str | type | GenericAlias | UnionType"
 
-#: Schemas by domain and name, whatever the version.
+#: Schemas by domain and name, for every version.
 SCHEMAS: dict[tuple[str, str], Schema] = {}
 
 _TYPES: dict[Any, Any] = {
@@ -45,7 +45,7 @@ _ANY = "T"
 def contributed(
     *names: str, domain: str = MICROSOFT, outputs: int = 1, **attributes: Stated
 ) -> Callable[[AnyHandler], AnyHandler]:
-    """Registers a function as `operator` does, with the schema of these operators; they have at most `outputs` outputs."""
+    """Like `operator`, and registers the schema of these operators, which have at most `outputs` outputs."""
 
     def add(handler: AnyHandler) -> AnyHandler:
         for name in names:
@@ -56,7 +56,7 @@ def contributed(
 
 
 def defaults_of(schema: Schema) -> dict[str, AttributeProto]:
-    """The attributes that a node may leave out and has then."""
+    """The default values of the attributes that have one."""
     return {
         name: attribute.default_value
         for name, attribute in schema.attributes.items()

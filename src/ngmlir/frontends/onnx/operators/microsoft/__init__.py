@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of the domain com.microsoft: what ONNX Runtime's optimizer, transformer tools and quantizer write."""
+"""The operators of the domain com.microsoft, which ONNX Runtime's optimizer, transformer tools and quantizers write."""
 
 from . import (
     activations,

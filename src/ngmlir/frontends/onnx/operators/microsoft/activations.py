@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations with a bias, a gate or dropout, and those that other operators end with."""
+"""Activations with a bias or a gate, dropout at inference, and the activations that other operators fuse."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from ...schemas import contributed
 from ...tensor import Tensor
 from ..elementwise import gelu_of
 
-#: The version of the standard whose operators stand for parts of these.
+#: The opset version of the standard operators that these are composed of.
 STANDARD = 22
-#: The activations that a product or a convolution may end with.
-_ENDINGS = (
+#: Activations that a matrix product or a convolution may fuse.
+_ACTIVATIONS = (
     "Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "HardSwish", "Clip", "Celu", "Elu", "Selu", "Softplus",
     "Softsign", "ThresholdedRelu", "Shrink", "Gelu", "Softmax", "LogSoftmax",
 )  # fmt: skip
 
 
-def standard(n: Node, op: str, version: int = STANDARD, **attributes: float | str) -> Node:
-    """A node of the standard with these attributes besides those of `n`."""
+def standard_node(n: Node, op: str, version: int = STANDARD, **attributes: float | str) -> Node:
+    """A node of a standard operator, with the attributes of `n` and these."""
     made = {name: helper.make_attribute(name, value) for name, value in attributes.items()}
     return replace(n, op=op, version=version, attributes={**n.attributes, **made})
 
 
-def ended(n: Node, x: Tensor, name: str, attributes: Mapping[str, float]) -> Tensor:
-    """The activation of that name; '' is none."""
+def activated(n: Node, x: Tensor, name: str, attributes: Mapping[str, float]) -> Tensor:
+    """Applies the activation of that name; '' is the identity."""
     if not name:
         return x
-    if name not in _ENDINGS:
-        raise UserError(f"there is no activation '{name}'", hint=f"there are {', '.join(_ENDINGS)}")
-    # In version 6 the limits of Clip are attributes, as they are here.
-    made = standard(replace(n, attributes={}), name, 6 if name == "Clip" else STANDARD, **attributes)
+    if name not in _ACTIVATIONS:
+        raise UserError(f"there is no activation '{name}'", hint=f"there are {', '.join(_ACTIVATIONS)}")
+    # Clip takes its limits as attributes up to version 6.
+    made = standard_node(replace(n, attributes={}), name, 6 if name == "Clip" else STANDARD, **attributes)
     result = OPERATORS["", name](made, x)
     assert isinstance(result, Tensor)
     return result
@@ -82,7 +82,7 @@ def swiglu(n: Node, gate: Tensor, up: Tensor | None = None) -> Tensor:
 
 
 def gated(gate: Tensor, up: Tensor, n: Node, limit: float | None, rounded: Type = f32) -> Tensor:
-    """The gate times its sigmoid, rounded to elements of a type, times the other half."""
+    """SwiGLU: gate * sigmoid(alpha * gate), rounded to a type, times (up + beta)."""
     if limit is not None:
         gate, up = gate.minimum(limit), up.maximum(-limit).minimum(limit)
     beta = n.number("activation_beta")
@@ -111,7 +111,7 @@ def gated_add(n: Node, x: Tensor, y: Tensor, gate: Tensor, gate_weight: Tensor |
 
 @contributed("BiasSoftmax", axis=1, is_inner_broadcast=int)
 def bias_softmax(n: Node, x: Tensor, bias: Tensor) -> Tensor:
-    """Over all dimensions from `axis` on; the bias has as many dimensions, or is that of the last ones."""
+    """Softmax of x + bias over all dimensions from `axis` on; the bias broadcasts as in NumPy."""
     first = x.axis(n.integer("axis"))
     wide = (x + bias).computed()
     return n.verbs.softmax(wide, axes=list(range(first, x.rank))).cast(x.element)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of heads: what stands in for masks, and the operators that hold all earlier keys and values.
+"""Multi-head attention with masks, biases and past keys and values.
 
 Shapes: B sequences, N heads, S queries, T keys (those before and those of this call), H elements of a head.
 """
@@ -19,9 +19,9 @@ from ...tensor import Tensor
 from ..products import dot, multiplied
 from ..quantization import centred
 
-#: What stands for a score that nothing sees; it is finite, so that a query that sees no key has all of them alike.
+#: The score of a key that is masked. It is finite: a query whose keys are all masked gets their mean, not NaN.
 _LEAST = float(np.finfo(np.float32).min)
-#: What all of these operators are told.
+#: Attributes that these operators share.
 _SCALED: dict[str, Any] = {"mask_filter_value": -10000.0, "num_heads": int, "scale": float | None}
 _SHARED: dict[str, Any] = {"past_present_share_buffer": 0}
 
@@ -40,24 +40,24 @@ def joined_heads(x: Tensor) -> Tensor:
 
 
 def scores_of(n: Node, q: Tensor, k: Tensor) -> Tensor:
-    """The products [B, N, S, T] of queries and keys, scaled."""
+    """Scaled scores [B, N, S, T] of queries and keys."""
     if q.shape[-1] != k.shape[-1]:
         raise UserError(f"queries of {q.shape[-1]} elements and keys of {k.shape[-1]}")
     scale = n.number("scale") or 1 / sqrt(q.shape[-1])
     return dot(q.computed(), k.computed(), [3], [3], [0, 1], [0, 1]) * scale
 
 
-def weighed(n: Node, scores: Tensor, v: Tensor) -> Tensor:
-    """The values by the softmax of the scores."""
+def weighted_values(n: Node, scores: Tensor, v: Tensor) -> Tensor:
+    """The values weighted by the softmax of the scores."""
     weights = n.verbs.softmax(scores, axes=[3])
     return dot(weights, v.computed(), [3], [2], [0, 1], [0, 1]).cast(v.element)
 
 
-def masked(n: Node, mask: Tensor, batch: int, length: int, total: int) -> Tensor:
-    """What a mask adds to scores, broadcast to [B, N, S, T].
+def mask_bias(n: Node, mask: Tensor, batch: int, length: int, total: int) -> Tensor:
+    """The bias that a mask adds to scores [B, N, S, T]: 0 or `mask_filter_value`.
 
-    mask[B, T] and mask[B, S, T] are 0 where a key is hidden; mask[B] holds the lengths of the keys, mask[2 * B] these and
-    then where they begin.
+    mask[B, T] and mask[B, S, T] are 0 where a key is masked; mask[B] holds the ends of the keys, mask[2 * B] the ends and
+    then the starts.
     """
     line = n.verbs.arange(total, i32)
     if mask.rank == 1 and mask.size in (batch, 2 * batch):
@@ -74,8 +74,8 @@ def masked(n: Node, mask: Tensor, batch: int, length: int, total: int) -> Tensor
     return seen.where(n.verbs.numbers(0, f32), n.number("mask_filter_value", _LEAST))
 
 
-def earlier(n: Node, length: int, total: int, past: int) -> Tensor:
-    """True where a key [T] is not later than a query [S]; the first query is at the key after those of the past."""
+def causal_mask(n: Node, length: int, total: int, past: int) -> Tensor:
+    """[S, T]: true where a key is not later than a query; the first query has the position `past`."""
     return n.verbs.known(np.arange(total)[None, :] <= np.arange(length)[:, None] + past)
 
 
@@ -88,25 +88,24 @@ def attended(
     bias: Tensor | None,
     past: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """The output [B, S, N * H], and the scores [B, N, S, T]. `past`: with so many keys before those of this call,
-    queries see no later keys."""
+    """The output [B, S, N * H], and the scores [B, N, S, T]. With `past`, the number of past keys, attention is causal."""
     batch, _, length, _ = q.shape
     total = k.shape[2]
     scores = scores_of(n, q, k)
     if mask is not None:
-        scores = scores + masked(n, mask, batch, length, total)
+        scores = scores + mask_bias(n, mask, batch, length, total)
     if bias is not None:
         scores = scores + bias.computed()
     if past is not None:
-        scores = earlier(n, length, total, past).where(scores, _LEAST)
-    return joined_heads(weighed(n, scores, v)), scores
+        scores = causal_mask(n, length, total, past).where(scores, _LEAST)
+    return joined_heads(weighted_values(n, scores, v)), scores
 
 
-# ---- one matrix for queries, keys and values
+# ---- one projection for queries, keys and values
 
 
 def _parts(n: Node, product: Tensor, bias: Tensor | None, sizes: list[int]) -> list[Tensor]:
-    """Heads of queries, keys and values from one product."""
+    """Queries, keys and values [B, N, S, H] from the result of one projection."""
     whole = product if bias is None else product + bias
     ends = np.cumsum([0, *sizes]).tolist()
     if len(sizes) != 3 or ends[-1] != whole.shape[-1]:
@@ -173,7 +172,7 @@ def qattention(
     weight_zero: Tensor | None = None,
     past: Tensor | None = None,
 ) -> list[Tensor]:
-    """The first product is one of integers."""
+    """Attention whose projection is a product of integers."""
     total = multiplied(centred(x, x_zero), centred(weights, weight_zero, -1)).cast(f32)
     factor = (
         x_scale.computed().reshape([])
@@ -182,13 +181,13 @@ def qattention(
     return _of_one_matrix(n, total * factor, bias.computed(), mask_index, past, None)
 
 
-# ---- queries, keys and values apart
+# ---- separate queries, keys and values
 
 
 def _separate(
     n: Node, query: Tensor, key: Tensor | None, value: Tensor | None, bias: Tensor | None
 ) -> list[Tensor]:
-    """Heads of queries, keys and values, with their bias: apart, in two or in one tensor."""
+    """Queries, keys and values [B, N, S, H] with their bias, from three tensors, from two (packed keys and values) or from one."""
     count = n.integer("num_heads")
     if query.rank == 5:  # [B, S, N, 3, H]
         made = [query.at(3, i).transpose([0, 2, 1, 3]) for i in range(3)]
@@ -197,7 +196,7 @@ def _separate(
     elif key is None or value is None:
         raise UserError("queries without keys and values")
     else:
-        # Keys and values that were kept are heads already.
+        # Cached keys and values have this shape already.
         made = [heads_of(query, count), *(x if x.rank == 4 else heads_of(x, count) for x in (key, value))]
     if bias is None:
         return made
@@ -269,7 +268,7 @@ def decoder_masked_multi_head_attention(
     cache_indirection: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> list[Tensor]:
-    """One query for each sequence; with a cache in one buffer its present is as long as its past."""
+    """One query for each sequence. With a shared buffer, present keys and values have the length of past ones."""
     if cache_indirection is not None:
         raise n.limit(f"{n.op} with a cache of beams")
     if key is None:

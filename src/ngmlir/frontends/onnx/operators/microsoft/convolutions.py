@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and pooling with an activation, a sum or the channels last."""
+"""Convolutions with a fused activation or sum, and convolutions and pooling with channels last."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ...schemas import contributed
 from ...tensor import Tensor
 from ..quantization import qlinear_conv
 from ..windows import conv, max_pool
-from .activations import ended
+from .activations import activated
 
-#: Attributes of windows; what is left out is 1 or 0 for each dimension.
+#: Attributes of windows.
 POOLING: dict[str, Any] = {
     "auto_pad": "NOTSET",
     "dilations": list[int],
@@ -22,8 +22,8 @@ POOLING: dict[str, Any] = {
     "strides": list[int],
 }
 _CONVOLUTION: dict[str, Any] = {**POOLING, "group": 1}
-_ENDING: dict[str, Any] = {"activation": "", "activation_params": list[float]}
-#: What the numbers of `activation_params` are called where the activation is an operator.
+_ACTIVATED: dict[str, Any] = {"activation": "", "activation_params": list[float]}
+#: The attributes of an activation that `activation_params` holds, in order.
 _NAMES = {
     "LeakyRelu": ("alpha",),
     "Clip": ("min", "max"),
@@ -42,28 +42,28 @@ def channels_last(x: Tensor) -> Tensor:
 def _fused(n: Node, x: Tensor, w: Tensor, b: Tensor | None, z: Tensor | None) -> Tensor:
     made = conv(n, x, w, b)
     name, numbers = n.text("activation"), n.floats("activation_params") or []
-    told = dict(zip(_NAMES.get(name, ()), numbers, strict=False))
-    if len(told) < len(numbers):
-        raise UserError(f"the activation '{name}' has {len(told)} parameters, not {len(numbers)}")
-    return ended(n, made if z is None else made + z, name, told)
+    parameters = dict(zip(_NAMES.get(name, ()), numbers, strict=False))
+    if len(parameters) < len(numbers):
+        raise UserError(f"the activation '{name}' has {len(parameters)} parameters, not {len(numbers)}")
+    return activated(n, made if z is None else made + z, name, parameters)
 
 
-@contributed("FusedConv", **_CONVOLUTION, **_ENDING)
+@contributed("FusedConv", **_CONVOLUTION, **_ACTIVATED)
 def fused_conv(n: Node, x: Tensor, w: Tensor, b: Tensor | None = None, z: Tensor | None = None) -> Tensor:
     return _fused(n, x, w, b, z)
 
 
 @contributed("NhwcConv", **_CONVOLUTION)
 def nhwc_conv(n: Node, x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
-    """The filters have their channels last too."""
+    """Filters are [M, kH, kW, C / group]."""
     return channels_last(_fused(n, channels_first(x), channels_first(w), b, None))
 
 
-@contributed("NhwcFusedConv", **_CONVOLUTION, **_ENDING)
+@contributed("NhwcFusedConv", **_CONVOLUTION, **_ACTIVATED)
 def nhwc_fused_conv(
     n: Node, x: Tensor, w: Tensor, b: Tensor | None = None, z: Tensor | None = None
 ) -> Tensor:
-    """The filters have their channels first."""
+    """Filters are [M, C / group, kH, kW]."""
     return channels_last(_fused(n, channels_first(x), w, b, None if z is None else channels_first(z)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words, positions and segments looked up, added and normalised."""
+"""Embeddings of words, positions and segments: their sum, normalized."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .....support.diagnostics import UserError
 from ...nodes import Node
 from ...schemas import contributed
 from ...tensor import Tensor
-from .normalization import normalized
-from .quantized import decoded
+from .normalization import layer_normalized
+from .quantized import dequantized
 
 
 @contributed("EmbedLayerNormalization", outputs=3, epsilon=1e-12, mask_index_type=0)
@@ -34,7 +34,7 @@ def embed_layer_normalization(
         total = total + position_table.take(positions, 0).computed()
     if segments is not None and segment_table is not None:
         total = total + segment_table.take(segments, 0).computed()
-    made, _, _ = normalized(n, total, gamma, beta, n.number("epsilon"))
+    made, _, _ = layer_normalized(n, total, gamma, beta, n.number("epsilon"))
     counts = n.verbs.numbers(0, i32, [words.shape[0]]) if mask is None else mask.sum([1])
     return [made.cast(word_table.element), counts, total.cast(word_table.element)]
 
@@ -61,11 +61,11 @@ def qembed_layer_normalization(
     gamma_zero: Tensor,
     beta_zero: Tensor,
 ) -> list[Tensor]:
-    total = decoded(word_table.take(words, 0), word_scale, word_zero)
-    total = total + decoded(position_table.part(0, 0, words.shape[1]), position_scale, position_zero)
+    total = dequantized(word_table.take(words, 0), word_scale, word_zero)
+    total = total + dequantized(position_table.part(0, 0, words.shape[1]), position_scale, position_zero)
     if segments is not None and segment_table is not None and segment_scale is not None:
-        total = total + decoded(segment_table.take(segments, 0), segment_scale, segment_zero)
-    scale, bias = decoded(gamma, gamma_scale, gamma_zero), decoded(beta, beta_scale, beta_zero)
-    made, _, _ = normalized(n, total.cast(f32), scale, bias, n.number("epsilon"))
+        total = total + dequantized(segment_table.take(segments, 0), segment_scale, segment_zero)
+    scale, bias = dequantized(gamma, gamma_scale, gamma_zero), dequantized(beta, beta_scale, beta_zero)
+    made, _, _ = layer_normalized(n, total.cast(f32), scale, bias, n.number("epsilon"))
     counts = n.verbs.numbers(0, i32, [words.shape[0]]) if mask is None else mask.sum([1])
     return [made, counts]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixtures of experts: each token by those that its router chose, whose results are summed by weight."""
+"""Mixtures of experts: the weighted sum of the experts that a router selects for each token."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ...tensor import Tensor
 from ..elementwise import gelu_of
 from ..products import dot
 from ..sorting import top_k
-from .activations import gated, standard
-from .packed_weights import decoded_blocks, unpacked
+from .activations import gated, standard_node
+from .packed_weights import dequantized_blocks, unpacked
 
 _MIXTURE: dict[str, Any] = {
     "activation_alpha": 1.0,
@@ -30,7 +30,7 @@ _MIXTURE: dict[str, Any] = {
 
 
 def _activated(n: Node, x: Tensor, linear: Tensor | None) -> Tensor:
-    """The activation of the first product; `linear` is the other one of a gate."""
+    """The activation of the first layer; `linear` is the other operand of a gate, if it has a layer of its own."""
     kind = n.text("activation_type")
     if kind == "swiglu":
         if n.flag("swiglu_limit_after_activation"):
@@ -58,18 +58,18 @@ def _activated(n: Node, x: Tensor, linear: Tensor | None) -> Tensor:
 
 
 def _weights(n: Node, router: Tensor, mixing: Tensor | None) -> Tensor:
-    """How much each expert adds to each token [T, E]: nothing, but for the k that the router prefers."""
+    """The weight of each expert for each token [T, E]: zero except for the k that the router selects."""
     if n.flag("use_sparse_mixer"):
         raise n.limit("experts by use_sparse_mixer")
     tokens, count = router.shape
     k = n.integer("k")
-    best, places = top_k(standard(n, "TopK", axis=1), router.computed())
+    best, places = top_k(standard_node(n, "TopK", axis=1), router.computed())
     if mixing is not None:
         chosen = n.verbs.gather_elements(mixing.computed(), places, axis=1)
         if n.flag("normalize_routing_weights"):
             chosen = chosen / chosen.sum([1], keep=True)
     elif n.flag("normalize_routing_weights") or n.op == "QMoE":
-        # ONNX Runtime does so for QMoE whatever the attribute says.
+        # ONNX Runtime normalizes for QMoE whatever the attribute says.
         chosen = n.verbs.softmax(best, axes=[1])
     else:
         chosen = n.verbs.gather_elements(n.verbs.softmax(router.computed(), axes=[1]), places, axis=1)
@@ -82,7 +82,7 @@ Layer = tuple["Tensor | None", "Tensor | None"]
 
 
 def _mixed(n: Node, x: Tensor, router: Tensor, mixing: Tensor | None, layers: list[Layer]) -> Tensor:
-    """All experts of all tokens, summed by weight. Layers: weights [E, outputs, inputs] and bias [E, outputs]."""
+    """The weighted sum of all experts. Layers: weights [E, outputs, inputs] and bias [E, outputs]."""
     tokens = x.computed().reshape([x.size // x.shape[-1], x.shape[-1]])
     shares = _weights(n, router, mixing)
     experts = shares.shape[1]
@@ -147,7 +147,7 @@ def quantized_mixture(
     fc3_zeros: Tensor | None = None,
     router_weights: Tensor | None = None,
 ) -> Tensor:
-    """Weights of 2, 4 or 8 bits that share bytes, with a scale for each row or for each block of it."""
+    """Packed weights of 2, 4 or 8 bits, with a scale for each row or for each block of a row."""
     if n.text("quant_type") != "int":
         raise n.limit(f"experts with weights of quant_type '{n.text('quant_type')}'")
 
@@ -165,7 +165,7 @@ def quantized_mixture(
                     unpacked(n, zeros, bits).part(1, 0, scales.shape[1]).cast(scales.element).with_axes([2])
                 )
             scales = scales.with_axes([2])
-        return decoded_blocks(n, whole, scales, zeros, bits, block)
+        return dequantized_blocks(n, whole, scales, zeros, bits, block)
 
     layers: list[Layer] = [
         (layer(1, fc1, fc1_scales, fc1_zeros), fc1_bias),

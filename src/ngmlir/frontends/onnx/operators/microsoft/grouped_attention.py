@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of which several queries share a head of keys and values, with a cache: what decoders of language models use."""
+"""Grouped-query attention: several heads of queries share a head of keys and values, which are kept in a cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...schemas import contributed
 from ...tensor import Tensor
 from ..products import dot
 from .attention import heads_of, joined_heads
-from .normalization import rooted
+from .normalization import rms_normalized
 from .rotary import rotated
 
 
@@ -59,12 +59,12 @@ def group_query_attention(
     k_norm_weight: Tensor | None = None,
     query_seqlens: Tensor | None = None,
 ) -> list[Tensor]:
-    """`seqlens_k` + 1 keys are in the cache after this call; those of this call are the last ones of them."""
+    """`seqlens_k` + 1 is the number of keys in the cache after this call, whose keys are the last of them."""
     if {n.text("k_quant_type"), n.text("v_quant_type")} != {"NONE"} or n.flag("sliding_window_cache"):
         raise n.limit(f"{n.op} with a cache that is quantised, or is shorter than the sequence")
     q, k, v = _heads(n, query, key, value)
     q, k = (
-        x if weight is None else rooted(n, x, weight, n.number(name, n.number("qk_norm_epsilon")))[0]
+        x if weight is None else rms_normalized(n, x, weight, n.number(name, n.number("qk_norm_epsilon")))[0]
         for x, weight, name in ((q, q_norm_weight, "q_norm_epsilon"), (k, k_norm_weight, "k_norm_epsilon"))
     )
     batch, _, length, _ = q.shape
@@ -80,7 +80,7 @@ def group_query_attention(
         if cos_cache is None or sin_cache is None:
             raise UserError("do_rotary without cos_cache and sin_cache")
         turns = places if position_ids is None else position_ids.broadcast([batch, length])
-        # Behind the end of a sequence nothing is read; what is computed there is of no use.
+        # Positions of padding may be outside of the tables; their results are not used.
         turns = turns.maximum(0).minimum(cos_cache.shape[0] - 1)
         q, k = (rotated(x, turns, cos_cache, sin_cache, n.flag("rotary_interleaved")) for x in (q, k))
     whole = max(total, past_key.shape[2] if past_key is not None else 0)
@@ -102,7 +102,7 @@ def _heads(n: Node, query: Tensor, key: Tensor | None, value: Tensor | None) -> 
 
 
 def _cached(n: Node, old: Tensor | None, new: Tensor, starts: Tensor, whole: int, first: bool) -> Tensor:
-    """A cache of `whole` places, with what is new from a place of each sequence on."""
+    """A cache of length `whole` [B, N, T, H], with new entries written from a position of each sequence on."""
     length = new.shape[2]
     if first:
         return new if whole == length or old is None else n.verbs.joined([new, old.part(2, length, whole)], 2)
@@ -121,7 +121,7 @@ def _cached(n: Node, old: Tensor | None, new: Tensor, starts: Tensor, whole: int
 
 
 def _seen(n: Node, places: Tensor, ends: Tensor, total: int) -> Tensor:
-    """Which keys [T] a query at one of `places` [B, S] sees: [B, 1, S, T]."""
+    """The mask [B, 1, S, T] of the keys that queries at positions `places` [B, S] attend to."""
     batch, length = places.shape
     line = n.verbs.arange(total).reshape([1, 1, total])
     at = places.with_axes([2])
@@ -137,7 +137,7 @@ def _seen(n: Node, places: Tensor, ends: Tensor, total: int) -> Tensor:
 def _attended(
     n: Node, q: Tensor, k: Tensor, v: Tensor, seen: Tensor, bias: Tensor | None, sink: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The output [B, N, S, H], and what is shown of the scores."""
+    """The output [B, N, S, H], and the scores or weights that `qk_output` selects."""
     batch, count, length, size = q.shape
     shared, total = k.shape[1], k.shape[2]
     group, softcap = count // shared, n.number("softcap")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that move, compare or count elements, and those that differ little from the standard's."""
+"""Operators that rearrange or compare elements; most differ little from standard ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..indexing import gather_nd
 from ..layout import pad, range_, trilu
 from ..products import dot
 from ..sampling import grid_sample
-from .activations import standard
+from .activations import standard_node
 
 
 @contributed("Trilu", upper=1)
@@ -39,7 +39,7 @@ def range_of(n: Node, start: Tensor, limit: Tensor, delta: Tensor | None = None)
 
 @contributed("Pad", mode="constant")
 def pad_of(n: Node, x: Tensor, pads: Tensor, value: Tensor | None = None) -> Tensor:
-    return pad(standard(n, "Pad"), x, pads.reshape([pads.size]), value)
+    return pad(standard_node(n, "Pad"), x, pads.reshape([pads.size]), value)
 
 
 @contributed("ExpandDims")
@@ -49,14 +49,14 @@ def expand_dims(n: Node, x: Tensor, axis: Tensor) -> Tensor:
 
 @contributed("Unique", outputs=3)
 def unique(n: Node, x: Tensor) -> list[Tensor]:
-    """In the order in which they occur; the elements decide how many there are."""
-    made = sorting.unique(standard(n, "Unique", sorted=0), x)
+    """Unique elements in order of first occurrence; the elements decide the shape."""
+    made = sorting.unique(standard_node(n, "Unique", sorted=0), x)
     return [made[0], made[2], made[3]]
 
 
 @contributed("UnfoldTensor", dim=-1, size=int, step=1)
 def unfold_tensor(n: Node, x: Tensor) -> Tensor:
-    """Windows along an axis, their elements last."""
+    """Sliding windows along an axis; the elements of a window are the last dimension."""
     axis, size, step = x.axis(n.integer("dim")), n.integer("size"), n.integer("step")
     if size > x.shape[axis] or step < 1 or size < 1:
         raise UserError(f"windows of {size} elements, {step} apart, over {x.shape[axis]}")
@@ -68,7 +68,7 @@ def unfold_tensor(n: Node, x: Tensor) -> Tensor:
 
 @contributed("CDist", metric="sqeuclidean")
 def cdist(n: Node, a: Tensor, b: Tensor) -> Tensor:
-    """The distance of each row of a[M, N] and b[K, N]."""
+    """The distances [M, K] of the rows of a[M, N] and b[K, N]."""
     metric = n.text("metric")
     if metric not in ("sqeuclidean", "euclidean"):
         raise n.limit(f"the distance '{metric}'", "there are sqeuclidean and euclidean")
@@ -80,7 +80,7 @@ def cdist(n: Node, a: Tensor, b: Tensor) -> Tensor:
 
 @contributed("ComplexMul", "ComplexMulConj")
 def complex_mul(n: Node, a: Tensor, b: Tensor) -> Tensor:
-    """Real and imaginary parts are the last axis."""
+    """The last axis holds real and imaginary parts."""
     (ar, ai), (br, bi) = ((x.at(-1, 0), x.at(-1, 1)) for x in (a, b))
     bi = -bi if n.op == "ComplexMulConj" else bi
     made = [ar * br - ai * bi, ar * bi + ai * br]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisation of a sum: of layers, by the mean or by the root of squares alone, and of groups of channels."""
+"""Layer, RMS and group normalization, also of sums."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from ...tensor import Tensor
 from ..normalization import centred
 
 
-def normalized(
+def layer_normalized(
     n: Node, x: Tensor, scale: Tensor, bias: Tensor | None, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Along the last axis, computed in f32: x less its mean by its deviation; the mean; one by the deviation."""
+    """Layer normalization along the last axis, computed in f32; its mean; the inverse of its standard deviation."""
     made, mean, inverse = centred(n, x.computed(), [x.rank - 1], epsilon)
     made = made * scale.computed()
     return (made if bias is None else made + bias.computed()).cast(x.element), mean, inverse
 
 
-def rooted(n: Node, x: Tensor, scale: Tensor, epsilon: float, axis: int = -1) -> tuple[Tensor, Tensor]:
-    """From an axis on, computed in f32: x by the root of the mean of its squares; one by that root."""
+def rms_normalized(
+    n: Node, x: Tensor, scale: Tensor, epsilon: float, axis: int = -1
+) -> tuple[Tensor, Tensor]:
+    """RMS normalization over the dimensions from `axis` on, computed in f32; the inverse of the root mean square."""
     wide = x.computed()
     inverse = n.verbs.rsqrt((wide * wide).mean(range(x.axis(axis), x.rank), keep=True) + epsilon)
     return (wide * inverse * scale.computed()).cast(x.element), inverse
@@ -31,10 +33,10 @@ def rooted(n: Node, x: Tensor, scale: Tensor, epsilon: float, axis: int = -1) ->
 
 @contributed("SimplifiedLayerNormalization", domain="", outputs=2, axis=-1, epsilon=1e-5, stash_type=1)
 def simplified_layer_normalization(n: Node, x: Tensor, scale: Tensor) -> list[Tensor]:
-    return list(rooted(n, x, scale, n.number("epsilon"), n.integer("axis")))
+    return list(rms_normalized(n, x, scale, n.number("epsilon"), n.integer("axis")))
 
 
-def _summed(x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
+def _sum_of(x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
     """The sum in f32."""
     made = x.computed() + skip.computed()
     return made if bias is None else made + bias.computed()
@@ -44,8 +46,8 @@ def _summed(x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
 def skip_layer_normalization(
     n: Node, x: Tensor, skip: Tensor, gamma: Tensor, beta: Tensor | None = None, bias: Tensor | None = None
 ) -> list[Tensor]:
-    total = _summed(x, skip, bias)
-    made, mean, inverse = normalized(n, total, gamma, beta, n.number("epsilon"))
+    total = _sum_of(x, skip, bias)
+    made, mean, inverse = layer_normalized(n, total, gamma, beta, n.number("epsilon"))
     return [made.cast(x.element), mean, inverse, total.cast(x.element)]
 
 
@@ -53,8 +55,8 @@ def skip_layer_normalization(
 def skip_simplified_layer_normalization(
     n: Node, x: Tensor, skip: Tensor, gamma: Tensor, bias: Tensor | None = None
 ) -> list[Tensor]:
-    total = _summed(x, skip, bias)
-    made, inverse = rooted(n, total, gamma, n.number("epsilon"))
+    total = _sum_of(x, skip, bias)
+    made, inverse = rms_normalized(n, total, gamma, n.number("epsilon"))
     mean = n.verbs.numbers(0, f32, inverse.shape)
     return [made.cast(x.element), mean, inverse, total.cast(x.element)]
 
@@ -64,7 +66,7 @@ def gated_rms_norm(n: Node, x: Tensor, scale: Tensor, gate: Tensor) -> Tensor:
     kind, groups = n.text("activation"), [*x.shape[:-1], x.shape[-1] // scale.size, scale.size]
     if kind not in ("silu", "swish", "sigmoid"):
         raise UserError(f"there is no gate '{kind}'", hint="there are silu, swish and sigmoid")
-    made, _ = rooted(n, x.computed().reshape(groups), scale, n.number("epsilon"))
+    made, _ = rms_normalized(n, x.computed().reshape(groups), scale, n.number("epsilon"))
     z = gate.computed()
     turned = n.verbs.sigmoid(z) if kind == "sigmoid" else z * n.verbs.sigmoid(z)
     return (made.reshape(x.shape) * turned).cast(x.element)
@@ -106,5 +108,5 @@ def skip_group_norm(
     if skip.rank == 2:
         skip = skip.reshape([skip.shape[1] if d < 0 else d for d in places])
     bias = None if bias is None else bias.reshape([bias.size if d < 0 else d for d in rest])
-    total = _summed(x, skip, bias)
+    total = _sum_of(x, skip, bias)
     return [_of_groups(n, total, gamma, beta).cast(x.element), total.cast(x.element)]

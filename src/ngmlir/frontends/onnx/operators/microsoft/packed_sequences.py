@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequences of several lengths without what fills them up, and what is added to scores by distance."""
+"""Sequences packed without padding, and relative position biases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .attention import attended, heads_of
 
 
 def _unpacked(n: Node, x: Tensor, places: Tensor, batch: int, length: int) -> Tensor:
-    """Rows of tokens [T, D] at their places, zeros elsewhere: [B, S, D]."""
+    """Tokens [T, D] at their positions in padded sequences [B, S, D]; padding is zero."""
     empty = n.verbs.numbers(0, x.element, [batch * length, x.shape[1]])
     made = n.verbs.scatter(empty, places.part(0, 0, x.shape[0]), x, axis=0)
     return made.reshape([batch, length, x.shape[1]])
@@ -26,7 +26,7 @@ def _unpacked(n: Node, x: Tensor, places: Tensor, batch: int, length: int) -> Te
 def _packed_attention(
     n: Node, parts: list[Tensor], offsets: Tensor, ends: Tensor, bias: Tensor | None
 ) -> Tensor:
-    """Queries, keys and values [T, D] of tokens; `offsets` [B, S] tells the place of each token, then those that are empty."""
+    """Attention of tokens [T, D]; `offsets` [B, S] holds the position of each token, then the positions of padding."""
     batch, length = offsets.shape
     places = offsets.reshape([batch * length]).cast(i64)
     heads = [heads_of(_unpacked(n, x, places, batch, length), n.integer("num_heads")) for x in parts]
@@ -82,7 +82,7 @@ def packed_multi_head_attention(
 
 @contributed("RemovePadding", outputs=4)
 def remove_padding(n: Node, x: Tensor, counts: Tensor) -> list[Tensor]:
-    """x[B, S, D]; how many tokens each sequence has decides how many rows the result has."""
+    """The tokens [T, D] of x[B, S, D]; the token counts decide T."""
     batch, length = x.shape[:2]
     inside = np.arange(length)[None, :] < n.settle(counts).reshape(batch, 1)
     flat = np.arange(batch * length).reshape(batch, length)
@@ -102,14 +102,14 @@ def restore_padding(n: Node, x: Tensor, offsets: Tensor) -> Tensor:
     return _unpacked(n, x, offsets.reshape([batch * length]).cast(i64), batch, length)
 
 
-# ---- what is added to scores by distance
+# ---- relative position biases
 
 
 @contributed("RelativePositionBias", is_bidirectional=0, max_distance=int)
 def relative_position_bias(n: Node, table: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
-    """A number of a head and a range of distances: near ones have a range each, far ones share them by their logarithm.
+    """The bias [1, heads, S, T] of T5: short distances have a bucket each, long ones share buckets by their logarithm.
 
-    The table says [ranges, heads], and holds all ranges of the first head first."""
+    The table is declared as [buckets, heads], but stored as [heads, buckets]."""
     buckets, heads = table.shape
     rows, columns = (int(n.settle(x).reshape(-1)[0]) for x in (queries, keys))
     behind = np.arange(rows)[:, None] - np.arange(columns)[None, :]
@@ -139,7 +139,7 @@ def gated_relative_position_bias(
     factor: Tensor,
     token_offset: Tensor | None = None,
 ) -> Tensor:
-    """query[B, S, N * H]; positions[1, N, S, S]; weight[H, D] tells two gates, each by the sum of half of its D columns."""
+    """query[B, S, N * H]; positions[1, N, S, S]; the product with weight[H, D] gives two gates, each the sum of half of the D columns."""
     if token_offset is not None:
         raise n.limit(f"{n.op} of packed sequences")
     heads = heads_of(query + query_bias, n.integer("num_heads")).computed()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with weights of 2 to 8 bits that share bytes, in blocks with a scale each, and rows of such weights.
+"""Matrix products with weights of 2, 4 or 8 bits, quantized in blocks, and embeddings of such weights.
 
-They are decoded by ops on the bytes that the model holds: what does not depend on inputs is computed once for a program.
+Ops of the program dequantize them. These do not depend on inputs, so a compiled program runs them once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ...nodes import Node
 from ...schemas import contributed
 from ...tensor import Tensor
 from ..products import dot
-from .normalization import rooted
+from .normalization import rms_normalized
 
 _BITS = (1, 2, 4, 8)
-#: The numbers that the 16 codes of MatMulBnb4 stand for: floats of 4 bits, and quantiles of the normal distribution.
+#: The values of the 16 codes of MatMulBnb4: FP4, and NF4 (quantiles of the normal distribution).
 _FP4 = (0, 5.208333333e-3, 2 / 3, 1, 1 / 3, 0.5, 1 / 6, 0.25)
 _TABLES = (
     (*_FP4, *(-x for x in _FP4)),
@@ -32,7 +32,7 @@ _TABLES = (
 
 
 def unpacked(n: Node, x: Tensor, bits: int) -> Tensor:
-    """The codes in bytes, those in the low bits first: the last axis is 8 / bits as long."""
+    """The codes that bytes hold, low bits first; the last dimension becomes 8 / bits times as long."""
     if bits not in _BITS:
         raise n.limit(f"weights of {bits} bits")
     if bits == 8:
@@ -44,10 +44,10 @@ def unpacked(n: Node, x: Tensor, bits: int) -> Tensor:
     return codes.reshape([*x.shape[:-1], x.shape[-1] * (8 // bits)])
 
 
-def decoded_blocks(
+def dequantized_blocks(
     n: Node, codes: Tensor, scales: Tensor, zeros: Tensor | None, bits: int, block: int
 ) -> Tensor:
-    """Codes [..., K] with scales [..., K / block], rounded up, and zero points in bytes or as such numbers; in f32."""
+    """Weights [..., K] in f32, from codes [..., K], scales [..., ceil(K / block)], and zero points packed in bytes or as floats."""
     outer, length, blocks = codes.shape[:-1], codes.shape[-1], scales.shape[-1]
     if blocks * block < length:
         raise UserError(f"{blocks} scales of {block} weights each for {length}")
@@ -56,7 +56,7 @@ def decoded_blocks(
     elif zeros.is_float:
         point = zeros.computed().reshape([*outer, blocks])
     else:
-        # The zero points of a row fill up its last byte.
+        # The zero points of a row begin at a byte.
         wide = unpacked(n, zeros.reshape([*outer, -(-blocks * bits // 8)]), bits)
         point = wide.part(-1, 0, blocks).cast(f32)
     points = [x if x.rank == 0 else x.with_axes([-1]) for x in (point, scales.computed())]
@@ -71,7 +71,7 @@ _NBITS: dict[str, Any] = {"K": int, "accuracy_level": 0, "bits": 4, "block_size"
 
 
 def _times(n: Node, a: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    """a[..., K] by weights[N, K] in f32."""
+    """The product of a[..., K] and the transpose of weights[N, K], computed in f32."""
     made = dot(a.computed(), weights, [a.rank - 1], [1])
     return (made if bias is None else made + bias.computed()).cast(a.element)
 
@@ -86,7 +86,7 @@ def matmul_nbits(
     g_idx: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """b[N, blocks, bytes]; `g_idx` [K] says of which block the scale of a row is. Sums are those of f32, whatever accuracy the node allows."""
+    """b is [N, blocks, bytes]; `g_idx` [K] holds the block of each input feature. Sums are in f32, whatever `accuracy_level` permits."""
     rows, length, bits, block = (n.integer(name) for name in ("N", "K", "bits", "block_size"))
     if n.flag("weight_prepacked"):
         raise n.limit("weights that were packed for one kind of GPU")
@@ -97,28 +97,28 @@ def matmul_nbits(
     codes = unpacked(n, b.reshape([rows, b.size // rows]), bits).part(-1, 0, length)
     scales = scales.reshape([rows, blocks])
     if g_idx is None:
-        return _times(n, a, decoded_blocks(n, codes, scales, zero_points, bits, block), bias)
-    # Each row is a block of its own.
+        return _times(n, a, dequantized_blocks(n, codes, scales, zero_points, bits, block), bias)
+    # Each input feature is a block of its own.
     groups = g_idx.reshape([g_idx.size]).part(0, 0, length)
     if zero_points is not None and not zero_points.is_float:
         zero_points = unpacked(n, zero_points.reshape([rows, -(-blocks * bits // 8)]), bits).cast(f32)
     if zero_points is not None:
         zero_points = zero_points.reshape([rows, zero_points.size // rows]).take(groups, 1)
-    return _times(n, a, decoded_blocks(n, codes, scales.take(groups, 1), zero_points, bits, 1), bias)
+    return _times(n, a, dequantized_blocks(n, codes, scales.take(groups, 1), zero_points, bits, 1), bias)
 
 
 def _rows(n: Node, a: Tensor, rows: int, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
-    """The product with one of several weights of a node, whose zero points are in the middle."""
+    """The product with one of several weights of a node, which have the default zero point."""
     bits, block, length = n.integer("bits"), n.integer("block_size"), n.integer("K")
     codes = unpacked(n, weights.reshape([rows, weights.size // rows]), bits).part(-1, 0, length)
     blocks = scales.reshape([rows, -(-length // block)])
-    return _times(n, a, decoded_blocks(n, codes, blocks, None, bits, block), bias)
+    return _times(n, a, dequantized_blocks(n, codes, blocks, None, bits, block), bias)
 
 
 def _normed(n: Node, a: Tensor, skip: Tensor | None, scale: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The sum with what is skipped, normalised; and that sum."""
+    """The RMS normalization of a + skip, and that sum."""
     total = a if skip is None else (a.computed() + skip.computed()).cast(a.element)
-    return (total if scale is None else rooted(n, total, scale, n.number("epsilon"))[0]), total
+    return (total if scale is None else rms_normalized(n, total, scale, n.number("epsilon"))[0]), total
 
 
 @contributed("MatMulNBitsMlp", outputs=2, N=int, activation=str, epsilon=1e-5, **_NBITS)
@@ -169,7 +169,7 @@ def matmul_nbits_qkv(
 
 @contributed("MatMulBnb4", K=int, N=int, block_size=int, quant_type=int, training_mode=0, transB=1)
 def matmul_bnb4(n: Node, a: Tensor, b: Tensor, absmax: Tensor) -> Tensor:
-    """b holds N * K codes, row by row, the first of a byte in its high bits, in blocks with a greatest number each."""
+    """b holds N * K codes, two in a byte, high bits first; `absmax` holds the scale of each block of them."""
     rows, length, block, kind = (n.integer(name) for name in ("N", "K", "block_size", "quant_type"))
     if kind not in (0, 1):
         raise UserError(f"there is no quant_type {kind}", hint="0 is FP4, 1 is NF4")
@@ -186,7 +186,7 @@ def matmul_bnb4(n: Node, a: Tensor, b: Tensor, absmax: Tensor) -> Tensor:
 def gather_block_quantized(
     n: Node, x: Tensor, indices: Tensor, scales: Tensor, zero_points: Tensor | None = None
 ) -> Tensor:
-    """Slices of x along `gather_axis`, of whose elements along `quantize_axis` each block has a scale."""
+    """Slices of x along `gather_axis`, dequantized; blocks along `quantize_axis` have a scale each. Indices out of range give zeros."""
     gathered, along, block = (
         x.axis(n.integer("gather_axis")),
         x.axis(n.integer("quantize_axis")),
@@ -218,7 +218,7 @@ def gather_block_quantized(
 
 
 def _repeated(x: Tensor, axis: int, block: int, length: int) -> Tensor:
-    """Each slice along an axis for a whole block."""
+    """Repeats each slice along an axis for its block, up to a length."""
     wide = x.with_axes([axis + 1])
     shape = list(wide.shape)
     shape[axis + 1] = block

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices that are transposed, scaled or followed by an activation, and inverses."""
+"""Matrix products with fused transposes, scales and activations; inverses."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ...schemas import contributed
 from ...tensor import Tensor
 from ..elementwise import gelu_of
 from ..products import gemm, multiplied
-from .activations import ended
+from .activations import activated
 
-#: What the activation at the end of a product may be told.
-_TOLD: dict[str, Any] = {f"activation_{name}": float | None for name in ("alpha", "beta", "gamma")}
+#: Attributes of a fused activation.
+_PARAMETERS: dict[str, Any] = {f"activation_{name}": float | None for name in ("alpha", "beta", "gamma")}
 _TURNS: dict[str, Any] = {"alpha": 1.0, "transA": 0, "transB": 0}
 _BATCH_TURNS: dict[str, Any] = {"transBatchA": 0, "transBatchB": 0}
-#: The greatest matrix that is inverted.
+#: The greatest number of rows of a matrix that is inverted.
 _MOST = 64
 
 
 def _turned(n: Node, x: Tensor, side: str) -> Tensor:
-    """An operand with its rows before its batch, and its last dimensions, put where a product has them."""
+    """An operand transposed to [..., rows, columns], as its attributes say."""
     if x.rank > 2 and n.flag(f"transBatch{side}"):
         x = x.moved(0, -2)
     return x.moved(-1, -2) if x.rank > 1 and n.flag(f"trans{side}") else x
@@ -38,8 +38,8 @@ def fused_matmul(n: Node, a: Tensor, b: Tensor) -> Tensor:
     return made if alpha == 1 else made * alpha
 
 
-def _ending(n: Node) -> dict[str, float]:
-    given = {name.removeprefix("activation_"): n.attributes.get(name) for name in _TOLD}
+def _activation_parameters(n: Node) -> dict[str, float]:
+    given = {name.removeprefix("activation_"): n.attributes.get(name) for name in _PARAMETERS}
     return {name: float(found.f) for name, found in given.items() if found is not None}
 
 
@@ -47,18 +47,18 @@ def _ending(n: Node) -> dict[str, float]:
     "FusedMatMulActivation",
     activation=str,
     activation_axis=int | None,
-    **_TOLD,
+    **_PARAMETERS,
     **_TURNS,
     **_BATCH_TURNS,
 )
 def fused_matmul_activation(n: Node, a: Tensor, b: Tensor) -> Tensor:
-    return ended(n, fused_matmul(n, a, b), n.text("activation"), _ending(n))
+    return activated(n, fused_matmul(n, a, b), n.text("activation"), _activation_parameters(n))
 
 
-@contributed("FusedGemm", activation="", beta=1.0, **_TOLD, **_TURNS)
+@contributed("FusedGemm", activation="", beta=1.0, **_PARAMETERS, **_TURNS)
 def fused_gemm(n: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     made = gemm(n, a, b, c)
-    return ended(n, made, n.text("activation"), _ending(n))
+    return activated(n, made, n.text("activation"), _activation_parameters(n))
 
 
 @contributed("GemmFastGelu")
@@ -74,7 +74,7 @@ def matmul_integer16(n: Node, a: Tensor, b: Tensor) -> Tensor:
 
 @contributed("Inverse")
 def inverse(n: Node, x: Tensor) -> Tensor:
-    """By elimination with the greatest pivot of each column; one step for each row."""
+    """Gauss-Jordan elimination with partial pivoting, unrolled."""
     size = x.shape[-1]
     if x.rank < 2 or x.shape[-2] != size:
         raise n.limit(f"the inverse of {list(x.shape)}, which are no square matrices")
@@ -89,7 +89,7 @@ def inverse(n: Node, x: Tensor) -> Tensor:
         line = n.verbs.arange(size).reshape([1, size])
         chosen = pivot.with_axes([1]).equals(line).with_axes([2])
         row = chosen.where(m, n.verbs.numbers(0, m.element)).sum([1], keep=True)
-        # The row of the pivot and row k change places.
+        # Swap the row of the pivot and row k.
         m = chosen.where(m.part(1, k, k + 1), m)
         row = row / row.part(2, k, k + 1)
         here = line.equals(k).with_axes([2])

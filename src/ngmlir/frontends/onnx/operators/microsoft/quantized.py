@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of integers with a scale and a zero point: computed in f32, and rounded to integers again."""
+"""Elementwise operators and reductions of quantized tensors: dequantized, computed in f32, and quantized again."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..windows import average_pool
 from .convolutions import POOLING, channels_first, channels_last
 
 
-def decoded(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
-    """The numbers in f32 that integers stand for."""
+def dequantized(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    """(x - zero) * scale in f32."""
     return centred(x, zero).cast(f32) * scale.reshape([]).cast(f32)
 
 
-def encoded(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None, element: Type) -> Tensor:
-    """The nearest integers that stand for numbers."""
+def requantized(n: Node, x: Tensor, scale: Tensor, zero: Tensor | None, element: Type) -> Tensor:
+    """x / scale, rounded to integers, plus the zero point, clamped to the type."""
     point = n.verbs.numbers(0, element) if zero is None else zero.reshape([])
     return shifted(n, x / scale.reshape([]), point, element)
 
@@ -39,8 +39,8 @@ def _of_two(combine: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor
         scale: Tensor,
         zero: Tensor | None = None,
     ) -> Tensor:
-        made = combine(decoded(a, a_scale, a_zero), decoded(b, b_scale, b_zero))
-        return encoded(n, made, scale, zero, a.element)
+        made = combine(dequantized(a, a_scale, a_zero), dequantized(b, b_scale, b_zero))
+        return requantized(n, made, scale, zero, a.element)
 
     return handler
 
@@ -54,9 +54,9 @@ contributed("QLinearMul")(_of_two(lambda a, b: a * b))
 def qlinear_activation(
     n: Node, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, scale: Tensor, zero: Tensor | None = None
 ) -> Tensor:
-    y = decoded(x, x_scale, x_zero)
+    y = dequantized(x, x_scale, x_zero)
     made = n.verbs.sigmoid(y) if n.op == "QLinearSigmoid" else (y < 0).where(y * n.number("alpha"), y)
-    return encoded(n, made, scale, zero, x.element)
+    return requantized(n, made, scale, zero, x.element)
 
 
 @contributed("QLinearSoftmax", axis=-1, opset=int)
@@ -64,19 +64,20 @@ def qlinear_softmax(
     n: Node, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, scale: Tensor, zero: Tensor
 ) -> Tensor:
     axis, shape = x.axis(n.integer("axis")), x.shape
-    y, axes = decoded(x, x_scale, x_zero), [axis]
+    y, axes = dequantized(x, x_scale, x_zero), [axis]
     if n.integer("opset") < 13:
         y, axes = y.reshape([prod(shape[:axis]), prod(shape[axis:])]), [1]
-    return encoded(n, n.verbs.softmax(y, axes=axes).reshape(shape), scale, zero, x.element)
+    return requantized(n, n.verbs.softmax(y, axes=axes).reshape(shape), scale, zero, x.element)
 
 
 @contributed("QLinearConcat", axis=int)
 def qlinear_concat(n: Node, scale: Tensor, zero: Tensor, *parts: Tensor) -> Tensor:
-    """Each part is three inputs: integers, their scale, their zero point."""
+    """`parts` holds the tensors, each followed by its scale and its zero point."""
     if not parts or len(parts) % 3:
         raise UserError(f"{len(parts)} inputs are not parts with a scale and a zero point each")
     made = [
-        encoded(n, decoded(*parts[i : i + 3]), scale, zero, zero.element) for i in range(0, len(parts), 3)
+        requantized(n, dequantized(*parts[i : i + 3]), scale, zero, zero.element)
+        for i in range(0, len(parts), 3)
     ]
     return n.verbs.joined(made, made[0].axis(n.integer("axis")))
 
@@ -94,8 +95,8 @@ def qlinear_where(
     scale: Tensor,
     zero: Tensor,
 ) -> Tensor:
-    left = encoded(n, decoded(x, x_scale, x_zero), scale, zero, x.element)
-    right = encoded(n, decoded(y, y_scale, y_zero), scale, zero, x.element)
+    left = requantized(n, dequantized(x, x_scale, x_zero), scale, zero, x.element)
+    right = requantized(n, dequantized(y, y_scale, y_zero), scale, zero, x.element)
     return n.verbs.where(condition.cast(i1), left, right)
 
 
@@ -104,9 +105,9 @@ def qlinear_average_pool(
     n: Node, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, scale: Tensor, zero: Tensor | None = None
 ) -> Tensor:
     last = n.flag("channels_last")
-    y = decoded(channels_first(x) if last else x, x_scale, x_zero)
+    y = dequantized(channels_first(x) if last else x, x_scale, x_zero)
     made = average_pool(n, y)
-    made = encoded(n, made, scale, zero, x.element)
+    made = requantized(n, made, scale, zero, x.element)
     return channels_last(made) if last else made
 
 
@@ -135,11 +136,11 @@ def _mean(
     axes: list[int] | None,
     keep: bool,
 ) -> Tensor:
-    """The sum of integers is exact."""
+    """The mean, quantized; the sum of integers is exact."""
     places = x.axes(axes)
     count = prod(x.shape[a] for a in places)
     total = centred(x, x_zero).sum(places, keep=keep).cast(f32)
-    return encoded(n, total * (x_scale.reshape([]) / float(count)), scale, zero, x.element)
+    return requantized(n, total * (x_scale.reshape([]) / float(count)), scale, zero, x.element)
 
 
 @contributed("MulInteger")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of integers with scales: their sums are exact, and scaled once."""
+"""Matrix products and LSTMs of quantized tensors: sums of integers are exact, and scaled once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...tensor import Tensor
 from ..products import dot, multiplied
 from ..quantization import centred, dynamic_quantize
 from ..recurrent import Product, directed
-from .quantized import encoded
+from .quantized import requantized
 
 
 def _scale(x: Tensor, axis: int = -1) -> Tensor:
-    """One number, or one for each row (-2) or column (-1)."""
+    """A scale for all elements, or for each row (axis -2) or column (axis -1)."""
     x = x.computed()
     return x.reshape([]) if x.size == 1 else x.with_axes([-1]) if axis == -2 and x.rank == 1 else x
 
@@ -34,7 +34,7 @@ def qgemm(
     scale: Tensor | None = None,
     zero: Tensor | None = None,
 ) -> Tensor:
-    """Numbers where no scale of the result is given; a scale and a zero point of b are one, or one for each column."""
+    """The result is f32 without an output scale. Scale and zero point of b are for all elements or for each column."""
     back = n.flag("transB")
     left, right = centred(a, a_zero), centred(b, b_zero, 0 if back else 1)
     total = dot(left, right, [0 if n.flag("transA") else 1], [1 if back else 0])
@@ -43,7 +43,9 @@ def qgemm(
     if scale is None:
         return total.cast(f32) * factor
     element = zero.element if zero is not None else a.element
-    return encoded(n, total.cast(f32) * (factor / scale.reshape([])), n.verbs.numbers(1, f32), zero, element)
+    return requantized(
+        n, total.cast(f32) * (factor / scale.reshape([])), n.verbs.numbers(1, f32), zero, element
+    )
 
 
 @contributed("MatMulIntegerToFloat")
@@ -63,7 +65,7 @@ def matmul_integer_to_float(
 
 
 def _rounded_product(n: Node, x: Tensor, b: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
-    """The product of numbers, rounded to 8 bits by their own range, and of integers with one scale or one for each column."""
+    """The product of x, quantized dynamically to 8 bits, and quantized weights."""
     codes, own, point = dynamic_quantize(n, x)
     total = multiplied(centred(codes, point), centred(b, zero, -1))
     return total.cast(f32) * (own * _scale(scale))
@@ -103,11 +105,11 @@ def dynamic_quantize_lstm(
     r_scale: Tensor,
     r_zero: Tensor,
 ) -> list[Tensor]:
-    """w[directions, I, 4 * H] and r[directions, H, 4 * H] are integers; the state is rounded at each step, that of all
-    sequences by one range. Elements behind the end of the longest one do not count for that of x."""
+    """w is [directions, I, 4 * H], r is [directions, H, 4 * H]. At each step the states of all sequences are quantized with one
+    scale. Elements of x after the end of the longest sequence do not affect its scale."""
 
     def product(d: int, weights: Tensor, scale: Tensor, zero: Tensor) -> Product:
-        # Those of all gates are made at once.
+        # The LSTM asks for all gates at once.
         return lambda y, first, last: _rounded_product(n, y, weights.at(0, d), scale.at(0, d), zero.at(0, d))
 
     products = [(product(d, w, w_scale, w_zero), product(d, r, r_scale, r_zero)) for d in range(w.shape[0])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of elements turned by an angle that their position tells."""
+"""Rotary position embeddings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...tensor import Tensor
     "RotaryEmbedding", interleaved=0, is_packed_batching=0, num_heads=0, rotary_embedding_dim=0, scale=1.0
 )
 def rotary_embedding(n: Node, x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """x[B, S, N * H] or x[B, N, S, H]; positions[B, S], or one number: where the sequences begin."""
+    """x is [B, S, N * H] or [B, N, S, H]; positions are [B, S], or one number: the position of the first token."""
     if x.rank == 4:
         heads = x
     else:
@@ -36,8 +36,8 @@ def rotary_embedding(n: Node, x: Tensor, positions: Tensor, cosines: Tensor, sin
 
 
 def rotated(x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor, interleaved: bool) -> Tensor:
-    """The first elements of each head x[B, N, S, H] turned, as many as there are angles twice: pairs are neighbours
-    (`interleaved`), or lie half of these apart. positions[B, S]; cosines and sines are [positions, pairs]."""
+    """Rotates pairs among the first 2 * P elements of each head of x[B, N, S, H]: adjacent elements if interleaved, else elements P
+    apart. positions is [B, S]; cosines and sines are [positions, P]."""
     half = cosines.shape[1]
     if 2 * half > x.shape[3]:
         raise UserError(f"{half} pairs of elements in heads of {x.shape[3]}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fourier transforms of real numbers, and back."""
+"""Fourier transforms of real numbers, and their inverses."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def _checked(n: Node) -> None:
         raise UserError(f"{n.op} is along one dimension, has one side, and is not normalised")
 
 
-@contributed("Rfft", normalized=0, onesided=1, signal_ndim=1)
+@contributed("Rfft", layer_normalized=0, onesided=1, signal_ndim=1)
 def rfft(n: Node, x: Tensor) -> Tensor:
-    """x[..., n] as [..., n // 2 + 1, 2]."""
+    """[..., n] -> [..., n // 2 + 1, 2]."""
     _checked(n)
     return transformed(x.with_axes([x.rank]), x.rank - 1, None, False, True)
 
 
-@contributed("Irfft", normalized=0, onesided=1, signal_ndim=int)
+@contributed("Irfft", layer_normalized=0, onesided=1, signal_ndim=int)
 def irfft(n: Node, x: Tensor) -> Tensor:
-    """x[..., n // 2 + 1, 2] as [..., n], of an even n."""
+    """[..., n // 2 + 1, 2] -> [..., n], for an even n."""
     _checked(n)
     return transformed(x, x.rank - 2, None, True, True).without_axes([-1])
