@@ -229,6 +229,7 @@ def test_casts(source: Type, name: str) -> None:
     for target in ELEMENTS:
         given = ends(source, target) if isinstance(source, FloatType) else special_numbers(source)
         random = np.random.default_rng(6)
+        given = np.concatenate([given, wide_numbers(source, 500, random)])
         arrays = [given, *(random.choice(given, size) for size in (0, 1, 2, 3, 7, 13, 17, 31, 101, 1009))]
         arrays += [np.asarray(number) for number in (given[0], given[-1], *random.choice(given, 3))]
         for x in arrays if name == "cpu" else arrays[:6]:

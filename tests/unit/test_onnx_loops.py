@@ -195,3 +195,57 @@ def test_a_branch_that_does_not_fit_is_there_for_others() -> None:
         found = [run(x, np.int64(rate), np.array(also), z)[0] for also in (True, False)]
         assert found[0].shape == (1, batch, 4) and not np.array_equal(found[0], z)
         assert np.array_equal(found[1], z)
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu"])
+def test_loops_in_branches_in_loops(target: str) -> None:
+    """The inner loop halves until nothing is above its limit, in one branch of a condition that changes from round to round."""
+    inner = helper.make_graph(
+        [
+            helper.make_node("Mul", ["u", "half"], ["v"]),
+            helper.make_node("ReduceMax", ["v"], ["top"], keepdims=0),
+            helper.make_node("Greater", ["top", "limit"], ["above"]),
+        ],
+        "halve",
+        [info("j", I, []), info("h", B, []), info("u")],
+        [info("above", B), info("v")],
+    )
+    then = helper.make_graph(
+        [helper.make_node("Loop", ["", "yes", "a"], ["less"], body=inner)], "then", [], [info("less")]
+    )
+    other = helper.make_graph([helper.make_node("Add", ["a", "x"], ["more"])], "else", [], [info("more")])
+    nodes = [
+        helper.make_node("ReduceSum", ["a"], ["s"], keepdims=0),
+        helper.make_node("Greater", ["s", "many"], ["full"]),
+        helper.make_node("If", ["full"], ["b"], then_branch=then, else_branch=other),
+    ]
+    outer = helper.make_graph(
+        nodes, "outer", [info("i", I, []), info("g", B, []), info("a")], [info("g", B), info("b"), info("s")]
+    )
+    held = {"half": 0.5, "limit": 0.3, "many": 4.0}
+    weights: dict[str, Any] = {name: np.float32(v) for name, v in held.items()}
+    weights.update(yes=np.array(True), twenty=np.int64(20))
+    loop = helper.make_node("Loop", ["twenty", "", "x"], ["last", "sums"], body=outer)
+    run = ng.compile(load(model_of([loop], [info("x", F, ["n"])], ["last", "sums"], weights)), target=target)
+    for n in (1, 3, 100):
+        x = np.random.default_rng(n).uniform(0.1, 1, n).astype(np.float32)
+        a, sums = x, []
+        for _ in range(20):
+            sums.append(a.sum())
+            if sums[-1] > 4:
+                a = a * np.float32(0.5)
+                while a.max() > np.float32(0.3):
+                    a = a * np.float32(0.5)
+            else:
+                a = a + x
+        found = run(x)
+        np.testing.assert_allclose(found["last"], a, rtol=1e-5)
+        np.testing.assert_allclose(found["sums"], sums, rtol=1e-5)
+
+
+def test_operators_of_parts_are_for_parts_alone() -> None:
+    node = helper.make_node("Rounds", ["x", "x", "x"], ["y"], domain="ngmlir.parts")
+    made = model_of([node], [info("x", F, [1])], ["y"], {})
+    made.opset_import.append(helper.make_opsetid("ngmlir.parts", 1))
+    with pytest.raises(ng.Limit, match="does not have the operator ngmlir.parts.Rounds"):
+        load(made)

@@ -43,7 +43,7 @@ class Backend(Base):
         if name not in _TARGETS:
             raise UserError(f"there is no device '{device}'")
         target = os.environ.get("NGMLIR_ONNX_TARGET", "cpu") if name == "CPU" else _TARGETS[name]
-        return Prepared(load(model).compiled(target))
+        return Prepared(load(model, threads=kwargs.get("threads")).compiled(target))
 
     @classmethod
     def run_model(cls, model: ModelProto, inputs: Sequence[Any], device: str = "CPU", **kwargs: Any) -> Any:
