@@ -4,7 +4,7 @@
 A variable that several operators read has several contributions to its gradient, `x@GRAD@RENAME@0` and so on, which one `sum`
 adds up before the gradient is read. An operator of a gradient is left out where nothing it gives is wanted, or where none of the
 gradients that it reads is there; then what it would have given is not there either, and so on. Where an operator of a user's own
-maker reads a gradient that is not there, zeros are.
+maker reads a gradient that is not there, zeros are. Where a value that a gradient needs is overwritten, a copy is kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .attributes import OpRole, completed
 from .catalogue import REGISTRY
 from .definition import Definition, GradientOp
 from .descriptions import BlockView, Operator, Variable
-from .infer import infer_types
+from .infer import infer_types, read_inputs, types_of
 from .names import EMPTY, GRADIENT, contribution_name, gradient_name
 from .vartypes import number_of
 
@@ -37,7 +37,7 @@ def append_backward(
     """Appends what computes the gradients of `loss` to its program: pairs of a parameter and its gradient.
 
     Parameters are the trainable ones that the loss depends on, or those named. Raises UserError where the loss has several
-    elements, where nothing computes it, and where a value that a gradient needs has been overwritten.
+    elements, and where nothing computes it.
     """
     shape = loss.type.shape
     if shape != (1,):
@@ -235,8 +235,8 @@ class Backward:
                 self.given[gradient.removesuffix(GRADIENT)] = gradient
             del self._parts[gradient]
         for op in made:
-            self._check(operator, op, versions)
-            self._add(self._with_zeros(op, operator, errors, there), operator.location)
+            made_op = self._add(self._with_zeros(op, operator, errors, there), operator.location)
+            self._keep(made_op, versions)
 
     def _with_zeros(
         self, op: GradientOp, operator: Operator, errors: Sequence[str], there: Collection[str]
@@ -266,19 +266,40 @@ class Backward:
                     )
         return GradientOp(op.type, inputs, op.outputs, op.attributes)
 
-    def _check(self, operator: Operator, op: GradientOp, versions: Mapping[str, int]) -> None:
-        """UserError where a value that the gradient reads is not there any more."""
-        for name in (n for names in op.inputs.values() for n in names):
-            if name in versions and versions[name] != self.writes.get(name, 0):
-                later = [o for o in self.forward if name in o.writes][versions[name]]
-                note = Diagnostic("it is overwritten here", later.location, "note")
-                message = f"the gradient of operator {operator.type} needs the value that '{name}' had there"
-                hint = "give what is written later a variable of its own"
-                raise UserError(Diagnostic(message, operator.location, hint=hint, notes=(note,)))
+    def _keep(self, made: Operator, versions: Mapping[str, int]) -> None:
+        """Has the gradient of an operator read what its variables held there, where they have been overwritten since: copies are
+        taken before that."""
+        changed = [
+            n for n in dict.fromkeys(made.reads) if n in versions and versions[n] != self.writes.get(n, 0)
+        ]
+        if not changed:
+            return
+        used = read_inputs(made.type, types_of(made), made.dictionary, tuple(made.outputs))
+        for slot, names in list(made.inputs.items()):
+            if any(n in changed and (slot, i) in used for i, n in enumerate(names)):
+                kept = [
+                    self._saved(n, versions[n]) if n in changed and (slot, i) in used else n
+                    for i, n in enumerate(names)
+                ]
+                made.set_slot("inputs", slot, kept)
+
+    def _saved(self, name: str, version: int) -> str:
+        """A copy of what a variable held after so many writes; made before the next one."""
+        saved = f"{name}@SAVED@{version}"
+        if saved not in self.block.variables:
+            writer = [o for o in self.forward if name in o.writes][version]
+            self._declare(saved, name)
+            entry = REGISTRY.get("assign").entry
+            at = writer.index
+            self.block.insert(
+                at, "assign", {"X": [name]}, {"Out": [saved]}, completed(entry, {}), writer.location
+            )
+            self.block.visible(saved).type = self.block.visible(name).type
+        return saved
 
     # ---- contributions
 
-    def _add(self, op: GradientOp, location: Location) -> None:
+    def _add(self, op: GradientOp, location: Location) -> Operator:
         """Appends an operator, whose outputs are contributions to gradients: under the gradient's own name until there are two."""
         every = [n for names in op.outputs.values() for n in names]
         outputs = {
@@ -289,6 +310,7 @@ class Backward:
             for name, written in zip(names, outputs[slot], strict=True):
                 if name != EMPTY:
                     self._parts.setdefault(name, []).append(_Contribution(written, made))
+        return made
 
     def _named(self, gradient: str, count: int) -> str:
         """What one of `count` new contributions to a gradient is called."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from ..ir.attributes import DictAttr
 from ..ir.types import DYNAMIC, TensorType, ui64
-from ..op_graph.node import Op
+from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
 from ..op_graph.state import AssignableTensorOp, Role
 from ..op_graph.tensor import Tensor
@@ -41,17 +42,24 @@ def infer_types(operator: Operator) -> None:
     if definition.build is None:
         return
     block = operator.block
-
-    def types_of(names: Sequence[str]) -> tuple[TensorType | None, ...]:
-        return tuple([None if n == EMPTY else block.visible(n, operator.location).type for n in names])
-
-    taken = tuple([(slot, types_of(names)) for slot, names in operator.inputs.items()])
+    taken = types_of(operator)
     with at(operator.location):
         given = output_types(operator.type, taken, operator.dictionary)
     for slot, names in operator.outputs.items():
         for name, type in zip(names, given.get(slot, ()), strict=False):
             if name != EMPTY and type is not None:
                 block.visible(name, operator.location).type = type
+
+
+def types_of(operator: Operator) -> Types:
+    """The types of what an operator reads."""
+
+    def each(names: Sequence[str]) -> tuple[TensorType | None, ...]:
+        return tuple(
+            [None if n == EMPTY else operator.block.visible(n, operator.location).type for n in names]
+        )
+
+    return tuple([(slot, each(names)) for slot, names in operator.inputs.items()])
 
 
 def _as_forward(operator: Operator) -> None:
@@ -76,6 +84,24 @@ def output_types(type: str, inputs: Types, attributes: DictAttr) -> Mapping[str,
     }
 
 
+@lru_cache(maxsize=1 << 12)
+def read_inputs(
+    type: str, inputs: Types, attributes: DictAttr, wanted: tuple[str, ...]
+) -> frozenset[tuple[str, int]]:
+    """Which inputs, by slot and place, the values in some output slots of an operator depend on."""
+    values, given = _built(type, inputs, attributes, _LENGTHS[0])
+    roots = [v for slot in wanted for v in given.get(slot, ()) if v is not None]
+    seen = closure(roots)
+    return frozenset(
+        {
+            (slot, i)
+            for slot, each in values.items()
+            for i, v in enumerate(each)
+            if v is not None and v in seen
+        }
+    )
+
+
 def _common(a: TensorType | None, b: TensorType | None) -> TensorType | None:
     if a is None or b is None:
         return None
@@ -86,16 +112,23 @@ def _common(a: TensorType | None, b: TensorType | None) -> TensorType | None:
 def _applied(
     type: str, inputs: Types, attributes: DictAttr, length: int
 ) -> dict[str, list[TensorType | None]]:
+    _, given = _built(type, inputs, attributes, length)
+    return {
+        slot: [TensorType(v.type.shape, v.element) if isinstance(v, Tensor) else None for v in made]
+        for slot, made in given.items()
+    }
+
+
+def _built(
+    type: str, inputs: Types, attributes: DictAttr, length: int
+) -> tuple[dict[str, list[Tensor | None]], Mapping[str, Sequence[Any]]]:
+    """An operator built on tensors that stand for its inputs: these, and what it gives."""
     definition = REGISTRY.get(type)
     with Op.saved_user_deps(), Op.all_ops(isolate=True):
         values = {
             slot: [None if t is None else _stand_in(t, length) for t in types] for slot, types in inputs
         }
-        given = definition.values(_Types(), values, values_of(definition.entry, attributes))
-    return {
-        slot: [TensorType(v.type.shape, v.element) if isinstance(v, Tensor) else None for v in made]
-        for slot, made in given.items()
-    }
+        return values, definition.values(_Types(), values, values_of(definition.entry, attributes))
 
 
 def _stand_in(type: TensorType, length: int) -> Tensor:

@@ -25,8 +25,7 @@ class WeightedAverage:
         """Adds a value with its weight, a number."""
         if not isinstance(weight, (int, float, np.number)):
             raise UserError(f"a weight is a number, not {weight!r}")
-        numbers: Any = value
-        added: Any = np.asarray(numbers) * weight
+        added: np.ndarray[Any, Any] = np.multiply(value, weight)
         self.numerator = added if self.numerator is None else self.numerator + added
         self.denominator = weight if self.denominator is None else self.denominator + weight
 
