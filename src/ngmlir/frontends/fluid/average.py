@@ -21,9 +21,9 @@ class WeightedAverage:
         self.numerator: Any = None
         self.denominator: Any = None
 
-    def add(self, value: Any, weight: Any) -> None:
+    def add(self, value: Any, weight: float) -> None:
         """Adds a value with its weight, a number."""
-        if not isinstance(weight, (int, float, np.number)):
+        if not isinstance(weight, (int, float, np.number)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"a weight is a number, not {weight!r}")
         added: np.ndarray[Any, Any] = np.multiply(value, weight)
         self.numerator = added if self.numerator is None else self.numerator + added

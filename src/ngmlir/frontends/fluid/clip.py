@@ -130,7 +130,7 @@ def append_gradient_clip_ops(param_grads: Sequence[Pair]) -> list[Pair]:
     groups: dict[tuple[type, str], list[Pair]] = {}
     for param, grad in param_grads:
         clip = getattr(param, "gradient_clip_attr", None)
-        if grad is not None and clip is not None:
+        if grad is not None and isinstance(clip, BaseGradientClipAttr):
             groups.setdefault((type(clip), clip.group()), []).append((param, grad))
     found: dict[str, Variable] = {}
     for pairs in groups.values():
