@@ -171,6 +171,14 @@ def composites() -> list[tuple[type[Op], tuple[np.ndarray, ...], dict[str, Any],
         found += [
             (ng.NormalizeOp, (sample(dtype, shape),), {"axes": axes, **given}, None) for shape, axes in GROUPS
         ]
+        # Windows of one tap, some of which leave elements of the axis out, or stand beside longer ones.
+        for sizes, counts, steps, lengths in (((1, 1), (3, 4), (1, 1), (3, 4)), ((1, 1), (3, 4), (2, 3), (5, 12)), ((1, 2), (3, 4), (3, 1), (9, 5)), ((2, 1), (3, 4), (1, 2), (4, 7))):  # fmt: skip
+            given = {"axes": [0, 2], "steps": steps, "dilations": [1, 1]}
+            windows = sample(dtype, (*sizes, counts[0], 5, counts[1]))
+            whole = tensor((lengths[0], 5, lengths[1]), dtype)
+            found.append((ng.OverlapAddOp, (windows,), given, whole))
+            whole = sample(dtype, (lengths[0], 5, lengths[1]))
+            found.append((ng.WindowsOp, (whole,), given, tensor(windows.shape, dtype)))
     for integer in INTEGERS:
         found.append((ng.OneHotOp, (sample(integer, (50,)),), {"axis": 0}, tensor((200, 50), np.float32)))
         found.append((ng.OneHotOp, (np.array(3, integer),), {"axis": 0}, tensor((5,), bool)))

@@ -36,6 +36,7 @@ from . import ng_rules, rules
 from .fields import get_bool, get_enum, get_float, get_i64, get_i64s
 from .meaning.random import MULTIPLIERS, ROUNDS, UNIFORM_BITS, WEYL
 from .ng import NgVerbs
+from .single_taps import sums_of_single_taps, windows_of_single_taps
 from .sorting import argsort
 
 V = TypeVar("V")
@@ -161,35 +162,11 @@ def lookup(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V]:
     return [verbs.gather(table, indices, axis=get_i64(op, "axis"))]
 
 
-def windows(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
-    """Windows of one tap are slices."""
-    source, target, axes = op.operands[0].type, op.result.type, get_i64s(op, "axes")
-    steps, dilations = get_i64s(op, "steps"), get_i64s(op, "dilations")
-    shape, sizes = shape_of(source), shape_of(target)[: len(axes)]
-    if 1 not in sizes or not _static(source):
-        return None
-    counts, names = shape_of(target)[len(axes) :], rules.names_of(target)
-    limits, strides = list(shape), [1] * len(shape)
-    for axis, size, step in zip(axes, sizes, steps, strict=True):
-        if size == 1:
-            limits[axis], strides[axis] = (counts[axis] - 1) * step + 1, step
-    value = operands[0]
-    if limits != list(shape) or max(strides) > 1:
-        value = verbs.slice(value, starts=[0] * len(shape), limits=limits, steps=strides)
-    kept = [i for i, size in enumerate(sizes) if size > 1]
-    if kept:
-        own = [names[i] for i in kept] + [*names[len(axes) :]] if names is not None else None
-        type = rules.reshaped(target, [*(sizes[i] for i in kept), *counts], own)
-        given = [[setting[i] for i in kept] for setting in (axes, steps, dilations)]
-        value = verbs.windows(value, type=type, axes=given[0], steps=given[1], dilations=given[2])
-    return [verbs.reshape(value, type=target)]
-
-
 def overlap_add(verbs: NgVerbs[V], op: Op, operands: Sequence[V]) -> Sequence[V] | None:
     source, target = op.operands[0].type, op.result.type
     wide = _computed(target)
     if wide is target:
-        return None
+        return sums_of_single_taps(verbs, op, operands)
     named = {name: get_i64s(op, name) for name in ("axes", "steps", "dilations")}
     summed = verbs.overlap_add(verbs.cast(operands[0], type=_computed(source)), type=wide, **named)
     return [verbs.cast(summed, type=target)]
@@ -416,7 +393,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
     "ng.one_hot": one_hot,
     "ng.lookup": lookup,
     "ng.argsort": argsort,
-    "ng.windows": windows,
+    "ng.windows": windows_of_single_taps,
     "ng.overlap_add": overlap_add,
     "ng.cumulative_runs": cumulative_runs,
     "ng.mean": mean,

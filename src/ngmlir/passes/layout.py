@@ -11,7 +11,6 @@ from ..ir.elements import ElementsAttr
 from ..ir.types import TensorType, Type, element_type, shape_of, with_element
 from ..ops.builder import Builder
 from ..ops.fields import get_i64, get_i64s
-from ..ops.ng_rules import multiplies
 from ..ops.schedules import SCHEDULE
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
@@ -31,8 +30,7 @@ def layout(module: Module, target: Target) -> Module:
     repetitions is computed in the order that is wanted; what is computed of transposes is computed of what they move, and
     transposed, where a product or a reduction follows that then reads any order; else an elementwise op takes a transpose
     over when only one of its operands has to be moved for it. What is computed for a slice alone is computed of slices: of fewer
-    elements, and in the kernel that wants them. A product takes in elements that are cast for it as they are, and
-    widens them by itself. A product whose result are windows that are summed is a product of windows. A product
+    elements, and in the kernel that wants them. A product whose result are windows that are summed is a product of windows. A product
     that states a schedule stays the product that it says this of.
 
     Before:
@@ -262,9 +260,6 @@ class _Layout:
         operands = list(op.operands)
         attributes = dict(op.attributes)
         changed = False
-        uncast = _uncast(op)
-        if uncast is not None:
-            operands, changed = uncast, True
         for i, side in enumerate(("lhs", "rhs")):
             order = order_of(operands[i])
             if order is None:
@@ -282,18 +277,6 @@ class _Layout:
         new = op.rebuilt(operands, attributes=attributes)
         b.add_op(new)
         return new.results
-
-
-def _uncast(dot: Op) -> list[Value] | None:
-    """The sides of a product before they were cast to the wider elements of its result; None where it needs them cast."""
-    sources: list[Value] = []
-    for operand in dot.operands:
-        owner = operand.owner
-        if not isinstance(owner, Op) or owner.name != "ng.cast":
-            return None
-        sources.append(owner.operands[0])
-    lhs, rhs, result = (element_type(value.type) for value in (*sources, dot.results[0]))
-    return sources if multiplies(lhs, rhs, result) else None
 
 
 def _swaps(dot: Op, order: Sequence[int]) -> bool:

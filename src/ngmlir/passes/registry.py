@@ -21,6 +21,7 @@ from .hoist import hoist
 from .inline import inline
 from .join_pads import join_pads
 from .layout import layout
+from .narrow_products import narrow_products
 from .order_updates import order_updates
 from .overlap import overlap
 from .place_samples import place_samples
@@ -54,6 +55,7 @@ PASSES: dict[str, Pass] = {
         layout,
         shape,
         prune,
+        narrow_products,
         prepare,
         fold_constants,
         fold_empty,
