@@ -466,6 +466,17 @@ def multiplies(lhs: Type, rhs: Type, result: Type) -> bool:
             return False
 
 
+def has_all(wide: Type, narrow: Type) -> bool:
+    """Whether every number of one element type is one of another, which has more."""
+    match wide, narrow:
+        case FloatType(), FloatType():
+            return wide.text in ("f32", "f64") and narrow.width < wide.width
+        case IntegerType(), IntegerType():
+            return narrow.width < wide.width and (narrow.unsigned or not wide.unsigned)
+        case _:
+            return False
+
+
 def along(t: Typing) -> Types:
     _axes(t, len(shape_of(t.operands[0])))
     return t.operands

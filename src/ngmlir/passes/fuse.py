@@ -94,8 +94,18 @@ class _Writer:
                 self.mapping.update(zip(op.results, new.results, strict=True))
                 out.ops.append(new)
             else:
+                out.ops += self.views(group)
                 out.ops.append(self.fusion(group))
         return out
+
+    def views(self, group: Group) -> list[Op]:
+        """The reshapes of what is in memory that a group is given."""
+        made: list[Op] = []
+        for view in group.views:
+            if view.result not in self.mapping:
+                made.append(view.rebuilt([self.mapping.get(v, v) for v in view.operands]))
+                self.mapping[view.result] = made[-1].result
+        return made
 
     def fusion(self, group: Group) -> Op:
         ops = sorted(group.ops, key=self.groups.order.__getitem__)
@@ -143,7 +153,7 @@ def _read_elsewhere(groups: Groups) -> set[Value]:
     return {
         value
         for group in groups.live()
-        for op in group.ops
+        for op in (*group.ops, *group.views)
         for value in reads(op)
         if value.owner not in group.ops or groups.home_of(value) is not group
     }

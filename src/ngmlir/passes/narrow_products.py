@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from ..ir.attributes import Attribute, FloatAttr, IntegerAttr, numeric_literal
 from ..ir.core import Block, Module, Op, Value
-from ..ir.types import FloatType, IntegerType, Type, element_type, f32, f64, with_element
+from ..ir.types import Type, element_type, with_element
 from ..ops.builder import Builder
-from ..ops.ng_rules import multiplies
+from ..ops.ng_rules import has_all, multiplies
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
@@ -93,7 +93,7 @@ def _before(value: Value) -> Type | None:
         return None
     if op.name == "ng.cast":
         narrow = element_type(op.operands[0].type)
-        return narrow if _has_all(wide, narrow) else None
+        return narrow if has_all(wide, narrow) else None
     if op.name not in _PLACING:
         return None
     found = {_before(operand) for operand in op.operands}
@@ -102,17 +102,6 @@ def _before(value: Value) -> Type | None:
     if narrow is None or (fill is not None and _number(_number(fill, narrow), wide) is not fill):
         return None
     return narrow
-
-
-def _has_all(wide: Type, narrow: Type) -> bool:
-    """Whether every number of one element type is one of another, which has more."""
-    match wide, narrow:
-        case FloatType(), FloatType():
-            return wide in (f32, f64) and narrow.width < wide.width
-        case IntegerType(), IntegerType():
-            return narrow.width < wide.width and (narrow.unsigned or not wide.unsigned)
-        case _:
-            return False
 
 
 def _number(literal: Attribute, element: Type) -> Attribute:

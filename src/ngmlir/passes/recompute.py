@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from math import prod
 
-from ..ir.core import Block, Module, Op, Region, Value
+from ..ir.core import Block, Module, Op, Value
 from ..ir.literals import item_bytes
 from ..ir.types import element_type, shape_of
-from ..ops import ng
 from ..ops.library import in_library
 from ..rewrite.contracts import contract
-from ..support.diagnostics import Limit
 from ..support.target import Target
 from .fusion.group import FREE, has_elements, reads
+from .fusion.recipes import Recipe, giving, inlined, needed
 from .fusion.regions import in_functions, nested
 from .inline import copied
-from .kernels.plan import kind, tiles_plan
+from .kernels.plan import kind
 from .schedules.loops import MATH_WORK
 
 #: Kinds of fusions that compute elements one by one, of values of any of their loops.
@@ -72,22 +70,6 @@ def recompute(module: Module, target: Target) -> Module:
     return in_functions(module, lambda block: _Writer(block, target).written())
 
 
-@dataclass(frozen=True)
-class _Recipe:
-    """How a value is computed: `views` show what is outside in the shapes in which the ops read it."""
-
-    value: Value
-    inputs: Mapping[Value, Value]  # what the ops read -> value outside
-    ops: Sequence[Op]
-    result: Value
-    views: Sequence[Op] = ()
-
-    @property
-    def work(self) -> int:
-        """Instructions for each element."""
-        return sum(MATH_WORK if in_library(op) else op.name not in FREE for op in self.ops)
-
-
 class _Writer:
     """Writes a block anew, from its first op to the last."""
 
@@ -110,7 +92,7 @@ class _Writer:
             if not any(kept) and op.results:
                 continue
             if not all(kept):
-                new = _giving(new, kept)
+                new = giving(new, kept)
             new = nested(new, lambda block: _Writer(block, self.target).written())
             left = [value for value, stays in zip(op.results, kept, strict=True) if stays]
             self.mapping.update(zip(left, new.results, strict=True))
@@ -132,57 +114,42 @@ class _Writer:
         for recipe in _recipes(fusion, number) if there else ():
             if not self.pays(recipe, there, all_read):
                 continue
-            made = {op: self.inlined(self.current[op], value, recipe) for op in there}
+            made = {op: inlined(self.current[op], value, recipe, self.mapping, self.target) for op in there}
             if all(made.values()):
                 self.current.update({op: new for op, new in made.items() if new is not None})
                 out.ops += recipe.views
                 return all_read
         return False
 
-    def pays(self, recipe: _Recipe, there: Sequence[Op], all_read: bool) -> bool:
+    def pays(self, recipe: Recipe, there: Sequence[Op], all_read: bool) -> bool:
         """Whether what is moved less takes longer than what is computed more."""
         gpu, moved = self.target.gpu, _bytes(recipe.value) * (len(there) + all_read)
         for op in there:
             known = {self.mapping.get(v, v) for v in self.current[op].operands}
             moved -= sum(_bytes(v) for v in recipe.inputs.values() if v not in known)
         elements = len(there) * prod(shape_of(recipe.value.type))
-        computing = elements * recipe.work / (_LANES * gpu.multiprocessors * gpu.clock * 1e6)
+        computing = elements * _work(recipe.ops) / (_LANES * gpu.multiprocessors * gpu.clock * 1e6)
         return computing <= _SHARE * moved / (gpu.bandwidth * 1e9) and moved > 0
 
-    def inlined(self, fusion: Op, value: Value, recipe: _Recipe) -> Op | None:
-        """A fusion that computes a value instead of reading it, over the same loops; None if it cannot."""
-        inputs = [v for v in fusion.operands if v is not value]
-        outside = [self.mapping.get(v, v) for v in inputs]
-        more = [v for v in dict.fromkeys(recipe.inputs.values()) if v not in outside]
-        body = Block([v.type for v in (*inputs, *more)], [v.name for v in (*inputs, *more)])
-        found = dict(zip([*outside, *more], body.args, strict=True))
-        inner = {argument: found[v] for argument, v in recipe.inputs.items()}
-        body.ops = [copied(op, inner) for op in recipe.ops]
-        arguments = dict(zip(fusion.operands, fusion.block.args, strict=True))
-        names = {arguments[v]: at for v, at in zip(inputs, body.args, strict=False)}
-        names[arguments[value]] = inner[recipe.result]
-        body.ops += [copied(op, names) for op in fusion.block.ops]
-        new = fusion.rebuilt([*inputs, *more], [Region(body)])
-        try:
-            same = tiles_plan(new, self.target).sizes == tiles_plan(fusion, self.target).sizes
-        except Limit:
-            return None
-        return new if same else None
+
+def _work(ops: Sequence[Op]) -> int:
+    """Instructions for each element."""
+    return sum(MATH_WORK if in_library(op) else op.name not in FREE for op in ops)
 
 
-def _recipes(fusion: Op, number: int) -> Iterator[_Recipe]:
+def _recipes(fusion: Op, number: int) -> Iterator[Recipe]:
     """How a result of a fusion is computed element by element, if it is: from what the fusion reads, or from views of that,
     which fit to other loops."""
     block = fusion.block
     result = block.ops[-1].operands[number]
-    ops = [*reversed([*_needed(block, [result])])]
+    ops = [*reversed([*needed(block, [result])])]
     simple = all("elementwise" in op.traits or op.name in FREE for op in ops)
     if not simple or not has_elements(result) or not isinstance(result.owner, Op):
         return
     outside = dict(zip(block.args, fusion.operands, strict=True))
     read = {v for op in ops for v in op.operands}
     inputs = {argument: value for argument, value in outside.items() if argument in read}
-    yield _Recipe(fusion.results[number], inputs, ops, result)
+    yield Recipe(fusion.results[number], inputs, ops, result)
     shown = [op for op in ops if op.name == "ng.reshape" and op.operands[0] in inputs]
     if not shown or result.owner in shown:
         return
@@ -191,38 +158,7 @@ def _recipes(fusion: Op, number: int) -> Iterator[_Recipe]:
     read = {v for op in left for v in op.operands}
     seen = {op.results[0]: view.results[0] for op, view in zip(shown, views, strict=True)}
     inputs = {v: x for v, x in {**inputs, **seen}.items() if v in read}
-    yield _Recipe(fusion.results[number], inputs, left, result, views)
-
-
-def _giving(fusion: Op, kept: Sequence[bool]) -> Op:
-    """A fusion without some of its results, and without what was computed for them alone."""
-    block = fusion.block
-    results = [v for v, stays in zip(block.ops[-1].operands, kept, strict=True) if stays]
-    ops = [*reversed([*_needed(block, results)])]
-    read = {v for op in ops for v in op.operands} | {*results}
-    pairs = [(v, a) for v, a in zip(fusion.operands, block.args, strict=True) if a in read]
-    body = Block([a.type for _, a in pairs], [a.name for _, a in pairs])
-    names: dict[Value, Value] = dict(zip([a for _, a in pairs], body.args, strict=True))
-    body.ops = [copied(op, names) for op in ops]
-    body.ops.append(ng.YieldOp([names[v] for v in results], (), {}, (), block.ops[-1].location))
-    left = [v for v, stays in zip(fusion.results, kept, strict=True) if stays]
-    return ng.FusionOp(
-        [v for v, _ in pairs],
-        [v.type for v in left],
-        fusion.attributes,
-        [Region(body)],
-        fusion.location,
-        names=[v.name for v in left],
-    )
-
-
-def _needed(block: Block, results: Sequence[Value]) -> Iterator[Op]:
-    """The ops of a body that some values are computed by, the last one first."""
-    wanted = {*results}
-    for op in reversed(block.ops[:-1]):
-        if not wanted.isdisjoint(op.results):
-            wanted.update(op.operands)
-            yield op
+    yield Recipe(fusion.results[number], inputs, left, result, views)
 
 
 def _bytes(value: Value) -> int:

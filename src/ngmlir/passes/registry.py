@@ -22,6 +22,7 @@ from .inline import inline
 from .join_pads import join_pads
 from .layout import layout
 from .narrow_products import narrow_products
+from .narrow_results import narrow_results
 from .order_updates import order_updates
 from .overlap import overlap
 from .place_samples import place_samples
@@ -69,6 +70,7 @@ PASSES: dict[str, Pass] = {
         short_floats,
         align_sides,
         fuse,
+        narrow_results,
         recompute,
         chain,
         schedule,

@@ -19,7 +19,7 @@ class Group:
 
     __slots__ = (
         "after", "atoms", "before", "behind", "dependent", "domain", "kind", "mark", "number", "ops", "rank",
-        "reduced", "successor",
+        "reduced", "successor", "views",
     )  # fmt: skip
 
     def __init__(self, number: int, kind: str):
@@ -31,6 +31,7 @@ class Group:
         self.reduced: frozenset[int] = frozenset()  # resolved atoms, of rows and columns
         self.ops: dict[Op, None] = {}
         self.behind: set[Op] = set()  # those of `ops` that only moves read: they are on no loop
+        self.views: dict[Op, None] = {}  # reshapes of what is in memory whose results the kernel is given
         self.atoms: dict[Value, Atoms] = {}
         self.rank = 0  # of a dot: how many loops its result has
         self.before = 0  # bit set: the groups that must have run

@@ -283,7 +283,22 @@ class Groups:
         return True
 
     def add(self, op: Op, group: Group) -> bool:
-        """Adds an op with its free operands if the loops agree; leaves no trace if not."""
+        """Adds an op with its free operands if the loops agree; leaves no trace if not.
+
+        The loops of a product must stay whole: where the shape of what it reads from memory would part them, it is given that
+        in the shape in which the op reads it, which is a view."""
+        if self.added(op, group):
+            return True
+        if group.kind != "dot":
+            return False
+        views: list[Op] = []
+        if not self.added(op, group, views):
+            return False
+        group.views.update(dict.fromkeys(views))
+        return True
+
+    def added(self, op: Op, group: Group, views: list[Op] | None = None) -> bool:
+        """Adds an op; with `views`, reshapes of what is in memory are put there instead."""
         mark = self.space.mark()
         before_domain, before_kind, before_reduced = group.domain, group.kind, group.reduced
         before_behind = set(group.behind)
@@ -291,7 +306,7 @@ class Groups:
         added_values: list[Value] = []
         before = None if group.domain is None else self.space.resolve(group.domain)
         self.refusals.no(LOOPS)
-        if self.relate(op, group, added_ops, added_values):
+        if self.relate(op, group, added_ops, added_values, views):
             # While the group's loops stay what they are, so do those of the values that it has.
             same = before is not None and self.space.resolve(group.domain or ()) == before
             if self.allowed(op, group, added_values if same else list(group.atoms)) and self.readable(group):
@@ -305,12 +320,21 @@ class Groups:
         group.behind = before_behind
         return False
 
-    def relate(self, op: Op, group: Group, ops: list[Op], values: list[Value]) -> bool:
+    def relate(
+        self, op: Op, group: Group, ops: list[Op], values: list[Value], views: list[Op] | None
+    ) -> bool:
         """Labels the op, and the free ops it reads, with the group's loops."""
         pending = [op]
         while pending:
             current = pending.pop()
             if current in group.ops and current not in group.behind:
+                continue
+            if (
+                views is not None
+                and current.name == "ng.reshape"
+                and self.in_memory(current.operands[0], group)
+            ):
+                views.append(current)
                 continue
             related = self.related(current, group)
             if related is None:
@@ -327,6 +351,10 @@ class Groups:
                 continue
             pending += [free for v in current.operands if (free := self.unplaced(v)) is not None]
         return True
+
+    def in_memory(self, value: Value, group: Group) -> bool:
+        """Whether the kernel of a group would read a value from memory."""
+        return self.unplaced(value) is None and self.home_of(value) is not group
 
     def related(self, op: Op, group: Group) -> dict[Value, Atoms] | None:
         """Atoms for the values of an op that have none yet."""
