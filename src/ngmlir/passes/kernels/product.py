@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...ir.core import Op, Value
+from ...ir.literals import item_bytes
 from ...ir.types import (
     FloatType,
     IntegerType,
@@ -19,13 +20,24 @@ from ...ir.types import (
     with_element,
 )
 from ...ops.fields import get_i64s
+from ...ops.library import in_library
+from ...ir.literals import item_bytes
 from ...support.machines import MatrixAtom
 from ...support.target import Target
 from ..implicit import Implicit
 from ..short_floats import TF32
 from ..sides import Side
 from .frame import Span
-from .plan import Kernel, Tile
+from .plan import Kernel, Plan, Tile
+
+
+@dataclass(frozen=True)
+class End:
+    """What is held of each element when a kernel of a product ends: `words` registers of 4 bytes, and `item` bytes in shared
+    memory on the way to another layout."""
+
+    words: int
+    item: int
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,7 @@ class Product:
     steps: int = 0  # where its depth is counted in pairs: how many elements that are
     tf32: bool = False  # whether both sides are f32 that tf32 has: the pass `short-floats` finds out
     kept: bool = False  # whether the right side is the same in many runs, so that packing it costs nothing
+    end: End | None = None  # what is computed of it, where more than its result is held for that
 
     @property
     def accumulator(self) -> Type:
@@ -116,6 +129,27 @@ def product_of(dot: Op, sides: Mapping[Value, Side | Implicit]) -> Product:
         rhs=right,
         tf32=TF32 in dot.attributes,
     )
+
+
+def end_of(planned: Plan, dot: Op) -> End:
+    """Of a product with this plan. All that a kernel gives is computed before the first of it is stored; and what is computed
+    of the product alone is changed to another layout where it meets what is read element by element."""
+    loops = planned.loops[dot.results[0]]
+    items = {v: item_bytes(element_type(v.type)) for v, own in planned.loops.items() if own == loops}
+    inputs = [v for v in planned.inputs if v in items]
+    read, made, meeting = {*inputs}, {dot.results[0]}, set[Value]()
+    for op in planned.ops:
+        if op is not dot and any(v in read for v in op.operands):
+            read.update(op.results)
+            meeting.update(v for v in op.operands if v in made)
+        elif any(v in made for v in op.operands):
+            made.update(op.results)
+    # What is read is held until the last of them is there, and asked for early where that takes long.
+    if len(meeting) > 1 or any(in_library(op) for op in planned.ops):
+        meeting.update(inputs)
+    given = dict.fromkeys(v for v in planned.outputs if v in items)
+    words = max(sum(-(-items.get(v, 4) // 4) for v in held) for held in (given, meeting))
+    return End(words, max(items.values() if read else [items[v] for v in given], default=0))
 
 
 def _depth_first(side: Side | Implicit | None, depth_first: bool) -> bool:

@@ -33,6 +33,8 @@ _TILES, _STEPS, _THREADS = (16, 32, 64, 128, 256), (16, 32, 64, 128), (64, 128, 
 _STAGES = (1, 2, 3, 4)
 #: Registers of a thread: those of addresses and loops, and all that it may take before some have no place.
 _OTHER_REGISTERS, _MOST_REGISTERS = 48, 240
+#: The same beside what is held of each element when a kernel ends: a few elements are computed side by side.
+_END_REGISTERS = 64
 #: Bytes of sectors that one multiprocessor is given in a cycle.
 _SECTORS = 64
 #: Cycles of a round in which all threads of a block meet, and the first operands come from shared memory.
@@ -125,7 +127,8 @@ def _shared_bytes(product: Product, target: Target, made: Blocks) -> int:
     """Of one block: the tiles of all rounds under way, and the result on its way to whole rows; or one after the other."""
     rows, columns = made.tile
     if _waits(product, target, made):
-        result = rows * columns * item_bytes(product.result)
+        item = max(item_bytes(product.result), product.end.item if product.end else 0)
+        result = rows * (columns * item + PIECE_BYTES)
         return made.stages * bytes_waiting(product, made.tile, made.step) + result
     return _step_bytes(product, made)
 
@@ -147,7 +150,14 @@ def _registers(product: Product, target: Target, made: Blocks) -> int:
     wide = all(length * item % 16 == 0 for length in product.row_lengths)
     brought = _step_bytes(product, made) // (4 if wide else item) // made.threads
     brought *= 0 if _waits(product, target, made) else made.stages
-    return rows * columns // 32 + brought + rows // 4 + columns // 4 + _OTHER_REGISTERS
+    sums = rows * columns // 32
+    multiplied = sums + brought + rows // 4 + columns // 4
+    return max(multiplied + _OTHER_REGISTERS, sums * _words(product) + _END_REGISTERS)
+
+
+def _words(product: Product) -> int:
+    """Registers that an element of the result takes at the end."""
+    return max(1, product.end.words) if product.end else 1
 
 
 class _Feed(NamedTuple):
@@ -188,7 +198,9 @@ def _registers_of_threads(product: Product, made: Blocks) -> int:
     rows, columns = _thread_tile(made)
     brought = _step_bytes(product, made) // 4 // made.threads * made.stages
     words = max(1, item_bytes(product.accumulator) // 4)
-    return (rows * columns + 2 * (rows + columns)) * words + brought + _OTHER_REGISTERS
+    multiplied = (rows * columns + 2 * (rows + columns)) * words + brought
+    ends = rows * columns * max(words, _words(product)) + _END_REGISTERS
+    return max(multiplied + _OTHER_REGISTERS, ends)
 
 
 def _timed(product: Product, target: Target, made: Blocks, registers: int, feed: _Feed) -> Candidate[Blocks]:

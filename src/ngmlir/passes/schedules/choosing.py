@@ -23,7 +23,7 @@ from ...support.diagnostics import Diagnostic, UserError
 from ...support.target import Target
 from ..kernels.links import Link, faults, left_handed, links_of, source
 from ..kernels.plan import Plan, kind, plan, tiles_plan
-from ..kernels.product import Product, oriented, product_of
+from ..kernels.product import Product, end_of, oriented, product_of
 from .blocks import blocks
 from .candidate import Candidate, fixed, ranked
 from .loops import columns, rows, tiles
@@ -148,7 +148,7 @@ def _product(fusion: Op, target: Target, kept: Collection[int] = ()) -> Product:
     planned = plan(fusion, lambda op: op.name == "ng.dot")
     dot = next(op for op in planned.ops if op.name == "ng.dot")
     product, order = oriented(product_of(dot, planned.sides), target)
-    return replace(product, kept=planned.side(dot.operands[order[1]])[0] in kept)
+    return replace(product, kept=planned.side(dot.operands[order[1]])[0] in kept, end=end_of(planned, dot))
 
 
 def buildable(schedule: Schedule, target: Target, fusion: Op) -> bool:
