@@ -113,6 +113,8 @@ def _explain(fusion: Op, target: Target, kept: frozenset[int]) -> None:
     told = f"{best.schedule.attribute()}: {_share(best)}"
     if stated:
         told += f"; {', '.join(stated)} as stated"
+    if best.warning:
+        told += f"; it {best.warning}"
     if others:
         told += f"; next best {_difference(others[0].schedule, best.schedule)}: {_share(others[0])}"
     remark("schedule", f"ng.fusion has the schedule {told}", fusion.location)

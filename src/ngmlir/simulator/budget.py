@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..support.machines import GPU_REGISTERS
+from ..support.machines import GPU_REGISTERS, THREAD_REGISTERS
 from .decoding import Step, decodes
 from .frame import AT_MBARRIER, READY, WARP, Frame
 from .program import Instruction, Integer
@@ -22,7 +22,7 @@ Array = np.ndarray
 
 GROUP = 4 * WARP
 #: Of one thread, at most.
-MOST = 255
+MOST = THREAD_REGISTERS
 _STEP = 8
 
 

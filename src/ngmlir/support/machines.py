@@ -16,6 +16,8 @@ from .home import folder
 WARP = 32
 #: Registers of a multiprocessor of a GPU, of which the threads of its blocks have as many as their kernel wants, and bytes of one.
 GPU_REGISTERS, REGISTER_BYTES = 1 << 16, 4
+#: Those of one thread, at most.
+THREAD_REGISTERS = 255
 #: Seconds until a load from a GPU's memory is answered, about: so long must its bytes be under way.
 MEMORY_LATENCY = 600e-9
 #: Bytes that one thread of a GPU moves at once at most, and `ldmatrix` reads of each row.

@@ -14,6 +14,7 @@ from ...support.machines import (
     GPU_REGISTERS,
     MEMORY_LATENCY,
     PIECE_BYTES,
+    THREAD_REGISTERS,
     WARP,
     WAVEFRONT_BYTES,
     MatrixAtom,
@@ -22,7 +23,7 @@ from ...support.target import Target
 from ..kernels.frame import power_of_two
 from ..kernels.product import Product
 from ..kernels.staging import asked_bytes, bytes_waiting, can_wait, copies
-from .candidate import Candidate, fixed, fixed_pair
+from .candidate import Candidate, fixed, fixed_pair, spilled
 
 #: Parts of a multiprocessor, each of which begins an instruction of one of its warps in a cycle; threads of all those.
 _PARTS = 4
@@ -228,7 +229,11 @@ def _timed(product: Product, target: Target, made: Blocks, registers: int, feed:
     alone = max(wait / (made.stages - 1), round) if made.stages > 1 else wait + round
     turns = [together] * (each // together) + [each % together] * (each % together > 0)
     begin = wait if made.stages > 1 else 0
-    cycles = sum(steps * max(blocks * step, alone) + begin for blocks in turns) + ends
+    # Numbers that no register holds are stored and loaded again in each step.
+    lost = 2 * max(0, registers - THREAD_REGISTERS) * made.threads / _ISSUED
+    cycles = sum(steps * (max(blocks * step, alone) + blocks * lost) + begin for blocks in turns) + ends
     roof = _multiplications(product) / feed.rate / target.multiprocessors
     # As few rounds as may be: in each of them all threads of a block meet.
-    return Candidate(made, cycles, roof, steps)
+    return Candidate(
+        made, cycles, roof, steps, spilled(registers, THREAD_REGISTERS, "registers in each thread")
+    )

@@ -13,13 +13,14 @@ S_co = TypeVar("S_co", bound=Schedule, covariant=True)
 
 class Candidate(NamedTuple, Generic[S_co]):
     """A schedule, the cycles that it is predicted to take on one core (or one block at a time); the least that any could
-    take, for the core's arithmetic, loads and stores; and what decides between those that take about as many cycles:
-    loads, or the length of the code."""
+    take, for the core's arithmetic, loads and stores; what decides between those that take about as many cycles: loads, or
+    the length of the code; and what is to be said of it."""
 
     schedule: S_co
     cycles: float
     roof: float
     price: float = 0.0
+    warning: str = ""
 
 
 def ranked(candidates: Iterable[Candidate[S_co]], alike: float) -> list[Candidate[S_co]]:
@@ -29,6 +30,11 @@ def ranked(candidates: Iterable[Candidate[S_co]], alike: float) -> list[Candidat
     near = [c for c in found if c.cycles <= found[0].cycles * alike]
     best = min(near, key=lambda c: c.price)
     return [best, *[c for c in found if c is not best]]
+
+
+def spilled(needed: int, there: int, kind: str) -> str:
+    """What is said of a kernel that needs more registers than there are; nothing of one that does not."""
+    return f"needs {needed} {kind}, {there} are there, and spills" if needed > there else ""
 
 
 def tile_sizes(given: Given, wanted: Iterable[int]) -> list[int]:

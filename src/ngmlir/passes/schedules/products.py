@@ -14,7 +14,7 @@ from ...support.target import Target
 from ..implicit import Implicit
 from ..kernels.product import Product, in_pairs, split
 from ..sides import Side
-from .candidate import Candidate, fixed, fixed_pair, fixed_words
+from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 
 #: Steps of the depth loop that are written out: at most, and of register tiles with many accumulators.
 UNROLL, UNROLL_MANY = 4, 2
@@ -69,12 +69,14 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
     costs = {tile: tile_cost(product, target, tile) for tile in tiles}
     # What packs windows comes on top of these.
     most = WORTH_CUTTING * min(cycles for cycles, _ in costs.values())
-    batch = max(1, product.batch)
+    batch, lanes = max(1, product.batch), target.lanes(item_bytes(product.accumulator))
     for tile, (cycles, loads) in costs.items():
         if cycles <= most:
             made = blocked(product, target, tile, given)
             whole = (cycles + copying(product, made, target)) * batch
-            yield Candidate(made, whole, multiplications(product) / _rate(product, target), loads * batch)
+            needed = registers_of(product, target, tile[0], max(1, tile[1] // lanes))
+            roof = multiplications(product) / _rate(product, target)
+            yield Candidate(made, whole, roof, loads * batch, spilled(needed, target.vector_registers, "vectors"))
 
 
 def blocked(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
@@ -332,13 +334,11 @@ def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tu
     """Rows and columns of all accumulators that fit into the registers, of at most `widest` vectors."""
     lanes = target.lanes(item_bytes(product.accumulator))
     columns = -(-product.columns // lanes)  # in vectors
-    fused = isinstance(product.accumulator, FloatType) and target.can("fma")
 
     def fits(rows: int, vectors: int) -> bool:
-        """Beside the accumulators: a row of the right side, unless that is used once, an element of the left, where
-        multiplying and adding are two the product between them, and what register allocation has to have in hand."""
-        used = rows * vectors + (vectors if rows > 1 else 0) + 1 + (not fused)
-        return used + target.spare_registers <= target.vector_registers
+        """With what register allocation has to have in hand."""
+        needed = registers_of(product, target, rows, vectors)
+        return needed + target.spare_registers <= target.vector_registers
 
     return [
         (rows, vectors * lanes)
@@ -348,17 +348,26 @@ def register_tiles(product: Product, target: Target, widest: int) -> Iterable[tu
     ]
 
 
+def registers_of(product: Product, target: Target, rows: int, vectors: int) -> int:
+    """Vectors of a tile's accumulators, of a row of the right side, unless that is used once, and of an element of the left;
+    where multiplying and adding are two, of the product between them."""
+    fused = isinstance(product.accumulator, FloatType) and target.can("fma")
+    return rows * vectors + (vectors if rows > 1 else 0) + 1 + (not fused)
+
+
 def tile_cost(product: Product, target: Target, tile: tuple[int, int]) -> tuple[float, float]:
     """Cycles and loads of one product in register tiles: each step of the depth begins a multiply-add per accumulator,
     a load per vector and one per row, and no accumulator is added to again before its sum is there. Vectors of a panel
-    that the near cache cannot hold come from the next one."""
+    that the near cache cannot hold come from the next one; sums that no register holds are stored, and loaded again before
+    they are added to."""
     lanes, item = target.lanes(item_bytes(product.accumulator)), item_bytes(product.accumulator)
     columns, most, wide = -(-product.columns // lanes), tile[0], max(1, tile[1] // lanes)
     away = FAR_CYCLES if product.depth * tile[1] * item > target.l1_bytes else 0
 
     def cycles(rows: int, vectors: int) -> float:
         loads = (rows + vectors) / target.loads
-        return max(rows * vectors / target.fmas, loads, vectors * away, target.fma_cycles)
+        spilled = max(0, registers_of(product, target, rows, vectors) - target.vector_registers)
+        return max(rows * vectors / target.fmas, loads, vectors * away, target.fma_cycles) + spilled
 
     widths = [(columns // wide, wide), (1, columns % wide)]
     tiles = [(n * m, rows, v) for n, rows in split(product.rows, most) for m, v in widths if m and v]
@@ -444,4 +453,8 @@ def along(product: Product, target: Target, given: Given) -> Iterator[Candidate[
     steps = max(1, product.batch) * -(-product.columns // columns) * -(-product.depth // width)
     loads = (product.rows + columns) * width / lanes
     cycles = steps * max(product.rows * columns * width / lanes / target.fmas, loads / target.loads)
-    yield Candidate(schedule, cycles, multiplications(product) / _rate(product, target))
+    # The sums, and one vector of each side.
+    needed = product.rows * columns * -(-width // lanes) + 2
+    cycles += steps * max(0, needed - target.vector_registers)
+    roof = multiplications(product) / _rate(product, target)
+    yield Candidate(schedule, cycles, roof, 0, spilled(needed, target.vector_registers, "vectors"))
