@@ -20,6 +20,26 @@ HARD = {
         %y = ng.dot %x, %w contract [1] x [0] : tensor<8x8xf32>
         %z = ng.add %y, %x : tensor<8x8xf32>
         return %z : tensor<8x8xf32> }""",
+    "a residual in another shape, which rows read too": """(%x: tensor<2x3x8xf32>, %o: tensor<6x8xf32>, %w: tensor<8x8xf32>) -> (tensor<2x3xf32>, tensor<2x3x8xf32>) {
+        %d = ng.dot %o, %w contract [1] x [0] : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>
+        %r = ng.reshape %d : (tensor<6x8xf32>) -> tensor<2x3x8xf32>
+        %y = ng.add %x, %r : tensor<2x3x8xf32>
+        %s = ng.sum %x axes [2] : (tensor<2x3x8xf32>) -> tensor<2x3xf32>
+        return %s, %y : tensor<2x3xf32>, tensor<2x3x8xf32> }""",
+    "halves that are widened for several, after a product, and given as halves too": """(%x: tensor<6x8xbf16>, %w: tensor<8x8xbf16>) -> (tensor<6xf32>, tensor<6x8xf32>, tensor<6x8xbf16>) {
+        %d = ng.dot %x, %w contract [1] x [0] : (tensor<6x8xbf16>, tensor<8x8xbf16>) -> tensor<6x8xbf16>
+        %c = ng.cast %d : (tensor<6x8xbf16>) -> tensor<6x8xf32>
+        %m = ng.max %c axes [1] : (tensor<6x8xf32>) -> tensor<6xf32>
+        %e = ng.dot %d, %w contract [1] x [1] : (tensor<6x8xbf16>, tensor<8x8xbf16>) -> tensor<6x8xf32>
+        %f = ng.add %e, %c : tensor<6x8xf32>
+        return %m, %f, %d : tensor<6xf32>, tensor<6x8xf32>, tensor<6x8xbf16> }""",
+    "windows of halves that were widened before, and what else reads them": """(%x: tensor<2x6x4xf16>, %w: tensor<3x4x5xf16>) -> (tensor<2x6x5xf32>, tensor<2x8x4xf32>) {
+        %0 = ng.cast %x : (tensor<2x6x4xf16>) -> tensor<2x6x4xf32>
+        %1 = ng.cast %w : (tensor<3x4x5xf16>) -> tensor<3x4x5xf32>
+        %2 = ng.pad %0 low [0, 1, 0] high [0, 1, 0] {value = 0.5 : f32} : (tensor<2x6x4xf32>) -> tensor<2x8x4xf32>
+        %3 = ng.windows %2 axes [1] steps [1] dilations [1] : (tensor<2x8x4xf32>) -> tensor<3x2x6x4xf32>
+        %4 = ng.dot %3, %1 contract [0, 3] x [0, 1] : (tensor<3x2x6x4xf32>, tensor<3x4x5xf32>) -> tensor<2x6x5xf32>
+        return %4, %2 : tensor<2x6x5xf32>, tensor<2x8x4xf32> }""",
     "a product's sides are repeated by its epilogue": """(%c: tensor<4x4xi1>) -> tensor<4x4xf32> {
         %k = ng.constant dense<2.0> : tensor<4x4xf32>
         %i = ng.iota {dimension = 1 : i64} : tensor<4x4xf32>
