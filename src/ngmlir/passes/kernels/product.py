@@ -21,7 +21,6 @@ from ...ir.types import (
 )
 from ...ops.fields import get_i64s
 from ...ops.library import in_library
-from ...ir.literals import item_bytes
 from ...support.machines import MatrixAtom
 from ...support.target import Target
 from ..implicit import Implicit

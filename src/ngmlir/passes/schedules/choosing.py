@@ -24,10 +24,11 @@ from ...support.target import Target
 from ..kernels.links import Link, faults, left_handed, links_of, source
 from ..kernels.plan import Plan, kind, plan, tiles_plan
 from ..kernels.product import Product, end_of, oriented, product_of
+from .along import MOST_ROWS_ALONG, along, suits_along
 from .blocks import blocks
 from .candidate import Candidate, fixed, ranked
 from .loops import columns, rows, tiles
-from .products import MOST_ROWS_ALONG, along, panels, suits_along, window_conflicts
+from .products import panels, window_conflicts
 from .strips import strip_rows, within
 
 #: Predicted cycles of loops that are no further apart are equal: then the shorter code is better.

@@ -9,7 +9,7 @@ from math import gcd, inf, lcm
 
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType
-from ...ops.schedules import Along, Given, Panels, Schedule
+from ...ops.schedules import Given, Panels, Schedule
 from ...support.target import Target
 from ..implicit import Implicit
 from ..kernels.product import Product, in_pairs, split
@@ -49,10 +49,6 @@ FAR_CYCLES = 2
 PIECE_CYCLES = 10
 #: Bytes of sums that wait between blocks of the depth.
 WAITING_BYTES = 1 << 16
-#: With more rows a packed right side costs less than joining lanes.
-MOST_ROWS_ALONG = 8
-#: Elements of the right side that one program reads where lanes are joined.
-PROGRAM_ELEMENTS_ALONG = 1 << 17
 
 
 # -- register tiles over panels ----------------------------------------------------------------------------------------
@@ -75,8 +71,10 @@ def panels(product: Product, target: Target, given: Given) -> Iterator[Candidate
             made = blocked(product, target, tile, given)
             whole = (cycles + copying(product, made, target)) * batch
             needed = registers_of(product, target, tile[0], max(1, tile[1] // lanes))
-            roof = multiplications(product) / _rate(product, target)
-            yield Candidate(made, whole, roof, loads * batch, spilled(needed, target.vector_registers, "vectors"))
+            roof = multiplications(product) / rate(product, target)
+            yield Candidate(
+                made, whole, roof, loads * batch, spilled(needed, target.vector_registers, "vectors")
+            )
 
 
 def blocked(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
@@ -224,7 +222,7 @@ def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int
     several of them need is packed by each."""
     most_rows, most_columns = made.block
     batch, depth = -(-max(1, product.batch) // made.batch), product.depth
-    rate, lanes = _rate(product, target), target.lanes(item_bytes(product.accumulator))
+    each, lanes = rate(product, target), target.lanes(item_bytes(product.accumulator))
     unit = made.part or made.tile[1]
     counts = -(-product.rows // most_rows), -(-product.columns // most_columns)
     most = max(4 * target.cores, 2 * batch * counts[0] * counts[1])
@@ -237,7 +235,7 @@ def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int
                 continue
             left, right = packing(product, made, target, rows)
             # Vectors of the right side come from afar, while those before are multiplied.
-            work = depth * max(rows * columns / rate, columns / lanes * FAR_CYCLES)
+            work = depth * max(rows * columns / each, columns / lanes * FAR_CYCLES)
             cycles = -(-programs // target.cores) * (work + depth * (rows * left + columns * right))
             if cycles < best[0]:
                 best = (cycles, (rows, columns))
@@ -396,7 +394,7 @@ def multiplications(product: Product) -> int:
     return max(1, product.batch) * product.rows * product.columns * product.depth
 
 
-def _rate(product: Product, target: Target) -> int:
+def rate(product: Product, target: Target) -> int:
     """Multiply-adds in one cycle."""
     return target.fmas * target.lanes(item_bytes(product.accumulator))
 
@@ -425,36 +423,3 @@ def _depth(depth: int, most: int, unit: int) -> int:
     """Equal blocks of the depth; one costs less than two whose sums have to wait for each other."""
     blocks = 1 if depth <= 2 * most else -(-depth // most)
     return _ceiling(-(-depth // blocks), unit)
-
-
-# -- lanes along the depth ---------------------------------------------------------------------------------------------
-
-
-def suits_along(product: Product) -> bool:
-    """Whether both sides are contiguous along the depth."""
-    left = not product.lhs_depth_first or product.rows == 1
-    right = not product.rhs_depth_first or product.columns == 1
-    return left and right and product.depth > 1 and not any(product.implicit)
-
-
-def along(product: Product, target: Target, given: Given) -> Iterator[Candidate[Along]]:
-    """The tile whose sums take half of the registers: the others hold what is multiplied."""
-    lanes = target.lanes(item_bytes(product.accumulator))
-    sums = target.vector_registers // 2
-    columns = max(1, min(product.columns, 8, sums // product.rows))
-    registers = max(1, min(8, sums // (columns * product.rows)))
-    width = min(registers * lanes, -(-product.depth // lanes) * lanes)
-    columns, width = fixed_pair(given, "tile") or (columns, width)
-    block = max(columns, PROGRAM_ELEMENTS_ALONG // product.depth // columns * columns)
-    batch = max(1, min(product.batch, PROGRAM_ELEMENTS_ALONG // (product.columns * product.depth)))
-    schedule = Along(
-        tile=(columns, width), block=fixed(given, "block", block), batch=fixed(given, "batch", batch)
-    )
-    steps = max(1, product.batch) * -(-product.columns // columns) * -(-product.depth // width)
-    loads = (product.rows + columns) * width / lanes
-    cycles = steps * max(product.rows * columns * width / lanes / target.fmas, loads / target.loads)
-    # The sums, and one vector of each side.
-    needed = product.rows * columns * -(-width // lanes) + 2
-    cycles += steps * max(0, needed - target.vector_registers)
-    roof = multiplications(product) / _rate(product, target)
-    yield Candidate(schedule, cycles, roof, 0, spilled(needed, target.vector_registers, "vectors"))
