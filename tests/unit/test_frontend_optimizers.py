@@ -362,6 +362,13 @@ def test_an_optimizer_that_says_nothing() -> None:
     with pytest.raises(NotImplementedError, match="variable_update"):
         Optimizer()(w * w)
 
+    class Forgetful(LearningRateOptimizer):
+        def variable_update(self, variable: Any, grad: Any, scale_factor: Any) -> Any:
+            ng.assign(variable, variable - self.lrate * grad)
+
+    with pytest.raises(ng.UserError, match=r"gives None, which is no op[\s\S]*return ng.assign"):
+        Forgetful(0.1)(w * w)
+
 
 def test_a_warning_of_variables_that_have_no_part_in_the_cost() -> None:
     v, w = ng.variable((), initial_value=2.0, name="v"), ng.variable((), initial_value=2.0, name="w")

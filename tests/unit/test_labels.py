@@ -90,8 +90,13 @@ def test_logits_without_a_softmax_are_warned_of() -> None:
         with pytest.warns(UserWarning, match="is not a distribution.*write ng.softmax") as found:
             ng.cross_entropy_multi(raw, target)
         assert found[0].filename == __file__
+    for binary in (ng.cross_entropy_binary, ng.cross_entropy_binary_inner):
+        with pytest.warns(UserWarning, match="write ng.sigmoid"):
+            binary(logits, ng.placeholder([Y, N]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        ng.cross_entropy_binary(ng.sigmoid(logits), ng.placeholder([Y, N]))
+        ng.cross_entropy_binary(ng.softmax(logits), ng.placeholder([Y, N]))
         for y in (
             ng.softmax(logits),
             0.5 * ng.softmax(logits) + 0.5 * ng.softmax(-logits),

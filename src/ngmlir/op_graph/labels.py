@@ -83,7 +83,7 @@ def check_target(y: Tensor, t: Tensor, normalized: Axes) -> None:
     )
 
 
-def warn_of_logits(y: Tensor) -> None:
+def warn_of_logits(y: Tensor, function: str) -> None:
     """A warning where a prediction is a sum of products, and so no distribution, whose logarithm would not be a number."""
     stack: list[Op] = [y]
     seen: set[Op] = set()
@@ -96,7 +96,7 @@ def warn_of_logits(y: Tensor) -> None:
             place = user_location()
             text = (
                 f"the prediction {y.called} of this cross entropy is not a distribution: it is the result of a product ({op.location}), and "
-                "its logarithm may be no number; write ng.softmax(...) around it"
+                f"its logarithm may be no number; write ng.{function}(...) around it"
             )
             warnings.warn_explicit(text, UserWarning, place.file or "<unknown>", place.line)
             return

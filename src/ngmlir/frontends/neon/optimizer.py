@@ -75,11 +75,21 @@ class Optimizer(SubGraph):
         """What changes the variables by these gradients: groups of writes, to run in this order."""
         scale = clip_gradient_norm(grads, self.gradient_clip_norm)
         begun = self.begin_step()
-        changes = [self.variable_update(v, g, scale) for v, g in zip(variables, grads, strict=True)]
+        changes = [self._change(v, g, scale) for v, g in zip(variables, grads, strict=True)]
         groups: list[Op] = [doall([*begun, *changes])]
         if self.weight_clip_value is not None:
             groups.append(doall([assign(v, clip_weight_value(v, self.weight_clip_value)) for v in variables]))
         return groups
+
+    def _change(self, variable: Tensor, grad: Tensor, scale: Any) -> Op:
+        made: Any = self.variable_update(variable, grad, scale)
+        if not isinstance(made, Op):
+            fail(
+                UserError,
+                f"variable_update of {type(self).__name__} gives {made!r}, which is no op",
+                "it gives what changes the variable: return ng.assign(variable, ...)",
+            )
+        return made
 
     @SubGraph.scope_op_creation
     def __call__(

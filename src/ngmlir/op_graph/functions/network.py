@@ -124,7 +124,7 @@ def cross_entropy_multi(
     labels = labels_of(target)
     check_target(y, target, y.axes.feature_axes() if noted is None else noted.axes)
     if noted is None:
-        warn_of_logits(y)
+        warn_of_logits(y, "softmax")
     y, target = _matched(y, target)
     axes = result_axes(target.axes, y.axes)
     loss = _cost(y, target, axes, out_axes, noted if enable_softmax_opt else None, enable_diff_opt)
@@ -155,9 +155,15 @@ def _kept(axes: Axes, out_axes: AxesOrNames | None) -> Axes:
 def cross_entropy_binary_inner(
     y: Any, t: Any, enable_sig_opt: bool = True, enable_diff_opt: bool = True
 ) -> Tensor:
-    """-(t * log(y) + (1 - t) * log(1 - y)) of each element. Where y is a sigmoid, its logits are used."""
+    """-(t * log(y) + (1 - t) * log(1 - y)) of each element. Where y is a sigmoid, its logits are used.
+
+    Warns of a prediction that is the result of a product, without a sigmoid: it is no probability.
+    """
     y, t = _matched(y, t)
-    schema = schema_of(y, Sigmoid) if enable_sig_opt else None
+    noted = schema_of(y, Sigmoid)
+    if noted is None:
+        warn_of_logits(y, "sigmoid")
+    schema = noted if enable_sig_opt else None
     if schema is not None:
         logits = read_by(y, schema.logits)
         return subtract(softplus(logits), multiply(logits, t))
