@@ -25,8 +25,8 @@ from ..survey import graphs_of
 from ..tensor import Tensor, Thing
 from .control import emitter_of, tensors_of
 
-#: Counted loops are unrolled up to so many iterations and nodes in all, if no loop is in them.
-_FEW_ROUNDS, _FEW_NODES = 4, 1000
+#: Counted loops are unrolled up to so many iterations and ops in all, if no loop is in them.
+_FEW_ITERATIONS, _FEW_OPS = 4, 1000
 #: Iterations of a loop that changes shapes.
 _UNROLLED = 1 << 12
 #: Bytes and iterations of a chunk of a loop whose trip count is known only at run time.
@@ -61,9 +61,10 @@ def loop(n: Node, count: Tensor | None, condition: Tensor | None = None, *carrie
 
 def _is_short(found: _Body, body: GraphProto, most: Tensor, first: Tensor) -> bool:
     """Whether a counted loop is so short that it is unrolled."""
-    if found.goes_on is not True or first.array is None or most.array is None or most.array > _FEW_ROUNDS:
+    if found.goes_on is not True or first.array is None or most.array is None or most.array > _FEW_ITERATIONS:
         return False
-    return int(most.array) * len(body.node) <= _FEW_NODES and not any(_loops(body))
+    ops = sum(1 for op in found.region.block.ops for _ in op.walk())
+    return int(most.array) * ops <= _FEW_OPS and not any(_loops(body))
 
 
 def _as_loop(n: Node, body: _Body, most: Tensor, first: Tensor, carried: Sequence[Tensor]) -> Made | None:
