@@ -20,6 +20,7 @@ import pytest
         ("docs/layers.md", 40),
         ("docs/networks.md", 5),
         ("docs/numpy.md", 30),
+        ("docs/programs.md", 15),
         ("docs/simple.md", 25),
         ("docs/sizes.md", 8),
     ],

@@ -163,6 +163,21 @@ def test_names_of_layers() -> None:
     ]
 
 
+def test_errors_of_layers_name_the_users_line() -> None:
+    x = layers.data("x", [3])
+    for wrong in (
+        lambda: layers.fc(x, 4, num_flatten_dims=3),
+        lambda: layers.conv2d(x, 4, 3),
+        lambda: layers.relu(3),
+        lambda: layers.fc(x),
+        lambda: layers.softmax_with_cross_entropy(x, x),
+        lambda: layers.pow(x, factor="a"),
+    ):
+        with pytest.raises(UserError) as error:
+            wrong()
+        assert __file__ in str(error.value)
+
+
 def test_shared_parameters() -> None:
     x = layers.data("x", [3])
     for _ in range(2):

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from ....op_graph.answers import answer_all, answered
 from . import images, io, learning_rate_scheduler, made, metrics, nn, shaping, tensor
 from .images import *  # noqa: F403
 from .io import *  # noqa: F403
@@ -12,12 +13,18 @@ from .nn import *  # noqa: F403
 from .shaping import *  # noqa: F403
 from .tensor import *  # noqa: F403
 
-_ROOMS = (images, io, learning_rate_scheduler, metrics, nn, shaping, tensor)
-__all__ = sorted({*made.NAMES, *(name for room in _ROOMS for name in room.__all__)})  # pyright: ignore[reportUnsupportedDunderAll]
+_WRITTEN = {
+    name
+    for room in (images, io, learning_rate_scheduler, metrics, nn, shaping, tensor)
+    for name in room.__all__
+}
+__all__ = sorted({*made.NAMES, *_WRITTEN})  # pyright: ignore[reportUnsupportedDunderAll]
+answer_all(globals(), _WRITTEN, "fluid.layers")
 
 
 def __getattr__(name: str) -> Any:
     """The layers that are one operator, made of its entry."""
-    if name in made.NAMES:
-        return made.layer(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in made.NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = answered(made.layer(name), f"fluid.layers.{name}")
+    return found
