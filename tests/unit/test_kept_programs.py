@@ -136,6 +136,14 @@ def test_weights_that_changed_in_place_are_other_weights(tmp_path: Path, folder:
     assert np.array_equal(again[:, :-1], held(X, I)[0][:, :-1])
 
 
+def test_programs_that_read_the_same_weights_keep_one_file(tmp_path: Path, folder: Path) -> None:
+    for n in (5, 6):
+        path = written(tmp_path / f"{n}.onnx", model(n=n))
+        x, i = RNG.standard_normal((n, 600)).astype(np.float32), np.arange(n)
+        close(run(path, x, i), x=x, i=i)
+    assert len([*folder.glob("*.weights")]) == 1
+
+
 def test_a_file_that_is_mapped_for_writing(tmp_path: Path, folder: Path) -> None:
     """No time tells that such a page was written to."""
     path = written(tmp_path / "m.onnx", model())

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -173,6 +175,27 @@ def test_decoded_weights_are_prepared_whatever_their_size() -> None:
     assert main.symbol == "main" and len(once.block.ops[-1].operands) == 1
     (refused,) = said
     assert "%table, which ng.exp gives, depends on constants alone" in refused and "256 bytes" in refused
+
+
+def test_programs_share_what_they_prepare_of_the_same_constants() -> None:
+    """Where they do the same with them; and no longer than one of them is there."""
+    weights = RNG.standard_normal((96, 160)).astype(np.float32)
+
+    def made(rows: int, values: np.ndarray) -> Any:
+        n, c, k = ng.make_axis(rows, name="N"), ng.make_axis(96, name="C"), ng.make_axis(160, name="K")
+        x, w = ng.placeholder([n, c]), ng.constant(values, [c, k])
+        return compile_module(ng.lift([ng.dot(x, w)], [x]).module, "cpu")
+
+    one, two, other = made(20, weights), made(21, weights), made(20, weights + 1)
+    (first,), (second,), (third,) = (each.program.code.shared for each in (one, two, other))
+    assert first is second and third is not first
+    for run_of, values in ((one, weights), (two, weights), (other, weights + 1)):
+        x = RNG.standard_normal(run_of.signature.arguments[0].shape).astype(np.float32)
+        np.testing.assert_allclose(run_of(x)[0], x @ values, rtol=1e-4, atol=1e-4)
+    gone = weakref.ref(first)
+    del one, two, first, second, run_of
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda-sim"])

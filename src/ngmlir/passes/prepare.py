@@ -30,7 +30,7 @@ GROWTH = 16
 
 @contract(needs=("named", "plain", "kernels"))
 def prepare(
-    module: Module, target: Target, *, spare: int = 64 * 1024 * 1024, together: int = 16 * 1024 * 1024
+    module: Module, target: Target, *, spare: int = 64 * 1024 * 1024, together: int = 1024 * 1024
 ) -> Module:
     """Moves what depends on constants only into a function without arguments, which is called once.
 

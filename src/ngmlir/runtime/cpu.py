@@ -21,7 +21,7 @@ from ..support.artifact import Artifact, Check, Entry
 from ..support.diagnostics import Bug, UserError
 from ..support.memory import empty_bytes
 from . import profile, timing, weights
-from .buffers import DTYPES, Passing, empty_like, in_file, in_memory, side_by_side, where_it_lies
+from .buffers import DTYPES, Passing, empty_like, in_file, in_memory, where_it_lies
 from .cache import default_cache, key_of
 from .context import Context, invoke
 from .entry import builtin
@@ -29,6 +29,7 @@ from .executable import Prepare, as_array, check_count, in_place, raise_noted
 from .library import Library
 from .pool import default_pool
 from .profile import SharedLibrary
+from .shared import prepared
 
 #: Calls that touch fewer bytes take about as long as handing the interpreter lock over and back.
 _LARGE_BYTES = 64 * 1024
@@ -60,7 +61,9 @@ class Code:
         found = self._found(artifact)
         #: Whether what is prepared and moved is mapped.
         self.kept = found is not None
-        self.prepared, moved = found or (side_by_side(artifact.kept), {})
+        #: What is prepared, also for other programs; nothing where it is mapped.
+        self.shared = [] if found else [prepared(artifact, entry) for entry in artifact.prepared]
+        self.prepared, moved = found or ([a for each in self.shared for a in each.arrays], {})
         lasting = {i: moved[i] if i in moved else in_memory(c) for i, c in constants.items()}
         self.constants_in_memory = lasting
         self.checks = np.empty(len(artifact.checks), np.int64)
@@ -113,15 +116,19 @@ class Code:
     def _prepare(self, artifact: Artifact) -> None:
         """Calls what is to be called once. What only that reads is there while it is read: no program needs more than a
         part of its constants beside what becomes of them."""
-        spent, results, passing = set(artifact.spent), iter(self.prepared), Passing()
-        for entry in artifact.prepared:
-            numbers = [n for n in entry.reads if n in spent]
-            arrays = passing.arrays([artifact.constants[n] for n in numbers])
-            for number, array in zip(numbers, arrays, strict=True):
-                self.constants[number] = array.ctypes.data
-            Program(self, entry).run([next(results) for _ in entry.signature.results])
-            for number in numbers:
-                self.constants[number] = None
+        spent, passing = set(artifact.spent), Passing()
+        for entry, made in zip(artifact.prepared, self.shared, strict=True):
+            with made.filling:
+                if made.ready:
+                    continue
+                numbers = [n for n in entry.reads if n in spent]
+                arrays = passing.arrays([artifact.constants[n] for n in numbers])
+                for number, array in zip(numbers, arrays, strict=True):
+                    self.constants[number] = array.ctypes.data
+                Program(self, entry).run(made.arrays)
+                for number in numbers:
+                    self.constants[number] = None
+                made.ready = True
 
 
 def _digest(artifact: Artifact) -> str:

@@ -92,6 +92,7 @@ def _entry_described(entry: Entry) -> dict[str, Any]:
         "arena": signature.arena_bytes,
         "steps": [_described(step) for step in entry.steps],
         "reads": list(entry.reads),
+        "digest": entry.digest,
     }
 
 
@@ -140,7 +141,8 @@ def _entry(header: Mapping[str, Any]) -> Entry:
         tied=tuple((int(r), int(a)) for r, a in header["tied"]),
         arena_bytes=int(header["arena"]),
     )
-    return Entry(signature, _steps(header["steps"]), reads=tuple(int(n) for n in header["reads"]))
+    reads = tuple(int(n) for n in header["reads"])
+    return Entry(signature, _steps(header["steps"]), reads=reads, digest=str(header.get("digest", "")))
 
 
 def _described(step: Step) -> list[Any]:

@@ -2,8 +2,9 @@
 """Weights as programs read them, packed and aligned, in files of the cache folder: mapped, so that a program that was loaded
 before neither reads what they were made of nor packs it, and so that all processes share them.
 
-A file is told by a key that stands for all that it was made of. It is written under another name and renamed; an entry of
-the cache beside it has a digest of its bytes, which is compared each time that it is mapped. Their limit is their own:
+A file is called by a digest of its bytes, so that programs that read the same have one. It is written under another name and
+renamed. An entry of the cache says which it is, under a key that stands for all that it was made of, and has digests of its
+bytes, which are compared each time that it is mapped. Their limit is their own:
 `NGMLIR_CACHE_WEIGHTS`, in MiB, 0 for none.
 """
 
@@ -12,7 +13,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from hashlib import sha256
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 
@@ -34,15 +37,16 @@ def kept(store: Cache, key: str, used: Sequence[int], others: Sequence[int]) -> 
     starts, size = _places([*used, *others])
     if entry is None or size < LEAST:
         return None
-    path = store.folder / f"{key}{WEIGHTS}"
+    digests = entry.header.get("digests")
+    path = _path(store, digests)
     try:
         if not is_private(store.folder):
             return None
         with open(path, "rb") as stream:
             whole = mapped(stream.fileno())
         cut = starts[len(used)]
-        digests = [digest_of([whole[:cut]], store, in_place=True), digest_of([whole[cut:]], store)]
-        if len(whole) != size or digests != entry.header.get("digests"):
+        found = [digest_of([whole[:cut]], store, in_place=True), digest_of([whole[cut:]], store)]
+        if len(whole) != size or found != digests:
             path.unlink()
             return None
         os.utime(path)  # "oldest" means longest unused
@@ -67,9 +71,21 @@ def keep(store: Cache, key: str, used: Sequence[np.ndarray], others: Sequence[np
     with contextlib.suppress(OSError, UserError), open(path, "rb") as stream:
         whole = mapped(stream.fileno())
         digests = [digest_of([whole[:cut]], store), digest_of([whole[cut:]], store)]
+        if None in digests:
+            path.unlink()
+            return
         store.write(key, b"", {"kind": "weights", "digests": digests})
+        if (there := _path(store, digests)).exists():
+            path.unlink()
+        else:
+            os.replace(path, there)
         if (mapping := mapping_of(whole)) is not None:
             mapping.let_go()
+
+
+def _path(store: Cache, digests: object) -> Path:
+    """The file with bytes of these digests."""
+    return store.folder / f"{sha256(repr(digests).encode()).hexdigest()}{WEIGHTS}"
 
 
 def _places(sizes: Sequence[int]) -> tuple[list[int], int]:

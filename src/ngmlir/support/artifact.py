@@ -111,12 +111,14 @@ class Measure:
 @dataclass(frozen=True)
 class Entry:
     """One function to call: what it takes and gives and, of PTX, what it does, in order; of a timed program, what it
-    launches; of one that is called once, the numbers of the constants that it `reads`."""
+    launches; of one that is called once, the numbers of the constants that it `reads`, and a digest of what it does with
+    them, equal in all programs that do the same ("" where that is not known)."""
 
     signature: Signature
     steps: tuple[Step, ...] = ()
     measures: tuple[Measure, ...] = ()
     reads: tuple[int, ...] = ()
+    digest: str = ""
 
     @property
     def launches(self) -> tuple[Launch, ...]:

@@ -16,11 +16,14 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
+from ...ir.attributes import StringAttr, SymbolRefAttr
 from ...ir.core import Module as IRModule
-from ...ir.core import Op, callee
+from ...ir.core import Op, Region, callee
 from ...ir.core import Value as IRValue
 from ...ir.printer import to_text
+from ...ir.structure import fingerprint
 from ...ir.types import MemRefType
+from ...llvm.machine import version
 from ...llvm.text import Argument, Function, Module
 from ...llvm.types import Value, constant, global_name, i8, i64, ptr
 from ...ops import tile
@@ -127,7 +130,28 @@ class _Program:
         if parts:
             arena_bytes = scratch_bytes(signature.arena_bytes) + max(parts)
             signature = replace(signature, arena_bytes=arena_bytes)
-        return Entry(signature, measures=self.measures(outside) if self.target.timed else ())
+        measures = self.measures(outside) if self.target.timed else ()
+        return Entry(signature, measures=measures, digest=self.preparation(outside) if outside.once else "")
+
+    def preparation(self, outside: Interface) -> str:
+        """A digest of what a function that is called once computes; "" where control flow decides over it."""
+        function = outside.function
+        if any(op.regions for op in function.block.ops):
+            return ""
+        called = [callee(op) for op in function.block.ops if isinstance(op, tile.LaunchOp)]
+        kernels = {name: key_of(*self.launched[name]) for name in dict.fromkeys(called)}
+        alike = SymbolRefAttr("kernel")
+        out = function.block.emptied()
+        out.ops = [
+            op.rebuilt(attributes={**op.attributes, "callee": alike}) if isinstance(op, tile.LaunchOp) else op
+            for op in function.block.ops
+        ]
+        plain = function.rebuilt(
+            regions=[Region(out)], attributes={**function.attributes, "sym_name": StringAttr("prepare")}
+        )
+        structure, _ = fingerprint(plain)
+        parts = [structure, str(self.target), version(), *(kernels[name] for name in called)]
+        return sha256("\n".join(parts).encode()).hexdigest()
 
     def measures(self, outside: Interface) -> tuple[Measure, ...]:
         """What the launches of an entry do, in order."""
