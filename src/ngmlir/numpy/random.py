@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import Type, f64, ui32, ui64
+from ..ir.types import Type, f32, f64, ui32, ui64
 from ..op_graph.errors import UserError, fail
 from ..op_graph.functions.random import draw
 from ..op_graph.positions import Positions
@@ -22,7 +22,8 @@ from . import elementwise, sorting
 from .arrays import Shape, as_array, as_type, common_shape, element, expand, known, lengths, reshape, shape
 from .elementwise import add, left_shift, multiply, right_shift, subtract
 from .indexing import take
-from .reductions import cumsum
+from .reductions import argmax, cumsum
+from .shaping import moveaxis
 
 
 class Generator:
@@ -122,6 +123,23 @@ class Generator:
             at = self._first(self.permutation(n), n, wanted)
         return take(whole, at, axis)
 
+    def categorical(self, logits: Any, axis: int = -1, size: Shape | None = None) -> Tensor:
+        """A position along an axis, int64, drawn with the probabilities `softmax(logits, axis)`.
+
+        `size` is the shape of the result, to which that of the logits without the axis broadcasts; that itself without it. Logits
+        of -inf are never drawn. Raises AxisNotFound, IncompatibleAxesError for a size that does not fit.
+        """
+        given = elementwise.inexact(logits)
+        x = given if given.element is f64 else as_type(given, f32)
+        x = moveaxis(x, axis, -1)
+        wanted = shape(x)[:-1] if size is None else lengths(size)
+        x = expand(x, (*wanted, shape(x)[-1]))
+        unit = self._draw(ng.RandomUniformOp, shape(x), x.element)
+        # A draw of 0 would have an infinite logarithm.
+        unit = elementwise.maximum(unit, 2.0**-33 if x.element is f64 else 2.0**-25)
+        noise = elementwise.negative(elementwise.log(elementwise.negative(elementwise.log(unit))))
+        return argmax(add(x, noise), axis=-1)
+
     def _first(self, order: Tensor, n: int, wanted: tuple[int, ...]) -> Tensor:
         count = math.prod(wanted)
         if count > n:
@@ -147,6 +165,7 @@ _ANY = Generator()
 random, uniform, normal = _ANY.random, _ANY.uniform, _ANY.normal
 standard_normal, exponential, integers = _ANY.standard_normal, _ANY.exponential, _ANY.integers
 permutation, choice, bernoulli = _ANY.permutation, _ANY.choice, _ANY.bernoulli
+categorical = _ANY.categorical
 random_sample = random
 
 

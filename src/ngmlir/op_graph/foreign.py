@@ -31,6 +31,8 @@ _WORDS = {
     "numpy item tolist eval": "ng.compile(x)(), which computes it",
     "detach": "ng.stop_gradient(x)",
     "rand": "ng.uniform(x)",
+    "multinomial Categorical": "ng.categorical(logits, axis)",
+    "fft rfft ifft": "ng.numpy.fft, of arrays by position",
     "randn": "ng.normal(x)",
     "var": "ng.variance(x)",
     "std": "ng.sqrt(ng.variance(x))",

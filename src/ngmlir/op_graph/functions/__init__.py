@@ -74,6 +74,7 @@ from .reductions import (
     tensor_size,
     variance,
 )
+from .sampling import categorical
 from .shape import (
     Transpose,
     axes_with_order,
@@ -97,7 +98,7 @@ from .sorting import argsort, sort, top_k
 __all__: list[str] = [
     "L1_norm", "L2_norm", "Transpose", "all", "any", "argmax", "argmin", "argsort", "as_op", "as_ops",
     "axes_with_order", "batch_norm", "batch_size", "bidirectional", "bitcast", "broadcast", "cast", "cast_axes",
-    "cast_role", "clip", "compute_reduction_axes", "concat_along_axis", "cond", "constant", "convolution", "convolve",
+    "cast_role", "categorical", "clip", "compute_reduction_axes", "concat_along_axis", "cond", "constant", "convolution", "convolve",
     "cross_entropy_binary", "cross_entropy_binary_inner", "cross_entropy_multi", "ctc", "cumulative_max",
     "cumulative_min", "cumulative_prod", "cumulative_sum", "deconvolution", "deconvolve", "dot", "dropout",
     "expand_dims", "flatten", "flatten_at", "fma", "gather", "gather_elements", "getitem", "gru", "iota",
