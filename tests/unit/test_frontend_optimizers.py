@@ -383,6 +383,13 @@ def test_a_warning_of_variables_that_have_no_part_in_the_cost() -> None:
 # ---- rates
 
 
+COSINE = {"name": "cosine", "base_lr": 0.1, "max_iter": 40, "min_lr": 0.01}
+
+
+def cosine(i: float) -> float:
+    return 0.01 + 0.09 * (1 + np.cos(np.pi * min(i / 40, 1))) / 2
+
+
 POLICIES: list[Any] = [
     pytest.param(0.1, lambda i: 0.1, id="number"),
     pytest.param({"name": "fixed", "base_lr": 0.1}, lambda i: 0.1, id="fixed"),
@@ -418,6 +425,36 @@ POLICIES: list[Any] = [
         id="sigmoid",
     ),
     pytest.param(lambda i: 0.1 / (i + 1), lambda i: 0.1 / (i + 1), id="function"),
+    pytest.param(COSINE, cosine, id="cosine"),
+    pytest.param(
+        {"name": "warmup", "steps": 10, "then": COSINE},
+        lambda i: cosine(max(i - 10, 0)) * min(i / 10, 1),
+        id="warmup",
+    ),
+    pytest.param(
+        {"name": "warmup", "steps": 50, "start": 0.25, "then": 0.2},
+        lambda i: 0.2 * min(0.25 + 0.75 * i / 50, 1),
+        id="warmup-number",
+    ),
+    pytest.param(
+        {
+            "name": "sequence",
+            "boundaries": [10, 50],
+            "policies": [
+                0.5,
+                {"name": "warmup", "steps": 5, "then": COSINE},
+                {"name": "inv", "base_lr": 0.1, "gamma": 0.01, "power": 0.75},
+            ],
+        },
+        lambda i: (
+            0.5
+            if i < 10
+            else cosine(max(i - 15, 0)) * min((i - 10) / 5, 1)
+            if i < 50
+            else 0.1 * (1 + 0.01 * (i - 50)) ** -0.75
+        ),
+        id="sequence",
+    ),
 ]
 
 
@@ -427,7 +464,7 @@ def test_policies(policy: Any, wanted: Callable[[float], float], dtype: str) -> 
     iteration = ng.placeholder((), dtype=dtype)
     run = ng.compile(get_learning_rate_policy_callback(policy)(iteration), [iteration], "numpy")
     for i in (0, 1, 9, 10, 11, 49, 50, 99):
-        np.testing.assert_allclose(run(i), wanted(i), rtol=1e-5)
+        np.testing.assert_allclose(run(i), wanted(i), rtol=1e-5, atol=1e-8)
 
 
 def test_a_rate_that_is_fed() -> None:
@@ -470,6 +507,16 @@ def test_policies_that_are_none() -> None:
         get_learning_rate_policy_callback({"name": "step", "base_lr": 1})
     with pytest.raises(ValueError, match="3 gammas"):
         GradientDescentMomentum({"name": "schedule", "base_lr": 1, "gamma": [1, 2, 3], "schedule": [1, 2]})
+    for policy, message in (
+        ({"name": "cosine", "base_lr": 1, "max_iter": 9, "min": 0}, r"'cosine' has no 'min'[\s\S]*min_lr"),
+        ({"name": "cosine", "base_lr": 1, "max_iter": 0}, "max_iter of the learning-rate policy 'cosine'"),
+        ({"name": "warmup", "steps": 5}, "lacks then"), ({"name": "warmup", "steps": -1, "then": 1}, "steps of the"),
+        ({"name": "warmup", "steps": 1, "then": {"name": "step"}}, "'step' lacks base_lr"),
+        ({"name": "sequence", "policies": [1, 2], "boundaries": [3, 4]}, "2 policies follow"),
+        ({"name": "sequence", "policies": [1, 2, 3], "boundaries": [4, 3]}, "boundaries ascend"),
+    ):  # fmt: skip
+        with pytest.raises(ng.UserError, match=message):
+            get_learning_rate_policy_callback(policy)
     with pytest.raises(ValueError, match="learning rate"):
         Adam("fast")
 

@@ -23,14 +23,17 @@ __all__ = [
     "get_learning_rate_policy_callback",
     "learning_rate_of",
     "lr_policies",
+    "lr_policy_cosine",
     "lr_policy_exp",
     "lr_policy_fixed",
     "lr_policy_inv",
     "lr_policy_poly",
     "lr_policy_provided",
     "lr_policy_schedule",
+    "lr_policy_sequence",
     "lr_policy_sigmoid",
     "lr_policy_step",
+    "lr_policy_warmup",
 ]
 
 #: From the number of the iteration to the rate.
@@ -102,12 +105,73 @@ def lr_policy_provided(params: Mapping[str, Any]) -> Schedule:
     return lambda iteration: ng.as_op(params["lr_placeholder"])
 
 
+def lr_policy_cosine(params: Mapping[str, Any]) -> Schedule:
+    """From base_lr to min_lr (0 without it) along half a cosine, and min_lr from max_iter on."""
+    base, least = params["base_lr"], params.get("min_lr", 0.0)
+    last = _positive("cosine", "max_iter", params["max_iter"])
+
+    def rate(iteration: Any) -> Tensor:
+        part = ng.minimum(ng.as_op(iteration) / last, 1.0)
+        return least + (base - least) * 0.5 * (1 + ng.cos(np.pi * part))
+
+    return rate
+
+
+def lr_policy_warmup(params: Mapping[str, Any]) -> Schedule:
+    """`then`, another policy, for iterations counted from `steps` on; before, a growing share of its first rate: from `start` (0
+    without it) at iteration 0 in a line to 1."""
+    steps, start = _positive("warmup", "steps", params["steps"]), params.get("start", 0.0)
+    then = get_learning_rate_policy_callback(params["then"])
+
+    def rate(iteration: Any) -> Tensor:
+        i = ng.as_op(iteration)
+        return then(_since(i, steps)) * ng.minimum(start + (1 - start) * i / steps, 1.0)
+
+    return rate
+
+
+def lr_policy_sequence(params: Mapping[str, Any]) -> Schedule:
+    """One of `policies` after the other: the next one from each of `boundaries` on, for iterations counted from there."""
+    policies = [get_learning_rate_policy_callback(each) for each in params["policies"]]
+    boundaries = [_positive("sequence", "boundaries", each) for each in params["boundaries"]]
+    if len(boundaries) != len(policies) - 1 or boundaries != sorted(boundaries):
+        fail(
+            UserError,
+            f"{len(policies)} policies follow each other at {boundaries}",
+            "boundaries ascend, and there is one less than policies",
+        )
+
+    def rate(iteration: Any) -> Tensor:
+        made = policies[0](iteration)
+        for first, policy in zip(boundaries, policies[1:], strict=True):
+            made = ng.where(ng.less(iteration, first), made, policy(_since(ng.as_op(iteration), first)))
+        return made
+
+    return rate
+
+
+def _positive(policy: str, name: str, value: Any) -> float:
+    """A number of iterations."""
+    if not isinstance(value, Real) or not float(value) > 0:
+        fail(
+            UserError,
+            f"{name} of the learning-rate policy {policy!r} is a number of iterations, not {value!r}",
+        )
+    return float(value)
+
+
+def _since(iteration: Tensor, first: float) -> Tensor:
+    """How many iterations ago `first` was; 0 before."""
+    return ng.maximum(iteration - first, 0)
+
+
 @dataclass(frozen=True)
 class Policy:
-    """A kind of schedule: what makes one, and the parameters that it needs."""
+    """A kind of schedule: what makes one, the parameters that it needs, and those that it may have."""
 
     make: Callable[[Mapping[str, Any]], Schedule]
     parameters: tuple[str, ...]
+    optional: tuple[str, ...] = ()
 
 
 #: Name -> kind.
@@ -120,6 +184,9 @@ lr_policies = {
     "inv": Policy(lr_policy_inv, ("base_lr", "gamma", "power")),
     "poly": Policy(lr_policy_poly, ("base_lr", "max_iter", "power")),
     "sigmoid": Policy(lr_policy_sigmoid, ("base_lr", "gamma", "step_size")),
+    "cosine": Policy(lr_policy_cosine, ("base_lr", "max_iter"), ("min_lr",)),
+    "warmup": Policy(lr_policy_warmup, ("steps", "then"), ("start",)),
+    "sequence": Policy(lr_policy_sequence, ("policies", "boundaries")),
 }
 
 
@@ -127,7 +194,7 @@ def get_learning_rate_policy_callback(lr_params: Any) -> Schedule:
     """A function from the number of the iteration to the learning rate.
 
     `lr_params` is a number, a tensor, a policy (`{"name": "step", "base_lr": 0.1, "gamma": 0.5, "step": 100}`), or such a
-    function itself. Raises Limit (a NotImplementedError) for a policy of another name, UserError (a ValueError) where it
+    function itself. So are the policies that `warmup` and `sequence` are made of. Raises Limit (a NotImplementedError) for a policy of another name, UserError (a ValueError) where it
     lacks parameters.
     """
     if isinstance(lr_params, (Real, np.ndarray)):
@@ -150,6 +217,15 @@ def get_learning_rate_policy_callback(lr_params: Any) -> Schedule:
             UserError,
             f"the learning-rate policy {name!r} lacks {', '.join(missing)}",
             f"it needs {', '.join(policy.parameters)}",
+        )
+    known = [*policy.parameters, *policy.optional]
+    # A misspelled parameter that may be left out would go unnoticed.
+    unknown = [p for p in lr_params if policy.optional and p != "name" and p not in known]
+    if unknown:
+        fail(
+            UserError,
+            f"the learning-rate policy {name!r} has no {unknown[0]!r}",
+            did_you_mean(str(unknown[0]), known, f"it has {', '.join(known)}"),
         )
     return policy.make(lr_params)
 
