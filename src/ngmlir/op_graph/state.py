@@ -83,8 +83,14 @@ class AssignableTensorOp(Tensor):
         return self.role is Role.PLACEHOLDER
 
     @property
-    def is_trainable(self) -> bool:
+    def is_variable(self) -> bool:
+        """Whether it was made to be trained, also where it is frozen."""
         return self.role is Role.VARIABLE
+
+    @property
+    def is_trainable(self) -> bool:
+        """Whether it is a variable that is not frozen: one is frozen by `metadata["trainable"] = False`."""
+        return self.is_variable and bool(self.metadata.get("trainable", True))
 
     @property
     def is_persistent(self) -> bool:
@@ -128,7 +134,7 @@ def placeholder(
 def variable(
     axes: AxesLike, dtype: Any = None, initial_value: Any = None, *, name: str | None = None
 ) -> Tensor:
-    """Trainable state that is kept between runs."""
+    """Trainable state that is kept between runs. `metadata={"trainable": False}` freezes it: optimizers do not change it."""
     return make_storage(axes, dtype, Role.VARIABLE, initial_value, name)
 
 

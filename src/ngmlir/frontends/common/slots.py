@@ -8,7 +8,7 @@ from ...op_graph.source import assigned_name
 from ...op_graph.state import AssignableTensorOp, persistent_tensor
 from ...op_graph.tensor import Tensor
 
-__all__ = ["own_name", "slot", "step_count"]
+__all__ = ["counter", "own_name", "slot", "step_count"]
 
 
 def own_name(op: Op) -> str:
@@ -30,6 +30,11 @@ def slot(variable: Tensor, kind: str, initial: float = 0.0) -> Tensor:
     return _called(made, f"{variable.scope}/{own}.{kind}" if variable.scope else f"{own}.{kind}")
 
 
+def counter(name: str, initial: float = 0.0) -> Tensor:
+    """A number that is kept from step to step; checkpoints call it by this name."""
+    return _called(persistent_tensor((), initial_value=initial), name)
+
+
 def step_count() -> Tensor:
     """The number of steps taken, from 0."""
-    return _called(persistent_tensor((), initial_value=0), "step")
+    return counter("step")

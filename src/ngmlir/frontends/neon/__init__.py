@@ -28,6 +28,7 @@ from .callbacks import (
     loop_train,
     make_default_callbacks,
 )
+from .early_stopping import EarlyStopping
 from .graph import ComputationalGraph, SubGraph, scope_ops
 from .initializer import ConstantInit, GaussianInit, GlorotInit, KaimingInit, UniformInit, XavierInit
 from .layer import (
@@ -67,6 +68,7 @@ from .optimizer import (
     AdamW,
     GradientDescentMomentum,
     LearningRateOptimizer,
+    LossScale,
     Optimizer,
     RMSProp,
     clip_gradient_norm,
@@ -80,8 +82,8 @@ __all__ = [
     "GRU", "LSTM", "Activation", "Adadelta", "Adagrad", "Adam", "AdamW", "Affine", "ArrayIterator", "BaseRNNCell",
     "BatchNorm", "BiRNN", "Bias", "BoundComputation", "Callback", "CallbackContainer", "CallbackData", "CallbackPhase",
     "ComputationalGraph", "ConstantInit", "Container", "ConvBase", "Convolution", "CrossEntropyBinary", "CrossEntropyMulti",
-    "DeconvBase", "Deconvolution", "Dropout", "Explin", "GRUCell", "GaussianInit", "GlorotInit", "GradientDescentMomentum", "Identity",
-    "KaimingInit", "LSTMCell", "Layer", "LearningRateOptimizer", "Linear", "Logistic", "LookupTable", "LossCallback", "MeanSquared",
+    "DeconvBase", "Deconvolution", "Dropout", "EarlyStopping", "Explin", "GRUCell", "GaussianInit", "GlorotInit", "GradientDescentMomentum", "Identity",
+    "KaimingInit", "LSTMCell", "Layer", "LearningRateOptimizer", "Linear", "Logistic", "LookupTable", "LossCallback", "LossScale", "MeanSquared",
     "NgraphArgparser", "Normalizer", "Optimizer", "PBStreamHandler", "Parallel", "PoolBase", "Pooling", "Preprocess", "ProgressBar", "ProgressCallback", "RMSProp",
     "RNNCell", "Rectlin", "Rectlinclip", "Recurrent", "ResidualModule", "RunTimerCallback", "Saver", "SaverFile",
     "Sequential", "SequentialArrayIterator", "SmoothL1", "Softmax", "SubGraph", "SumSquared", "Tanh", "TrainCostCallback",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import wraps
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -33,8 +33,21 @@ class ComputationalGraph:
 
     @property
     def variables(self) -> dict[str, Tensor]:
-        """The trainable variables, by name: that which was given, or what it is for; both after those of the scopes."""
-        return dict(named(op for op in self._storages() if op.is_trainable))
+        """The variables, by name: that which was given, or what it is for; both after those of the scopes."""
+        return dict(named(op for op in self._storages() if op.is_variable))
+
+    def freeze(self) -> None:
+        """Has optimizers that are called from now on leave the variables as they are, and those that it makes later."""
+        self._set_trainable(False)
+
+    def unfreeze(self) -> None:
+        """Undoes `freeze`, and `trainable=False` of its parts."""
+        self._set_trainable(True)
+
+    def _set_trainable(self, trainable: bool) -> None:
+        for op in self._storages():
+            if op.is_variable:
+                op.metadata["trainable"] = trainable
 
     @property
     def placeholders(self) -> dict[str, Tensor]:
@@ -82,7 +95,7 @@ class SubGraph(Described, ComputationalGraph):
 
     Args:
         name: of the scope that its ops are made in; without one that of the class, numbered where a container holds several.
-        metadata: entries for the metadata of its ops.
+        metadata: entries for the metadata of its ops; with `"trainable": False` the variables among them are frozen.
     """
 
     #: Whether it has been called.
@@ -101,6 +114,10 @@ class SubGraph(Described, ComputationalGraph):
     def name(self) -> str:
         return self.given_name or self.place or type(self).__name__
 
+    def settings(self) -> AbstractContextManager[None]:
+        """What its methods make ops in."""
+        return nullcontext()
+
     @property
     def parts(self) -> Iterator[SubGraph]:
         """The subgraphs that this one holds."""
@@ -115,6 +132,12 @@ class SubGraph(Described, ComputationalGraph):
         for part in self.parts:
             found.update(part._storages())
         return sorted(found, key=lambda op: op.serial)
+
+    def _set_trainable(self, trainable: bool) -> None:
+        super()._set_trainable(trainable)
+        self.metadata = {**self.metadata, "trainable": trainable}
+        for part in self.parts:
+            part._set_trainable(trainable)
 
     @property
     def inputs(self) -> list[Op]:
@@ -147,7 +170,7 @@ class SubGraph(Described, ComputationalGraph):
                 return method(self, *args, **named)
             self._is_open = True
             try:
-                with scope_ops(self.name, subgraph=self, metadata=self.metadata):
+                with self.settings(), scope_ops(self.name, subgraph=self, metadata=self.metadata):
                     made = method(self, *args, **named)
             finally:
                 self._is_open = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...op_graph import functions as ng
@@ -17,6 +18,7 @@ from ...op_graph.state import assign, doall, sequential
 from ...op_graph.tensor import Tensor
 from ...op_graph.values import as_op
 from ..common import updates
+from ..common.accumulation import LossScale, accumulated
 from ..common.clips import clip_gradient_norm, clip_gradient_value, clip_weight_value
 from ..common.given import is_named
 from ..common.learning_rate_policies import learning_rate_of
@@ -29,6 +31,7 @@ __all__ = [
     "AdamW",
     "GradientDescentMomentum",
     "LearningRateOptimizer",
+    "LossScale",
     "Optimizer",
     "RMSProp",
     "clip_gradient_norm",
@@ -45,9 +48,31 @@ class Optimizer(SubGraph):
     Args:
         name: of the scope that its ops are made in; that of the class without one.
         metadata: entries for the metadata of its ops.
+        accumulate: after how many calls variables change: by the mean of the gradients of so many batches.
+        loss_scale: a factor of the cost, by which gradients are divided again: a number, or a LossScale, which follows what
+            gradients are. For layers that compute in f16.
+
+    Raises UserError for numbers that are none of these.
     """
 
     metadata = {"layer_type": "optimizer"}  # noqa: RUF012
+    accumulate: int = 1
+    loss_scale: LossScale | float | None = None
+
+    def __init__(
+        self, *arguments: Any, accumulate: int = 1, loss_scale: LossScale | float | None = None, **named: Any
+    ):
+        super().__init__(*arguments, **named)
+        if not isinstance(accumulate, int) or accumulate < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            fail(UserError, f"gradients of {accumulate!r} batches are accumulated", "a number from 1 on")
+        if not isinstance(loss_scale, LossScale | None) and not loss_scale > 0:
+            fail(
+                UserError,
+                f"the cost is multiplied by {loss_scale!r}",
+                "a number greater than 0, or LossScale()",
+            )
+        self.accumulate, self.loss_scale = accumulate, loss_scale
+
     #: Limits of the norm of all gradients together, and of the elements of weights after a step; None for none.
     gradient_clip_norm: float | None = None
     weight_clip_value: float | None = None
@@ -69,7 +94,24 @@ class Optimizer(SubGraph):
     def gradients(self, cost: Tensor, variables: Iterable[Tensor]) -> list[Tensor]:
         """The derivatives of the cost, added up and divided by the length of its batch axis."""
         total, batch = ng.sum(cost, out_axes=()), ng.batch_size(cost)
-        return [deriv(total, v) / batch for v in variables]
+        scale = self.loss_scale.value if isinstance(self.loss_scale, LossScale) else self.loss_scale
+        if scale is None:
+            return [deriv(total, v) / batch for v in variables]
+        # In two divisions: their product may be too great for the elements.
+        scaled = total * scale
+        return [deriv(scaled, v) / scale / batch for v in variables]
+
+    def _steps(self, variables: Sequence[Tensor], grads: Sequence[Tensor]) -> Sequence[Op]:
+        """The step by these gradients; where gradients are accumulated, or may be infinite, the one that is due."""
+
+        def step(grads: Sequence[Tensor]) -> Sequence[Op]:
+            if self.accumulate == 1:
+                return self.step(variables, grads)
+            return [accumulated(variables, grads, self.accumulate, partial(self.step, variables))]
+
+        return (
+            [self.loss_scale.guarded(grads, step)] if isinstance(self.loss_scale, LossScale) else step(grads)
+        )
 
     def step(self, variables: Sequence[Tensor], grads: Sequence[Tensor]) -> list[Op]:
         """What changes the variables by these gradients: groups of writes, to run in this order."""
@@ -105,7 +147,7 @@ class Optimizer(SubGraph):
 
         Args:
             cost_func: the cost: a number, or one for each sample.
-            variables: what is trained; all trainable variables of the cost without them.
+            variables: what is trained; all variables of the cost without them. Those that are frozen are left out.
             subgraph: a part of the graph, such as a model, whose variables are trained.
             warning: whether to warn of given variables that the cost does not depend on.
 
@@ -114,7 +156,7 @@ class Optimizer(SubGraph):
         cost = as_op(cost_func)
         chosen = _chosen(cost, variables, subgraph, warning)
         grads = self.gradients(cost, chosen)
-        return sequential([doall(grads), *self.step(chosen, grads), 0])
+        return sequential([doall(grads), *self._steps(chosen, grads), 0])
 
 
 def _chosen(
@@ -138,6 +180,8 @@ def _chosen(
             text = f"the cost does not depend on {', '.join(apart)}: training does not change them"
             warnings.warn_explicit(text, UserWarning, place.file, place.line)
         found = asked
+    if found and not (found := [v for v in found if v.metadata.get("trainable", True)]):
+        fail(UserError, "all variables are frozen", "unfreeze() of the layer, before the optimizer is called")
     if not found:
         fail(UserError, "the cost has no variables to train", "ng.variable makes one; layers have theirs")
     return found

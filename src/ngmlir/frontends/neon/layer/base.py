@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from ....ir.types import FloatType, Type, f32, f64
 from ....op_graph.axes import Axes, Axis, make_axes
+from ....op_graph.building import BUILDING
 from ....op_graph.building import metadata as op_metadata
 from ....op_graph.calls import takes
 from ....op_graph.errors import AxisLengthError, IncompatibleAxesError, NoAttribute, UserError, fail
 from ....op_graph.source import user_location
 from ....op_graph.state import AssignableTensorOp, persistent_tensor, variable
 from ....op_graph.tensor import Tensor
-from ....op_graph.values import as_op
+from ....op_graph.values import as_op, default_float, element_of
 from ....support.diagnostics import Diagnostic
 from ....support.spelling import did_you_mean
 from ..graph import SubGraph
@@ -30,6 +32,7 @@ _WRITE = {
     "train": "y = model(x) outside of Layer.inference_mode_on(), which builds the graph for training",
     "state_dict": "transformer.state(), or a Saver, which writes weights to a file",
     "load_state_dict": "transformer.load_state(state), or a Saver, which reads weights from a file",
+    "requires_grad_": "layer.freeze() and layer.unfreeze(), before the optimizer is called",
     "weight": "layer.W, or layer.linear.W of an Affine",
     "forward": "layer(x)",
     **dict.fromkeys(
@@ -41,6 +44,7 @@ _WRITE = {
 
 class _Mode(threading.local):
     inference = False
+    parameters: Type | None = None  # their elements, where they are others than what is computed in
 
 
 _MODE = _Mode()
@@ -59,6 +63,10 @@ class Layer(SubGraph):
     Args:
         name: of the scope that its ops are made in; without one that of the class, numbered where a container holds several.
         metadata: entries for the metadata of its ops.
+        trainable: whether optimizers change its parameters; `freeze()` and `unfreeze()` say so later.
+        dtype: the elements that it computes in, and its parameters have: f32, f64, bf16 or f16; those of the layer that holds it
+            without one, and float32 where there is none.
+        param_dtype: the elements of its parameters, where they are others; those of the layer that holds it without one.
     """
 
     #: Whether graphs are being built for inference.
@@ -66,9 +74,29 @@ class Layer(SubGraph):
     #: What its ops have as `layer_type` in their metadata.
     layer_type = "layer"
 
-    def __init__(self, name: str | None = None, metadata: Mapping[str, Any] | None = None):
-        super().__init__(name, {"layer_type": self.layer_type, **(metadata or {})})
+    def __init__(
+        self,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        param_dtype: Any = None,
+    ):
+        entries: dict[str, Any] = {"layer_type": self.layer_type, **(metadata or {})}
+        super().__init__(name, entries if trainable else {**entries, "trainable": False})
+        self.dtype, self.param_dtype = _float_of(dtype, "dtype"), _float_of(param_dtype, "param_dtype")
         self.parameters: dict[str, Tensor] = {}
+
+    @contextmanager
+    def settings(self) -> Generator[None]:
+        """What its methods make ops in: the elements that it computes in, and those of parameters."""
+        outer = _MODE.parameters
+        _MODE.parameters = outer if self.param_dtype is None else self.param_dtype
+        try:
+            with nullcontext() if self.dtype is None else default_float(self.dtype):
+                yield
+        finally:
+            _MODE.parameters = outer
 
     @staticmethod
     @contextmanager
@@ -92,7 +120,7 @@ class Layer(SubGraph):
         if found is not None:
             _check(self, name, found, axes)
             return found
-        made = (variable if trained else persistent_tensor)(axes, initial_value=init)
+        made = (variable if trained else persistent_tensor)(axes, _MODE.parameters, initial_value=init)
         assert isinstance(made, AssignableTensorOp)
         made.automatic_name = name
         if label:
@@ -112,6 +140,22 @@ class Layer(SubGraph):
         hint = f"write {here}" if here else did_you_mean(name, [*known, *parameters, *vars(self)])
         text = f"{type(self).__name__} has no attribute {name!r}{made}"
         raise NoAttribute(Diagnostic(text, user_location(), hint=hint))
+
+
+def _float_of(dtype: Any, what: str) -> Type | None:
+    """An element type that layers compute in."""
+    made = None if dtype is None else element_of(dtype)
+    if made is not None and made not in (f32, f64, FloatType("bf16"), FloatType("f16")):
+        fail(UserError, f"{what}={dtype!r}: layers compute in f32, f64, bf16 or f16")
+    return made
+
+
+@contextmanager
+def wide_float() -> Generator[Type]:
+    """Results made inside have at least 32 bits; gives the elements that they have outside."""
+    outer = BUILDING.float
+    with default_float(outer if outer is f64 else f32):
+        yield outer
 
 
 def _check(layer: Layer, name: str, made: Tensor, axes: Axes) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ir.types import f32
 from ....op_graph import functions as ng
 from ....op_graph.axes import Axes
 from ....op_graph.tensor import Tensor
 from ....op_graph.values import as_op
 from ..graph import SubGraph
-from .base import Layer
+from .base import Layer, wide_float
 
 
 class BatchNorm(Layer):
@@ -57,17 +58,19 @@ class BatchNorm(Layer):
         axes = x.axes.feature_axes() if channel is None else Axes((channel,))
         gamma = self.parameter("gamma", axes, self.init_gamma, "weight")
         beta = self.parameter("beta", axes, self.init_beta, "bias")
-        return ng.batch_norm(
-            x,
-            gamma,
-            beta,
-            self.parameter("gmean", axes, 0.0, trained=False),
-            self.parameter("gvar", axes, 1.0, trained=False),
-            reduction_axes=x.axes - axes,
-            epsilon=self.eps,
-            momentum=self.rho if self._tuning is None else 1 - 1 / self._tuning,
-            training=not self.inference_mode,
-        )
+        averages = [self.parameter(n, axes, v, trained=False) for n, v in (("gmean", 0.0), ("gvar", 1.0))]
+        with wide_float() as element:  # a sum of squares needs more digits than bf16 has
+            made = ng.batch_norm(
+                x,
+                gamma,
+                beta,
+                *averages,
+                reduction_axes=x.axes - axes,
+                epsilon=self.eps,
+                momentum=self.rho if self._tuning is None else 1 - 1 / self._tuning,
+                training=not self.inference_mode,
+            )
+        return ng.cast(made, element) if made.element is f32 else made
 
 
 class Dropout(Layer):
