@@ -60,9 +60,13 @@ class Optimizer(SubGraph):
     loss_scale: LossScale | float | None = None
 
     def __init__(
-        self, *arguments: Any, accumulate: int = 1, loss_scale: LossScale | float | None = None, **named: Any
+        self,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        accumulate: int = 1,
+        loss_scale: LossScale | float | None = None,
     ):
-        super().__init__(*arguments, **named)
+        super().__init__(name, metadata)
         if not isinstance(accumulate, int) or accumulate < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             fail(UserError, f"gradients of {accumulate!r} batches are accumulated", "a number from 1 on")
         if not isinstance(loss_scale, LossScale | None) and not loss_scale > 0:
