@@ -24,9 +24,10 @@ from .functions.coerce import Positions, broadcast, number, one_of
 from .functions.reductions import compute_reduction_axes
 from .host_ops import HostDefinition, HostOp
 from .node import Op
+from .node_classes import ReductionOp
 from .regions import ResultOp
 from .stating import stating
-from .tensor import ReductionOp, Tensor
+from .tensor import Tensor
 from .values import as_op
 from .verbs import VERBS
 from .verbs import cast as cast_elements

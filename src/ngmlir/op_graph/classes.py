@@ -14,10 +14,11 @@ from typing import Any
 from ..ops.ng import OPS
 from .functions.composed import StopGradientOp
 from .functions.shape import expand_dims
+from .node_classes import BinaryElementWiseOp, ElementWiseOp, ReductionOp, UnaryElementWiseOp, node_class
 from .patterns import PatternLabelOp, PatternSkipOp
 from .regions import ControlOp, RegionParameter, ResultOp
 from .state import AssignableTensorOp, ComputationOp, ParallelOp, SequentialOp
-from .tensor import BinaryElementWiseOp, ElementWiseOp, ReductionOp, Tensor, UnaryElementWiseOp, node_class
+from .tensor import Tensor
 from .user_ops import class_called
 from .values import ConstantOp, FollowingOp
 from .writes import AssignOp, InitTensorOp, ReadOp

@@ -13,7 +13,8 @@ from .errors import IncompatibleAxesError, UserError, fail
 from .functions.index import indices_of
 from .functions.index import lookuptable as lookuptable
 from .functions.shape import reshaped
-from .tensor import Tensor, node_class
+from .node_classes import node_class
+from .tensor import Tensor
 from .values import as_op
 from .verbs import VERBS
 

@@ -25,10 +25,11 @@ from .computation import Computation
 from .forms import FunctionForm
 from .host_ops import HostDefinition
 from .node import Op
+from .node_classes import node_class
 from .positions import Positions
 from .regions import ControlOp, GraphRegion, filled
 from .state import AssignableTensorOp, Role, doall
-from .tensor import Tensor, node_class
+from .tensor import Tensor
 from .user_ops import Call
 from .values import ConstantOp
 from .writes import AssignOp, ReadOp

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex, TypeVar, cast
 
-from ..ir import core
 from ..ir.attributes import AxesAttr
-from ..ir.definition import OpDefinition
 from ..ir.literals import dtype_of
 from ..ir.types import TensorType, Type
 from ..ops.schedules import Setting, complaints
@@ -24,10 +22,6 @@ from .schemas import HandledDerivative, derivative_of
 
 if TYPE_CHECKING:
     import numpy as np
-
-#: Slices of storage are views too, though the dialect calls only ops that keep every element so.
-_VIEWS_BESIDES = frozenset({"ng.slice"})
-
 
 T = TypeVar("T", bound="Tensor")
 
@@ -408,46 +402,3 @@ def as_tensor(op: Op) -> Tensor:
 def tensor_type(axes: Axes, element: Type) -> TensorType:
     names = axes.type_names
     return TensorType(axes.shape, element, None if names is None else AxesAttr(*names))
-
-
-class ElementWiseOp(Tensor):
-    """One element of the result for one of each operand."""
-
-
-class UnaryElementWiseOp(ElementWiseOp):
-    """An elementwise op of one operand."""
-
-
-class BinaryElementWiseOp(ElementWiseOp):
-    """An elementwise op of two operands."""
-
-
-class ReductionOp(Tensor):
-    """An op that reduces axes."""
-
-
-def _kind(definition: OpDefinition) -> type[Tensor]:
-    """What ops of a definition have in common with others."""
-    if "reduction" in definition.traits:
-        return ReductionOp
-    if "elementwise" not in definition.traits:
-        return Tensor
-    return {1: UnaryElementWiseOp, 2: BinaryElementWiseOp}.get(len(definition.operands), ElementWiseOp)
-
-
-@cache
-def node_class(operation: type[core.Op]) -> type[Tensor]:
-    """The class of the nodes that are one `operation` with one result; it has the operation's name."""
-    definition = operation.definition
-    assert definition is not None
-    view = "view" in definition.traits or operation.name in _VIEWS_BESIDES
-    return type(
-        operation.__name__,
-        (_kind(definition),),
-        {
-            "operation": operation,
-            "is_view": view,
-            "__doc__": operation.__doc__,
-            "__module__": f"{__package__}.op_graph",  # where `classes` shows it
-        },
-    )

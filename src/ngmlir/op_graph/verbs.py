@@ -26,8 +26,9 @@ from ..support.diagnostics import Bug, UserError
 from .attributes import all_known, resolved
 from .axes import Axes, Axis, DerivedAxis
 from .errors import fail
+from .node_classes import node_class
 from .positions import Positions
-from .tensor import Tensor, node_class, tensor_type
+from .tensor import Tensor, tensor_type
 from .values import ConstantOp, FollowingOp, as_array, size_op
 
 

@@ -26,8 +26,9 @@ from ..axes import (
 from ..axis import check_axis
 from ..calls import listed
 from ..errors import AxisLengthError, AxisNotFound, IncompatibleAxesError, UserError, fail
+from ..node_classes import node_class
 from ..source import user_location
-from ..tensor import Index, Tensor, node_class
+from ..tensor import Index, Tensor
 from ..values import as_op as any_tensor
 from ..verbs import VERBS
 from .coerce import as_op, broadcast, operand, result_element
