@@ -21,6 +21,7 @@ from .ir.definition import is_narrow
 from .ir.printer import to_text
 from .ir.structure import fingerprint
 from .ir.types import TensorType, element_type
+from .llvm.machine import assemble as assemble_text
 from .llvm.machine import assembly, cpu_target, host_target, listing, nvptx_target, prepare, version
 from .ops.sampled import is_sampled, of_its_lengths
 from .runtime import cpu as cpu_runtime
@@ -377,6 +378,16 @@ def emit_text(module: Module, target: Target | str, stage: Stage, *, checked: bo
     if stage == "ptx" and target.code != "nvptx":
         raise UserError(f"target '{target.name}' has no PTX", hint="use --target=sm_90a")
     return listing(unit.llvm, target)
+
+
+def emit_object(module: Module, target: Target | str, *, checked: bool | None = None) -> bytes:
+    """A program as one relocatable object file, kernels and all: what `emit_text` gives as `asm`. Raises UserError for a target
+    that is no CPU, and what `lower` raises."""
+    target = resolve(target)
+    if target.code != "cpu":
+        raise UserError(f"target '{target.name}' has no object files", hint="use --emit=ptx")
+    unit = emit(_lowered(module, target, checks_wanted(checked)), target)
+    return assemble_text(unit.llvm, target)
 
 
 def _lowered(module: Module, target: Target, checked: bool, watch: Sequence[Watch] = ()) -> Module:

@@ -350,6 +350,23 @@ def test_paint_covers_the_place_and_the_severity_only() -> None:
 # -- parts ---------------------------------------------------------------------------------------------------
 
 
+def test_object_files_are_written(good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = tmp_path / "good.o"
+    assert ngopt.main(["--emit=obj", "--target=x86-64-v3", good, "-o", str(made)]) == 0
+    code = made.read_bytes()
+    assert code[:4] == b"\x7fELF" and b"main.entry" in code
+    piped = io.BytesIO()
+    assert ngopt.main(["--emit=obj", "--target=x86-64-v3", good], stdout=piped) == 0
+    assert piped.getvalue() == code
+    for words, said in (
+        (["--target=sm_90a"], "has no object files\nhint: use --emit=ptx"),
+        (["--split-input-file"], "--emit=obj writes one object file"),
+        ([], "an object file is no text\nhint: -o FILE writes it to a file"),
+    ):
+        assert ngopt.main(["--emit=obj", good, *words], stdout=io.StringIO()) == 1
+        assert said in capsys.readouterr().err
+
+
 def test_split_keeps_line_numbers() -> None:
     text = "a\n// -----\nb\n  // -----\nc // -----\n// -----// IR Dump\nd"
     parts = chunks.split(text)

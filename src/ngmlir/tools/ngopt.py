@@ -69,7 +69,9 @@ def _ngopt(arguments: Sequence[str], own: Streams, reproducer: Reproducer) -> in
         with timing.stage("Output"):
             if job.beside is not None and job.beside.size:
                 write_file(options.resources, job.beside.pieces())
-            write_output(options.output, chunks.join([r for r in results if r is not None]), own)
+            made = [r for r in results if r is not None]
+            texts = [r for r in made if isinstance(r, str)]
+            write_output(options.output, chunks.join(texts) if texts or not made else made[0], own)
     if options.timing:
         own.say(timing.report(time.perf_counter() - started))
     return 1 if job.failed else 0
@@ -108,7 +110,7 @@ class _Job:
                 )
             )
 
-    def chunk(self, part: chunks.Chunk, sources: Sources) -> str | None:
+    def chunk(self, part: chunks.Chunk, sources: Sources) -> str | bytes | None:
         """What becomes of one program; None where it fails, with its messages shown or compared."""
         self.reproducer.command = self.options.command(self.options.pipeline)
         if self.folder is not None and "external_resources" in part.text:
@@ -153,7 +155,7 @@ class _Job:
             count = f"{more} more message{'s' if more > 1 else ''}"
             self.own.say(painted(f"note: {count}; --error-limit=0 shows all", self.colour))
 
-    def transformed(self, part: chunks.Chunk, tell: Callable[[Diagnostic], None]) -> str:
+    def transformed(self, part: chunks.Chunk, tell: Callable[[Diagnostic], None]) -> str | bytes:
         """What becomes of one program; `tell` is given the remarks of its passes."""
         options = self.options
         with self.timing.stage("Parser"):
@@ -170,7 +172,7 @@ class _Job:
         with listening(options.remarks, tell, module):
             return self.lowered(module)
 
-    def lowered(self, module: Module) -> str:
+    def lowered(self, module: Module) -> str | bytes:
         """The module after the passes, as what is asked for."""
         options = self.options
         if self.pipeline.steps:
@@ -185,9 +187,11 @@ class _Job:
         if options.emit == "ir":
             with self.timing.stage("Printer"):
                 return self.printed(module, self.beside)
-        from ..compiler import emit_text
+        from ..compiler import emit_object, emit_text
 
         with self.timing.stage("Code generation"):
+            if options.emit == "obj":
+                return emit_object(module, self.target, checked=options.checked)
             return emit_text(module, self.target, options.emit, checked=options.checked)
 
     def printed(self, module: Module, file: ResourceWriter | None = None) -> str:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ..decl.neighbour_text import pass_neighbours
 from ..ir.cursor import shortened
@@ -22,6 +22,9 @@ from .shell import Flags, flags
 
 if TYPE_CHECKING:
     from ..compiler import Stage
+
+    #: What is written: text at a stage, or an object file.
+    Emitted = Stage | Literal["obj"]
 
 ABOUT = "Reads an .ngir module, runs passes on it, and prints the result."
 EPILOG = """\
@@ -46,7 +49,7 @@ _ADVICE = {
     "--load-dialect-plugin": "ngopt knows its own dialects only; --allow-unregistered-dialect keeps others",
     "--load-pass-plugin": "ngopt knows its own passes only: --list-passes",
 }
-_STAGES = ("ir", "llvm", "ptx", "asm")
+_STAGES = ("ir", "llvm", "ptx", "asm", "obj")
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Options:
     output: str
     pipeline: str
     target: str
-    emit: Stage
+    emit: Emitted
     checked: bool
     debug: bool
     verify_each: bool
@@ -107,6 +110,8 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
             f"too many inputs: {' '.join(found.input)}",
             hint="ngopt reads one file, or standard input ('-')",
         )
+    if found.emit == "obj" and found.split_input_file:
+        raise UserError("--emit=obj writes one object file", hint="leave --split-input-file out")
     return Options(
         input=found.input[0] if found.input else "-",
         output=found.o,
@@ -166,7 +171,7 @@ def _flags() -> Flags:
         "--emit",
         choices=_STAGES,
         default="ir",
-        help="output: ir, llvm (LLVM IR), ptx, or asm (default: ir)",
+        help="output: ir, llvm (LLVM IR), ptx, asm, or obj, an object file for a CPU (default: ir)",
     )
     add(
         "--checked",
@@ -274,7 +279,7 @@ def _flags() -> Flags:
     return made
 
 
-def _beside(resources: str, output: str, emit: Stage) -> str:
+def _beside(resources: str, output: str, emit: Emitted) -> str:
     """The path of a resource file, once it is one that the output can name; '' for none."""
     if not resources:
         return ""

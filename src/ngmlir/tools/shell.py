@@ -118,12 +118,12 @@ def read_input(name: str, streams: Streams) -> tuple[str, str]:
         raise UserError(message, place, source=data.decode("utf-8", "replace")) from None
 
 
-def write_output(name: str, text: str, streams: Streams) -> None:
-    """Writes to standard output for `-`, else to a file."""
+def write_output(name: str, made: str | bytes, streams: Streams) -> None:
+    """Writes text or bytes to standard output for `-`, else to a file."""
     if name == "-":
-        streams.write(text)
+        streams.write(made)
     else:
-        write_file(name, [text.encode("utf-8", "surrogateescape")])
+        write_file(name, [made.encode("utf-8", "surrogateescape") if isinstance(made, str) else made])
 
 
 class Reproducer:

@@ -34,15 +34,19 @@ class Streams:
         data: str | bytes = binary.read()
         return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
 
-    def write(self, text: str) -> None:
-        """Data to standard output, in UTF-8 wherever the stream takes bytes; UserError where it takes none."""
+    def write(self, made: str | bytes) -> None:
+        """Data to standard output, text in UTF-8 wherever the stream takes bytes; UserError where it takes none."""
         if self.stdout is None:
             raise UserError("standard output is closed", hint="-o FILE writes to a file")
         binary: IO[Any] = getattr(self.stdout, "buffer", self.stdout)
+        if isinstance(made, str):
+            made = made if _takes_text(binary) else made.encode("utf-8", "surrogateescape")
+        elif _takes_text(binary) or binary.isatty():
+            raise UserError("an object file is no text", hint="-o FILE writes it to a file")
         try:
             if binary is not self.stdout:
                 self.stdout.flush()  # what was printed before stands before
-            binary.write(text if _takes_text(binary) else text.encode("utf-8", "surrogateescape"))
+            binary.write(made)
             binary.flush()
         except BrokenPipeError:
             raise
