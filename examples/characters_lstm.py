@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An LSTM that reads the standard library of the Python that runs it, letter by letter, and guesses what comes next.
+"""A character LSTM, trained on the source code of the Python standard library to predict the next character.
 
 ./run python examples/characters_lstm.py
 """
@@ -35,8 +35,8 @@ LETTERS = (
 
 
 def letters(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """(what is trained on, what is held out) as numbers of letters: modules in the order of their names, each cut in ten,
-    of which one part is held out. Other letters are spaces."""
+    """(training text, held-out text) as character numbers: modules in the order of their names, of each of which the last
+    tenth is held out. Unknown characters become spaces."""
     numbers = {letter: number for number, letter in enumerate(LETTERS)}
     kept: list[int] = []
     held: list[int] = []
@@ -51,7 +51,7 @@ def letters(length: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def bigrams(kept: np.ndarray, held: np.ndarray) -> float:
-    """What the held-out text costs, in nats a letter, by counts of which letter follows which (each counted once more)."""
+    """The cross entropy of the held-out text in nats per character, by a bigram model with add-one smoothing."""
     counts = np.ones((len(LETTERS), len(LETTERS)))
     np.add.at(counts, (kept[:-1], kept[1:]), 1)
     chances = counts / counts.sum(axis=1, keepdims=True)
@@ -61,7 +61,7 @@ def bigrams(kept: np.ndarray, held: np.ndarray) -> float:
 def sampled(
     transformer: ng.transformers.Transformer, model: Sequential, start: str, length: int = 300
 ) -> str:
-    """Text that begins with `start`: each letter is drawn from the chances that the model gives, and fed to it."""
+    """Text that begins with `start`: each character is sampled from the model, and is its next input."""
     table, memory, answer = model.layers
     here, one = ng.make_axis(1, "REC"), ng.make_axis(1, "N")
     letter = ng.placeholder([here, one], dtype="int32")
@@ -80,7 +80,7 @@ def sampled(
 
 
 def main(iterations: int = 1500, length: int = 1_000_000, target: str = "cpu") -> tuple[float, float]:
-    """(cost of the held-out text by the LSTM, by bigrams), in nats a letter."""
+    """(cross entropy of the held-out text by the LSTM, by bigrams), in nats per character."""
     np.random.seed(0)
     kept, held = letters(length)
     baseline = bigrams(kept, held)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An autoencoder: digits through a layer of a few numbers and back, with arrays (`ng.numpy`) and without layers.
+"""An autoencoder for digits, written with arrays (`ng.numpy`) and without layers.
 
 ./run python examples/digits_autoencoder.py
 """
@@ -19,7 +19,7 @@ WIDTHS = (64, 128, 64, CODE, 64, 128, 64)
 
 
 class Network:
-    """Products, shifts and tanh; the code and the image that comes out are not bent."""
+    """Linear layers with tanh in between; the code and the output image have no activation."""
 
     def __init__(self, draw: np.random.Generator):
         self.weights = [
@@ -38,7 +38,7 @@ class Network:
 
 
 def adam(loss: ng.Tensor, rate: ng.Tensor, keep: float = 0.9, keep_squares: float = 0.999) -> ng.Op:
-    """A step of Adam, as it stands in its paper, for all variables of a loss."""
+    """A step of Adam, as in its paper, for all variables of a loss."""
     steps = nn.persistent_tensor(np.float32(0))
     t = steps + 1
     writes = [ng.assign(steps, t)]
@@ -68,7 +68,7 @@ def main(epochs: int = 200, target: str = "cpu") -> tuple[float, float]:
     loss = nn.mean((network(images) - images) ** 2)
     held_out = nn.placeholder(data.test_images.shape, "float32")
     error = nn.mean((network(held_out) - held_out) ** 2)
-    with ng.Op.saved_user_deps():  # these writes run only where they are asked for
+    with ng.Op.saved_user_deps():  # these assignments run only if a computation asks for them
         update = adam(loss, rate)
         transformer = ng.transformers.make_transformer(target)
         train = transformer.computation([loss, update], images, rate)

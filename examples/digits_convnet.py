@@ -35,7 +35,7 @@ BATCH = 64
 
 
 def main(epochs: int = 20, target: str = "cpu") -> float:
-    """Trains for some passes over the data; gives the share of the held-out digits that are recognized."""
+    """Trains for some passes over the data; returns the accuracy on held-out digits."""
     np.random.seed(0)
     data = digits.load()
 
@@ -83,7 +83,7 @@ def main(epochs: int = 20, target: str = "cpu") -> float:
                 print(f"step {batch['iteration']:4}: cost {float(made):.4f}, {loop_eval(test_set, test)}")
         accuracy = loop_eval(test_set, test)["accuracy"]
 
-        # What was learned goes to a file, and from there into a transformer that never trained.
+        # Save the weights to a file, and load them into another transformer.
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "convnet.safetensors"
             saver = Saver()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Wasserstein GAN with gradient penalty that draws digits: the critic's loss holds a derivative, so training needs second ones.
+"""A Wasserstein GAN with gradient penalty that generates digits: the critic's loss contains a gradient, so training needs second derivatives.
 
 ./run python examples/digits_gan.py
 """
@@ -30,15 +30,15 @@ def leaky(x: ng.Tensor) -> ng.Tensor:
 
 
 def nearest(points: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(distance to the nearest of the others, which one it is) of each point."""
+    """For each point: (distance to the nearest of the others, its index)."""
     squares = (points**2).sum(1)[:, None] - 2 * points @ others.T + (others**2).sum(1)[None, :]
     which = squares.argmin(axis=1)
     return np.sqrt(np.maximum(squares[np.arange(len(points)), which], 0)), which
 
 
 def judged(drawn: np.ndarray, data: digits.Digits) -> tuple[float, float]:
-    """(how far from a real digit a drawn one is, as a multiple of how far a held-out one is; how many digits are drawn: e to
-    the entropy of the labels of the nearest real ones, 10 if all are equally frequent)."""
+    """(mean distance of generated digits to the nearest real one, divided by that of held-out digits; e to the entropy of
+    the labels of these nearest digits: 10 if all classes are equally frequent)."""
     far, which = nearest(drawn, data.train_images)
     usual, _ = nearest(data.test_images, data.train_images)
     shares = np.bincount(data.train_labels[which], minlength=10) / len(drawn)
@@ -47,7 +47,7 @@ def judged(drawn: np.ndarray, data: digits.Digits) -> tuple[float, float]:
 
 
 def shown(images: np.ndarray) -> str:
-    """Images side by side as letters."""
+    """Images side by side as text."""
     levels = (images.reshape(-1, 8, 8) * (len(SHADES) - 1)).round().astype(int)
     return "\n".join(
         "  ".join("".join(SHADES[v] * 2 for v in image[row]) for image in levels) for row in range(8)
@@ -55,7 +55,7 @@ def shown(images: np.ndarray) -> str:
 
 
 def main(iterations: int = 3000, target: str = "cpu") -> tuple[float, float]:
-    """Trains both networks; gives what `judged` says of a thousand samples."""
+    """Trains both networks; returns `judged` of a thousand samples."""
     np.random.seed(0)
     data = digits.load()
     ax.N.length = BATCH
@@ -85,7 +85,7 @@ def main(iterations: int = 3000, target: str = "cpu") -> tuple[float, float]:
     noise = ng.normal(ng.constant(0, [ax.N, noise_axis]), seed=1)
     fake = generator(noise)
     distance = ng.mean(critic(real) - critic(fake), out_axes=())
-    # Somewhere between a real and a drawn digit the critic should rise by one for each step of length one.
+    # The gradient of the critic between real and generated digits should have norm 1.
     mixed = ng.uniform(ng.constant(0, [ax.N]), seed=2)
     between = fake + mixed * (real - fake)
     slope = ng.deriv(critic(between), between)
@@ -110,7 +110,7 @@ def main(iterations: int = 3000, target: str = "cpu") -> tuple[float, float]:
             print(f"step {step:5}: critic {critic:>6}, distance to real digits {far:.2f}, {kinds:.1f} digits")
             return far, kinds
 
-        report(0, "-")  # it has judged nothing yet
+        report(0, "-")  # no training yet
         for step in range(1, iterations + 1):
             for _ in range(CRITIC_STEPS):
                 chosen = draw.integers(0, len(data.train_images), BATCH)

@@ -30,7 +30,7 @@ BATCH = 64
 
 
 class Thinned(Layer):
-    """Each sample loses elements of its own: `Dropout` of the front end lets all samples of a batch lose the same ones."""
+    """Dropout with a mask for each sample; the built-in `Dropout` has one mask for the batch."""
 
     def __init__(self, keep: float, seed: int):
         super().__init__()
@@ -41,7 +41,7 @@ class Thinned(Layer):
 
 
 def main(epochs: int = 100, target: str = "cpu") -> float:
-    """Trains for some passes over the data; gives the share of the held-out digits that are recognized."""
+    """Trains for some passes over the data; returns the accuracy on held-out digits."""
     np.random.seed(0)  # initial values and the order of samples are drawn from NumPy's generator
     data = digits.load()
 

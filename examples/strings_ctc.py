@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads strings of handwritten digits two columns at a time, without being told where one ends and the next begins (CTC).
+"""Reads strings of handwritten digits two columns at a time, trained without the positions of digits (CTC).
 
 ./run python examples/strings_ctc.py
 """
@@ -13,14 +13,14 @@ from ngmlir.frontends.neon import Adam, Affine, BiRNN, GlorotInit, Sequential, T
 from ngmlir.tools import digits
 
 BATCH, LONGEST, STEPS, COLUMNS = 32, 5, 26, 2
-BLANK = 0  # the class that stands for nothing; digit d is class d + 1
+BLANK = 0  # the blank class; digit d is class d + 1
 
 
 def strings(
     images: np.ndarray, labels: np.ndarray, draw: np.random.Generator
 ) -> tuple[np.ndarray, list[list[int]]]:
-    """A batch of pictures (STEPS, pixels of COLUMNS columns, BATCH) of two to five digits with gaps of up to two columns, and
-    what they show."""
+    """A batch of images (STEPS, pixels of COLUMNS columns, BATCH) of two to five digits with gaps of up to two columns, and
+    their labels."""
     pictures = np.zeros((STEPS * COLUMNS, 8, BATCH), np.float32)
     shown: list[list[int]] = []
     for sample in range(BATCH):
@@ -34,13 +34,13 @@ def strings(
 
 
 def read(classes: np.ndarray) -> list[int]:
-    """The most likely class of each step, of equal neighbours one, without the blanks."""
+    """Greedy decoding: the most likely class of each step, without repetitions and blanks."""
     kept = [c for place, c in enumerate(classes) if place == 0 or c != classes[place - 1]]
     return [int(c) - 1 for c in kept if c != BLANK]
 
 
 def edits(found: list[int], shown: list[int]) -> int:
-    """How many digits must be added, left out or changed to make one string the other (Levenshtein)."""
+    """The edit distance (Levenshtein)."""
     row = list(range(len(shown) + 1))
     for i, a in enumerate(found, 1):
         before, row = row, [i]
@@ -50,7 +50,7 @@ def edits(found: list[int], shown: list[int]) -> int:
 
 
 def main(iterations: int = 1500, target: str = "cpu") -> float:
-    """Edits per digit that make what is read of held-out digits what is shown."""
+    """The label error rate on held-out digits: edits per digit."""
     np.random.seed(0)
     data, draw = digits.load(), np.random.default_rng(0)
     ax.N.length, ax.REC.length, ax.Y.length = BATCH, STEPS, 11

@@ -98,7 +98,7 @@ class Network:
         losses = ng.cross_entropy_multi(ng.softmax(self.logits(images)), targets)
         loss = ng.mean(losses, out_axes=())
         updates: list[ng.Op] = []
-        # Gradients first, then the guard: a write must not be waited for by what is built after it.
+        # Gradients are created before the assignments, so that they do not depend on them.
         gradients = [ng.deriv(loss, p) for p in self.parameters]
         with ng.Op.saved_user_deps():
             for p, gradient in zip(self.parameters, gradients, strict=True):

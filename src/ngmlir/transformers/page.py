@@ -125,7 +125,7 @@ def page(report: Any) -> str:
         parts += [f"<h2>{escape(_capital(name))}</h2>", _picture(curve(values, "step"))]
     parts += [
         "<h2>Graph</h2>",
-        "<p>The program as it was written, with the gradients it asks for. A box leads to its line of Python.</p>",
+        "<p>The program as it was written, with its gradients. Click a box for its line of Python.</p>",
         _legend(graph),
         _picture(svg_of(graph, sources.link)),
     ]
@@ -140,7 +140,7 @@ def page(report: Any) -> str:
     if report.memory is not None:
         parts += [
             "<h2>Memory</h2>",
-            "<p>Temporary buffers: their addresses, from top to bottom, and the launches in between which each is in use, from "
+            "<p>Temporary buffers: their addresses, from top to bottom, and the launches during which each is in use, from "
             "left to right. A buffer is labelled with the kernel that writes it.</p>",
             _picture(report.memory._repr_svg_()),
         ]
