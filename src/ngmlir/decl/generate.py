@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import argparse
 import keyword
 import re
 import sys
@@ -335,15 +336,20 @@ def generated() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
+    known = argparse.ArgumentParser(
+        prog="python -m ngmlir.decl.generate", description="Writes the files that follow from dialects/."
+    )
+    known.add_argument("--check", action="store_true", help="write nothing, name the files that are stale")
+    check = known.parse_args(arguments).check
     stale: list[Path] = []
     for path, text in generated().items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
-            if "--check" not in arguments:
+            if not check:
                 path.write_text(text, encoding="utf-8")
     for path in stale:
-        print(f"{'stale' if '--check' in arguments else 'written'}: {path}")
-    return 1 if stale and "--check" in arguments else 0
+        print(f"{'stale' if check else 'written'}: {path}")
+    return 1 if stale and check else 0
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ MLIR's own.
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from ..ir.definition import CONTAINERS, ELEMENTS, Constraint
@@ -107,4 +108,8 @@ class _Operation:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m ngmlir.decl.irdl",
+        description="Writes the dialects as IRDL, to standard output: mlir-opt --irdl-file=FILE",
+    ).parse_args()
     sys.stdout.write(export())

@@ -53,9 +53,9 @@ def _constant(value: Value) -> ElementsAttr | None:
 
 def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
     traits = op.traits
-    if not op.operands or len(op.results) != 1 or "pure" not in traits or "math" in traits or op.regions:
-        return None
-    if op.name not in MEANING:  # a call of a kernel: what it gives is computed by the program alone
+    # A call of a kernel has no meaning of its own: what it gives is computed by the program alone.
+    known = op.name in MEANING and "pure" in traits and "math" not in traits
+    if not known or not op.operands or len(op.results) != 1 or op.regions:
         return None
     type = op.results[0].type
     if not isinstance(type, TensorType) or not type.static or type.size == 0:
