@@ -201,21 +201,24 @@ def unpacked(x: Array, bits: int) -> Array:
     return np.stack([(x >> s) & ((1 << bits) - 1) for s in range(0, 8, bits)], -1).reshape(*x.shape[:-1], -1)
 
 
-def weights(x: Array, scales: Array, zeros: Array | None, a: Attributes) -> Array:
-    """[..., rows, K]"""
+def weights(
+    x: Array, scales: Array, zeros: Array | None, a: Attributes, groups: Array | None = None
+) -> Array:
+    """[..., rows, K]; `groups` [K] are the blocks of input features, where they are not in order."""
     bits, block, blocks = a.get("bits", 4), a["block_size"], scales.shape[-1]
     whole = unpacked(x, bits).reshape(*scales.shape[:-1], -1)
     point: Any = 1 << (bits - 1)
     if zeros is not None:
         point = wide(zeros) if zeros.dtype.kind == "f" else unpacked(zeros, bits)[..., :blocks]
     length = a.get("K", whole.shape[-1])
-    spread = [np.repeat(t, block, -1)[..., :length] if np.ndim(t) else t for t in (point, wide(scales))]
+    at = np.arange(length) // block if groups is None else groups[:length]
+    spread = [t[..., at] if np.ndim(t) else t for t in (point, wide(scales))]
     return (whole[..., :length] - wide(spread[0])) * spread[1]
 
 
 @reference("MatMulNBits")
 def _nbits(x: list[Any], a: Attributes) -> Array:
-    return plus(wide(x[0]) @ weights(x[1], x[2], x[3], a).T, x[5])
+    return plus(wide(x[0]) @ weights(x[1], x[2], x[3], a, x[4]).T, x[5])
 
 
 @reference("MatMulNBitsMlp", "MatMulNBitsQkv")
