@@ -94,3 +94,15 @@ def test_a_gated_layer_and_its_gradient(side: str, result: str, arch: str) -> No
 @pytest.mark.parametrize("seed", range(12))
 def test_random_ends(seed: int) -> None:
     assert not any(spills(random_end(seed), ("sm_80", "sm_90a")[seed % 2]).values())
+
+
+@pytest.mark.skipif(not ptxas.available(), reason="ptxas is not installed")
+def test_a_convolution_of_halves() -> None:
+    """Windows along the columns of the right side: each thread knows where each piece of them lies."""
+    text = """func.func @main(%x: tensor<8x64x56x56xf16>, %w: tensor<64x64x3x3xf16>) -> tensor<64x8x56x56xf16> {
+  %p = ng.pad %x low [0, 0, 1, 1] high [0, 0, 1, 1] : (tensor<8x64x56x56xf16>) -> tensor<8x64x58x58xf16>
+  %v = ng.windows %p axes [2, 3] steps [1, 1] dilations [1, 1] : (tensor<8x64x58x58xf16>) -> tensor<3x3x8x64x56x56xf16>
+  %d = ng.dot %w, %v contract [1, 2, 3] x [3, 0, 1] : (tensor<64x64x3x3xf16>, tensor<3x3x8x64x56x56xf16>) -> tensor<64x8x56x56xf16>
+  return %d : tensor<64x8x56x56xf16>
+}"""
+    assert not any(spills(text, "sm_90a").values())

@@ -198,6 +198,7 @@ def _registers_of_threads(product: Product, made: Blocks) -> int:
     """Of a thread: sums, what it brings for the next step, and what it multiplies now and next."""
     rows, columns = _thread_tile(made)
     brought = _step_bytes(product, made) // 4 // made.threads * made.stages
+    brought *= 1 + any(product.implicit)  # of windows also where each piece lies
     words = max(1, item_bytes(product.accumulator) // 4)
     multiplied = (rows * columns + 2 * (rows + columns)) * words + brought
     ends = rows * columns * max(words, _words(product)) + _END_REGISTERS
