@@ -390,7 +390,7 @@ def test_what_is_handed_on_is_not_packed_before() -> None:
     with pytest.raises(UserError, match="computed in the chain is not packed before"):
         PASSES["schedule"](from_text("ng.fusion dot(".join([first, second, marked[1]])), resolve("x86-64-v3"))
     along = second.replace(") -> ", ') {ng.schedule = {by = "along"}} -> ', 1)
-    with pytest.raises(UserError, match="in a chain products are cut by 'panels'"):
+    with pytest.raises(UserError, match="in a chain products must use 'panels'"):
         PASSES["schedule"](from_text("ng.fusion dot(".join([first, along, third])), resolve("x86-64-v3"))
 
 

@@ -135,7 +135,7 @@ def test_what_is_kept() -> None:
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"v": 1}, "nothing is called 'v' here; the names are w, b"),
+        ({"v": 1}, "there is no state called 'v'; the names are w, b"),
         ({"w": None}, "the state has no value for w"),
         ({"w": np.ones(4, np.float32)}, r"w has axes \(C: 3\), the state an array of shape \(4,\)"),
         ({"w": np.ones((), np.float32)}, r"w has axes \(C: 3\), the state an array of shape \(\)"),

@@ -157,7 +157,7 @@ def test_what_is_no_such_file(change: tuple[str, str], message: str, tmp_path: P
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
     A = ng.make_axis(2, "A")
     x, w = ng.placeholder([A]), ng.variable([A], initial_value=2, name="w")
-    with pytest.raises(ng.UserError, match="nothing is called 'v'"):
+    with pytest.raises(ng.UserError, match="there is no state called 'v'"):
         ng.save(tmp_path / "m.ngir", x * w, state={"v": np.zeros(2, np.float32)})
     with pytest.raises(ng.UserError, match="no value for w"):
         ng.save(tmp_path / "m.ngir", x * w, state={})

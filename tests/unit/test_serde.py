@@ -90,5 +90,5 @@ def test_weights_go_and_come_back(target: str, tmp_path: Path) -> None:
     write_np_values({"b": [1, 2]}, tmp_path / "b.npz")
     set_op_values(second, y, read_np_values(tmp_path / "b.npz"))
     assert extract_op(second, b).tolist() == [1, 2]
-    with pytest.raises(ng.UserError, match=r"nothing is called 'layer/v'[\s\S]*did you mean layer/w"):
+    with pytest.raises(ng.UserError, match=r"there is no state called 'layer/v'[\s\S]*did you mean layer/w"):
         set_op_values(second, y, {"layer/v": 1})

@@ -129,7 +129,7 @@ def _values(storages: Mapping[str, AssignableTensorOp], state: Mapping[str, Any]
             there = ", ".join(storages) or "none"
             fail(
                 UserError,
-                f"nothing is called {name!r} here; the names are {there}",
+                f"there is no state called {name!r}; the names are {there}",
                 did_you_mean(name, storages, ""),
             )
     lacking = [n for n, op in storages.items() if n not in state and op.initial_value is not None]

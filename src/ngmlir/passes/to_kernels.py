@@ -204,7 +204,9 @@ class _Writer:
                 case Tiles():
                     made, planned = map_kernel(op, self.target, schedule, "k")
                 case _:
-                    raise Bug(f"no kernel of kind '{sort}' is cut by '{schedule.by}'", op.location)
+                    raise Bug(
+                        f"no kernel of kind '{sort}' has schedules of kind '{schedule.by}'", op.location
+                    )
         results = [TensorType(planned.result(v), element_type(v.type)) for v in planned.outputs]
         places = [*(i for i, _ in planned.sources), *(i for i, *_ in sides)]
         symbol = self.kernel(made, name_of(op, sort), [*(op.operands[i] for i in places), *op.results])
@@ -220,7 +222,7 @@ class _Writer:
     def chain(self, op: Op) -> _Recipe:
         schedule = chosen(op, self.target)
         if not isinstance(schedule, Strips):
-            raise Bug(f"no chain is cut by '{schedule.by}'", op.location)
+            raise Bug(f"no chain has schedules of kind '{schedule.by}'", op.location)
         inner = [cut for _, cut in chosen_links(op, self.target, schedule)]
         made = chain_kernel(op, self.target, schedule, inner, "k")
         sides = [(place, shape, *self.packed(packing, op)) for place, shape, packing in made.sides]

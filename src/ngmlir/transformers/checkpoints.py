@@ -47,7 +47,7 @@ def load(
     missing = [name for name, op in storages.items() if name not in state and op.initial_value is not None]
     if strict and unknown:
         hint = did_you_mean(str(unknown[0]), storages, "strict=False ignores unknown names")
-        fail(UserError, f"nothing is called {unknown[0]!r} here; the names are {there}", hint)
+        fail(UserError, f"there is no state called {unknown[0]!r}; the names are {there}", hint)
     if strict and missing:
         fail(
             UserError,

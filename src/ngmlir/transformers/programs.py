@@ -81,7 +81,7 @@ class Lengths:
                 if known != length:
                     fail(
                         AxisLengthError,
-                        f"the values fed differ along {axis.name}: {known} for {first.called}, {length} for {op.called}",
+                        f"the arguments differ along {axis.name}: {known} for {first.called}, {length} for {op.called}",
                         f"all arguments of a call must have the same length along {axis.name}",
                     )
         for op, shape in shapes.items():

@@ -42,7 +42,7 @@ def set_op_values(transformer: Any, ops: Op | Iterable[Op], values: Values) -> N
         if name not in storages:
             there = ", ".join(storages) or "none"
             hint = did_you_mean(name, storages)
-            fail(UserError, f"nothing is called {name!r} here; the names are {there}", hint)
+            fail(UserError, f"there is no state called {name!r}; the names are {there}", hint)
     for name, value in values.items():
         set_op_value(transformer, storages[name], value)
 

@@ -111,7 +111,7 @@ class _Builder:
             link, element = own[value], element_type(value.type)
             rest = link.rest(link.results[value])
             if rest is None:
-                raise Bug("a strip of what does not lie row by row", link.fusion.location)
+                raise Bug("the fusion of a chain is not contiguous by rows", link.fusion.location)
             if value is place:
                 shape = (self.schedule.rows, *_uncrowded(rest, item_bytes(element), self.target))
                 scratch[value] = self.b.alloc(type=MemRefType(shape, element, None, 0, 3))
@@ -162,7 +162,7 @@ class _Builder:
             elif isinstance(cut, Panels) and link.dot is not None:
                 self.product(link, link.dot, cut, kernel, first, rows)
             else:
-                raise Bug(f"no link of a chain is cut by '{cut.by}'", link.fusion.location)
+                raise Bug(f"no fusion of a chain has schedules of kind '{cut.by}'", link.fusion.location)
 
     def product(self, link: Link, dot: Op, cut: Panels, kernel: _LinkKernel, first: Value, rows: int) -> None:
         extra = dict(zip(self.sides, self.frame.sources[len(self.inputs) :], strict=True))

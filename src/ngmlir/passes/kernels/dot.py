@@ -57,7 +57,7 @@ def dot_kernel(fusion: Op, target: Target, schedule: Schedule, name: str) -> Dot
             kernel = family(planned, target, schedule, dot, product, types).build(name)
             return DotKernel(kernel, planned, tuple(zip(order, packed, strict=True)))
         case _:
-            raise Bug(f"no product is cut by '{schedule.by}'", fusion.location)
+            raise Bug(f"no product has schedules of kind '{schedule.by}'", fusion.location)
 
 
 def packed_sides(

@@ -106,7 +106,7 @@ def apart(first: Link, value: Value, second: Link, number: int) -> str:
         wanted.append((second.product.depth,))
     rest = first.rest(made)
     if rest is None or any(each != rest for each in wanted):
-        return "what is handed on does not lie row by row"
+        return "an intermediate result is not contiguous by rows"
     return ""
 
 

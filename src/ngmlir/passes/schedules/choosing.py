@@ -109,7 +109,7 @@ def _link_conflicts(fusion: Op, link: Link, schedule: Schedule) -> list[str]:
         if getattr(schedule, name) != setting
     ]
     if isinstance(schedule, Along):
-        found.append("in a chain products are cut by 'panels'")
+        found.append("in a chain products must use 'panels'")
     if isinstance(schedule, Panels) and "left" in schedule.pack and left_handed(link):
         found.append("a left operand that is computed in the chain is not packed before")
     return found
