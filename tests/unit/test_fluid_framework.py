@@ -60,7 +60,7 @@ def test_variables() -> None:
         False,
     )
     assert block.var("x") is made
-    assert block.create_var(name="x", shape=[-1, 3], dtype="float32").desc is made.desc
+    assert block.create_var(name="x", shape=[-1, 3], dtype="float32").view is made.view
     assert block.has_var("x") and not block.has_var("y")
     with pytest.raises(ValueError, match="no variable 'y'"):
         block.var("y")

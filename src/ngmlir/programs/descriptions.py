@@ -335,6 +335,17 @@ class BlockView:
             }
         self.program.touched()
 
+    def rename(self, old: str, new: str) -> None:
+        """Gives a variable another name, in every operator of the block too. UserError for a name that is declared already."""
+        if new in self.variables:
+            raise UserError(f"block {self.index} declares the variable '{new}' already", user_location())
+        self.visible(old).set(sym_name=StringAttr(new))
+        for operator in self.operators:
+            if old in operator.reads:
+                operator.rename("inputs", old, new)
+            if old in operator.writes:
+                operator.rename("outputs", old, new)
+
     def remove_variable(self, name: str) -> None:
         self.body.ops.remove(self.variables.pop(name).op)
         self.program.touched()

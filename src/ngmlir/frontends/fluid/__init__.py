@@ -20,6 +20,7 @@ from . import (
     lod_tensor,
     metrics,
     nets,
+    op,
     optimizer,
     param_attr,
     reader,
@@ -54,6 +55,6 @@ __all__ = [
     "Parameter", "Place", "Program", "Scope", "Tensor", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
     "batch", "calc_gradient", "clip", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder",
     "default_main_program", "default_scope_funcs", "default_startup_program", "executor", "framework", "get_var", "global_scope",
-    "initializer", "io", "layer_helper", "layers", "lod_tensor", "metrics", "name_scope", "nets", "optimizer", "param_attr",
+    "initializer", "io", "layer_helper", "layers", "lod_tensor", "metrics", "name_scope", "nets", "op", "optimizer", "param_attr",
     "program_guard", "reader", "regularizer", "scope_guard", "switch_main_program", "switch_startup_program", "unique_name",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ def scaled(x: Any, factor: float) -> Any:
 def binary(type: str, x: Any, other: Any, reverse: bool = False) -> Any:
     """The operator of two variables, or of one and a number, on either side."""
     if isinstance(other, (int, float)):
-        is_float = isinstance(x.desc.element, FloatType)
+        is_float = isinstance(x.view.element, FloatType)
         if not is_float and int(other) != other:
             raise UserError(
                 f"'{x.name}' holds integers, and {other} is none", hint=f"{x.name}.astype('float32')"
@@ -43,7 +43,7 @@ def binary(type: str, x: Any, other: Any, reverse: bool = False) -> Any:
         if not reverse and is_float and type in ("elementwise_mul", "elementwise_div"):
             return scaled(x, float(other) if type == "elementwise_mul" else 1 / float(other))
         other = _filled(x, other)
-    if not hasattr(other, "desc"):
+    if not hasattr(other, "view"):
         raise UserError(
             f"{type} takes variables and numbers, not {other!r}", hint="layers.assign(array) makes a variable"
         )
@@ -52,7 +52,7 @@ def binary(type: str, x: Any, other: Any, reverse: bool = False) -> Any:
     # The result has the shape of the left operand, so that of more dimensions is there where that may be.
     left, right = (other, x) if reverse else (x, other)
     is_bool = not type.startswith("elementwise")
-    made = _new(x, VarType.BOOL if is_bool else number_of(x.desc.element))
+    made = _new(x, VarType.BOOL if is_bool else number_of(x.view.element))
     axis = -1
     if len(left.shape) < len(right.shape) and type in ("elementwise_add", "elementwise_mul"):
         left, right = right, left

@@ -33,7 +33,7 @@ def append_backward(
             callback(block, context)
 
     pairs = backward.append_backward(
-        loss.desc,
+        loss.view,
         None if parameter_list is None else _names(parameter_list),
         _names(no_grad_set or ()),
         [told] if callbacks else [],
@@ -55,9 +55,9 @@ def calc_gradient(
         raise UserError(f"there are {len(wanted)} targets, and gradients for {len(given)}")
     block = wanted[0].block
     found = backward.append_gradients(
-        [v.desc for v in wanted],
-        [v.desc for v in sources],
-        [None if g is None else g.desc for g in given],
+        [v.view for v in wanted],
+        [v.view for v in sources],
+        [None if g is None else g.view for g in given],
         _names(no_grad_set or ()),
     )
     made = [None if view is None else block.var_recursive(view.name) for view in found]

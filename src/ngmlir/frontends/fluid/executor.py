@@ -81,7 +81,12 @@ class _Prepared:
         def once(*values: Any) -> Sequence[Any]:
             results = run(*values)
             for name, tensor in made:
-                scope.var(name).value = tensor
+                held = scope.find_var(name) or scope.var(name)
+                # Who holds the tensor of the scope sees what was computed.
+                if isinstance(held.value, LoDTensor):
+                    held.value.become(tensor)
+                else:
+                    held.value = tensor
             return results
 
         return once

@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...ir.attributes import StringAttr
 from ...ir.core import Module
 from ...op_graph.answers import answered
 from ...programs import names
@@ -26,8 +25,10 @@ from ...programs.vartypes import VarType, vartype
 from ...programs.verify import operator_violations
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
+from .descs import BlockDesc, ProgramDesc
 from .lists import listed
 from .operators import Operator
+from .protos import OpProtoHolder, get_all_op_protos
 from .variables import Parameter, Variable
 
 EMPTY_VAR_NAME = names.EMPTY
@@ -36,8 +37,8 @@ GRAD_VAR_SUFFIX = names.GRADIENT
 ZERO_VAR_SUFFIX = names.ZERO
 
 __all__ = [
-    "Block", "Operator", "Parameter", "Program", "Variable", "convert_np_dtype_to_dtype_", "default_main_program",
-    "default_startup_program", "get_var", "grad_var_name", "name_scope", "program_guard", "switch_main_program",
+    "Block", "OpProtoHolder", "Operator", "Parameter", "Program", "Variable", "convert_np_dtype_to_dtype_", "default_main_program",
+    "default_startup_program", "get_all_op_protos", "get_var", "grad_var_name", "name_scope", "program_guard", "switch_main_program",
     "switch_startup_program",
 ]  # fmt: skip
 
@@ -65,7 +66,10 @@ class Block:
     def view(self) -> BlockView:
         return self.program.view.block(self._idx)
 
-    desc = view
+    @property
+    def desc(self) -> BlockDesc:
+        """The description under it."""
+        return BlockDesc(self.view)
 
     @property
     def idx(self) -> int:
@@ -93,12 +97,12 @@ class Block:
     def _variable(self, name: str) -> Variable:
         view = self.view.variables[name]
         found = self._variables.get(id(view))
-        if found is None or found.desc is not view:
+        if found is None or found.view is not view:
             found = self._variables[id(view)] = Variable.of(self, view)
         return found
 
     def _keep(self, variable: Variable) -> Variable:
-        return self._variables.setdefault(id(variable.desc), variable)
+        return self._variables.setdefault(id(variable.view), variable)
 
     def var(self, name: str | bytes) -> Variable:
         """The variable of that name in this block. Raises ValueError where there is none, TypeError for what is no name."""
@@ -152,14 +156,7 @@ class Block:
 
     def rename_var(self, name: str, new_name: str) -> Variable:
         """Gives a variable another name, in every operator of the block too."""
-        if new_name in self.view.variables:
-            raise UserError(f"block {self.idx} declares the variable '{new_name}' already")
-        self.var(name).desc.set(sym_name=StringAttr(new_name))
-        for operator in self.view.operators:
-            if name in operator.reads:
-                operator.rename("inputs", name, new_name)
-            if name in operator.writes:
-                operator.rename("outputs", name, new_name)
+        self.view.rename(names.text(name), names.text(new_name))
         return self.var(new_name)
 
     # ---- operators
@@ -171,7 +168,7 @@ class Block:
 
     def _operator(self, view: OperatorView) -> Operator:
         found = self._operators.get(id(view))
-        if found is None or found.desc is not view:
+        if found is None or found.view is not view:
             found = self._operators[id(view)] = Operator(self, view)
         return found
 
@@ -287,13 +284,13 @@ class Program:
         return self.view.module
 
     @property
-    def desc(self) -> ProgramView:
+    def desc(self) -> ProgramDesc:
         """The description under it."""
-        return self.view
+        return ProgramDesc(self.view)
 
-    def get_desc(self) -> ProgramView:
+    def get_desc(self) -> ProgramDesc:
         """The description under it."""
-        return self.view
+        return self.desc
 
     # ---- blocks
 
@@ -370,7 +367,7 @@ class Program:
             if isinstance(target, Operator):
                 if target.block.program is not self:
                     raise UserError(f"the operator {target.type} is of another program")
-                views.append(target.desc)
+                views.append(target.view)
             else:
                 if isinstance(target, Variable) and target.block.program is not self:
                     raise UserError(f"the variable '{target.name}' is of another program")
@@ -416,7 +413,7 @@ class Program:
         """Marks as data what is data in another program of the same variables."""
         for variable in other.global_block().vars.values():
             if variable.is_data and self.global_block().has_var(variable.name):
-                self.global_block().var(variable.name).desc.set_flag("data", True)
+                self.global_block().var(variable.name).view.set_flag("data", True)
 
     def __repr__(self) -> str:
         return f"<Program of {self.num_blocks} blocks, {len(self.view.top.operators)} operators in the first>"

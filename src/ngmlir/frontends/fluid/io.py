@@ -37,7 +37,7 @@ def is_parameter(var: Variable) -> bool:
 
 def is_persistable(var: Variable) -> bool:
     """Whether a variable is kept from run to run; lists of feeds and fetches do not count."""
-    return var.persistable and var.desc.holds == "tensor"
+    return var.persistable and var.view.holds == "tensor"
 
 
 def _chosen(
@@ -111,13 +111,13 @@ def load_vars(
 
 
 def _fitting(variable: Variable, stored: Stored) -> Stored:
-    shape, dtype = variable.shape, dtype_of(variable.desc.element)
+    shape, dtype = variable.shape, dtype_of(variable.view.element)
     given = stored.array
     fits = len(shape) == given.ndim and all(n in (-1, m) for n, m in zip(shape, given.shape, strict=True))
     if not fits or given.dtype != dtype:
         raise UserError(
             f"'{variable.name}' is {dtype} of shape {list(shape)}, and the file holds {given.dtype} of shape {list(given.shape)}",
-            variable.desc.location,
+            variable.view.location,
         )
     return stored
 

@@ -3,31 +3,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ...programs import names
-from ...programs.attributes import AttrType, fields_of, from_attribute, to_attribute, type_number
+from ...programs.attributes import AttrType
 from ...programs.catalogue import REGISTRY
 from ...programs.descriptions import Operator as OperatorView
-from ...support.diagnostics import UserError
-from ...support.spelling import did_you_mean
+from .descs import OpDesc
 
 
 class Operator:
     """An operator of a block: its type, the variables in its slots, its attributes. `block.append_op(...)` makes one."""
 
-    def __init__(self, block: Any, desc: OperatorView):
-        self.block, self.desc = block, desc
+    def __init__(self, block: Any, view: OperatorView):
+        self.block, self.view = block, view
+
+    @property
+    def desc(self) -> OpDesc:
+        """The description under it."""
+        return OpDesc(self.view)
 
     @property
     def type(self) -> str:
-        return self.desc.type
+        return self.view.type
 
     @property
     def idx(self) -> int:
         """Its place among the operators of its block."""
-        return self.desc.index
+        return self.view.index
 
     def has_kernel(self, op_type: str) -> bool:
         """Whether an operator computes something by itself; others are carried out by what runs a program."""
@@ -37,94 +40,63 @@ class Operator:
 
     def input(self, name: str) -> list[str]:
         """The names of the variables in an input slot; UserError where the operator has none of that name."""
-        return list(self._slot("input", name))
+        return self.desc.input(name)
 
     def output(self, name: str) -> list[str]:
         """The names of the variables in an output slot; UserError where the operator has none of that name."""
-        return list(self._slot("output", name))
-
-    def _slot(self, side: str, name: str) -> Sequence[str]:
-        slots = self.desc.inputs if side == "input" else self.desc.outputs
-        if name in slots:
-            return slots[name]
-        entry = REGISTRY.get(self.type).entry
-        known = [slot.name for slot in (entry.inputs if side == "input" else entry.outputs)]
-        if name not in known:
-            raise UserError(
-                f"operator {self.type} has no {side} '{name}'",
-                hint=did_you_mean(name, known, f"it has {', '.join(known)}"),
-            )
-        return ()
+        return self.desc.output(name)
 
     @property
     def input_names(self) -> list[str]:
         """The names of the input slots."""
-        return list(self.desc.inputs)
+        return list(self.view.inputs)
 
     @property
     def output_names(self) -> list[str]:
         """The names of the output slots."""
-        return list(self.desc.outputs)
+        return list(self.view.outputs)
 
     @property
     def input_arg_names(self) -> list[str]:
         """The names of all variables that it reads."""
-        return self.desc.reads
+        return self.view.reads
 
     @property
     def output_arg_names(self) -> list[str]:
         """The names of all variables that it writes."""
-        return self.desc.writes
+        return self.view.writes
 
     def rename_input(self, old_name: str, new_name: str) -> None:
         """Has it read another variable."""
-        self.desc.rename("inputs", names.text(old_name), names.text(new_name))
+        self.desc.rename_input(old_name, new_name)
 
     def rename_output(self, old_name: str, new_name: str) -> None:
         """Has it write another variable."""
-        self.desc.rename("outputs", names.text(old_name), names.text(new_name))
+        self.desc.rename_output(old_name, new_name)
 
     # ---- attributes
 
     @property
     def attr_names(self) -> list[str]:
         """The names of its attributes; the sub-block is one of them."""
-        found = [name for name, _ in self.desc.dictionary.items]
-        found += [name for name in ("op_role", "op_role_var") if name not in found]
-        return [*found, "sub_block"] if self.desc.sub_block is not None else found
+        return self.desc.attr_names()
 
     def has_attr(self, name: str) -> bool:
-        return name in self.attr_names
+        return self.desc.has_attr(name)
 
     def attr(self, name: str) -> Any:
-        """The value of an attribute; UserError where it has none of that name."""
-        if name == "sub_block" and self.desc.sub_block is not None:
+        """The value of an attribute, of the sub-block a Block; UserError where it has none of that name."""
+        if name == "sub_block" and self.view.sub_block is not None:
             return self.block_attr(name)
-        for key, value in self.desc.dictionary.items:
-            if key == name:
-                return from_attribute(value)
-        if name == "op_role":
-            return 0
-        if name == "op_role_var":
-            return []
-        hint = did_you_mean(name, self.attr_names, f"it has {', '.join(self.attr_names)}")
-        raise UserError(f"operator {self.type} has no attribute '{name}'", self.desc.location, hint=hint)
+        return self.desc.attr(name)
 
     def attr_type(self, name: str) -> AttrType:
         """The type of an attribute, by number."""
-        if name == "sub_block":
-            return AttrType.BLOCK
-        self.attr(name)
-        return next(type_number(f) for f in fields_of(REGISTRY.get(self.type).entry) if f.name == name)
+        return self.desc.attr_type(name)
 
     def set_attr(self, name: str, val: Any) -> None:
         """Gives an attribute another value, of its type and within its range."""
-        fields = {field.name: field for field in fields_of(REGISTRY.get(self.type).entry)}
-        if name not in fields:
-            raise UserError(
-                f"operator {self.type} has no attribute '{name}'", hint=did_you_mean(name, fields)
-            )
-        self.desc.set_attribute(name, to_attribute(self.type, fields[name], val))
+        self.desc.set_attr(name, val)
 
     def all_attrs(self) -> Mapping[str, Any]:
         """All attributes by name; a sub-block as a Block."""
@@ -132,10 +104,7 @@ class Operator:
 
     def block_attr_id(self, name: str) -> int:
         """The number of a sub-block."""
-        block = self.desc.sub_block
-        if name != "sub_block" or block is None:
-            raise UserError(f"operator {self.type} has no block '{name}'", self.desc.location)
-        return block.index
+        return self.desc.block_attr_id(name)
 
     def block_attr(self, name: str) -> Any:
         """A sub-block."""
@@ -151,10 +120,10 @@ class Operator:
 
     def to_string(self, throw_on_error: bool = True) -> str:
         """The operator, as the text of the program has it."""
-        return str(self.desc.op)
+        return str(self.view.op)
 
     def __str__(self) -> str:
         return self.to_string()
 
     def __repr__(self) -> str:
-        return f"<Operator {self.type} {dict(self.desc.inputs)} -> {dict(self.desc.outputs)}>"
+        return f"<Operator {self.type} {dict(self.view.inputs)} -> {dict(self.view.outputs)}>"

@@ -52,6 +52,11 @@ class LoDTensor:
         self._host, self._device = array, None
         _Moves.count += 1
 
+    def become(self, other: LoDTensor) -> None:
+        """Has what another tensor has, in the same memory; offsets stay."""
+        self._host, self._device = other._host, other._device
+        _Moves.count += 1
+
     @property
     def is_initialized(self) -> bool:
         """Whether it has a value."""

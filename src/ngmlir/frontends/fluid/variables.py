@@ -16,6 +16,7 @@ from ...programs.descriptions import Variable as VariableView
 from ...programs.vartypes import HELD, HOLDS, VarType, element_of, number_of, vartype
 from ...support.diagnostics import UserError
 from . import arithmetic, unique_name
+from .descs import VarDesc
 from .operators import Operator
 from .said import said_as_text, said_in_text
 
@@ -50,14 +51,14 @@ class Variable:
         key = unique_name.generate("_generated_var") if name is None else names.text(name)
         known = block.view.variables.get(key)
         if known is not None:
-            self.desc = known
+            self.view = known
             self._agree(type, shape, dtype, lod_level)
             if persistable is not None and persistable != known.persistable:
                 raise UserError(f"the variable '{key}' is described a second time, and persistable differs")
             return
         element = f32 if dtype is None else element_of(vartype(dtype))
         flags = {"persistable": bool(persistable), "stop_gradient": stop_gradient, "data": is_data}
-        self.desc = block.view.declare(
+        self.view = block.view.declare(
             key,
             TensorType(_lengths(key, shape), element),
             holds=HOLDS[type],
@@ -69,7 +70,7 @@ class Variable:
     def of(block: Owner, view: VariableView) -> Variable:
         """A variable that the program has already."""
         made: Variable = object.__new__(Parameter if view.is_parameter else Variable)
-        made.block, made.desc, made.error_clip, made._maker = block, view, None, None
+        made.block, made.view, made.error_clip, made._maker = block, view, None, None
         return made
 
     def _agree(self, type: VarType, shape: Any, dtype: Any, lod_level: int | None) -> None:
@@ -85,15 +86,20 @@ class Variable:
         for what, old, new in said:
             raise UserError(
                 f"the variable '{self.name}' is described a second time, and its {what} was {old}, not {new}",
-                self.desc.location,
+                self.view.location,
                 hint="give the other one another name",
             )
 
     # ---- what it is
 
     @property
+    def desc(self) -> VarDesc:
+        """The description under it."""
+        return VarDesc(self.view)
+
+    @property
     def name(self) -> str:
-        return self.desc.name
+        return self.view.name
 
     @name.setter
     def name(self, name: str) -> None:
@@ -102,44 +108,44 @@ class Variable:
     @property
     def shape(self) -> tuple[int, ...]:
         """The lengths; -1 for one that is known when the program runs."""
-        return self.desc.shape
+        return self.view.shape
 
     @property
     def dtype(self) -> VarType:
-        return number_of(self.desc.element)
+        return number_of(self.view.element)
 
     @property
     def lod_level(self) -> int:
         """The number of ragged levels."""
-        return self.desc.ragged
+        return self.view.ragged
 
     @property
     def type(self) -> VarType:
         """What it holds: VarType.LOD_TENSOR, SELECTED_ROWS ..."""
-        return HELD[self.desc.holds]
+        return HELD[self.view.holds]
 
     @property
     def persistable(self) -> bool:
         """Whether its value is kept from run to run."""
-        return self.desc.persistable
+        return self.view.persistable
 
     @persistable.setter
     def persistable(self, value: bool) -> None:
-        self.desc.set_flag("persistable", value)
+        self.view.set_flag("persistable", value)
 
     @property
     def stop_gradient(self) -> bool:
         """Whether no gradient flows to it, nor through it."""
-        return self.desc.flag("stop_gradient")
+        return self.view.flag("stop_gradient")
 
     @stop_gradient.setter
     def stop_gradient(self, value: bool) -> None:
-        self.desc.set_flag("stop_gradient", value)
+        self.view.set_flag("stop_gradient", value)
 
     @property
     def is_data(self) -> bool:
         """Whether it is fed."""
-        return self.desc.flag("data")
+        return self.view.flag("data")
 
     @property
     def op(self) -> Operator | None:
@@ -150,11 +156,11 @@ class Variable:
 
     @property
     def np_dtype(self) -> np.dtype[Any]:
-        return dtype_of(self.desc.element)
+        return dtype_of(self.view.element)
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """Its declaration, as the text of the program has it."""
-        return str(self.desc.op)
+        return str(self.view.op)
 
     def __str__(self) -> str:
         return self.to_string()
@@ -247,16 +253,16 @@ class Parameter(Variable):
             "average": bool(kwargs.pop("do_model_average", False)),
         }
         super().__init__(block, persistable=True, shape=shape, dtype=dtype, **kwargs)
-        self.desc.set(parameter=DictAttr(tuple((k, v) for k, v in said_as_text(said).items())))
+        self.view.set(parameter=DictAttr(tuple((k, v) for k, v in said_as_text(said).items())))
 
     def _said(self, name: str) -> Any:
-        return said_in_text(self.desc.op.attributes["parameter"], name)
+        return said_in_text(self.view.op.attributes["parameter"], name)
 
     def _say(self, name: str, value: Any) -> None:
-        attribute = self.desc.op.attributes["parameter"]
+        attribute = self.view.op.attributes["parameter"]
         known: dict[str, Attribute] = dict(attribute.items) if isinstance(attribute, DictAttr) else {}
         known.pop(name, None)
-        self.desc.set(parameter=DictAttr(tuple((known | said_as_text({name: value})).items())))
+        self.view.set(parameter=DictAttr(tuple((known | said_as_text({name: value})).items())))
 
     @property
     def trainable(self) -> bool:
