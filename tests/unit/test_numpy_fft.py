@@ -147,7 +147,7 @@ def test_what_no_transform_has_is_refused() -> None:
         (lambda: nn.fft.fft(x, 0), "Invalid number of FFT data points"), (lambda: nn.fft.fft(x, axis=2), "out of bounds"),
         (lambda: nn.fft.fft(x, norm="both"), "Invalid norm value"), (lambda: nn.fft.fftn(x, (2,), (0, 1)), "different lengths"),
         (lambda: nn.fft.rfft(z), "rfft is of a real array"), (lambda: z == z, "not compared"), (lambda: bool(z), "no truth value"),
-        (lambda: nn.exp(z), "Complex"),
+        (lambda: nn.negative(z), r"a Complex, a pair of tensors"), (lambda: nn.asarray(z), "z.real and z.imag"),
     ):  # fmt: skip
         with pytest.raises(ng.UserError, match=message):
             call()

@@ -90,6 +90,26 @@ def test_equations_are_solved_as_by_numpy(dtype: str) -> None:
     np.testing.assert_allclose(run(lambda x: la.cond(x, 1), a)[0], np.linalg.cond(a, 1), rtol=1e-3)
 
 
+def test_tensors_are_solved_as_by_numpy() -> None:
+    a, b = np.random.default_rng(5).normal(size=(2, 3, 6)), TALL[0, :2]
+    for ind, shape in ((2, (2, 3, 6)), (1, (6, 2, 3))):
+        np.testing.assert_allclose(
+            run(lambda x, i=ind: la.tensorinv(x, i), a.reshape(shape))[0],
+            np.linalg.tensorinv(a.reshape(shape), ind),
+        )
+    np.testing.assert_allclose(run(la.tensorsolve, a, b)[0], np.linalg.tensorsolve(a, b))
+    moved = np.moveaxis(a, 2, 0)
+    np.testing.assert_allclose(
+        run(lambda x, y: la.tensorsolve(x, y, (0,)), moved, b)[0], np.linalg.tensorsolve(moved, b, (0,))
+    )
+
+
+def test_all_functions_of_real_results_are_there() -> None:
+    """What NumPy adds later is found here. Results of `eig` are complex."""
+    assert {*np.linalg.__all__} - {*la.__all__} == {"eig", "eigvals"}
+    assert {*np.fft.__all__} <= {*nn.fft.__all__}
+
+
 def symmetric(x: Any) -> Any:
     return x + nn.matrix_transpose(x)
 

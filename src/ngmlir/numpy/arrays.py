@@ -16,6 +16,7 @@ from ..ir.attributes import numeric_literal
 from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import FloatType, Type, i1, shape_of
 from ..op_graph.errors import AxisNotFound, IncompatibleAxesError, UserError, fail
+from ..op_graph.foreign import defers
 from ..op_graph.functions.coerce import of_kind
 from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
@@ -61,6 +62,13 @@ def as_array(x: Any, dtype: Any = None) -> Tensor:
         parts = [as_array(item) for item in cast("Sequence[Any]", x)]
         kind = joined(*parts)
         return join([reshape(as_type(p, kind), (1, *shape(p))) for p in parts], 0)
+    if defers(x):
+        hint = "its parts are tensors, z.real and z.imag; abs(z), z.angle() and z.conj() are there"
+        fail(
+            UserError,
+            f"an operand is a {type(x).__name__}, a pair of tensors, which this function does not take",
+            hint,
+        )
     return known(x, dtype)
 
 

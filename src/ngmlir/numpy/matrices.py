@@ -19,10 +19,12 @@ from .elementwise import inexact, square, subtract
 from .indexing import getitem
 from .lapack import LinAlgError
 from .products import einsum, matmul
+from .shaping import moveaxis
 
 __all__ = [
     "EighResult", "LinAlgError", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "det", "eigh", "eigvalsh", "inv",
-    "lstsq", "matrix_rank", "multi_dot", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
+    "lstsq", "matrix_rank", "multi_dot", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensorinv",
+    "tensorsolve",
 ]  # fmt: skip
 
 
@@ -243,6 +245,29 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Tensor, Tensor, T
     columns = reshape(rest, (m, math.prod(right[1:])))
     residuals = reductions.sum(columns if m > n else getitem(columns, (slice(None), slice(0))), axis=0)
     return x, residuals, rank, values
+
+
+def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
+    """x with `tensordot(a, x, x.ndim) = b`; `axes` of `a` are moved to its end first. Raises IncompatibleAxesError, LinAlgError."""
+    a, b = _matrices(a, 1), _matrices(b, 0)
+    if axes is not None:
+        a = moveaxis(a, tuple(axes), tuple(range(-len(axes), 0)))
+    wanted = shape(a)[len(shape(b)) :]
+    if math.prod(wanted) != math.prod(shape(b)):
+        fail(IncompatibleAxesError, f"tensorsolve: {shape(a)} and {shape(b)} make no square matrix")
+    count = math.prod(wanted)
+    return reshape(solve(reshape(a, (count, count)), reshape(b, (count,))), wanted)
+
+
+def tensorinv(a: Any, ind: int = 2) -> Tensor:
+    """The inverse of the map from the last axes to the first `ind`. Raises IncompatibleAxesError, LinAlgError."""
+    a = _matrices(a, 1)
+    if ind <= 0:
+        fail(UserError, "Invalid ind argument.", "the number of axes that come first in a")
+    first, last = shape(a)[:ind], shape(a)[ind:]
+    if math.prod(first) != math.prod(last):
+        fail(IncompatibleAxesError, f"tensorinv: {first} and {last} make no square matrix")
+    return reshape(inv(reshape(a, (math.prod(first), math.prod(last)))), (*last, *first))
 
 
 def multi_dot(arrays: Sequence[Any]) -> Tensor:
