@@ -453,3 +453,26 @@ def test_a_value_listed_after_the_step_that_its_derivative_takes(each: Any) -> N
     assert on(each, [listed, x, w])() == (3, 1, 3)
     again = ng.sequential([ng.deriv(cost, w), step, cost])
     assert on(ng.transformers.make_transformer("numpy"), [again, x, w])() == (3, 1, 3)
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu", "cuda-sim"])
+def test_assignments_under_a_condition_keep_what_is_there(target: str) -> None:
+    """Of storage of any elements, of views of it, and under conditions inside others."""
+    from ngmlir.op_graph.building import assigning_where
+
+    A = ng.make_axis(3, "A")
+    first, second = ng.placeholder((), dtype="i1"), ng.placeholder((), dtype="i1")
+    wide = ng.persistent_tensor([A], dtype="ui64", initial_value=np.array([2**63 + 1, 5, 7], np.uint64))
+    narrow = ng.persistent_tensor([A], dtype="bf16", initial_value=1)
+    row = ng.numpy.persistent_tensor(np.zeros(3))
+    with assigning_where(first):
+        one = [ng.assign(wide, ng.add(wide, 1, dtype="ui64")), ng.assign(row[1:], row[1:] + 1)]
+        with assigning_where(second):
+            two = [ng.assign(narrow, narrow + 1)]
+    group = ng.doall([*one, *two])
+    run = ng.compile(ng.sequential([group, wide]), [first, second], target=target)
+    for given in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        run(*given)
+    found = run.state()
+    assert found["wide"].tolist() == [2**63 + 3, 7, 9] and found["narrow"].astype(float).tolist() == [2, 2, 2]
+    assert found["row"].tolist() == [0, 2, 2]

@@ -42,6 +42,7 @@ class Building(threading.local):
         self.names = ""
         self.float: Type = f32
         self.integer: Type = i32
+        self.conditions: tuple[Any, ...] = ()  # of assignments; tensors
 
 
 BUILDING = Building()
@@ -56,6 +57,20 @@ def metadata(**values: Any) -> Generator[None]:
         yield
     finally:
         BUILDING.metadata = outer
+
+
+@contextmanager
+def assigning_where(condition: Any) -> Generator[None]:
+    """Assignments made inside change storage where a condition, one truth value as a tensor, holds, and otherwise keep what it has.
+
+    What is assigned is computed in either case. Unlike in a branch of `cond`, storage is updated in place.
+    """
+    outer = BUILDING.conditions
+    BUILDING.conditions = (*outer, condition)
+    try:
+        yield
+    finally:
+        BUILDING.conditions = outer
 
 
 class NameScope(str):

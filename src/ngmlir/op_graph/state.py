@@ -26,6 +26,7 @@ from .source import assigned_name
 from .stating import stating
 from .tensor import Index, Tensor, as_tensor
 from .values import as_op, element_of, numbers
+from .verbs import VERBS
 from .writes import AssignOp, InitTensorOp, ReadOp
 
 
@@ -167,6 +168,8 @@ def assign(lvalue: Tensor, rvalue: Any) -> AssignOp:
             rvalue, axes=lvalue.axes if rank in (0, len(lvalue.axes)) else None, dtype=lvalue.element
         )
     value = family.broadcast(family.cast(rvalue, lvalue.element), lvalue.axes)
+    for condition in BUILDING.conditions:
+        value = VERBS.select(family.broadcast(condition, lvalue.axes), value, lvalue)
     return AssignOp(lvalue, value)
 
 

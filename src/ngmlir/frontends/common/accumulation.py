@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
 
 from ...op_graph import functions as ng
+from ...op_graph.building import assigning_where
 from ...op_graph.errors import UserError, fail
 from ...op_graph.node import Op
 from ...op_graph.state import assign, doall, sequential
@@ -27,30 +27,14 @@ def accumulated(variables: Sequence[Tensor], grads: Sequence[Tensor], count: int
     Sums are kept beside the variables, as `VARIABLE.gradient_sum`, and the number of those that are in them as `accumulated`.
     """
     held = counter("accumulated")
+    last = ng.greater_equal(held + 1, count)
     sums = [slot(v, "gradient_sum") for v in variables]
     totals = [total + grad for total, grad in zip(sums, grads, strict=True)]
-
-    def last() -> Op:
-        begun = [assign(held, 0), *(assign(total, 0) for total in sums)]
-        return sequential([*step([total / count for total in totals]), doall(begun), 0])
-
-    def earlier() -> Op:
-        return doall([assign(held, held + 1), *map(assign, sums, totals)])
-
-    return _chosen(ng.greater_equal(held + 1, count), last, earlier)
-
-
-def _chosen(condition: Tensor, then: Callable[[], Op], otherwise: Callable[[], Op]) -> Op:
-    """The writes of one of two groups."""
-
-    def group(function: Callable[[], Op]) -> Callable[[], Any]:
-        def run() -> Any:
-            made = function()
-            return doall([made])
-
-        return run
-
-    return ng.cond(condition, group(then), group(otherwise))
+    with assigning_where(last):
+        taken = step([total / count for total in totals])
+    kept = [assign(held, ng.where(last, 0, held + 1))]
+    kept += [assign(old, ng.where(last, 0, new)) for old, new in zip(sums, totals, strict=True)]
+    return sequential([*taken, doall(kept), 0])
 
 
 class LossScale(Described):
@@ -90,15 +74,12 @@ class LossScale(Described):
             inside = ng.less(ng.absolute(grad), inf)
             finite = ng.logical_and(finite, ng.all(inside, out_axes=()) if grad.axes else inside)
 
-        def take() -> Op:
-            enough = ng.greater_equal(taken + 1, self.interval)
-            grown = [
-                assign(scale, ng.where(enough, scale * self.growth, scale)),
-                assign(taken, ng.where(enough, 0, taken + 1)),
-            ]
-            return sequential([*step(grads), doall(grown), 0])
-
-        def leave() -> Op:
-            return doall([assign(scale, scale * self.backoff), assign(taken, 0)])
-
-        return _chosen(finite, take, leave)
+        enough = ng.greater_equal(taken + 1, self.interval)
+        grown = ng.where(enough, scale * self.growth, scale)
+        with assigning_where(finite):
+            groups = step(grads)
+        changes = [
+            assign(scale, ng.where(finite, grown, scale * self.backoff)),
+            assign(taken, ng.where(ng.logical_or(enough, ng.logical_not(finite)), 0, taken + 1)),
+        ]
+        return sequential([*groups, doall(changes), 0])
