@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from ..ir.core import Block, Module, Op, Value
 from ..ir.elements import elements_from_bytes
-from ..ir.types import DYNAMIC, FloatType, IntegerType, TensorType, element_type, i32, i64, shape_of
+from ..ir.types import DYNAMIC, FloatType, IntegerType, TensorType, element_type, i64, shape_of
 from ..ops.builder import Builder
 from ..ops.fields import get_i64, get_i64s
 from ..ops.rules import names_of, reshaped
@@ -36,8 +36,8 @@ def write_parts(module: Module, target: Target) -> Module:
         }
     After:
         func.func @main(%x: tensor<8x3xf32>, %u: tensor<1x3xf32>) -> tensor<8x3xf32> {
-          %0 = ng.constant dense<5> : tensor<1xi32>
-          %1 = ng.scatter %x[%0], %u axis 0 : (tensor<8x3xf32>, tensor<1xi32>, tensor<1x3xf32>) -> tensor<8x3xf32>
+          %0 = ng.constant dense<5> : tensor<1xi64>
+          %1 = ng.scatter %x[%0], %u axis 0 : (tensor<8x3xf32>, tensor<1xi64>, tensor<1x3xf32>) -> tensor<8x3xf32>
           func.return %1 : tensor<8x3xf32>
         }
     """
@@ -122,9 +122,8 @@ def _scatter(op: Op, kept: Sequence[bool], b: Builder) -> Value:
         return whole.operands[0]
     updates = new[0] if len(new) == 1 else b.concatenate(new, axis=axis)
     names = names_of(type)
-    number = i32 if start < 1 << 31 else i64
-    data = array("i" if number is i32 else "q", places).tobytes()
-    indices = reshaped(type, [len(places)], None if names is None else [names[axis]], number)
+    data = array("q", places).tobytes()
+    indices = reshaped(type, [len(places)], None if names is None else [names[axis]], i64)
     assert isinstance(indices, TensorType)
     at = b.constant(type=indices, value=elements_from_bytes(data, indices))
     return b.scatter(whole.operands[0], at, updates, axis=axis)
