@@ -20,9 +20,9 @@ VALUES = POINTS @ _DRAW.normal(size=4).astype("float32") + 1
 
 @pytest.fixture(autouse=True)
 def lengths() -> Any:
-    before = neon.ax.N.length
+    before = neon.ax.N.length, neon.ax.REC.length
     yield
-    neon.ax.N.length = before
+    neon.ax.N.length, neon.ax.REC.length = before
 
 
 class Fit:
@@ -287,3 +287,59 @@ def test_a_name_under_which_nothing_is_noted_is_an_error() -> None:
         data = neon.CallbackData()
         data["loss/error"] = np.zeros(1)
         stop(None, data, neon.CallbackPhase.minibatch_post, {}, 0)
+
+
+LAYERS: dict[str, Callable[..., Any]] = {
+    "Linear": lambda **o: neon.Linear(INIT, nout=3, **o),
+    "Affine": lambda **o: neon.Affine(INIT, nout=3, batch_norm=True, activation=neon.Softmax(), **o),
+    "Convolution": lambda **o: neon.Convolution(
+        (3, 3, 2), INIT, bias_init=INIT, activation=neon.Rectlin(), **o
+    ),
+    "Deconvolution": lambda **o: neon.Deconvolution((3, 3, 2), INIT, **o),
+    "Pooling": lambda **o: neon.Pooling((2, 2), **o),
+    "Dropout": lambda **o: neon.Dropout(0.5, **o),
+    "LookupTable": lambda **o: neon.LookupTable(5, 4, INIT, **o),
+    "Recurrent": lambda **o: neon.Recurrent(4, INIT, activation=neon.Tanh(), batch_norm=True, **o),
+    "LSTM": lambda **o: neon.LSTM(4, INIT, activation=neon.Tanh(), gate_activation=neon.Logistic(), **o),
+    "GRU": lambda **o: neon.GRU(4, INIT, **o),
+    "BiRNN": lambda **o: neon.BiRNN(4, INIT, activation=neon.Tanh(), sum_out=True, **o),
+}
+INIT = neon.UniformInit(-0.5, 0.5)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_layer_computes_and_trains_in_the_elements_that_it_is_given(name: str) -> None:
+    neon.ax.N.length, neon.ax.REC.length = 2, 3
+    if name in ("Convolution", "Deconvolution", "Pooling", "Dropout"):
+        axes = [
+            neon.ax.N,
+            ng.make_axis(3, "C"),
+            ng.make_axis(1, "D"),
+            ng.make_axis(6, "H"),
+            ng.make_axis(6, "W"),
+        ]
+    elif name in ("Linear", "Affine"):
+        axes = [neon.ax.N, ng.make_axis(4, "features")]
+    else:
+        axes = (
+            [neon.ax.N, neon.ax.REC]
+            if name == "LookupTable"
+            else [neon.ax.N, neon.ax.REC, ng.make_axis(4, "F")]
+        )
+    x = ng.placeholder(axes, dtype="int32" if name == "LookupTable" else None)
+    for dtype, held in (("f64", "f64"), ("bf16", "f32"), ("f16", "f16")):
+        np.random.seed(0)
+        layer = LAYERS[name](dtype=dtype, param_dtype=held)
+        made = layer(x)
+        # Pooling and tables hand on the elements that they are given.
+        assert made.element.text in (
+            (dtype,) if name not in ("Pooling", "LookupTable") else (dtype, "f32", held)
+        )
+        assert {v.element.text for v in layer.variables.values()} <= {held}
+        cost = ng.sum(ng.square(made), out_axes=[neon.ax.N])
+        if layer.variables:
+            step = neon.GradientDescentMomentum(0.01)(cost)
+            run = ng.compile(ng.sequential([step, ng.sum(cost, out_axes=())]), [x], target="numpy")
+            given = np.random.default_rng(0).integers(0, 5, [a.known_length for a in axes])
+            first = float(run(given))
+            assert np.isfinite(first) and np.isfinite(float(run(given)))

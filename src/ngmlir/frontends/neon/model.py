@@ -36,7 +36,7 @@ class Container(Layer):
 
     Args:
         layers: layers, or functions of tensors.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     def __init__(self, layers: Iterable[Step] = (), **arguments: Any):
@@ -84,7 +84,7 @@ class Sequential(Container):
 
     Args:
         layers: layers, or functions of tensors.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     @SubGraph.scope_op_creation
@@ -101,7 +101,7 @@ class Parallel(Container):
         branches: layers, or functions of tensors.
         mode: `concat`, to concatenate their outputs; None, to give the list of them.
         merge_axis: along which axis (or its name); without one, the channels of the first.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class ResidualModule(Container):
     Args:
         main_path: a layer, or a function of tensors.
         side_path: another one; without it, what comes in is added.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
 
     Raises IncompatibleAxesError and AxisLengthError where their axes or lengths differ.
     """

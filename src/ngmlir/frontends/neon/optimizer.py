@@ -205,6 +205,7 @@ class LearningRateOptimizer(Optimizer):
         weight_clip_value: the greatest magnitude of an element of a variable after a step.
         name: of the scope that its ops are made in; that of the class without one.
         metadata: entries for the metadata of its ops.
+        accumulate, loss_scale: as of Optimizer.
 
     Raises UserError for a policy that depends on the iteration where none is given.
     """
@@ -253,7 +254,8 @@ class GradientDescentMomentum(LearningRateOptimizer):
         wdecay: what is added to the gradient for each unit of the weight.
         nesterov: whether the momentum is Nesterov's.
         iteration: the number of the iteration, for policies.
-        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata, accumulate,
+            loss_scale: as of LearningRateOptimizer.
     """
 
     def __init__(
@@ -285,7 +287,8 @@ class RMSProp(LearningRateOptimizer):
         wdecay: the decay of weights.
         momentum_coef: the share of a step that goes on in the next one.
         iteration: the number of the iteration, for policies.
-        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata, accumulate,
+            loss_scale: as of LearningRateOptimizer.
     """
 
     def __init__(
@@ -315,7 +318,8 @@ class Adagrad(LearningRateOptimizer):
         learning_rate: a number, a tensor, a policy or a function of the iteration: see LearningRateOptimizer.
         epsilon: what is added below the root.
         iteration: the number of the iteration, for policies.
-        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata, accumulate,
+            loss_scale: as of LearningRateOptimizer.
     """
 
     def __init__(
@@ -337,7 +341,8 @@ class Adadelta(LearningRateOptimizer):
         rho: the share of the running averages that stays in a step.
         epsilon: what is added below the roots.
         iteration: the number of the iteration, for policies.
-        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata, accumulate,
+            loss_scale: as of LearningRateOptimizer.
     """
 
     def __init__(
@@ -365,7 +370,8 @@ class Adam(LearningRateOptimizer):
         beta_2: the share of v that stays in a step.
         epsilon: what is added to the root.
         iteration: the number of the iteration, for policies; t is counted by itself.
-        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata, accumulate,
+            loss_scale: as of LearningRateOptimizer.
     """
 
     def __init__(
@@ -399,7 +405,8 @@ class AdamW(Adam):
         epsilon: what is added to the root.
         wdecay: the share of a weight that is taken off in a step, times the rate.
         iteration: the number of the iteration, for policies.
-        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata: as of LearningRateOptimizer.
+        gradient_clip_norm, gradient_clip_value, weight_clip_value, name, metadata, accumulate,
+            loss_scale: as of LearningRateOptimizer.
     """
 
     def __init__(

@@ -203,7 +203,7 @@ class Preprocess(Layer):
 
     Args:
         functor: the function, from a tensor to a tensor.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     def __init__(self, functor: Transform, **arguments: Any):
@@ -221,7 +221,7 @@ class Activation(Layer):
 
     Args:
         transform: the activation, or any function of a tensor; None is the identity.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     def __init__(self, transform: Transform | None = None, **arguments: Any):

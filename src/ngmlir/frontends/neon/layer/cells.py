@@ -34,7 +34,7 @@ class BaseRNNCell(Layer):
     Args:
         nout: the number of elements of the output.
         reset_cells: whether a run starts from 0; if not, from what the last steps of the run before left.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     #: The axis of its output; known from the first call on.
@@ -271,7 +271,7 @@ class RNNCell(GatedCell):
         activation: a function of a tensor; None is the identity.
         batch_norm: whether W_input x is normalized.
         reset_cells: whether a run starts from 0; if not, from what the run before left.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class LSTMCell(GatedCell):
         gate_activation: of i, f and o; without it these have the activation too.
         batch_norm: whether the products with the input are normalized, gate by gate.
         reset_cells: whether a run starts from 0; if not, from what the run before left.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     gates = LSTM_GATES

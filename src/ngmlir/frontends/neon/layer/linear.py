@@ -31,7 +31,7 @@ class Linear(Layer):
         nout: the number of elements of the output.
         axes: the axes of the output, in place of `nout`.
         keep_axes: axes of the input that are not summed over; N and REC without them.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
 
     Raises UserError for both and for neither of nout and axes, and for axes with N or REC.
     """
@@ -81,7 +81,7 @@ class Bias(Layer):
     Args:
         init: initial value of the parameter; None means 0.
         shared: whether the elements of a channel share one number.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     layer_type = "bias"
@@ -114,7 +114,7 @@ class Affine(Layer):
         batch_norm: whether batch normalization stands in the place of the bias.
         axes: the axes of the output, in place of `nout`.
         keep_axes: axes of the input that are not summed over; N and REC without them.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
 
     Raises UserError for a bias and batch normalization at once, for both and for neither of nout and axes, and for axes with
     N or REC.
@@ -169,7 +169,7 @@ class LookupTable(Layer):
         init: initial value of the table: an Initializer, a number, an array, or a function from axes to an array.
         update: whether the table is trained.
         pad_idx: a row that starts as 0 and is not trained.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     layer_type = "lookup_table"

@@ -25,7 +25,7 @@ class BatchNorm(Layer):
         eps: what is added to the variance.
         init_gamma: initial value of gamma.
         init_beta: initial value of beta.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     layer_type = "batch_norm"
@@ -82,7 +82,7 @@ class Dropout(Layer):
     Args:
         keep: the probability to stay.
         seed: of the random numbers; without one each layer has a stream of its own.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     layer_type = "dropout"

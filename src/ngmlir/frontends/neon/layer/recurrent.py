@@ -160,7 +160,7 @@ class Recurrent(_RecurrentLayer):
         reset_cells: whether a run starts from 0; if not, from the last h of the run before.
         return_sequence: whether all steps are given; if not, the last one.
         backward: whether to go from the last step to the first; outputs stand at the places of their inputs.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     layer_type = "rnn"
@@ -222,7 +222,7 @@ class LSTM(_GatedLayer):
         reset_cells: whether a run starts from 0; if not, from the last states of the run before.
         return_sequence: whether all steps are given; if not, the last one.
         backward: whether to go from the last step to the first; outputs stand at the places of their inputs.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     layer_type = "lstm"
@@ -265,7 +265,7 @@ class BiRNN(Layer):
         return_sequence: whether all steps are given; if not, the last one of each direction.
         sum_out: whether the output is the sum of both.
         concat_out: whether it is one behind the other along the feature axis. With neither it is the pair.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
 
     Raises UserError for sum and concatenation at once.
     """

@@ -212,7 +212,7 @@ class Convolution(_Filtered):
         activation: a function of a tensor; None is the identity.
         batch_norm: whether batch normalization follows the product.
         spatial_axes: `{"W": "time"}` says which axes of the input are D, H and W.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
 
     Raises UserError for settings that no window has, and for a bias and batch normalization at once.
     """
@@ -248,7 +248,7 @@ class Deconvolution(_Filtered):
         batch_norm: whether batch normalization follows the product.
         deconv_out_shape: the lengths of the result, which is cut in the middle to them.
         spatial_axes: `{"W": "time"}` says which axes of the input are D, H and W.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class PoolBase(Layer):
         strides, padding: as of Convolution, for the dimensions that the shape has.
         pool_type: `max` or `avg`, in capitals or not.
         spatial_axes: `{"W": "time"}` says which axes of the input are D, H and W.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
     """
 
     layer_type = "pooling"
@@ -336,7 +336,7 @@ class Pooling(PoolBase):
         padding: as of Convolution; what is padded counts for nothing.
         pool_type: `max` or `avg`, in capitals or not.
         spatial_axes: `{"W": "time"}` says which axes of the input are D, H and W.
-        name, metadata: as of Layer.
+        name, metadata, trainable, dtype, param_dtype: as of Layer.
 
     Raises UserError for settings that no window has.
     """
