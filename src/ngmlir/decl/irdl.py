@@ -17,7 +17,7 @@ from ..ir.types import Type, bf16, f16, f32, f64, i1, i8, i16, i32, i64, index, 
 from ..support.home import folder
 from .dialect_text import AttributeText, DialectText, OperandText, OpText, read_dialect
 
-DIALECTS = ("tile", "ng")
+DIALECTS = ("tile", "ng", "program")
 _SCALARS: tuple[Type, ...] = (f16, bf16, f32, f64, i1, i8, i16, i32, i64, ui8, ui16, ui32, ui64, index)
 #: Container -> the shaped types it takes; its scalars are asked of the constraint itself.
 _SHAPED = {
