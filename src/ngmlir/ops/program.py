@@ -29,17 +29,17 @@ class VarOp(Op):
             AttributeField("sym_name", "name", None, False),
             AttributeField("type", "type", None, False),
             AttributeField("holds", "str", fields.default("str", '"tensor"'), False),
-            AttributeField("ragged", "i64", fields.default("i64", "0"), False),
+            AttributeField("ragged", "i64", fields.default("i64", '0'), False),
             AttributeField("persistable", "unit", None, True),
             AttributeField("data", "unit", None, True),
             AttributeField("stop_gradient", "unit", None, True),
             AttributeField("parameter", "any", None, True),
         ),
-        traits=frozenset(["symbol"]),
+        traits=frozenset(['symbol']),
         rule=program_rules.var,
-        form=("$sym_name", ":", "$type", "attr-dict"),
-        doc="A variable: a name for a value of this type, with what is known of it. `holds` says what else than a tensor it holds. A length of ? is known when the program runs, and a type of rank 0 is not known yet.",
-        example="program.var @x : tensor<?x13xf32> {data, stop_gradient}",
+        form=('$sym_name', ':', '$type', 'attr-dict'),
+        doc='A variable: a name for a value of this type, with what is known of it. `holds` says what else than a tensor it holds. A length of ? is known when the program runs, and a type of rank 0 is not known yet.',
+        example='program.var @x : tensor<?x13xf32> {data, stop_gradient}',
     )
 
     @property
@@ -92,9 +92,9 @@ class OpOp(Op):
         ),
         traits=frozenset([]),
         rule=program_rules.op,
-        form=("$type", "$inputs", "->", "$outputs", "{", "with", "$attrs", "}", "attr-dict"),
-        doc="An operator: its type, the variables in each of its slots, and its attributes.",
-        example="program.op mul {X = [@x], Y = [@w]} -> {Out = [@y]} with {x_num_col_dims = 1 : i32}",
+        form=('$type', '$inputs', '->', '$outputs', '{', 'with', '$attrs', '}', 'attr-dict'),
+        doc='An operator: its type, the variables in each of its slots, and its attributes.',
+        example='program.op mul {X = [@x], Y = [@w]} -> {Out = [@y]} with {x_num_col_dims = 1 : i32}',
     )
 
     @property
@@ -130,24 +130,12 @@ class BlockOpOp(Op):
             AttributeField("index", "i64", None, False),
             AttributeField("attrs", "any", None, True),
         ),
-        regions=("body",),
-        traits=frozenset(["symbol_table"]),
+        regions=('body',),
+        traits=frozenset(['symbol_table']),
         rule=program_rules.op,
-        form=(
-            "$type",
-            "$inputs",
-            "->",
-            "$outputs",
-            "{",
-            "with",
-            "$attrs",
-            "}",
-            "block",
-            "$index",
-            "attr-dict",
-        ),
-        doc="An operator that runs a sub-block, whose number is `index`. Names that the sub-block does not declare are those around it.",
-        example="program.block_op while {Condition = [@more], X = [@i]} -> {Out = [@i]} block 1 {\n  program.op increment {X = [@i]} -> {Out = [@i]} with {step = 1.0 : f64}\n}",
+        form=('$type', '$inputs', '->', '$outputs', '{', 'with', '$attrs', '}', 'block', '$index', 'attr-dict'),
+        doc='An operator that runs a sub-block, whose number is `index`. Names that the sub-block does not declare are those around it.',
+        example='program.block_op while {Condition = [@more], X = [@i]} -> {Out = [@i]} block 1 {\n  program.op increment {X = [@i]} -> {Out = [@i]} with {step = 1.0 : f64}\n}',
     )
 
     @property
@@ -184,12 +172,14 @@ class BlockOp(Op):
         name,
         operands=(),
         results=(),
-        attributes=(AttributeField("index", "i64", None, False),),
-        regions=("body",),
-        traits=frozenset(["symbol_table"]),
-        form=("$index", "attr-dict"),
-        doc="A block that no operator runs yet.",
-        example="program.block 1 {\n  program.var @y : tensor<1xf32>\n}",
+        attributes=(
+            AttributeField("index", "i64", None, False),
+        ),
+        regions=('body',),
+        traits=frozenset(['symbol_table']),
+        form=('$index', 'attr-dict'),
+        doc='A block that no operator runs yet.',
+        example='program.block 1 {\n  program.var @y : tensor<1xf32>\n}',
     )
 
     @property
@@ -213,57 +203,17 @@ OPS: dict[str, type[Op]] = {
 class ProgramVerbs(fields.Verbs[V], Generic[V]):
     """One method per program op. What `V` is (an IR value, a graph node, an array) is up to `build`."""
 
-    def var(
-        self,
-        *,
-        sym_name: str,
-        type: Type,
-        holds: str | None = None,
-        ragged: int | None = None,
-        persistable: bool | None = None,
-        data: bool | None = None,
-        stop_gradient: bool | None = None,
-        parameter: Attribute | None = None,
-    ) -> Sequence[V]:
+    def var(self, *, sym_name: str, type: Type, holds: str | None = None, ragged: int | None = None, persistable: bool | None = None, data: bool | None = None, stop_gradient: bool | None = None, parameter: Attribute | None = None) -> Sequence[V]:
         """A variable: a name for a value of this type, with what is known of it. `holds` says what else than a tensor it holds. A length of ? is known when the program runs, and a type of rank 0 is not known yet."""
-        return self.build(
-            VarOp,
-            [],
-            {
-                "sym_name": sym_name,
-                "type": type,
-                "holds": holds,
-                "ragged": ragged,
-                "persistable": persistable,
-                "data": data,
-                "stop_gradient": stop_gradient,
-                "parameter": parameter,
-            },
-        )
+        return self.build(VarOp, [], {"sym_name": sym_name, "type": type, "holds": holds, "ragged": ragged, "persistable": persistable, "data": data, "stop_gradient": stop_gradient, "parameter": parameter})
 
-    def op(
-        self, *, type: str, inputs: Attribute, outputs: Attribute, attrs: Attribute | None = None
-    ) -> Sequence[V]:
+    def op(self, *, type: str, inputs: Attribute, outputs: Attribute, attrs: Attribute | None = None) -> Sequence[V]:
         """An operator: its type, the variables in each of its slots, and its attributes."""
         return self.build(OpOp, [], {"type": type, "inputs": inputs, "outputs": outputs, "attrs": attrs})
 
-    def block_op(
-        self,
-        *,
-        type: str,
-        inputs: Attribute,
-        outputs: Attribute,
-        index: int,
-        attrs: Attribute | None = None,
-        regions: Sequence[Region],
-    ) -> Sequence[V]:
+    def block_op(self, *, type: str, inputs: Attribute, outputs: Attribute, index: int, attrs: Attribute | None = None, regions: Sequence[Region]) -> Sequence[V]:
         """An operator that runs a sub-block, whose number is `index`. Names that the sub-block does not declare are those around it."""
-        return self.build(
-            BlockOpOp,
-            [],
-            {"type": type, "inputs": inputs, "outputs": outputs, "index": index, "attrs": attrs},
-            regions=regions,
-        )
+        return self.build(BlockOpOp, [], {"type": type, "inputs": inputs, "outputs": outputs, "index": index, "attrs": attrs}, regions=regions)
 
     def block(self, *, index: int, regions: Sequence[Region]) -> Sequence[V]:
         """A block that no operator runs yet."""
