@@ -8,8 +8,10 @@ from . import (
     average,
     backward,
     clip,
+    contrib,
     core,
     data_feeder,
+    debugger,
     default_scope_funcs,
     executor,
     framework,
@@ -25,6 +27,7 @@ from . import (
     param_attr,
     reader,
     regularizer,
+    transpiler,
     unique_name,
 )
 from .backward import append_backward, calc_gradient
@@ -45,6 +48,7 @@ from .framework import (
     switch_startup_program,
 )
 from .lod_tensor import create_lod_tensor, create_random_int_lodtensor
+from .memory import memory_optimize, release_memory
 from .param_attr import ParamAttr, WeightNormParamAttr
 from .places import CPUPlace, CUDAPinnedPlace, CUDAPlace, NumpyPlace, Place
 from .reader import batch
@@ -53,8 +57,9 @@ from .scope import LoDTensor, Scope, Tensor
 __all__ = [
     "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "Executor", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",
     "Parameter", "Place", "Program", "Scope", "Tensor", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
-    "batch", "calc_gradient", "clip", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder",
+    "batch", "calc_gradient", "clip", "contrib", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder", "debugger",
     "default_main_program", "default_scope_funcs", "default_startup_program", "executor", "framework", "get_var", "global_scope",
-    "initializer", "io", "layer_helper", "layers", "lod_tensor", "metrics", "name_scope", "nets", "op", "optimizer", "param_attr",
-    "program_guard", "reader", "regularizer", "scope_guard", "switch_main_program", "switch_startup_program", "unique_name",
+    "initializer", "io", "layer_helper", "layers", "lod_tensor", "memory_optimize", "metrics", "name_scope", "nets", "op", "optimizer",
+    "param_attr", "program_guard", "reader", "regularizer", "release_memory", "scope_guard", "switch_main_program",
+    "switch_startup_program", "transpiler", "unique_name",
 ]  # fmt: skip
