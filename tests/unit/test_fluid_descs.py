@@ -114,14 +114,14 @@ def test_what_is_said_of_operators() -> None:
 @pytest.mark.parametrize("place", PLACES, ids=str)
 def test_an_operator_runs_by_itself(place: fluid.Place) -> None:
     scope = fluid.Scope()
-    scope.var("x").get_tensor().set(np.float32([[1, 2]]), place)
-    scope.var("w").get_tensor().set(np.float32([[3], [4]]), place)
+    scope.var("x").get_tensor().set(np.array([[1, 2]], np.float32), place)
+    scope.var("w").get_tensor().set(np.array([[3], [4]], np.float32), place)
     out = scope.var("out").get_tensor()
     op = Operator("mul", X="x", Y="w", Out="out")
     assert op.type() == "mul" and op.inputs() == {"X": ["x"], "Y": ["w"]}
     op.run(scope, place)
     assert np.array(out).tolist() == [[11]]
-    scope.var("x").get_tensor().set(np.float32([[1, 0], [0, 1]]), place)
+    scope.var("x").get_tensor().set(np.array([[1, 0], [0, 1]], np.float32), place)
     op.run(scope, place)
     assert np.array(out).tolist() == [[3], [4]]
     Operator("sum", X=["x", "x"], Out="x").run(scope, place)

@@ -24,7 +24,8 @@ from .infer import infer_types, read_inputs, types_of
 from .names import EMPTY, GRADIENT, contribution_name, gradient_name
 from .vartypes import number_of
 
-#: Called with the block and what is known of the operator that was just appended.
+#: Called with the block and what is known: after each operator is appended, that `operator`; and, when all contributions to a
+#: gradient are there and nothing has read it yet, its name as `finished`.
 Callback = Callable[[BlockView, Mapping[str, Any]], None]
 
 
@@ -332,12 +333,14 @@ class Backward:
         return name
 
     def _summed(self, gradient: str) -> None:
-        """One `sum` of all contributions, where there are several."""
+        """One `sum` of all contributions, where there are several; the gradient is finished."""
         parts = self._parts[gradient]
         if len(parts) > 1:
             names = [part.name for part in parts]
             made = self._append(GradientOp("sum", {"X": names}, {"Out": [gradient]}), OpRole.Backward)
             self._parts[gradient] = [_Contribution(gradient, made)]
+        for callback in self.callbacks:
+            callback(self.block, {"finished": gradient})
 
     # ---- appending
 

@@ -24,7 +24,8 @@ def append_backward(
     of those listed.
 
     Variables of `no_grad_set`, and those with `stop_gradient`, get none. Each of `callbacks` is called as `callback(block, context)`
-    after every operator that is appended. Raises ValueError where the loss has not one element.
+    after every operator that is appended, `context["operator"]`, and when a gradient is complete, `context["finished"]`, before
+    anything reads it. Raises ValueError where the loss has not one element.
     """
     block = loss.block
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...programs.attributes import OpRole
+from ...programs.names import GRADIENT
 from ...support.diagnostics import UserError
 from .framework import Parameter, Program, Variable, default_main_program
 from .layers.made import layer
@@ -35,15 +36,15 @@ class ErrorClipByValue:
         block.append_op(type="clip", inputs={"X": [grad_name]}, outputs={"Out": [grad_name]}, attrs=bounds)
 
 
-def error_clip_callback(block: Any, context: Any) -> None:
-    """What a backward walk calls after each operator: clips the gradients that it gave, where their variables ask for that."""
-    for name in context["operator"].writes:
-        forward = name.partition("@GRAD")[0]
-        if forward == name or not block.has_var_recursive(forward):
-            continue
-        clip = block.var_recursive(forward).error_clip
-        if clip is not None:
-            clip.append_clip_op(block, name)
+def error_clip_callback(block: Any, context: Mapping[str, Any]) -> None:
+    """A callback of `append_backward`: clips each gradient once it is finished, where its variable has an `error_clip`."""
+    gradient = context.get("finished")
+    if gradient is None:
+        return
+    clip = block.var_recursive(gradient.removesuffix(GRADIENT)).error_clip
+    if clip is not None:
+        with block.program.role(OpRole.Backward):
+            clip.append_clip_op(block, gradient)
 
 
 class BaseGradientClipAttr:

@@ -23,6 +23,7 @@ from ...transformers.host_steps import Bind, Run
 from .feeding import fed, fits, with_io
 from .framework import Program, default_main_program
 from .places import CPUPlace, Place
+from .printing import Printed, printed_in, show
 from .scope import LoDTensor, Scope, global_scope, moves, scope_guard
 from .variables import Variable
 
@@ -44,6 +45,8 @@ class _Prepared:
     bind: Bind
     #: Of each state its type, and whether the program reads what it begins as.
     states: Sequence[tuple[str, Type, bool]]
+    #: What is printed after each run; its values come after those that are fetched.
+    printed: Sequence[Printed] = ()
     scope: Scope | None = None
     moves: int = -1
     run: Run | None = None
@@ -162,6 +165,9 @@ class Executor:
         if run is None or prepared.scope is not scope or prepared.moves != moves():
             run = prepared.bound(scope)
         results = run(*[arrays[name] for name in prepared.lowered.feeds])
+        if prepared.printed:
+            show(prepared.printed, results[len(fetches) :])
+            results = results[: len(fetches)]
         if return_numpy:
             return [_array(result) for result in results]
         return [LoDTensor(_array(result)) for result in results]
@@ -171,7 +177,8 @@ class Executor:
     ) -> _Prepared:
         for name, array in arrays.items():
             fits(program, name, array)
-        lowered = lower(with_io(program.view, arrays, fetches))
+        printed = printed_in(program.view)
+        lowered = lower(with_io(program.view, arrays, [*fetches, *[each.fetched for each in printed]]))
         backend = backend_for(self.place.target)
         assert backend is not None
         block = lowered.module.ops[0].block
@@ -179,7 +186,7 @@ class Executor:
         used |= {v for i, v in enumerate(block.ops[-1].operands) if i not in dict(lowered.lifted.tied)}
         arguments = block.args[len(lowered.feeds) :]
         states = [(n, a.type, a in used) for n, a in zip(lowered.states, arguments, strict=True)]
-        made = _Prepared(program.view, lowered, backend(lowered.module), states)
+        made = _Prepared(program.view, lowered, backend(lowered.module), states, printed)
         self._prepared[key] = made
         while len(self._prepared) > KEPT:
             self._prepared.popitem(last=False)

@@ -20,7 +20,7 @@ from .framework import (
 )
 from .initializer import Constant, Initializer
 from .lists import listed
-from .param_attr import ParamAttr
+from .param_attr import ParamAttr, WeightNormParamAttr
 
 
 class LayerHelper:
@@ -111,9 +111,11 @@ class LayerHelper:
         dtype: Any,
         is_bias: bool = False,
         default_initializer: Initializer | None = None,
-    ) -> Parameter:
+    ) -> Variable:
         """A parameter of the main program, and the operator of the start-up program that initializes it. A name that is there
-        already is that parameter."""
+        already is that parameter. With `WeightNormParamAttr` the weight that is made of its two parameters."""
+        if isinstance(attr, WeightNormParamAttr):
+            return self._normalized(attr, shape, dtype, default_initializer)
         described = attr.described()
         if described["name"] is None:
             described["name"] = unique_name.generate(f"{self.name}.{'b' if is_bias else 'w'}")
@@ -127,6 +129,43 @@ class LayerHelper:
             assert isinstance(known, Parameter)
             return known
         return whole.create_parameter(shape=shape, dtype=dtype, **described)
+
+    def _normalized(
+        self,
+        attr: WeightNormParamAttr,
+        shape: Sequence[int],
+        dtype: Any,
+        default_initializer: Initializer | None,
+    ) -> Variable:
+        """g v / ||v||: v is initialized as the weight would be, and g as ||v||, so that at the start the weight is v."""
+        name = attr.name or unique_name.generate(f"{self.name}.w")
+        dim = attr.dim
+        if dim is not None and not 0 <= dim < len(shape):
+            raise UserError(
+                f"'{name}' has {len(shape)} dimensions, and dim of its WeightNormParamAttr is {dim}"
+            )
+        fields = _again(attr, named=True)
+        plain = self.create_parameter(
+            ParamAttr(name=f"{name}_v", **fields), shape, dtype, default_initializer=default_initializer
+        )
+        lengths = [n if at == dim else 1 for at, n in enumerate(shape)]
+        described = ParamAttr(name=f"{name}_g", **fields).described()
+        startup = self.startup_program.global_block()
+        if not startup.has_var(described["name"]):
+            scale = startup.create_parameter(shape=lengths, dtype=dtype, **described)
+            _norm(startup, startup.var(plain.name), dim, f"{name}_startup", scale)
+        whole = self.main_program.global_block()
+        if not whole.has_var(described["name"]):
+            whole.create_parameter(shape=lengths, dtype=dtype, **described)
+        norm = _norm(self.block, plain, dim, unique_name.generate(f"{name}.norm"), None)
+        unit, made = (self.create_tmp_variable(dtype) for _ in range(2))
+        for type, x, y, out in (
+            ("elementwise_div", plain, norm, unit),
+            ("elementwise_mul", unit, whole.var(described["name"]), made),
+        ):
+            attrs = {"axis": 0}
+            self.append_op(type=type, inputs={"X": [x], "Y": [y]}, outputs={"Out": [out]}, attrs=attrs)
+        return made
 
     def get_parameter(self, name: str) -> Parameter:
         """The parameter of a name; UserError where there is none."""
@@ -229,8 +268,20 @@ def zeros_like_startup(
     return made
 
 
-def _again(attr: ParamAttr) -> dict[str, Any]:
-    if attr.name is not None:
+def _norm(block: Block, of: Variable, dim: int | None, name: str, out: Variable | None) -> Variable:
+    """The Euclidean norm of a variable over all dimensions but one, which stay with length 1."""
+    dims = [at for at in range(len(of.shape)) if at != dim]
+    square, total = (block.create_var(name=f"{name}.{part}", dtype=of.dtype) for part in ("square", "sum"))
+    out = block.create_var(name=f"{name}.root", dtype=of.dtype) if out is None else out
+    block.append_op(type="square", inputs={"X": [of]}, outputs={"Out": [square]})
+    attrs = {"dim": dims, "keep_dim": True, "reduce_all": dim is None}
+    block.append_op(type="reduce_sum", inputs={"X": [square]}, outputs={"Out": [total]}, attrs=attrs)
+    block.append_op(type="sqrt", inputs={"X": [total]}, outputs={"Out": [out]})
+    return out
+
+
+def _again(attr: ParamAttr, named: bool = False) -> dict[str, Any]:
+    if attr.name is not None and not named:
         raise UserError(
             f"several parameters cannot all be called '{attr.name}'", hint="give a list of ParamAttr"
         )

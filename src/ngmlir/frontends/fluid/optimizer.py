@@ -13,7 +13,7 @@ from ...programs.attributes import OpRole
 from ...support.diagnostics import UserError
 from . import unique_name
 from .backward import append_backward
-from .clip import append_gradient_clip_ops
+from .clip import append_gradient_clip_ops, error_clip_callback
 from .framework import Block, Operator, Parameter, Program, Variable, default_startup_program, program_guard
 from .initializer import Constant
 from .layer_helper import LayerHelper
@@ -150,7 +150,7 @@ class Optimizer:
         no_grad_set: Collection[Variable | str] | None = None,
     ) -> tuple[list[Operator], list[tuple[Variable, Variable | None]]]:
         """Appends gradients, clips, regularization and updates: the operators of the updates, and pairs (parameter, gradient)."""
-        pairs = append_backward(loss, parameter_list, no_grad_set)
+        pairs = append_backward(loss, parameter_list, no_grad_set, [error_clip_callback])
         pairs = append_gradient_clip_ops(sorted(pairs, key=lambda pair: pair[0].name))
         decayed = append_regularization_ops(pairs, self.regularization)
         return self._create_optimization_pass(decayed, loss, startup_program), decayed

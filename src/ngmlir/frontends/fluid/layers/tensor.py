@@ -11,7 +11,7 @@ import numpy as np
 from ....programs.vartypes import VarType, vartype
 from ....support.diagnostics import UserError
 from .. import unique_name
-from ..framework import Parameter, Variable
+from ..framework import Variable
 from ..initializer import Constant, Initializer
 from ..layer_helper import LayerHelper, one_op
 from ..param_attr import ParamAttr
@@ -35,7 +35,7 @@ def create_parameter(
     attr: Any = None,
     is_bias: bool = False,
     default_initializer: Initializer | None = None,
-) -> Parameter:
+) -> Variable:
     """A parameter, initialized by the start-up program."""
     helper = LayerHelper("create_parameter", name=None)
     described = ParamAttr(name=name) if attr is None else ParamAttr.to_attr(attr)
