@@ -63,7 +63,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     ("to-kernels", "func.func @main(%x: f32) -> f32 { return %x : f32 }", "'func.func' holds f32, but functions can only hold tensors"),
     ("to-kernels", """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = ng.softmax %x axes [0] : tensor<4xf32>
-  return %y : tensor<4xf32> }""", "ng.softmax cannot be compiled for"),
+  return %y : tensor<4xf32> }""", "'ng.softmax' cannot be compiled for"),
     ("plan-memory", """func.func private @f(tensor<4xf32>) -> tensor<4xf32>
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
