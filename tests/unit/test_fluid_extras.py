@@ -90,3 +90,17 @@ def test_variables_and_gradients_are_printed(place: fluid.Place, capsys: pytest.
     assert "variable x\n  element type: float32\n  shape: [1, 3]\n  elements: 1.0, 2.0, ...\n" in said
     assert said.count("variable x@GRAD") == 2
     assert said.count("  shape: [1, 3]\n  elements: 2.0, 4.0, 6.0\n") == 3
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_seed_repeats_what_is_drawn(when: str) -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 3 if when == "before" else 0
+    with fluid.program_guard(main, startup):
+        dropped = fluid.layers.dropout(fluid.layers.fc(fluid.layers.data("x", [64]), 64, param_attr="w"), 0.5)
+    main.random_seed = startup.random_seed = 3
+    x = np.ones((2, 64), np.float32)
+    runs = [_run(place, main, startup, x, [dropped]) for place in (*PLACES, PLACES[0])]
+    weights = [np.array(scope.tensor("w")) for scope, _ in runs]
+    for (_, (out,)), w in zip(runs, weights, strict=True):
+        assert np.array_equal(w, weights[0]) and np.array_equal(out == 0, runs[0][1][0] == 0)

@@ -62,7 +62,8 @@ class _Prepared:
             tensor = found.value if found is not None and isinstance(found.value, LoDTensor) else None
             if tensor is None or not tensor.is_initialized or (not is_read and not _is_of(tensor, type)):
                 if name == names.RANDOM:
-                    tensor = LoDTensor(np.frombuffer(os.urandom(8) + bytes(8), np.uint64))
+                    seed = self.program.random_seed or int.from_bytes(os.urandom(8), "little")
+                    tensor = LoDTensor(np.array([seed, 0], np.uint64))
                 elif is_read:
                     raise self._uninitialized(name)
                 else:

@@ -267,8 +267,9 @@ def _name(value: Any) -> str:
 class Program:
     """A program: blocks of variables and operators. Block 0 is the global block.
 
-    `print(program)` shows its text, which `ngopt` reads too. `random_seed` is the seed of random operators that have none of their
-    own; 0 for fresh numbers at each run.
+    `print(program)` shows its text, which `ngopt` reads too. Layers take `random_seed` as the seed of the random operators that they
+    append, which then give the same numbers at each run. Operators that were appended while it was 0 give other numbers at each
+    run, from a state in the scope that begins with the seed that the program has when it first runs there; 0 for any.
     """
 
     def __init__(self, view: ProgramView | None = None):
