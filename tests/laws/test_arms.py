@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import test_chains
 import test_checked_programs
+import test_code_size
 import test_dot_kernels
 import test_kernels
 import test_memory_plan
@@ -27,6 +28,7 @@ import test_move_kernels
 import test_pass_errors
 import test_reduction_kernels
 import test_schedule_errors
+import test_sorting_kernels
 import test_stages
 import test_wide_products
 import test_windows
@@ -87,7 +89,7 @@ def hard_programs(watch: Watch) -> None:
 def unit_tests(watch: Watch) -> None:
     """What is refused; and the programs of tests that run kernels of many sizes, here only lowered, until no arm is left."""
 
-    for tests in (test_stages, test_pass_errors, test_schedule_errors, test_chains):
+    for tests in (test_stages, test_pass_errors, test_schedule_errors, test_chains, test_code_size):
         for function in functions_of(tests):
             for chosen in parameters(function):
                 with watch:
@@ -98,6 +100,7 @@ def unit_tests(watch: Watch) -> None:
         test_dot_kernels,
         test_move_kernels,
         test_reduction_kernels,
+        test_sorting_kernels,
         test_wide_products,
         test_windows,
     ):

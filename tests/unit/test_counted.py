@@ -27,7 +27,7 @@ def test_a_kernel_tells_what_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> Non
     assert kernel.registers is None and kernel.counters.blocks == 32
     text = "\n".join(kernel.lines(gpu))
     assert "32 blocks of 128 threads, unknown registers (no ptxas)" in text
-    assert "global sectors 1.00 of the ideal" in text
+    assert "global sectors 1.00 times the minimum" in text
     assert "predicted: " in text and "not timed on a device" in text
     assert kernel.occupancy(gpu) == 1.0
 

@@ -10,13 +10,14 @@ import pytest
 from test_checked_programs import program as accessing
 
 from ngmlir.decl.target_text import TargetText, load_target
-from ngmlir.ir.core import Module
+from ngmlir.ir.core import Module, module
 from ngmlir.llvm.machine import cpu_target, nvptx_target
 from ngmlir.ops.interpreter import run
 from ngmlir.ops.words import from_text, to_text
 from ngmlir.passes.plan_memory import planned_bytes
 from ngmlir.passes.registry import PASSES
 from ngmlir.passes.sizes import decision
+from ngmlir.passes.sizing.resized import Refused, with_rows
 from ngmlir.rewrite.pipeline_parser import parse_pipeline
 from ngmlir.support.diagnostics import Limit, NgmlirError
 from ngmlir.support.rows import Length
@@ -64,6 +65,9 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     ("to-kernels", """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = ng.softmax %x axes [0] : tensor<4xf32>
   return %y : tensor<4xf32> }""", "'ng.softmax' cannot be compiled for"),
+    ("to-kernels", """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = "my.op"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32> }""", "'my.op' cannot be compiled for"),
     ("plan-memory", """func.func private @f(tensor<4xf32>) -> tensor<4xf32>
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = func.call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
@@ -105,6 +109,33 @@ def test_what_a_pass_refuses(pipeline: str, text: str, message: str) -> None:
         passed(pipeline, text)
     assert caught.value.diagnostics[0].location.line > 0
     assert "bug" not in type(caught.value).__name__.lower()
+
+
+@pytest.mark.parametrize(
+    "pipeline, message",
+    [
+        ("func.func(cpu)", "pipeline 'cpu' runs on builtin.module, not on func.func"),
+        ("cpu{a=1}", "pipeline 'cpu' takes no options"),
+        ("split-reductions{elements=-1}", "must be a number from 0 on, not '-1'"),
+    ],
+)
+def test_what_a_pipeline_refuses(pipeline: str, message: str) -> None:
+    with pytest.raises(NgmlirError, match=re.escape(message)):
+        parse_pipeline(pipeline, PASSES)
+
+
+def test_another_number_of_rows() -> None:
+    def resized(arguments: str, attributes: str, *places: tuple[int, int]) -> str:
+        text = f"func.func @main({arguments}) -> tensor<4xf32>{attributes} {{ %y = ng.exp %x : tensor<4xf32> return %y : tensor<4xf32> }}"
+        return to_text(module([with_rows(from_text(text).ops[0], Length("N", places), 7)]))
+
+    assert "ng.exp %x : tensor<7xf32>" in resized("%x: tensor<4xf32>", "", (0, 0))
+    for arguments, attributes, places, message in (
+        ("%x: tensor<4xf32>", " attributes {ng.tied = [[0, 0]]}", [(0, 0)], "changes what it is called with"),
+        ("%x: tensor<4xf32>, %z: tensor<5xf32>", "", [(0, 0), (1, 0)], r"have \[4, 5\] rows"),
+    ):
+        with pytest.raises(Refused, match=message):
+            resized(arguments, attributes, *places)
 
 
 def test_a_fusion_with_a_transpose_which_no_pass_of_ours_makes() -> None:
