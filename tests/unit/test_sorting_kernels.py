@@ -100,6 +100,11 @@ def test_some_of_long_rows(kind: str) -> None:
             )
 
 
+def test_few_of_wide_elements_are_selected() -> None:
+    x = values((4096,), "i64", True)
+    np.testing.assert_array_equal(order(x, "i64", 0, 32), expected(x, 0, 32))
+
+
 @pytest.mark.parametrize("q", [0.0, 0.01, 0.3, 0.5, 0.77, 0.99, 1.0])
 def test_ranks_are_selected_from_the_nearer_end(q: float) -> None:
     x = np.random.default_rng(5).standard_normal((3, 2000)).round(2).astype(np.float32)

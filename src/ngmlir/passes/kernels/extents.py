@@ -34,7 +34,7 @@ class Extent:
         return self.pick(self.most, self.last)
 
     def tiles(self, step: int, body: Callable[[Span], None], name: str = "i") -> None:
-        """Runs over tiles of `step`, and a shorter one at the end."""
+        """Runs over tiles of `step`, and a shorter one at the end; `step` divides `most` where there is a `last`."""
         b = self.b
 
         def run(span: Span, _: object = ()) -> tuple[()]:
@@ -44,20 +44,11 @@ class Extent:
         if self.whole is None:
             exact_tiles(b, self.most, step, (), run, name)
             return
-        full, last = self.most // step * step, self.last // step * step
-        end = self.pick(full, last)
-        if full:
-            b.loop(0, end, step, (), lambda i, _: run(Span(i, step)), name=name)
-        rest, other = self.most - full, self.last - last
-        if rest == other:
-            if rest:
-                run(Span(end, rest))
-            return
-        b.branch(
-            self.whole,
-            lambda: run(Span(b.index(full), rest)) if rest else (),
-            lambda: run(Span(b.index(last), other)) if other else (),
-        )
+        last = self.last // step * step
+        b.loop(0, self.pick(self.most, last), step, (), lambda i, _: run(Span(i, step)), name=name)
+        rest = self.last - last
+        if rest:
+            b.branch(self.whole, lambda: (), lambda: run(Span(b.index(last), rest)))
 
     def parts(self, step: int, body: Callable[[Value, Extent], None]) -> None:
         """Runs over parts of `step`, of which the last of the last program may be shorter: in one loop, if no other is."""

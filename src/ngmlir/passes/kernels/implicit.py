@@ -46,14 +46,6 @@ class ImplicitKernel(PanelKernel):
         """The shape of a block of so many lines."""
         return lines, uncrowded(run, item_bytes(self.product.accumulator), self.kernel.target)
 
-    def alike(self, side: int, most: int, last: int) -> bool:
-        """Pieces of what lies across the depth are parts of all that is packed at once."""
-        windows = self.product.rhs if side else self.product.lhs
-        if not isinstance(windows, Implicit) or (side == 0 and windows.along_depth):
-            return True
-        across = windows.across
-        return windows.piece(across, most, most) == windows.piece(across, last, most)
-
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         lhs, product = self.product.lhs, self.product
         if not isinstance(lhs, Implicit):

@@ -97,10 +97,6 @@ class PanelKernel:
     def prepare(self, row: Value, rows: Extent, first: Value, depth: int) -> None:
         """Comes before a block of rows meets `depth` steps of the depth from `first` on."""
 
-    def alike(self, side: int, most: int, last: int) -> bool:
-        """Whether what packs `most` rows of the left side (0) or columns of the right one (1) packs `last` of them too."""
-        return True
-
     def share(self, which: int, size: int, block: int, body: Callable[[Value, Extent], None]) -> None:
         """This program's part of the rows or columns; the last part may be smaller."""
         b = self.b
@@ -112,11 +108,7 @@ class PanelKernel:
         if rest == 0:
             body(start, Extent(b, block))
             return
-        whole = b.less(self.places[which], b.index(size // block))
-        if which == 2 or self.alike(0, block, rest):
-            body(start, Extent(b, block, rest, whole))
-        else:
-            b.branch(whole, lambda: body(start, Extent(b, block)), lambda: body(start, Extent(b, rest)))
+        body(start, Extent(b, block, rest, b.less(self.places[which], b.index(size // block))))
 
     def block(self, row: Value, rows: Extent, column: Value, columns: Extent) -> None:
         """A block of the result: all of the depth at once, or a block of it after the other."""
@@ -174,10 +166,7 @@ class PanelKernel:
             self.pack(first, depth, b.add(column, start), part)
             body(start, part)
 
-        if self.alike(1, size, self.product.columns % size):
-            columns.parts(size, one)
-        else:
-            columns.tiles(size, lambda part: one(part.start, Extent(b, part.size)))
+        columns.parts(size, one)
 
     def pack(self, first: Value, depth: int, column: Value, columns: Extent) -> None:
         """Copies a part of the right side into panels, in the order in which it lies."""
