@@ -10,10 +10,10 @@ from ..ir.types import element_type
 from ..ops.ng_rules import has_all
 from ..rewrite.contracts import contract
 from ..support.target import Target
-from .fusion.group import FREE, reads
+from .fusion.group import FREE
 from .fusion.recipes import Recipe, giving, inlined, yielding
 from .fusion.regions import in_functions, nested
-from .inline import copied
+from .fusion.writer import FusionWriter
 from .kernels.plan import kind
 
 
@@ -52,18 +52,7 @@ def narrow_results(module: Module, target: Target) -> Module:
     return in_functions(module, lambda block: _Writer(block, target).written())
 
 
-class _Writer:
-    """Writes a block anew, from its first op to the last."""
-
-    def __init__(self, block: Block, target: Target):
-        self.block, self.target = block, target
-        self.readers: dict[Value, list[Op]] = {}
-        for op in block.ops:
-            for value in dict.fromkeys(reads(op)):
-                self.readers.setdefault(value, []).append(op)
-        self.current = {op: op for op in block.ops}  # what has become of an op that is still to be written
-        self.mapping: dict[Value, Value] = {}
-
+class _Writer(FusionWriter):
     def written(self) -> Block:
         out = self.block.emptied()
         for op in self.block.ops:
@@ -81,13 +70,6 @@ class _Writer:
         if changed:
             self.mapping.update({key: changed[v] for key, v in self.mapping.items() if v in changed})
             self.mapping.update(changed)
-
-    def renamed(self, op: Op) -> Op:
-        if not any(v in self.mapping for v in reads(op)):
-            return op
-        if op.regions and op.name != "ng.fusion":
-            return copied(op, dict(self.mapping))
-        return op.rebuilt([self.mapping.get(v, v) for v in op.operands])
 
     def narrowed(self, op: Op, fusion: Op) -> Op:
         """The fusion that stands for another, with narrow results where they can be."""

@@ -12,10 +12,10 @@ from ..ir.types import element_type, shape_of
 from ..ops.library import in_library
 from ..rewrite.contracts import contract
 from ..support.target import Target
-from .fusion.group import FREE, has_elements, reads
+from .fusion.group import FREE, has_elements
 from .fusion.recipes import Recipe, giving, inlined, needed
 from .fusion.regions import in_functions, nested
-from .inline import copied
+from .fusion.writer import FusionWriter
 from .kernels.plan import kind
 from .schedules.loops import MATH_WORK
 
@@ -70,18 +70,7 @@ def recompute(module: Module, target: Target) -> Module:
     return in_functions(module, lambda block: _Writer(block, target).written())
 
 
-class _Writer:
-    """Writes a block anew, from its first op to the last."""
-
-    def __init__(self, block: Block, target: Target):
-        self.block, self.target = block, target
-        self.readers: dict[Value, list[Op]] = {}
-        for op in block.ops:
-            for value in dict.fromkeys(reads(op)):
-                self.readers.setdefault(value, []).append(op)
-        self.current = {op: op for op in block.ops}  # what has become of an op that is still to be written
-        self.mapping: dict[Value, Value] = {}
-
+class _Writer(FusionWriter):
     def written(self) -> Block:
         out = self.block.emptied()
         for op in self.block.ops:
@@ -98,13 +87,6 @@ class _Writer:
             self.mapping.update(zip(left, new.results, strict=True))
             out.ops.append(new)
         return out
-
-    def renamed(self, op: Op) -> Op:
-        if not any(v in self.mapping for v in reads(op)):
-            return op
-        if op.regions and op.name != "ng.fusion":
-            return copied(op, dict(self.mapping))
-        return op.rebuilt([self.mapping.get(v, v) for v in op.operands])
 
     def repeated(self, fusion: Op, number: int, value: Value, out: Block) -> bool:
         """Repeats a result of a fusion where it is read, if that is quicker; whether nobody needs it any more."""
