@@ -68,8 +68,18 @@ REGISTRY = Registry()
 
 def operator(function: F) -> F:
     """Registers the function that builds the operator which is called like it (a `_` at the end does not count)."""
-    REGISTRY.add(Definition(REGISTRY.entries[function.__name__.removesuffix("_")], function))
-    return function
+    return operators(function.__name__.removesuffix("_"))(function)
+
+
+def operators(*types: str) -> Callable[[F], F]:
+    """Registers the function that builds several operators, for tensors of any rank."""
+
+    def register(function: F) -> F:
+        for type in types:
+            REGISTRY.add(Definition(REGISTRY.entries[type], function))
+        return function
+
+    return register
 
 
 def gradient_of(type: str) -> Callable[[F], F]:

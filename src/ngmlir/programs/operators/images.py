@@ -17,7 +17,7 @@ from ...op_graph.functions.shape import cast_axes
 from ...op_graph.tensor import Tensor
 from ...ops.sliding import count_of, span_of
 from ...support.diagnostics import UserError
-from ..registry import operator
+from ..registry import operator, operators
 
 
 def _named(x: Tensor, names: Sequence[str]) -> Tensor:
@@ -74,8 +74,8 @@ def _convolved(
     return np.asarray(made)
 
 
-@operator
-def conv2d(
+@operators("conv2d", "conv3d", "depthwise_conv2d")
+def convolution(
     x: Tensor,
     filters: Tensor,
     *,
@@ -87,60 +87,8 @@ def conv2d(
     return _convolved(x, filters, strides, paddings, groups, dilations, False)
 
 
-@operator
-def conv3d(
-    x: Tensor,
-    filters: Tensor,
-    *,
-    strides: Sequence[int],
-    paddings: Sequence[int],
-    groups: int,
-    dilations: Sequence[int],
-) -> Tensor:
-    return _convolved(x, filters, strides, paddings, groups, dilations, False)
-
-
-@operator
-def depthwise_conv2d(
-    x: Tensor,
-    filters: Tensor,
-    *,
-    strides: Sequence[int],
-    paddings: Sequence[int],
-    groups: int,
-    dilations: Sequence[int],
-) -> Tensor:
-    return _convolved(x, filters, strides, paddings, groups, dilations, False)
-
-
-@operator
-def conv2d_transpose(
-    x: Tensor,
-    filters: Tensor,
-    *,
-    strides: Sequence[int],
-    paddings: Sequence[int],
-    groups: int,
-    dilations: Sequence[int],
-) -> Tensor:
-    return _convolved(x, filters, strides, paddings, groups, dilations, True)
-
-
-@operator
-def conv3d_transpose(
-    x: Tensor,
-    filters: Tensor,
-    *,
-    strides: Sequence[int],
-    paddings: Sequence[int],
-    groups: int,
-    dilations: Sequence[int],
-) -> Tensor:
-    return _convolved(x, filters, strides, paddings, groups, dilations, True)
-
-
-@operator
-def depthwise_conv2d_transpose(
+@operators("conv2d_transpose", "conv3d_transpose", "depthwise_conv2d_transpose")
+def transposed_convolution(
     x: Tensor,
     filters: Tensor,
     *,
@@ -189,8 +137,8 @@ def _pooled(
     return np.asarray(made)
 
 
-@operator
-def pool2d(
+@operators("pool2d", "pool3d")
+def pooling(
     x: Tensor,
     *,
     pooling_type: str,
@@ -203,22 +151,9 @@ def pool2d(
     return _pooled(x, pooling_type, ksize, global_pooling, strides, paddings, ceil_mode)
 
 
-@operator
-def pool3d(
-    x: Tensor,
-    *,
-    pooling_type: str,
-    ksize: Sequence[int],
-    global_pooling: bool,
-    strides: Sequence[int],
-    paddings: Sequence[int],
-    ceil_mode: bool,
-) -> Tensor:
-    return _pooled(x, pooling_type, ksize, global_pooling, strides, paddings, ceil_mode)
-
-
-def _pooled_with_index(
-    x: Tensor, ksize: Sequence[int], global_pooling: bool, strides: Sequence[int], paddings: Sequence[int]
+@operators("max_pool2d_with_index", "max_pool3d_with_index")
+def pooling_with_index(
+    x: Tensor, *, ksize: Sequence[int], global_pooling: bool, strides: Sequence[int], paddings: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
     if global_pooling:
         ksize, paddings = x.type.shape[2:], [0] * (len(x.type.shape) - 2)
@@ -227,10 +162,9 @@ def _pooled_with_index(
     around = _around(x, ksize, strides, paddings, False)
     places = numpy.arange(prod(lengths), dtype=numpy.int32).reshape(lengths)
     chosen: list[numpy.ndarray] = []
-    for d, (n, k, s, (p, _)) in enumerate(zip(lengths, ksize, strides, around, strict=True)):
+    for n, k, s, (p, _) in zip(lengths, ksize, strides, around, strict=True):
         count = count_of(n + 2 * p, span_of(k, 1), s)
         chosen.append(numpy.arange(count)[:, None] * s + numpy.arange(k)[None, :] - p)
-        assert d < len(lengths)
     grids = numpy.meshgrid(*[c.reshape(-1) for c in chosen], indexing="ij")
     inside = numpy.logical_and.reduce([(g >= 0) & (g < n) for g, n in zip(grids, lengths, strict=True)])
     at = places[tuple([numpy.clip(g, 0, n - 1) for g, n in zip(grids, lengths, strict=True)])]
@@ -248,20 +182,6 @@ def _pooled_with_index(
     out = np.take_along_axis(seen, np.expand_dims(first, -1), axis=-1)
     shape = (batch, channels, *counts)
     return np.reshape(out, shape), np.astype(np.reshape(mask, shape), np.int32)
-
-
-@operator
-def max_pool2d_with_index(
-    x: Tensor, *, ksize: Sequence[int], global_pooling: bool, strides: Sequence[int], paddings: Sequence[int]
-) -> tuple[Tensor, Tensor]:
-    return _pooled_with_index(x, ksize, global_pooling, strides, paddings)
-
-
-@operator
-def max_pool3d_with_index(
-    x: Tensor, *, ksize: Sequence[int], global_pooling: bool, strides: Sequence[int], paddings: Sequence[int]
-) -> tuple[Tensor, Tensor]:
-    return _pooled_with_index(x, ksize, global_pooling, strides, paddings)
 
 
 @operator
