@@ -22,25 +22,26 @@ def _write(drawing: Drawing, prefix: str, indent: str, lines: list[str]) -> None
     for number, box in enumerate(drawing.boxes):
         fill, stroke = COLOURS.get(box.kind, COLOURS["op"])
         name = f"{prefix}{number}"
-        label = _quoted("\n".join(box.lines))
-        place = f", tooltip={_quoted(str(box.place))}" if box.place.known else ""
+        label = quoted("\n".join(box.lines))
+        place = f", tooltip={quoted(str(box.place))}" if box.place.known else ""
         if box.inside is not None and box.inside.boxes:
             lines.append(f"{indent}subgraph cluster_{name} {{")
-            lines.append(f"{indent}  color={_quoted(stroke)}")
+            lines.append(f"{indent}  color={quoted(stroke)}")
             lines.append(
-                f"{indent}  {name} [label={label}, color={_quoted(stroke)}, fillcolor={_quoted(fill)}{place}]"
+                f"{indent}  {name} [label={label}, color={quoted(stroke)}, fillcolor={quoted(fill)}{place}]"
             )
             _write(box.inside, f"{name}_", indent + "  ", lines)
             lines.append(f"{indent}}}")
         else:
             lines.append(
-                f"{indent}{name} [label={label}, color={_quoted(stroke)}, fillcolor={_quoted(fill)}{place}]"
+                f"{indent}{name} [label={label}, color={quoted(stroke)}, fillcolor={quoted(fill)}{place}]"
             )
     for arrow in drawing.arrows:
         style = " [style=dashed]" if arrow.order else ""
         lines.append(f"{indent}{prefix}{arrow.source} -> {prefix}{arrow.target}{style}")
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A string of the DOT language."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from ...pictures.dot import quoted
 from .descs import ProgramDesc
 from .framework import Block, Program
 
@@ -38,19 +39,14 @@ def draw_block_graphviz(
         style = ["shape = ellipse"]
         if variable is not None:
             lengths = "x".join("?" if n < 0 else str(n) for n in variable.shape)
-            style.append(f"label = {_quoted(f'{name} {variable.element} {lengths}'.rstrip())}")
+            style.append(f"label = {quoted(f'{name} {variable.element} {lengths}'.rstrip())}")
             if variable.is_parameter:
                 style += ["style = filled", 'fillcolor = "#dde8f6"']
         if name in marked:
             style += ['color = "red"', "penwidth = 2"]
-        lines.append(f"  {_quoted('v ' + name)} [{', '.join(style)}];")
+        lines.append(f"  {quoted('v ' + name)} [{', '.join(style)}];")
     for at, op in enumerate(block.ops):
-        lines.append(f"  op{at} [shape = box, label = {_quoted(op.type)}];")
-        lines += [f"  {_quoted('v ' + name)} -> op{at};" for name in op.input_arg_names]
-        lines += [f"  op{at} -> {_quoted('v ' + name)};" for name in op.output_arg_names]
+        lines.append(f"  op{at} [shape = box, label = {quoted(op.type)}];")
+        lines += [f"  {quoted('v ' + name)} -> op{at};" for name in op.input_arg_names]
+        lines += [f"  op{at} -> {quoted('v ' + name)};" for name in op.output_arg_names]
     Path(path).write_text("\n".join([*lines, "}"]) + "\n", encoding="utf-8")
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
