@@ -99,20 +99,26 @@ class LoDTensor:
 
     def shape(self) -> list[int]:
         """Its lengths."""
-        return list(self._seen.shape)
+        return list(self._form[0])
 
     def is_of(self, shape: tuple[int, ...], dtype: Any) -> bool:
         """Whether it has this shape and element type."""
-        return self._seen.shape == shape and self._seen.dtype == dtype
+        return self._form == (shape, dtype)
 
     def _dtype(self) -> Any:
         from ...programs.vartypes import vartype
 
-        return vartype(self._seen.dtype)
+        return vartype(self._form[1])
 
     @property
-    def _seen(self) -> Array:
-        return self._host if self._host is not None else self.get()
+    def _form(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Lengths and element type; of contents on a GPU without a copy of them."""
+        if self._device is not None:
+            from ...runtime.buffers import DTYPES
+
+            return tuple(self._device.shape), DTYPES[self._device.dtype]
+        seen = self._host if self._host is not None else self.get()
+        return seen.shape, seen.dtype
 
     # ---- elements
 
@@ -166,7 +172,7 @@ class LoDTensor:
 
     def __repr__(self) -> str:
         lod = f", lod={self._lod}" if self._lod else ""
-        return f"LoDTensor({self._seen!r}{lod})" if self.is_initialized else "LoDTensor()"
+        return f"LoDTensor({self.get()!r}{lod})" if self.is_initialized else "LoDTensor()"
 
 
 Tensor = LoDTensor
