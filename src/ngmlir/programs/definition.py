@@ -68,6 +68,11 @@ class Definition:
     def has_gradient(self) -> bool:
         return self.entry.gradient != ()
 
+    @property
+    def is_builtin(self) -> bool:
+        """Whether the operator is one of ngmlir: its version says what it computes."""
+        return self.build is None or self.build.__module__.startswith("ngmlir.")
+
     @cached_property
     def _takes_context(self) -> bool:
         return self.build is not None and "context" in inspect.signature(self.build).parameters
@@ -106,6 +111,11 @@ class GradientDefinition(Definition):
     """
 
     forward: Definition | None = None
+
+    @property
+    def is_builtin(self) -> bool:
+        assert self.forward is not None
+        return super().is_builtin and self.forward.is_builtin
 
     def values(self, context: Context, inputs: Values, attributes: Mapping[str, Any]) -> dict[str, list[Any]]:
         forward = self.forward

@@ -17,7 +17,7 @@ import numpy as np
 from ..ir.core import Module
 from ..ir.types import TensorType, ui64
 from ..op_graph.computation import Computation
-from ..op_graph.lift import Lifted, lift
+from ..op_graph.lift import lift
 from ..op_graph.node import Op
 from ..op_graph.positions import Positions
 from ..op_graph.raising import FixedAxis
@@ -30,23 +30,18 @@ from ..support.diagnostics import Diagnostic, UserError
 from .attributes import values_of
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
+from .interface import Interface
 from .names import EMPTY, RANDOM
 from .places import at
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A program as a function of values. `feeds` and `states` name its arguments, feeds first; `fetches` its results that are
-    tied to no argument."""
+    """A program as a function of values; `fetches` names its results that are tied to no argument."""
 
-    lifted: Lifted
-    feeds: tuple[str, ...]
-    states: tuple[str, ...]
+    module: Module
+    interface: Interface
     fetches: tuple[str, ...]
-
-    @property
-    def module(self) -> Module:
-        return self.lifted.module
 
 
 def lower(program: Program) -> Lowered:
@@ -174,9 +169,9 @@ class _Lowering:
         parameters: Sequence[Any] = [*self.feeds.values(), *self.states.values()]
         made = Computation([*returns, *group], parameters, tuple)
         made.location = self.program.module.location
-        return Lowered(
-            lift(made), tuple(self.feeds), tuple(self.states), tuple([name for name, _ in fetched])
-        )
+        lifted = lift(made)
+        interface = Interface.of(lifted.module, [*self.feeds], [*self.states], lifted.tied)
+        return Lowered(lifted.module, interface, tuple([name for name, _ in fetched]))
 
 
 def _storage(name: str, type: TensorType, role: Role) -> AssignableTensorOp:

@@ -211,11 +211,20 @@ def _own_version() -> str:
     """The version of ngmlir: that of its files, since in a checkout the code changes while the number stands."""
     package = Path(__file__).parents[1]
     digest = sha256()
-    for root in (package, package.parents[1] / "lowering"):
+    for root in (package, package.parents[1] / "lowering", package.parents[1] / "dialects"):
         for folder, below, names in os.walk(root):
             below.sort()
             for name in sorted(names):
-                if os.path.splitext(name)[1] in (".py", ".rules", ".ngir", ".target", ".toml", ""):
+                if os.path.splitext(name)[1] in (
+                    ".py",
+                    ".rules",
+                    ".ngir",
+                    ".target",
+                    ".toml",
+                    ".ngd",
+                    ".operators",
+                    "",
+                ):
                     status = os.stat(os.path.join(folder, name))
                     digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()

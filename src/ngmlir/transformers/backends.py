@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ..ir.core import Module
 from ..runtime.executable import Prepare
 from .host_steps import Backend, Bind, Run, with_host_steps
 from .storage import DeviceBufferStorage
+
+if TYPE_CHECKING:
+    from ..runtime.cpu import CpuExecutable
 
 
 def _interpreted(module: Module) -> Bind:
@@ -45,12 +48,17 @@ def _interpreted(module: Module) -> Bind:
 
 
 def _compiled_for_cpu(module: Module) -> Bind:
-    """Machine code; state is changed where it lies."""
+    """Machine code."""
     from ..compiler import compile_module
     from ..runtime.cpu import CpuExecutable
 
     first = compile_module(module, "cpu", entry=module.ops[0].symbol)
     assert isinstance(first, CpuExecutable)
+    return in_memory(first)
+
+
+def in_memory(first: CpuExecutable) -> Bind:
+    """Functions of a program for the CPU; state is changed where it lies."""
 
     def bind(
         entry: str,

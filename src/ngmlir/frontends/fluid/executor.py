@@ -3,27 +3,20 @@
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
-from ...ir.literals import dtype_of
-from ...ir.types import Type, shape_of
 from ...op_graph.answers import answered
 from ...programs import names
-from ...programs.descriptions import Program as ProgramView
-from ...programs.lower import Lowered, lower
-from ...support.diagnostics import Diagnostic, UserError
-from ...transformers.backends import backend_for
-from ...transformers.host_steps import Bind, Run
+from ...support.diagnostics import UserError
 from .feeding import fed, fits, with_io
 from .framework import Program, default_main_program
 from .places import CPUPlace, Place
-from .printing import Printed, printed_in, show
+from .prepared import Prepared, compiled
+from .printing import printed_in, show
 from .scope import LoDTensor, Scope, global_scope, moves, scope_guard
 from .variables import Variable
 
@@ -36,79 +29,6 @@ Array = np.ndarray[Any, Any]
 Key = tuple[Any, ...]
 
 
-@dataclass
-class _Prepared:
-    """A program that was compiled for some feeds and fetches, and how it is bound to the state of a scope."""
-
-    program: ProgramView
-    lowered: Lowered
-    bind: Bind
-    #: Of each state its type, and whether the program reads what it begins as.
-    states: Sequence[tuple[str, Type, bool]]
-    #: What is printed after each run; its values come after those that are fetched.
-    printed: Sequence[Printed] = ()
-    scope: Scope | None = None
-    moves: int = -1
-    run: Run | None = None
-
-    def bound(self, scope: Scope) -> Run:
-        """What runs it on the state of a scope. A state that the program makes is made here, and is in the scope once the
-        program has run."""
-        tensors: dict[int, LoDTensor] = {}
-        made: list[tuple[str, LoDTensor]] = []
-        first = len(self.lowered.feeds)
-        for at, (name, type, is_read) in enumerate(self.states):
-            found = scope.find_var(name)
-            tensor = found.value if found is not None and isinstance(found.value, LoDTensor) else None
-            if tensor is None or not tensor.is_initialized or (not is_read and not _is_of(tensor, type)):
-                if name == names.RANDOM:
-                    seed = self.program.random_seed or int.from_bytes(os.urandom(8), "little")
-                    tensor = LoDTensor(np.array([seed, 0], np.uint64))
-                elif is_read:
-                    raise self._uninitialized(name)
-                else:
-                    tensor = LoDTensor()
-                    tensor.hold(np.zeros(shape_of(type), dtype_of(type)))
-                made.append((name, tensor))
-            elif not _is_of(tensor, type):
-                shape = tensor.shape()
-                raise UserError(
-                    f"'{name}' is {type} in the program, and the scope holds {tensor.host.dtype} of shape {shape}",
-                    hint="it was made by another program, or loaded from a file of one",
-                )
-            tensors[first + at] = tensor
-        run = self.bind("main", tensors, self.lowered.lifted.tied, tuple)  # pyright: ignore[reportArgumentType]
-        if not made:
-            self.run, self.scope, self.moves = run, scope, moves()
-            return run
-
-        def once(*values: Any) -> Sequence[Any]:
-            results = run(*values)
-            for name, tensor in made:
-                held = scope.find_var(name) or scope.var(name)
-                # Who holds the tensor of the scope sees what was computed.
-                if isinstance(held.value, LoDTensor):
-                    held.value.become(tensor)
-                else:
-                    held.value = tensor
-            return results
-
-        return once
-
-    def _uninitialized(self, name: str) -> UserError:
-        variable = self.program.top.find(name)
-        where = variable.location if variable is not None else None
-        message = f"'{name}' has no value in this scope"
-        hint = "run the start-up program first: executor.run(fluid.default_startup_program())"
-        return UserError(
-            Diagnostic(message, where, hint=hint) if where is not None else Diagnostic(message, hint=hint)
-        )
-
-
-def _is_of(tensor: LoDTensor, type: Type) -> bool:
-    return tensor.is_of(shape_of(type), dtype_of(type))
-
-
 class Executor:
     """Runs programs at a place: `Executor(fluid.CPUPlace()).run(program, feed={...}, fetch_list=[...])`."""
 
@@ -118,7 +38,7 @@ class Executor:
             raise UserError(
                 f"an executor runs at a place, not at {place!r}", hint="fluid.Executor(fluid.CPUPlace())"
             )
-        self._prepared: OrderedDict[Key, _Prepared] = OrderedDict()
+        self._prepared: OrderedDict[Key, Prepared] = OrderedDict()
 
     def close(self) -> None:
         """Drops the compiled programs."""
@@ -165,7 +85,7 @@ class Executor:
         run = prepared.run
         if run is None or prepared.scope is not scope or prepared.moves != moves():
             run = prepared.bound(scope)
-        results = run(*[arrays[name] for name in prepared.lowered.feeds])
+        results = run(*[arrays[name] for name in prepared.interface.feeds])
         if prepared.printed:
             show(prepared.printed, results[len(fetches) :])
             results = results[: len(fetches)]
@@ -175,19 +95,12 @@ class Executor:
 
     def _prepare(
         self, program: Program, arrays: Mapping[str, Array], fetches: Sequence[str], key: Key
-    ) -> _Prepared:
+    ) -> Prepared:
         for name, array in arrays.items():
             fits(program, name, array)
         printed = printed_in(program.view)
-        lowered = lower(with_io(program.view, arrays, [*fetches, *[each.fetched for each in printed]]))
-        backend = backend_for(self.place.target)
-        assert backend is not None
-        block = lowered.module.ops[0].block
-        used = {value for op in block.ops[:-1] for inner in op.walk() for value in inner.operands}
-        used |= {v for i, v in enumerate(block.ops[-1].operands) if i not in dict(lowered.lifted.tied)}
-        arguments = block.args[len(lowered.feeds) :]
-        states = [(n, a.type, a in used) for n, a in zip(lowered.states, arguments, strict=True)]
-        made = _Prepared(program.view, lowered, backend(lowered.module), states, printed)
+        whole = with_io(program.view, arrays, [*fetches, *[each.fetched for each in printed]])
+        made = Prepared(program.view, *compiled(whole, self.place.target), printed)
         self._prepared[key] = made
         while len(self._prepared) > KEPT:
             self._prepared.popitem(last=False)

@@ -52,7 +52,7 @@ def memory_use(program: Program, batch_size: int) -> MemoryUse:
     results = [name for name in written if name not in read and not top.visible(name).persistable]
     lowered = lower(with_io(program.view, fed, results))
     function = lowered.module.ops[0]
-    count = len(lowered.feeds)
+    count = len(lowered.interface.feeds)
     arguments = [_bytes(a.type) for a in function.block.args]
     plan = memory_plan(lower_module(lowered.module, "cpu"), function.symbol)
     separate = sum(held.stop - held.start for held in plan.held)
