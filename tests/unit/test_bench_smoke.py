@@ -94,6 +94,11 @@ def test_compile_prints_stages() -> None:
     assert "per kernel" in run(str(BENCH / "compile.py"), "--only=demo", "--rounds=1")
 
 
+def test_steps_tell_their_time() -> None:
+    out = run(str(BENCH / "steps.py"), "--only=fit", "--seconds=0.01", "--first")
+    assert "fit_a_line" in out and "first 0." in out and "cached 0." in out
+
+
 def test_no_gpu_kernel_of_the_op_suite_starves() -> None:
     """Each has two blocks for each multiprocessor, or little to do in each block."""
     out = run(str(BENCH / "grids.py"), "--starving")
