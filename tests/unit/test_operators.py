@@ -207,16 +207,24 @@ def test_gradients(type: str, number: int) -> None:
         wanted = differences(total, tried, name)
         got = np.zeros_like(wanted) if gradient is None else gradient
         assert np.abs(got - wanted).max() <= 1e-6 * max(1, np.abs(wanted).max()), name
+    same_elsewhere(tried, errors, by, found, order=1)
+
+
+def same_elsewhere(
+    tried: Tried, errors: Mapping[str, Array], by: Sequence[str], found: Sequence[Array | None], order: int
+) -> None:
+    """Compiled programs give the gradients that NumPy gave."""
     for target in ("cpu", "cuda-sim"):
-        for a, b in zip(found, gradients(tried, errors, by, target), strict=True):
+        for a, b in zip(found, gradients(tried, errors, by, target, order), strict=True):
             assert (a is None) == (b is None)
-            assert a is None or np.allclose(a, b, rtol=1e-9, atol=1e-11)
+            assert a is None or np.allclose(a, b, rtol=1e-9, atol=1e-11), target
 
 
 @pytest.mark.parametrize(("type", "number"), ALL)
 def test_second_gradients(type: str, number: int) -> None:
     tried, errors, by = prepared(type, number)
     found = gradients(tried, errors, by, "numpy", order=2)
+    same_elsewhere(tried, errors, by, found, order=2)
 
     def total() -> float:
         first = gradients(tried, errors, by, "numpy")
