@@ -19,7 +19,7 @@ LAYER = {
     "decl": 2, "pictures": 2,
     "ops": 3,
     "op_graph": 4, "rewrite": 4, "runtime": 4,
-    "numpy": 5, "simple": 5, "passes": 5, "codegen": 5,
+    "numpy": 5, "simple": 5, "training": 5, "passes": 5, "codegen": 5,
     "programs": 6, "compiler": 6,
     "transformers": 7,
     "frontends": 8, "testing": 8, "util": 8,

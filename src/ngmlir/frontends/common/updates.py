@@ -15,6 +15,7 @@ from ...op_graph import functions as ng
 from ...op_graph.node import Op
 from ...op_graph.state import assign
 from ...op_graph.tensor import Tensor
+from ...training import updates as rules
 from .slots import slot, step_count
 
 __all__ = ["Moments", "Update", "adadelta", "adagrad", "adam", "adam_w", "momentum", "rms_prop"]
@@ -43,8 +44,7 @@ def momentum(
     move = u
     if coefficient:
         velocity = slot(w, "velocity")
-        v = coefficient * velocity + u
-        move = coefficient * v + u if nesterov else v
+        move, v = rules.inertia(velocity, u, coefficient, nesterov)
         writes.append(assign(velocity, v))
     lost = slot(w, "lost")
     y = move - lost
@@ -65,14 +65,13 @@ def rms_prop(
     """r <- rho * r + (1 - rho) * g**2, from 1; v <- coefficient * v + rate * scale * g / sqrt(r + epsilon)
     + rate * decay * w; w <- w - v."""
     mean = slot(w, "mean_square", 1.0)
-    r = rho * mean + (1 - rho) * g * g
-    v = rate * scale * g / ng.sqrt(r + epsilon)
+    v, r = rules.rms_prop(g, mean, rate * scale, rho, epsilon)
     writes = [assign(mean, r)]
     if decay:
         v = v + rate * decay * w
     if coefficient:
         velocity = slot(w, "velocity")
-        v = coefficient * velocity + v
+        v, _ = rules.inertia(velocity, v, coefficient, False)
         writes.append(assign(velocity, v))
     return Update(w - v, writes)
 
@@ -81,17 +80,14 @@ def adagrad(w: Tensor, g: Tensor, scale: Any, rate: Any, epsilon: float) -> Upda
     """G <- G + g**2, w <- w - scale * rate * g / sqrt(G + epsilon)."""
     total = slot(w, "squares")
     made = total + g * g
-    return Update(w - scale * rate * g / ng.sqrt(made + epsilon), [assign(total, made)])
+    return Update(rules.scaled_step(w, g, scale * rate, ng.sqrt(made + epsilon)), [assign(total, made)])
 
 
 def adadelta(w: Tensor, g: Tensor, scale: Any, rate: Any, rho: float, epsilon: float) -> Update:
-    """s <- rho * s + (1 - rho) * (scale * g)**2, d = sqrt(m + epsilon) / sqrt(s + epsilon) * scale * g,
+    """s <- rho * s + (1 - rho) * (scale * g)**2, d = sqrt((m + epsilon) / (s + epsilon)) * scale * g,
     m <- rho * m + (1 - rho) * d**2, w <- w - rate * d."""
-    g = scale * g
     squares, moves = slot(w, "squares"), slot(w, "moves")
-    s = rho * squares + (1 - rho) * g * g
-    move = ng.sqrt(moves + epsilon) / ng.sqrt(s + epsilon) * g
-    m = rho * moves + (1 - rho) * move * move
+    move, s, m = rules.adadelta(scale * g, squares, moves, rho, epsilon)
     return Update(w - rate * move, [assign(squares, s), assign(moves, m)])
 
 
@@ -113,10 +109,8 @@ class Moments:
 
     def of(self, w: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Sequence[Op]]:
         """(m, v, writes to both): m <- beta_1 * m + (1 - beta_1) * g, v <- beta_2 * v + (1 - beta_2) * g**2."""
-        beta_1, beta_2 = self.betas
         first, second = slot(w, "moment"), slot(w, "mean_square")
-        m = beta_1 * first + (1 - beta_1) * g
-        v = beta_2 * second + (1 - beta_2) * g * g
+        m, v = rules.moments(g, first, second, *self.betas)
         return m, v, [assign(first, m), assign(second, v)]
 
 
@@ -124,7 +118,7 @@ def adam(w: Tensor, g: Tensor, scale: Any, rate: Any, moments: Moments, epsilon:
     """w <- w - scale * rate * sqrt(1 - beta_2**t) / (1 - beta_1**t) * m / (sqrt(v) + epsilon)."""
     m, v, writes = moments.of(w, g)
     factor = scale * rate * ng.sqrt(moments.second) / moments.first
-    return Update(w - factor * m / (ng.sqrt(v) + epsilon), writes)
+    return Update(rules.adam_step(w, m, v, factor, epsilon), writes)
 
 
 def adam_w(

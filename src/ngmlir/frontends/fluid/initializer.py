@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from math import prod, sqrt
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...support.diagnostics import UserError
+from ...training.initial_values import glorot, he, uniform_bound
 
 
 class Initializer:
@@ -105,10 +106,9 @@ class XavierInitializer(_Random):
 
     def __call__(self, var: Any, block: Any) -> Any:
         taken, given = fans(var.shape)
-        total = (taken if self.fan_in is None else self.fan_in) + (
-            given if self.fan_out is None else self.fan_out
-        )
-        return _drawn(self.uniform, sqrt(2.0 / total), var, block, self._seed(block))
+        taken = taken if self.fan_in is None else self.fan_in
+        given = given if self.fan_out is None else self.fan_out
+        return _drawn(self.uniform, glorot(taken, given), var, block, self._seed(block))
 
 
 class MSRAInitializer(_Random):
@@ -119,13 +119,13 @@ class MSRAInitializer(_Random):
 
     def __call__(self, var: Any, block: Any) -> Any:
         taken = fans(var.shape)[0] if self.fan_in is None else self.fan_in
-        return _drawn(self.uniform, sqrt(2.0 / taken), var, block, self._seed(block))
+        return _drawn(self.uniform, he(taken), var, block, self._seed(block))
 
 
 def _drawn(uniform: bool, deviation: float, var: Any, block: Any, seed: int) -> Any:
     if not uniform:
         return _filled("gaussian_random", var, block, mean=0.0, std=deviation, seed=seed)
-    limit = sqrt(3.0) * deviation
+    limit = uniform_bound(deviation)
     return _filled("uniform_random", var, block, min=-limit, max=limit, seed=seed)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...op_graph.axes import AxesLike, make_axes
+from ...training.initial_values import glorot, he, uniform_bound
 from ..common.described import Described
 from .axis import is_shadow_axis
 
@@ -63,7 +64,7 @@ class GlorotInit(Initializer):
     """Uniform, at most sqrt(6 / (fan in + fan out))."""
 
     def __call__(self, axes: AxesLike) -> Array:
-        bound = sqrt(6 / sum(fans(axes)))
+        bound = uniform_bound(glorot(*fans(axes)))
         return np.random.uniform(-bound, bound, make_axes(axes).known_shape)
 
 
@@ -79,4 +80,4 @@ class KaimingInit(Initializer):
     """Normal, with deviation sqrt(2 / fan in)."""
 
     def __call__(self, axes: AxesLike) -> Array:
-        return np.random.normal(0.0, sqrt(2 / fans(axes)[0]), make_axes(axes).known_shape)
+        return np.random.normal(0.0, he(fans(axes)[0]), make_axes(axes).known_shape)

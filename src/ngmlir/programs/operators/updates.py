@@ -5,21 +5,21 @@ from __future__ import annotations
 
 from ... import numpy as np
 from ...op_graph.tensor import Tensor
+from ...training import updates as rules
 from ..registry import operator
 
 
 @operator
 def sgd(param: Tensor, learning_rate: Tensor, grad: Tensor) -> Tensor:
-    return np.subtract(param, np.multiply(learning_rate, grad))
+    return param - learning_rate * grad
 
 
 @operator
 def momentum(
     param: Tensor, grad: Tensor, velocity: Tensor, learning_rate: Tensor, *, mu: float, use_nesterov: bool
 ) -> tuple[Tensor, Tensor]:
-    moved = np.add(np.multiply(velocity, mu), grad)
-    by = np.add(grad, np.multiply(moved, mu)) if use_nesterov else moved
-    return np.subtract(param, np.multiply(learning_rate, by)), moved
+    by, moved = rules.inertia(velocity, grad, mu, use_nesterov)
+    return param - learning_rate * by, moved
 
 
 @operator
@@ -36,47 +36,33 @@ def adam(
     beta2: float,
     epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    first = np.add(np.multiply(moment1, beta1), np.multiply(grad, 1 - beta1))
-    second = np.add(np.multiply(moment2, beta2), np.multiply(np.square(grad), 1 - beta2))
-    corrected = np.divide(np.sqrt(np.subtract(1, beta2_pow)), np.subtract(1, beta1_pow))
-    rate = np.multiply(learning_rate, np.astype(corrected, learning_rate.dtype))
-    step = np.divide(np.multiply(rate, first), np.add(np.sqrt(second), epsilon))
-    return np.subtract(param, step), first, second
+    first, second = rules.moments(grad, moment1, moment2, beta1, beta2)
+    corrected = np.astype(np.sqrt(1 - beta2_pow) / (1 - beta1_pow), learning_rate.dtype)
+    return rules.adam_step(param, first, second, learning_rate * corrected, epsilon), first, second
 
 
 @operator
 def adagrad(
     param: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor, *, epsilon: float
 ) -> tuple[Tensor, Tensor]:
-    total = np.add(moment, np.square(grad))
-    return _stepped(param, learning_rate, grad, np.add(np.sqrt(total), epsilon)), total
-
-
-def _stepped(param: Tensor, rate: Tensor, by: Tensor, over: Tensor) -> Tensor:
-    return np.subtract(param, np.divide(np.multiply(rate, by), over))
-
-
-def _mixed(held: Tensor, new: Tensor, kept: float) -> Tensor:
-    """A running mean."""
-    return np.add(np.multiply(held, kept), np.multiply(new, 1 - kept))
+    total = moment + grad * grad
+    return rules.scaled_step(param, grad, learning_rate, np.sqrt(total) + epsilon), total
 
 
 @operator
 def decayed_adagrad(
     param: Tensor, grad: Tensor, moment: Tensor, learning_rate: Tensor, *, decay: float, epsilon: float
 ) -> tuple[Tensor, Tensor]:
-    total = _mixed(moment, np.square(grad), decay)
-    return _stepped(param, learning_rate, grad, np.add(np.sqrt(total), epsilon)), total
+    total = rules.running_mean(moment, grad * grad, decay)
+    return rules.scaled_step(param, grad, learning_rate, np.sqrt(total) + epsilon), total
 
 
 @operator
 def adadelta(
     param: Tensor, grad: Tensor, squared_grad: Tensor, squared_update: Tensor, *, rho: float, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    grads = _mixed(squared_grad, np.square(grad), rho)
-    root = np.sqrt(np.divide(np.add(squared_update, epsilon), np.add(grads, epsilon)))
-    update = np.negative(np.multiply(root, grad))
-    return np.add(param, update), grads, _mixed(squared_update, np.square(update), rho)
+    move, grads, moves = rules.adadelta(grad, squared_grad, squared_update, rho, epsilon)
+    return param - move, grads, moves
 
 
 @operator
@@ -92,10 +78,10 @@ def adamax(
     beta2: float,
     epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    mean = _mixed(moment, grad, beta1)
-    most = np.maximum(np.add(np.multiply(inf_norm, beta2), epsilon), np.absolute(grad))
-    rate = np.divide(learning_rate, np.astype(np.subtract(1, beta1_pow), learning_rate.dtype))
-    return _stepped(param, rate, mean, most), mean, most
+    mean = rules.running_mean(moment, grad, beta1)
+    most = np.maximum(inf_norm * beta2 + epsilon, np.absolute(grad))
+    rate = learning_rate / np.astype(1 - beta1_pow, learning_rate.dtype)
+    return rules.scaled_step(param, mean, rate, most), mean, most
 
 
 @operator
@@ -110,10 +96,9 @@ def rmsprop(
     decay: float,
     momentum: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    square = _mixed(mean_square, np.square(grad), decay)
-    step = np.divide(np.multiply(learning_rate, grad), np.sqrt(np.add(square, epsilon)))
-    moved = np.add(np.multiply(moment, momentum), step)
-    return np.subtract(param, moved), moved, square
+    step, square = rules.rms_prop(grad, mean_square, learning_rate, decay, epsilon)
+    moved, _ = rules.inertia(moment, step, momentum, False)
+    return param - moved, moved, square
 
 
 @operator
