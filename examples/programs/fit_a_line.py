@@ -24,8 +24,8 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return x[:cut], y[:cut], x[cut:], y[cut:]
 
 
-def main(passes: int = 100, place: fluid.Place | None = None) -> float:
-    """Trains for some passes over the data; gives the mean squared error on the test data."""
+def main(passes: int = 100, place: fluid.Place | None = None, save_to: str | None = None) -> float:
+    """Trains for some passes over the data; gives the mean squared error on the test data. What predicts is saved to a folder."""
     train_x, train_y, test_x, test_y = data()
     main_program, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main_program, startup), fluid.unique_name.guard():
@@ -46,6 +46,8 @@ def main(passes: int = 100, place: fluid.Place | None = None) -> float:
             for batch in reader():
                 exe.run(main_program, feed=feeder.feed(batch), fetch_list=[avg_cost])
         (error,) = exe.run(test_program, feed={"x": test_x, "y": test_y}, fetch_list=[avg_cost])
+        if save_to is not None:
+            fluid.io.save_inference_model(save_to, ["x"], [y_predict], exe, main_program)
     return float(error[0])
 
 

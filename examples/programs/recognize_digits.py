@@ -44,8 +44,10 @@ def main(
     network: Callable[[fluid.Variable], fluid.Variable] = mlp,
     passes: int = 15,
     place: fluid.Place | None = None,
+    save_to: str | None = None,
 ) -> float:
-    """Trains for some passes over the data; gives the share of the test images that are recognized."""
+    """Trains for some passes over the data; gives the share of the test images that are recognized. What predicts is saved to a
+    folder."""
     train_x, train_y, test_x, test_y = data()
     main_program, startup = fluid.Program(), fluid.Program()
     main_program.random_seed = startup.random_seed = 1
@@ -75,6 +77,8 @@ def main(
                     main_program, feed={"image": train_x[rows], "label": train_y[rows]}, fetch_list=[avg_cost]
                 )
         (share,) = exe.run(test_program, feed={"image": test_x, "label": test_y}, fetch_list=[acc])
+        if save_to is not None:
+            fluid.io.save_inference_model(save_to, ["image"], [predict], exe, main_program)
     return float(share[0])
 
 

@@ -46,8 +46,9 @@ def combined(features: dict[str, int]) -> fluid.Variable:
     return fluid.layers.fc(fluid.layers.concat(parts, axis=1), 200, act="tanh")
 
 
-def main(passes: int = 3, place: fluid.Place | None = None) -> float:
-    """Trains for some passes over the ratings; gives the mean squared error on those to test on."""
+def main(passes: int = 3, place: fluid.Place | None = None, save_to: str | None = None) -> float:
+    """Trains for some passes over the ratings; gives the mean squared error on those to test on. What predicts is saved to a
+    folder."""
     train, test = data()
     main_program, startup = fluid.Program(), fluid.Program()
     startup.random_seed = 1
@@ -69,6 +70,8 @@ def main(passes: int = 3, place: fluid.Place | None = None) -> float:
                 rows = order[start : start + BATCH]
                 exe.run(main_program, feed={n: c[rows] for n, c in train.items()}, fetch_list=[avg_cost])
         (error,) = exe.run(test_program, feed=test, fetch_list=[avg_cost])
+        if save_to is not None:
+            fluid.io.save_inference_model(save_to, [*USER, *ITEM], [inference], exe, main_program)
     return float(error[0])
 
 

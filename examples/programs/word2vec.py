@@ -28,8 +28,14 @@ def data() -> tuple[np.ndarray, np.ndarray, int]:
     return rows[:cut], rows[cut:], len(known) + 1
 
 
-def main(passes: int = 3, is_sparse: bool = False, place: fluid.Place | None = None) -> float:
-    """Trains for some passes over the text; gives the mean cost of the next word on the test text, in nats."""
+def main(
+    passes: int = 3,
+    is_sparse: bool = False,
+    place: fluid.Place | None = None,
+    save_to: str | None = None,
+) -> float:
+    """Trains for some passes over the text; gives the mean cost of the next word on the test text, in nats. What predicts is
+    saved to a folder."""
     train, test, size = data()
     main_program, startup = fluid.Program(), fluid.Program()
     startup.random_seed = 1
@@ -59,6 +65,8 @@ def main(passes: int = 3, is_sparse: bool = False, place: fluid.Place | None = N
             for start in range(0, len(order) - BATCH + 1, BATCH):
                 exe.run(main_program, feed=feed(train[order[start : start + BATCH]]), fetch_list=[avg_cost])
         (cost,) = exe.run(test_program, feed=feed(test[: len(test) // BATCH * BATCH]), fetch_list=[avg_cost])
+        if save_to is not None:
+            fluid.io.save_inference_model(save_to, names[:-1], [predict_word], exe, main_program)
     return float(cost[0])
 
 

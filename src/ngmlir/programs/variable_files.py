@@ -8,7 +8,6 @@ compressed). An array of a type that NumPy does not have is kept as integers, un
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ import numpy as np
 from ..ir.literals import dtype_of, type_of_dtype
 from ..ir.types import FloatType
 from ..support.diagnostics import UserError
-from ..support.files import write_file
+from ..support.files import write_files
 
 Array = np.ndarray[Any, Any]
 
@@ -37,20 +36,29 @@ class Stored:
     offsets: list[list[int]] = field(default_factory=list[list[int]])
 
 
-def write_variables(files: Mapping[str | Path, Mapping[str, Stored]]) -> None:
-    """Writes files of variables; each keeps its old content until all are there. Raises UserError where one cannot be written."""
-    made = {str(path): _bytes(values) for path, values in files.items()}
-    for path in made:
-        folder = os.path.dirname(path)
+def write_variables(files: Mapping[Path, Mapping[str, Stored]]) -> None:
+    """Writes files of variables; all keep their old content until the last is written. Raises UserError where one cannot be
+    written."""
+    write_into_folders({path: variable_bytes(values) for path, values in files.items()})
+
+
+def write_into_folders(files: Mapping[Path, bytes]) -> None:
+    """Writes files that belong together, and makes the folders that they lie in."""
+    for folder in {path.parent for path in files}:
         try:
-            os.makedirs(folder or ".", exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
-    for path, data in made.items():
-        write_file(path, [data])
+    write_files({str(path): [data] for path, data in files.items()})
 
 
-def _bytes(values: Mapping[str, Stored]) -> bytes:
+def file_name(variable: str) -> str:
+    """The file of a variable: its name, with what no file can be called written as in URLs."""
+    return "".join(c if c.isalnum() or c in "._@-" else f"%{ord(c):02X}" for c in variable)
+
+
+def variable_bytes(values: Mapping[str, Stored]) -> bytes:
+    """What a file of variables holds."""
     arrays: dict[str, Array] = {}
     for name, stored in values.items():
         element = type_of_dtype(stored.array.dtype)
@@ -72,12 +80,26 @@ def _bytes(values: Mapping[str, Stored]) -> bytes:
     return _MAGIC + sha256(body).hexdigest().encode() + b"\n" + body
 
 
+def checksum_of(data: bytes) -> str:
+    """The checksum that a file of variables carries."""
+    return data[len(_MAGIC) : data.index(b"\n")].decode()
+
+
 def read_variables(path: str | Path) -> dict[str, Stored]:
     """The variables in a file; UserError where there is none, or where it is cut short or altered."""
+    return parse_variables(read_file(path), path)
+
+
+def read_file(path: str | Path) -> bytes:
+    """The bytes of a file; UserError where it cannot be read."""
     try:
-        data = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror}") from None
+
+
+def parse_variables(data: bytes, path: str | Path) -> dict[str, Stored]:
+    """The variables that bytes of a file hold; UserError where they were cut short or altered."""
     head, _, body = data.partition(b"\n")
     if not head.startswith(_MAGIC):
         raise UserError(f"'{path}' is no file of variables of ngmlir")

@@ -12,7 +12,7 @@ from ..ir.printer import to_text
 from ..ir.resource_files import ResourceWriter
 from ..ops.words import from_text
 from ..support.diagnostics import UserError
-from ..support.files import write_file
+from ..support.files import write_files
 from .inputs import shapes_of, sizes_of, whole_shapes
 from .models import OnnxModel
 from .shell import read_input
@@ -57,8 +57,6 @@ def write_module(module: Module, target: str, own: Streams) -> str:
         raise UserError(f"'{target}' would be the file of the weights", hint="-o model.ngir")
     beside = ResourceWriter(weights.name)
     text = to_text(module, file=beside)
-    if beside.parts:
-        write_file(str(weights), beside.pieces())
-    write_file(target, [text.encode()])
+    write_files({**({str(weights): beside.pieces()} if beside.parts else {}), target: [text.encode()]})
     size = f", {weights} ({beside.size / 1e6:.1f} MB of weights)" if beside.parts else ""
     return f"{target}{size}"

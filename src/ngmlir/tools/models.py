@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ngmlir run` and `ngmlir import` read: a model of ONNX, or a function of a `.ngir` file, seen from outside."""
+"""What `ngmlir run` and `ngmlir import` read, seen from outside: a model of ONNX, a function of a `.ngir` file, or a program for
+inference in a folder."""
 
 from __future__ import annotations
 
@@ -18,11 +19,13 @@ from ..ir.literals import dtype_of
 from ..ir.types import DYNAMIC, TensorType, element_type, shape_of
 from ..ops.interpreter import run as interpret
 from ..ops.words import from_text
+from ..programs.models import is_model
 from ..runtime.cpu import CpuExecutable
 from ..support.diagnostics import UserError
 from ..support.spelling import did_you_mean
 from ..transformers.kept import KeptPrograms
 from ..transformers.open_functions import open_functions
+from ..transformers.program_models import read_program
 from .comparison import first_kernel
 from .shell import read_input
 from .streams import Streams
@@ -64,6 +67,28 @@ class OnnxModel:
     def first_wrong(self, target: str, arrays: Sequence[Array]) -> str:
         """Which kernel is the first that differs from NumPy; '' where that cannot be told."""
         return first_kernel(self.model.module(arrays), "main", target, arrays)
+
+
+class ProgramFolder:
+    """A program for inference, with the values of its variables beside it."""
+
+    def __init__(self, path: Path):
+        self.model = read_program(path)
+        self.inputs = [Input(v.name, dtype_of(v.element), _lengths(v.shape)) for v in self.model.inputs]
+        self.outputs: Sequence[str] = self.model.output_names
+
+    def on(self, target: str) -> Run:
+        run = self.model.compiled(target)
+        return lambda arrays: run(*arrays)
+
+    def first_wrong(self, target: str, arrays: Sequence[Array]) -> str:
+        """It cannot be told which kernel is the first that differs from NumPy: weights are state."""
+        return ""
+
+
+def _lengths(shape: Sequence[int]) -> tuple[int | str | None, ...]:
+    """The lengths of what is fed. The first dimension, where it is open, is that of the batch."""
+    return tuple([n if n != DYNAMIC else None if d else "batch" for d, n in enumerate(shape)])
 
 
 class Function:
@@ -134,13 +159,16 @@ def _large(module: Module) -> list[memoryview]:
     return [value.data for value in values if isinstance(value, ElementsAttr) and value.opaque]
 
 
-def read(path: str, entry: str | None, own: Streams) -> OnnxModel | Function:
-    """What a file holds: `.onnx` a model, anything else (or `-`) the text of a module."""
-    if Path(path).suffix != ".onnx":
+def read(path: str, entry: str | None, own: Streams) -> OnnxModel | ProgramFolder | Function:
+    """What a file holds: `.onnx` a model, that of a program for inference (or the folder of one) a program, anything else (or
+    `-`) the text of a module."""
+    is_onnx = Path(path).suffix == ".onnx"
+    if not is_onnx and (path == "-" or not is_model(Path(path))):
         return Function(path, entry, own)
     if entry is not None:
-        raise UserError("an ONNX model has no functions to choose from", hint="leave --entry out")
-    return OnnxModel(path)
+        what = "an ONNX model" if is_onnx else "a program for inference"
+        raise UserError(f"{what} has no functions to choose from", hint="leave --entry out")
+    return OnnxModel(path) if is_onnx else ProgramFolder(Path(path))
 
 
 def _function(module: Module, entry: str | None) -> Op:

@@ -120,7 +120,7 @@ def _add_length_flags(known: argparse.ArgumentParser) -> None:
 def _add_run_flags(known: argparse.ArgumentParser) -> None:
     """The command line of `ngmlir run`."""
     add = known.add_argument
-    add("file", help="model.onnx, or a .ngir file (- for standard input)")
+    add("file", help="model.onnx, a .ngir file (- for standard input), or a folder of save_inference_model")
     add(
         "--input",
         action="append",

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..ir.core import Module
 from ..runtime.executable import Prepare
-from .host_steps import Backend, Bind, Run, with_host_steps
-from .storage import DeviceBufferStorage
+from .host_steps import Backend, Bind, Run, Storage, with_host_steps
 
 if TYPE_CHECKING:
     from ..runtime.cpu import CpuExecutable
@@ -24,7 +23,7 @@ def _interpreted(module: Module) -> Bind:
 
     def bind(
         entry: str,
-        state: Mapping[int, DeviceBufferStorage],
+        state: Mapping[int, Storage],
         tied: Sequence[tuple[int, int]],
         prepare: Prepare,
     ) -> Run:
@@ -62,7 +61,7 @@ def in_memory(first: CpuExecutable) -> Bind:
 
     def bind(
         entry: str,
-        state: Mapping[int, DeviceBufferStorage],
+        state: Mapping[int, Storage],
         tied: Sequence[tuple[int, int]],
         prepare: Prepare,
     ) -> Run:
@@ -83,7 +82,7 @@ def _compiled_for_gpu(target: str, module: Module) -> Bind:
 
     def bind(
         entry: str,
-        state: Mapping[int, DeviceBufferStorage],
+        state: Mapping[int, Storage],
         tied: Sequence[tuple[int, int]],
         prepare: Prepare,
     ) -> Run:

@@ -18,10 +18,12 @@ from ..op_graph.node import Op
 from ..op_graph.state import AssignableTensorOp
 from ..ops.lengths import READING, reading
 from ..ops.words import from_text
-from ..support.files import write_file
+from ..programs.models import is_model
+from ..support.files import write_files
 from .checkpoints import State, saved
 from .computations import DeviceComputation
 from .open_functions import open_functions
+from .program_models import read_program
 from .saved_lengths import open_axes
 
 #: What can be saved: ops, or a computation of them; of a transformer, with what its state holds now.
@@ -47,9 +49,8 @@ def save(path: str | Path, what: Saveable | Mapping[str, Saveable], state: State
     made = to_module(what, state)
     beside = ResourceWriter(path.with_suffix(".bin").name)
     text = to_text(made, file=beside)
-    if beside.parts:
-        write_file(str(path.with_suffix(".bin")), beside.pieces())
-    write_file(str(path), [text.encode()])
+    weights = {str(path.with_suffix(".bin")): beside.pieces()} if beside.parts else {}
+    write_files({**weights, str(path): [text.encode()]})
 
 
 def load(path: str | Path) -> Any:
@@ -58,9 +59,12 @@ def load(path: str | Path) -> Any:
     Its parameters are what was fed, in order; its state begins with the values that were saved (arrays beside the text are
     mapped, and read when they are used). A `.ngir` file from elsewhere is read too: all arguments are fed, except those that a
     function `@initialize` gives values. Functions with open lengths (`tensor<?x4xf32>`) are for `ng.compile` alone, which makes
-    functions of arrays of any length. Raises UserError for what is no such file.
+    functions of arrays of any length. So are programs for inference, which `fluid.io.save_inference_model` writes to a folder:
+    `path` is the folder, or the file of the program in it. Raises UserError for what is no such file.
     """
     path = Path(path)
+    if is_model(path):
+        return read_program(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from ..ir.attributes import integers
 from ..ir.core import Block, Module, Op, Value, callee, module
@@ -19,14 +21,31 @@ from ..ops.hosts import host_name
 from ..ops.interpreter import run
 from ..passes.inline import copied
 from ..runtime.executable import Prepare
-from .storage import DeviceBufferStorage
+
+
+class Storage(Protocol):
+    """What a program keeps from call to call, wherever it lies."""
+
+    @property
+    def host(self) -> np.ndarray[Any, Any]:
+        """The array itself; programs for CPUs write to it in place."""
+        ...
+
+    def on(self, device: Any) -> Any:
+        """The contents on a GPU, where they stay."""
+        ...
+
+    def get(self) -> np.ndarray[Any, Any]:
+        """A copy of the contents."""
+        ...
+
 
 #: Takes the arguments that are not state, in order; gives the results that are not tied to state.
 Run = Callable[..., Sequence[Any]]
 
 #: A function of what was loaded, by name, ready to run. `state` says which arguments are state, `tied` which result is
 #: whose new contents.
-Bind = Callable[[str, Mapping[int, DeviceBufferStorage], Sequence[tuple[int, int]], Prepare], Run]
+Bind = Callable[[str, Mapping[int, Storage], Sequence[tuple[int, int]], Prepare], Run]
 
 #: Makes the functions of a module callable.
 Backend = Callable[[Module], Bind]
@@ -51,7 +70,7 @@ def with_host_steps(backend: Backend) -> Backend:
 
         def bind(
             entry: str,
-            state: Mapping[int, DeviceBufferStorage],
+            state: Mapping[int, Storage],
             tied: Sequence[tuple[int, int]],
             prepare: Prepare,
         ) -> Run:
@@ -85,7 +104,7 @@ class _Stages:
     def runner(
         self,
         backend: Backend,
-        state: Mapping[int, DeviceBufferStorage],
+        state: Mapping[int, Storage],
         tied: Sequence[tuple[int, int]],
         prepare: Prepare,
     ) -> Run:
@@ -179,7 +198,7 @@ def _module(
     return Part(module([main]), takes, tuple(results))
 
 
-def _on_host(step: Part, stored: Mapping[Value, DeviceBufferStorage]) -> Run:
+def _on_host(step: Part, stored: Mapping[Value, Storage]) -> Run:
     def call(*values: Any) -> Sequence[Any]:
         given = iter(values)
         # What is read of state is a copy: functions may keep what they are given.
@@ -188,7 +207,7 @@ def _on_host(step: Part, stored: Mapping[Value, DeviceBufferStorage]) -> Run:
     return call
 
 
-def _open(made: Part, stored: Mapping[Value, DeviceBufferStorage]) -> list[Value]:
+def _open(made: Part, stored: Mapping[Value, Storage]) -> list[Value]:
     return [v for v in made.takes if v not in stored]
 
 

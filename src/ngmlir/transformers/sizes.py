@@ -17,9 +17,7 @@ from ..support.rows import Length
 if TYPE_CHECKING:
     from ..runtime.executable import Prepare
     from ..runtime.rows import CpuRows, GpuRows
-    from .host_steps import Bind, Run
-    from .storage import DeviceBufferStorage
-
+    from .host_steps import Bind, Run, Storage
 V = TypeVar("V")
 
 
@@ -102,7 +100,7 @@ def bound_to(found: CpuRows | GpuRows) -> Bind:
 
     def bind(
         entry: str,
-        state: Mapping[int, DeviceBufferStorage],
+        state: Mapping[int, Storage],
         tied: Sequence[tuple[int, int]],
         prepare: Prepare,
     ) -> Run:

@@ -22,7 +22,7 @@ from ..op_graph.user_ops import CompositeOp
 from ..ops.lengths import reading
 from ..runtime.executable import Prepare
 from ..support.diagnostics import Location
-from .host_steps import Backend, Bind
+from .host_steps import Backend, Bind, Storage
 from .programs import Program
 from .single_steps import OneByOne, Ran, Round, Walk
 from .storage import DeviceBufferStorage, DeviceTensor, view_of
@@ -112,11 +112,12 @@ class _Recorder:
     def _bind(
         self,
         entry: str,
-        state: Mapping[int, DeviceBufferStorage],
+        state: Mapping[int, Storage],
         tied: Sequence[tuple[int, int]],
         prepare: Prepare,
     ) -> Any:
-        self.entry, self.state, self.tied, self.prepare = entry, state, tied, prepare
+        self.entry, self.tied, self.prepare = entry, tied, prepare
+        self.state = cast("Mapping[int, DeviceBufferStorage]", state)
         return self
 
 

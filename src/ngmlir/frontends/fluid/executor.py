@@ -12,10 +12,11 @@ import numpy as np
 from ...op_graph.answers import answered
 from ...programs import names
 from ...support.diagnostics import UserError
+from ...transformers.compiled_programs import compiled
 from .feeding import fed, fits, with_io
 from .framework import Program, default_main_program
 from .places import CPUPlace, Place
-from .prepared import Prepared, compiled
+from .prepared import Prepared
 from .printing import printed_in, show
 from .scope import LoDTensor, Scope, global_scope, moves, scope_guard
 from .variables import Variable

@@ -13,7 +13,8 @@ from ...ir.attributes import DictAttr, IntegerAttr
 from ...ir.literals import type_of_dtype
 from ...ir.types import TensorType, i32
 from ...programs.descriptions import Program as ProgramView
-from ...support.diagnostics import Diagnostic, UserError
+from ...programs.fitting import check_fed
+from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
 from .framework import Program
 from .scope import LoDTensor
@@ -51,16 +52,7 @@ def fits(program: Program, name: str, array: Array) -> None:
     if variable is None:
         hint = did_you_mean(name, program.view.top.variables, "layers.data(name, shape) declares what is fed")
         raise UserError(f"the program has no variable '{name}' to feed", hint=hint)
-    type = variable.type
-    element = type_of_dtype(array.dtype)
-    if element is not type.element:
-        dtype = program.global_block().var(name).np_dtype
-        message = f"'{name}' holds {dtype}, and is fed an array of {array.dtype}"
-        raise UserError(Diagnostic(message, variable.location, hint=f"array.astype('{dtype}')"))
-    wanted = type.shape
-    if len(wanted) != array.ndim or any(n not in (-1, m) for n, m in zip(wanted, array.shape, strict=True)):
-        message = f"'{name}' has the shape {list(wanted)}, and is fed an array of shape {list(array.shape)}"
-        raise UserError(Diagnostic(message, variable.location, hint="-1 stands for any length"))
+    check_fed(variable, array)
 
 
 def with_io(program: ProgramView, arrays: Mapping[str, Array | None], fetches: Sequence[str]) -> ProgramView:

@@ -6,18 +6,15 @@ Files are written as a whole or not at all, and carry a checksum. Nothing in a s
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...ir.literals import dtype_of
-from ...programs.text import parse_bytes, program_bytes
-from ...programs.variable_files import Stored, read_variables, write_variables
+from ...programs.models import PROGRAM_FILE, fitting, kept_by, read_model, write_model
+from ...programs.variable_files import Stored, file_name, read_variables, write_variables
 from ...support.diagnostics import UserError
-from ...support.files import write_file
 from .executor import Executor
 from .feeding import with_io
 from .framework import Parameter, Program, Variable, default_main_program
@@ -75,12 +72,7 @@ def save_vars(
     if filename is not None:
         write_variables({folder / filename: values})
     else:
-        write_variables({folder / _file(name): {name: value} for name, value in values.items()})
-
-
-def _file(name: str) -> str:
-    """The file of a variable: its name, with what no file can be called written as in URLs."""
-    return "".join(c if c.isalnum() or c in "._@-" else f"%{ord(c):02X}" for c in name)
+        write_variables({folder / file_name(name): {name: value} for name, value in values.items()})
 
 
 def load_vars(
@@ -97,29 +89,19 @@ def load_vars(
     whole = None if filename is None else read_variables(folder / filename)
     found: dict[str, Stored] = {}
     for variable in _chosen(main_program, vars, predicate):
-        held = read_variables(folder / _file(variable.name)) if whole is None else whole
-        if variable.name not in held:
-            raise UserError(
-                f"'{folder / (filename or _file(variable.name))}' has no variable '{variable.name}'"
-            )
-        found[variable.name] = _fitting(variable, held[variable.name])
+        path = folder / (filename or file_name(variable.name))
+        held = read_variables(path) if whole is None else whole
+        found[variable.name] = fitting(variable.view, held, path)
+    _hold(found)
+
+
+def _hold(values: Mapping[str, Stored]) -> None:
+    """Puts values into the global scope."""
     scope = global_scope()
-    for name, stored in found.items():
+    for name, stored in values.items():
         tensor = scope.var(name).get_tensor()
         tensor.set(stored.array)
         tensor.set_lod(stored.offsets)
-
-
-def _fitting(variable: Variable, stored: Stored) -> Stored:
-    shape, dtype = variable.shape, dtype_of(variable.view.element)
-    given = stored.array
-    fits = len(shape) == given.ndim and all(n in (-1, m) for n, m in zip(shape, given.shape, strict=True))
-    if not fits or given.dtype != dtype:
-        raise UserError(
-            f"'{variable.name}' is {dtype} of shape {list(shape)}, and the file holds {given.dtype} of shape {list(given.shape)}",
-            variable.view.location,
-        )
-    return stored
 
 
 def save_params(
@@ -180,9 +162,10 @@ def save_inference_model(
     export_for_deployment: bool = True,
 ) -> list[str]:
     """Writes what some variables need, as it is used after training, to a folder: the program (`__model__`) and what it keeps. Gives
-    the names of what is fetched.
+    the names of what is fetched. `ng.load` and `ngmlir run` take the folder, without this front end.
 
-    Raises UserError where something has to be fed that `feeded_var_names` lacks.
+    Raises UserError where something has to be fed that `feeded_var_names` lacks, and where a file cannot be written; then all
+    files are as they were.
     """
     targets, feeds = listed(target_vars), listed(feeded_var_names)
     program = get_inference_program(targets, main_program)
@@ -195,8 +178,10 @@ def save_inference_model(
         )
     names = [v.name if isinstance(v, Variable) else v for v in targets]
     shown = with_io(program.view, {name: None for name in feeds if name in needed}, names)
-    save_vars(executor, dirname, program, None, is_persistable, params_filename)
-    write_file(os.path.join(dirname, model_filename or "__model__"), [program_bytes(shown)])
+    scope = global_scope()
+    values = {v.name: scope.tensor(v.name) for v in kept_by(shown)}
+    stored = {name: Stored(tensor.get(), tensor.lod()) for name, tensor in values.items()}
+    write_model(Path(dirname) / (model_filename or PROGRAM_FILE), shown, stored, params_filename)
     return names
 
 
@@ -207,17 +192,12 @@ def load_inference_model(
 
     Raises UserError, and changes nothing, for files that are missing, cut short, altered, or of another program.
     """
-    path = os.path.join(dirname, model_filename or "__model__")
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from None
-    view = parse_bytes(data, file=path)
-    feeds = [o.writes[0] for o in view.top.operators if o.type == "feed"]
-    fetches = [o.reads[0] for o in view.top.operators if o.type == "fetch"]
+    stored = read_model(Path(dirname) / (model_filename or PROGRAM_FILE), params_filename)
+    feeds, fetches = [v.name for v in stored.feeds], [v.name for v in stored.fetches]
+    view = stored.program
     for at in range(len(view.top.operators) - 1, -1, -1):
         if view.top.operators[at].type in ("feed", "fetch"):
             view.top.remove_operators(at, at + 1)
     program = Program(view)
-    load_vars(executor, dirname, program, None, is_persistable, params_filename)
+    _hold(stored.values)
     return program, feeds, [program.global_block().var(name) for name in fetches]

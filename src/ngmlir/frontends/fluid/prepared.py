@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that were compiled for some feeds and fetches: found on disk by their text, where they were compiled before."""
+"""Programs that were compiled for some feeds and fetches, and the state of scopes that they run on."""
 
 from __future__ import annotations
 
@@ -10,43 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.hosts import host_name
 from ...programs import names
-from ...programs.catalogue import REGISTRY
 from ...programs.descriptions import Program
 from ...programs.interface import Interface, State
-from ...programs.lower import lower
-from ...programs.text import program_text
 from ...support.diagnostics import Diagnostic, UserError
-from ...transformers.backends import backend_for, in_memory
 from ...transformers.host_steps import Bind, Run
-from ...transformers.kept import KeptPrograms
 from .printing import Printed
 from .scope import LoDTensor, Scope, moves
-
-
-def compiled(program: Program, target: str) -> tuple[Interface, Bind]:
-    """A program with its `feed` and `fetch` operators, for a target: what it takes and gives, and its functions."""
-    kept: KeptPrograms | None = None
-    if target == "cpu" and _is_builtin(program):
-        text = program_text(program).encode()
-        kept = KeptPrograms(lambda: [text], "program")
-        if (found := kept.find()) is not None:
-            executable, facts = found
-            return Interface.from_facts(facts), in_memory(executable)
-    lowered = lower(program)
-    interface = lowered.interface
-    if kept is not None and not any(host_name(op) for op in lowered.module.ops):
-        return interface, in_memory(kept.compiled(lowered.module, interface.facts()))
-    backend = backend_for(target)
-    assert backend is not None
-    return interface, backend(lowered.module)
-
-
-def _is_builtin(program: Program) -> bool:
-    """Whether the text of a program and the version of ngmlir say all of what it computes."""
-    found = [REGISTRY.find(operator.type) for operator in program.walk()]
-    return all(definition is not None and definition.is_builtin for definition in found)
 
 
 @dataclass
@@ -90,7 +60,7 @@ class Prepared:
                     hint="it was made by another program, or loaded from a file of one",
                 )
             tensors[at] = tensor
-        run = self.bind("main", tensors, self.interface.tied, tuple)  # pyright: ignore[reportArgumentType]
+        run = self.bind("main", tensors, self.interface.tied, tuple)
         if not made:
             self.run, self.scope, self.moves = run, scope, moves()
             return run

@@ -23,8 +23,9 @@ from ...support.diagnostics import UserError
 from ...support.rows import Length
 from ...support.spelling import did_you_mean
 from ...transformers.kept import KeptPrograms
+from ...transformers.outputs import Outputs
 from ...transformers.sizes import Families, Kept, warn_of_many
-from .calls import Decides, Outputs, Program, Quick, Unready, Waits, quick_of, unready
+from .calls import Decides, Program, Quick, Unready, Waits, quick_of, unready
 from .files import Files
 from .opened import Opened, Stated, opened, reader_version
 from .places import at_the_users_line
