@@ -18,6 +18,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,14 @@ class OperatorEntry:
     attributes: list[AttributeEntry] = field(default_factory=list[AttributeEntry])
     gradient: tuple[str, ...] | None = None
     doc: str = ""
+
+    @cached_property
+    def inputs_by_name(self) -> dict[str, Slot]:
+        return {slot.name: slot for slot in self.inputs}
+
+    @cached_property
+    def outputs_by_name(self) -> dict[str, Slot]:
+        return {slot.name: slot for slot in self.outputs}
 
     def slot(self, name: str) -> Slot | None:
         """The input or output of that name."""

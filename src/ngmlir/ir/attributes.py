@@ -167,7 +167,7 @@ class _SortedItems(Uniqued):
 
     def __call__(cls, *args: Any) -> Any:
         (items,) = args
-        return super().__call__(tuple(sorted(items, key=itemgetter(0))))
+        return super().__call__(items if len(items) < 2 else tuple(sorted(items, key=itemgetter(0))))
 
 
 class DictAttr(Attribute, metaclass=_SortedItems):

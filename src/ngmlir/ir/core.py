@@ -85,8 +85,10 @@ class Op:
         self.location = location
         self._kind: Kind | None = None
         self.verified = False  # set by the verifier: what it checked of this op alone holds for ever
-        if len(types) == 1:
-            self.results: tuple[Value, ...] = (Value(types[0], self, 0, names[0] if names else ""),)
+        if not types:
+            self.results: tuple[Value, ...] = ()
+        elif len(types) == 1:
+            self.results = (Value(types[0], self, 0, names[0] if names else ""),)
         else:
             self.results = tuple(
                 Value(t, self, i, names[i] if i < len(names) else "") for i, t in enumerate(types)

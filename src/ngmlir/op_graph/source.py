@@ -10,7 +10,7 @@ import os
 import sys
 import sysconfig
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from types import CodeType, FrameType
@@ -24,12 +24,17 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _TOOLS = _PACKAGE + "tools" + os.sep
 
 
-@lru_cache(maxsize=1 << 16)
 def is_ours(code: CodeType) -> bool:
     """Whether code belongs to this package."""
+    return _is_of_package(code.co_filename)
+
+
+# By the name of the file: a code object computes its hash anew each time, from all its constants and names.
+@lru_cache(maxsize=1 << 12)
+def _is_of_package(file: str) -> bool:
     # A file of ours is named absolutely, or the way that sys.path spelled it; `with` statements of ours go through
     # the standard library.
-    file = os.path.abspath(code.co_filename)
+    file = os.path.abspath(file)
     return (file.startswith(_PACKAGE) and not file.startswith(_TOOLS)) or file == contextlib.__file__
 
 
@@ -37,11 +42,14 @@ _NUMPY = os.path.dirname(np.__file__) + os.sep
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 
-@lru_cache(maxsize=1 << 16)
 def is_users(code: CodeType) -> bool:
     """Whether code is a program's: not ours, NumPy's or Python's own."""
-    file = code.co_filename
-    if is_ours(code) or file.startswith((_NUMPY, "numpy/", "<frozen ")):
+    return _is_of_user(code.co_filename)
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_of_user(file: str) -> bool:
+    if _is_of_package(file) or file.startswith((_NUMPY, "numpy/", "<frozen ")):
         return False
     return not file.startswith(_STANDARD) or f"{os.sep}site-packages{os.sep}" in file
 
@@ -63,14 +71,19 @@ class _Place(threading.local):
 _PLACE = _Place()
 
 
-@contextlib.contextmanager
-def located(location: Location) -> Generator[None]:
+class located:
     """Ops that are made inside, and errors that are raised, are from this place, not from the line that is running."""
-    outer, _PLACE.location = _PLACE.location, location
-    try:
-        yield
-    finally:
-        _PLACE.location = outer
+
+    __slots__ = ("_location", "_outer")
+
+    def __init__(self, location: Location):
+        self._location = location
+
+    def __enter__(self) -> None:
+        self._outer, _PLACE.location = _PLACE.location, self._location
+
+    def __exit__(self, *raised: object) -> None:
+        _PLACE.location = self._outer
 
 
 def user_location() -> Location:
@@ -78,7 +91,7 @@ def user_location() -> Location:
     if _PLACE.location is not None:
         return _PLACE.location
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and not is_users(frame.f_code):
+    while frame is not None and not _is_of_user(frame.f_code.co_filename):
         frame = frame.f_back
     return UNKNOWN if frame is None else _place(frame.f_code, frame.f_lasti)
 

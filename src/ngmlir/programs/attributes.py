@@ -117,6 +117,8 @@ class _Schema:
     fields: Mapping[str, AttributeEntry]
     required: Sequence[AttributeEntry]
     defaults: Mapping[str, Attribute]
+    #: The attributes of an operator for which none are given.
+    plain: DictAttr
 
 
 @cache
@@ -124,8 +126,12 @@ def _schema(entry: OperatorEntry) -> _Schema:
     defaults = {
         a.name: to_attribute(entry.type, a, a.default) for a in entry.attributes if a.default is not None
     }
+    fields = fields_of(entry)
     return _Schema(
-        {a.name: a for a in fields_of(entry)}, [a for a in fields_of(entry) if a.required], defaults
+        {a.name: a for a in fields},
+        [a for a in fields if a.required],
+        defaults,
+        DictAttr(tuple(defaults.items())),
     )
 
 
@@ -136,6 +142,8 @@ def completed(entry: OperatorEntry, given: Mapping[str, Any]) -> DictAttr:
     its range.
     """
     schema = _schema(entry)
+    if not given and not schema.required:
+        return schema.plain
     items = dict(schema.defaults)
     for name, value in given.items():
         field = schema.fields.get(name)

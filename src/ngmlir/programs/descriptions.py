@@ -2,138 +2,65 @@
 """Views of a program, which is a module: blocks, operators and variables that can be edited in place.
 
 A block is a list of ops of the dialect `program`: its declarations, its operators, and the blocks below it that no
-operator runs yet, in this order. A view reads and replaces entries of that list and holds nothing of its own, so the
-module is at every moment what the views say, and the other way round.
+operator runs yet, in this order. A view stands for one of these ops and holds no more than it; an edit replaces the op. The
+list of a block is put together from its views when the module is asked for (`Program.module`), so that an edit costs the
+same in a long block as in a short one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..ir import core
-from ..ir.attributes import (
-    ArrayAttr,
-    Attribute,
-    DictAttr,
-    IntegerAttr,
-    StringAttr,
-    SymbolRefAttr,
-    TypeAttr,
-    UnitAttr,
-)
+from ..ir.attributes import Attribute, DictAttr, IntegerAttr, StringAttr, TypeAttr
 from ..ir.core import Block, Module, Region
-from ..ir.types import TensorType, Type, f32, i64
+from ..ir.types import TensorType, f32, i64
 from ..op_graph.source import user_location
 from ..ops import program as dialect
-from ..support.diagnostics import Diagnostic, Location, UserError
-from ..support.spelling import did_you_mean
+from ..support.diagnostics import Location, UserError
 from .attributes import from_attribute
-from .names import text
+from .declarations import UNIT, Declaration
+from .lookup import Names
+from .slots import names_in_slots, slot_attribute, with_attributes
 
 #: The version of programs that this release writes and reads.
 VERSION = 1
 _VERSION, _SEED = "program.version", "program.random_seed"
-_UNIT = UnitAttr()
 #: The type of a variable of which nothing is known yet.
 UNKNOWN_TYPE = TensorType((), f32)
 _NO_ATTRIBUTES = DictAttr(())
+# What most declarations say. Attributes live as long as somebody holds them: these are not made anew for each variable.
+_TENSOR, _FLAT, _UNKNOWN = StringAttr("tensor"), IntegerAttr(0, i64), TypeAttr(UNKNOWN_TYPE)
 
 
-class Variable:
+class Variable(Declaration):
     """A declaration of a block."""
 
-    __slots__ = ("at", "block", "op")
+    __slots__ = ("block",)
 
-    def __init__(self, block: BlockView, op: core.Op, at: int):
-        #: Where it stands among the declarations of its block, unless one before it was removed since.
-        self.block, self.op, self.at = block, op, at
-
-    @property
-    def name(self) -> str:
-        return self.op.symbol
-
-    @property
-    def location(self) -> Location:
-        return self.op.location
-
-    @property
-    def type(self) -> TensorType:
-        """Shape and elements; of rank 0 while the shape is not known."""
-        attribute = self.op.attributes["type"]
-        assert isinstance(attribute, TypeAttr) and isinstance(attribute.type, TensorType)
-        return attribute.type
-
-    @type.setter
-    def type(self, type: TensorType) -> None:
-        if type is not self.type:
-            self.set(type=TypeAttr(type))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The lengths; -1 for one that is known when the program runs."""
-        return self.type.shape
-
-    @property
-    def element(self) -> Type:
-        return self.type.element
-
-    @property
-    def holds(self) -> str:
-        """`tensor`, or what else it holds."""
-        attribute = self.op.attributes["holds"]
-        return attribute.value if isinstance(attribute, StringAttr) else ""
-
-    @property
-    def ragged(self) -> int:
-        """The number of ragged levels."""
-        attribute = self.op.attributes["ragged"]
-        return attribute.value if isinstance(attribute, IntegerAttr) else 0
-
-    def flag(self, name: str) -> bool:
-        """`persistable`, `data`, `stop_gradient`."""
-        return name in self.op.attributes
-
-    def set_flag(self, name: str, value: bool) -> None:
-        if value != self.flag(name):
-            self.set(**{name: _UNIT if value else None})
-
-    @property
-    def persistable(self) -> bool:
-        return self.flag("persistable")
-
-    @property
-    def parameter(self) -> Mapping[str, Any] | None:
-        """What is said of a parameter (`trainable`, `learning_rate` ...); None of another variable."""
-        attribute = self.op.attributes.get("parameter")
-        return None if attribute is None else from_attribute(attribute)
-
-    @property
-    def is_parameter(self) -> bool:
-        return "parameter" in self.op.attributes
+    def __init__(self, block: BlockView, op: core.Op):
+        super().__init__(op)
+        self.block = block
 
     def set(self, **changes: Attribute | None) -> None:
-        """Replaces attributes of the declaration; None removes one."""
-        self.block.replace_variable(self, _changed(self.op, changes))
-
-    def __repr__(self) -> str:
-        return f"<variable {self.name}: {self.type}>"
+        self.block.replace_variable(self, with_attributes(self.op, changes))
 
 
 class Operator:
     """An operator of a block."""
 
-    __slots__ = ("_at", "_inputs", "_outputs", "block", "op")
+    __slots__ = ("_at", "_inputs", "_outputs", "block", "op", "type")
 
     def __init__(self, block: BlockView, op: core.Op, at: int):
-        self.block, self.op, self._at = block, op, at
+        self.block, self._at = block, at
+        self._hold(op)
+
+    def _hold(self, op: core.Op) -> None:
+        attribute = op.attributes["type"]
+        self.op, self.type = op, attribute.value if isinstance(attribute, StringAttr) else ""
         self._inputs: dict[str, list[str]] | None = None
         self._outputs: dict[str, list[str]] | None = None
-
-    @property
-    def type(self) -> str:
-        attribute = self.op.attributes["type"]
-        return attribute.value if isinstance(attribute, StringAttr) else ""
 
     @property
     def location(self) -> Location:
@@ -151,13 +78,13 @@ class Operator:
     def inputs(self) -> Mapping[str, list[str]]:
         """Slot -> names of variables."""
         if self._inputs is None:
-            self._inputs = _slots(self.op.attributes["inputs"])
+            self._inputs = names_in_slots(self.op.attributes["inputs"])
         return self._inputs
 
     @property
     def outputs(self) -> Mapping[str, list[str]]:
         if self._outputs is None:
-            self._outputs = _slots(self.op.attributes["outputs"])
+            self._outputs = names_in_slots(self.op.attributes["outputs"])
         return self._outputs
 
     @property
@@ -196,7 +123,7 @@ class Operator:
 
     def set(self, **changes: Attribute | None) -> None:
         """Replaces attributes of the op: `type`, `inputs`, `outputs`, `attrs`."""
-        self._become(_changed(self.op, changes))
+        self._become(with_attributes(self.op, changes))
 
     def set_attributes(self, items: DictAttr) -> None:
         self.set(attrs=items if items.items else None)
@@ -225,64 +152,56 @@ class Operator:
         self._become(op)
 
     def _become(self, op: core.Op) -> None:
-        self.block.replace_operator(self, op)
-        self._inputs = self._outputs = None
+        self._hold(op)
+        self.block.touched()
+
+    def __str__(self) -> str:
+        """Its text, that of its sub-block included."""
+        _ = self.block.program.module
+        return str(self.op)
 
     def __repr__(self) -> str:
         return f"<operator {self.type} {dict(self.inputs)} -> {dict(self.outputs)}>"
 
 
-class BlockView:
+class BlockView(Names[Variable]):
     """A block: variables by name, operators in order. `parent` is where names are looked up that it does not declare."""
 
     def __init__(self, program: Program, body: Block, index: int, parent: BlockView | None):
-        self.program, self.body, self.index, self.parent = program, body, index, parent
-        self.variables: dict[str, Variable] = {}
+        super().__init__(index, parent)
+        self.program, self.parent, self._body = program, parent, body
         self.operators: list[Operator] = []
+        #: The blocks below it that no operator runs, and their ops.
+        self._waiting: dict[int, core.Op] = {}
+        self._is_dirty = False
         for op in body.ops:
             if isinstance(op, dialect.VarOp):
-                self.variables[op.symbol] = Variable(self, op, len(self.variables))
+                self.variables[op.symbol] = Variable(self, op)
             elif isinstance(op, (dialect.OpOp, dialect.BlockOpOp)):
                 self.operators.append(Operator(self, op, len(self.operators)))
+            elif isinstance(op, dialect.BlockOp):
+                self._waiting[op.index] = op
         program.add(self)
         for op in body.ops:
             if isinstance(op, (dialect.BlockOpOp, dialect.BlockOp)):
                 BlockView(program, op.block, op.index, self)
 
-    # ---- names
+    @property
+    def body(self) -> Block:
+        """The block of the IR, as the views say now; those below it are not looked at."""
+        if self._is_dirty:
+            declared = [v.op for v in self.variables.values()]
+            self._body.ops[:] = [*declared, *[o.op for o in self.operators], *self._waiting.values()]
+            self._is_dirty = False
+        return self._body
 
-    def find(self, name: str) -> Variable | None:
-        """The variable of a name: declared here, or in a block around this one."""
-        block: BlockView | None = self
-        while block is not None:
-            found = block.variables.get(name)
-            if found is not None:
-                return found
-            block = block.parent
-        return None
+    def touched(self) -> None:
+        """Something changed."""
+        self._is_dirty = True
+        self.program.touched()
 
-    def visible(self, name: str, location: Location | None = None) -> Variable:
-        """As `find`; UserError with the nearest name where there is none."""
-        found = self.find(name)
-        if found is None:
-            raise self.unknown(name, location)
-        return found
-
-    def unknown(self, name: str, location: Location | None = None) -> UserError:
-        """What is said of a name that no visible block declares."""
-        elsewhere = next((b for b in self.program.blocks if name in b.variables), None)
-        if elsewhere is not None:
-            hint = f"a block sees its own variables and those of the blocks around it: declare {name} in one of them"
-            message = (
-                f"the variable '{name}' is of block {elsewhere.index}, which block {self.index} does not see"
-            )
-        else:
-            names = (n for block in self.around() for n in block.variables)
-            hint = did_you_mean(
-                name, names, "declare it first: block.create_var(name=...), or a layer that makes it"
-            )
-            message = f"there is no variable '{name}' in block {self.index}, nor in those around it"
-        return UserError(Diagnostic(message, location or user_location(), hint=hint))
+    def all_blocks(self) -> Iterable[BlockView]:
+        return self.program.blocks
 
     def around(self) -> Iterator[BlockView]:
         """This block, the one around it, and so on."""
@@ -303,42 +222,42 @@ class BlockView:
         location: Location | None = None,
     ) -> Variable:
         """Declares a variable. UserError for a name that the block declares already."""
-        place = location or user_location()
-        if name in self.variables:
-            raise UserError(f"block {self.index} declares the variable '{name}' already", place)
+        self._refuse_again(name)
+        # In the order of the names, which the op needs not sort then.
         fields: dict[str, Attribute] = {
+            "holds": _TENSOR if holds == "tensor" else StringAttr(holds),
+            "ragged": IntegerAttr(ragged, i64) if ragged else _FLAT,
             "sym_name": StringAttr(name),
-            "type": TypeAttr(type),
-            "holds": StringAttr(holds),
-            "ragged": IntegerAttr(ragged, i64),
+            "type": _UNKNOWN if type is UNKNOWN_TYPE else TypeAttr(type),
         }
         for flag in flags:
-            fields[flag] = _UNIT
+            fields[flag] = UNIT
         if parameter is not None:
             fields["parameter"] = parameter
-        made = dialect.VarOp((), (), fields, (), place)
-        at = len(self.variables)
-        self.body.ops.insert(at, made)
-        found = self.variables[name] = Variable(self, made, at)
-        self.program.touched()
+        found = self.variables[name] = Variable(
+            self, dialect.VarOp((), (), fields, (), location or user_location())
+        )
+        self.touched()
         return found
 
     def replace_variable(self, variable: Variable, op: core.Op) -> None:
         """The declaration of a variable becomes another one, which may have another name."""
-        old, ops = variable.name, self.body.ops
-        if not (variable.at < len(ops) and ops[variable.at] is variable.op):
-            variable.at = ops.index(variable.op)
-        ops[variable.at] = variable.op = op
-        if op.symbol != old:
-            self.variables = {
-                op.symbol if name == old else name: each for name, each in self.variables.items()
-            }
-        self.program.touched()
+        name = op.symbol
+        is_renamed = name != variable.name
+        if is_renamed:
+            self._refuse_again(name)
+        variable.op, variable.name = op, name
+        if is_renamed:
+            self.variables = {each.name: each for each in self.variables.values()}
+        self.touched()
+
+    def _refuse_again(self, name: str) -> None:
+        if name in self.variables:
+            raise UserError(f"block {self.index} declares the variable '{name}' already", user_location())
 
     def rename(self, old: str, new: str) -> None:
         """Gives a variable another name, in every operator of the block too. UserError for a name that is declared already."""
-        if new in self.variables:
-            raise UserError(f"block {self.index} declares the variable '{new}' already", user_location())
+        self._refuse_again(new)
         self.visible(old).set(sym_name=StringAttr(new))
         for operator in self.operators:
             if old in operator.reads:
@@ -347,8 +266,8 @@ class BlockView:
                 operator.rename("outputs", old, new)
 
     def remove_variable(self, name: str) -> None:
-        self.body.ops.remove(self.variables.pop(name).op)
-        self.program.touched()
+        del self.variables[name]
+        self.touched()
 
     # ---- operators
 
@@ -362,40 +281,36 @@ class BlockView:
         location: Location | None = None,
     ) -> Operator:
         """A new operator at a place among the operators, unchecked."""
-        fields: dict[str, Attribute] = {
-            "type": StringAttr(type),
-            "inputs": slot_attribute(inputs or {}),
-            "outputs": slot_attribute(outputs or {}),
-        }
-        if attributes.items:
-            fields["attrs"] = attributes
+        fields: dict[str, Attribute] = {"attrs": attributes} if attributes.items else {}
+        fields["inputs"] = slot_attribute(inputs or {})
+        fields["outputs"] = slot_attribute(outputs or {})
+        fields["type"] = StringAttr(type)
         return self.insert_op(at, dialect.OpOp((), (), fields, (), location or user_location()))
 
     def insert_op(self, at: int, op: core.Op) -> Operator:
         """An op of the dialect at a place among the operators."""
-        self.body.ops.insert(len(self.variables) + at, op)
         made = Operator(self, op, at)
         self.operators.insert(at, made)
         if isinstance(op, dialect.BlockOpOp):
             BlockView(self.program, op.block, op.index, self)
-        self.program.touched()
+        self.touched()
         return made
-
-    def replace_operator(self, operator: Operator, op: core.Op) -> None:
-        at = len(self.variables) + operator.index
-        assert self.body.ops[at] is operator.op
-        self.body.ops[at] = operator.op = op
-        self.program.touched()
 
     def remove_operators(self, start: int, stop: int) -> None:
         """Removes operators, and the blocks that they run."""
-        for operator in self.operators[start:stop]:
+        self._forget(self.operators[start:stop])
+        del self.operators[start:stop]
+
+    def keep_operators(self, kept: Collection[int]) -> None:
+        """Removes all operators but those at some places, and the blocks that they run."""
+        self._forget([o for at, o in enumerate(self.operators) if at not in kept])
+        self.operators[:] = [o for at, o in enumerate(self.operators) if at in kept]
+
+    def _forget(self, operators: Iterable[Operator]) -> None:
+        for operator in operators:
             if operator.sub_block is not None:
                 self.program.forget(operator.sub_block)
-        first = len(self.variables)
-        del self.body.ops[first + start : first + stop]
-        del self.operators[start:stop]
-        self.program.touched()
+        self.touched()
 
     # ---- blocks below
 
@@ -404,18 +319,15 @@ class BlockView:
         index = self.program.next_index
         body = Block()
         fields = {"index": IntegerAttr(index, i64)}
-        self.body.ops.append(dialect.BlockOp((), (), fields, [Region(body)], user_location()))
-        self.program.touched()
+        self._waiting[index] = dialect.BlockOp((), (), fields, [Region(body)], user_location())
+        self.touched()
         return BlockView(self.program, body, index, self)
 
     def detach(self, block: BlockView) -> None:
         """Takes a block out of the list of those that no operator runs."""
-        first = len(self.variables) + len(self.operators)
-        for at in range(first, len(self.body.ops)):
-            op = self.body.ops[at]
-            if op.regions[0].block is block.body:
-                del self.body.ops[at]
-                return
+        if block.parent is self and self._waiting.pop(block.index, None) is not None:
+            self.touched()
+            return
         raise UserError(
             f"block {block.index} is run by another operator, or lies below another block than {self.index}",
             user_location(),
@@ -434,11 +346,24 @@ class Program:
         if module is None:
             module = core.module(location=user_location())
             module = module.rebuilt(attributes={_VERSION: IntegerAttr(VERSION, i64)})
-        self.module = module
-        self.edits = 0
+        self._module = module
+        self.edits = self._seen = 0
         self._blocks: dict[int, BlockView] = {}
         self._next = 0
         BlockView(self, module.block, 0, None)
+
+    @property
+    def module(self) -> Module:
+        """The module, as the views say now. It goes on to be the program's: ask again after an edit."""
+        if self._seen != self.edits:
+            for block in self._blocks.values():
+                _ = block.body
+            self._seen = self.edits
+        return self._module
+
+    @property
+    def location(self) -> Location:
+        return self._module.location
 
     @property
     def blocks(self) -> list[BlockView]:
@@ -451,7 +376,7 @@ class Program:
 
     def add(self, block: BlockView) -> None:
         if block.index in self._blocks:
-            raise UserError(f"the program has two blocks {block.index}", self.module.location)
+            raise UserError(f"the program has two blocks {block.index}", self.location)
         self._blocks[block.index] = block
         self._next = max(self._next, block.index + 1)
 
@@ -477,14 +402,12 @@ class Program:
     @property
     def random_seed(self) -> int:
         """The seed of operators that have none of their own; 0 for fresh numbers at each run."""
-        attribute = self.module.attributes.get(_SEED)
+        attribute = self._module.attributes.get(_SEED)
         return attribute.value if isinstance(attribute, IntegerAttr) else 0
 
     @random_seed.setter
     def random_seed(self, seed: int) -> None:
-        changed = _changed(self.module, {_SEED: IntegerAttr(seed, i64) if seed else None})
-        assert isinstance(changed, core.ModuleOp)
-        self.module = changed
+        self._module = with_attributes(self._module, {_SEED: IntegerAttr(seed, i64) if seed else None})
         self.touched()
 
     def touched(self) -> None:
@@ -512,24 +435,3 @@ def _copied(op: core.Op) -> Any:
     if not op.regions:
         return op
     return op.rebuilt(regions=[Region(Block(ops=[_copied(o) for o in op.regions[0].block.ops]))])
-
-
-def _changed(op: core.Op, changes: Mapping[str, Attribute | None]) -> core.Op:
-    fields = {**op.attributes, **changes}
-    return op.rebuilt(attributes={name: value for name, value in fields.items() if value is not None})
-
-
-def _slots(attribute: Attribute) -> dict[str, list[str]]:
-    assert isinstance(attribute, DictAttr)
-    return {
-        name: [ref.name for ref in refs.items if isinstance(ref, SymbolRefAttr)]
-        for name, refs in attribute.items
-        if isinstance(refs, ArrayAttr)
-    }
-
-
-def slot_attribute(slots: Mapping[str, Sequence[str]]) -> DictAttr:
-    """Slots and the names of their variables, as an operator of the IR holds them."""
-    return DictAttr(
-        tuple([(s, ArrayAttr(tuple([SymbolRefAttr(text(n)) for n in names]))) for s, names in slots.items()])
-    )

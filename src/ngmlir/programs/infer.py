@@ -41,25 +41,26 @@ def infer_types(operator: Operator) -> None:
         return
     if definition.build is None:
         return
-    block = operator.block
+    block, where = operator.block, operator.location
     taken = types_of(operator)
-    with at(operator.location):
+    with at(where):
         given = output_types(operator.type, taken, operator.dictionary)
     for slot, names in operator.outputs.items():
         for name, type in zip(names, given.get(slot, ()), strict=False):
             if name != EMPTY and type is not None:
-                block.visible(name, operator.location).type = type
+                block.visible(name, where).type = type
 
 
 def types_of(operator: Operator) -> Types:
     """The types of what an operator reads."""
 
-    def each(names: Sequence[str]) -> tuple[TensorType | None, ...]:
-        return tuple(
-            [None if n == EMPTY else operator.block.visible(n, operator.location).type for n in names]
-        )
-
-    return tuple([(slot, each(names)) for slot, names in operator.inputs.items()])
+    visible, where = operator.block.visible, operator.location
+    return tuple(
+        [
+            (slot, tuple([None if n == EMPTY else visible(n, where).type for n in names]))
+            for slot, names in operator.inputs.items()
+        ]
+    )
 
 
 def _as_forward(operator: Operator) -> None:

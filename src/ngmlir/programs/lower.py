@@ -168,7 +168,7 @@ class _Lowering:
         group = [doall(writes)] if writes else []
         parameters: Sequence[Any] = [*self.feeds.values(), *self.states.values()]
         made = Computation([*returns, *group], parameters, tuple)
-        made.location = self.program.module.location
+        made.location = self.program.location
         lifted = lift(made)
         interface = Interface.of(lifted.module, [*self.feeds], [*self.states], lifted.tied)
         return Lowered(lifted.module, interface, tuple([name for name, _ in fetched]))

@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-
 from ..op_graph.answers import locate
 from ..op_graph.source import located
-from ..support.diagnostics import Location, NgmlirError
+from ..support.diagnostics import NgmlirError
 
 
-@contextmanager
-def at(location: Location) -> Generator[None]:
+class at(located):
     """Ops that are made inside are from this place, and errors that know no place are about it."""
-    with located(location):
-        try:
-            yield
-        except NgmlirError as error:
-            locate(error)
-            raise
+
+    __slots__ = ()
+
+    def __exit__(self, *raised: object) -> None:
+        if isinstance(raised[1], NgmlirError):
+            locate(raised[1])
+        super().__exit__(*raised)

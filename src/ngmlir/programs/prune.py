@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from ..ir.attributes import boolean
 from .attributes import OpRole
 from .catalogue import REGISTRY
-from .descriptions import BlockView, Operator, Program
+from .descriptions import Operator, Program
 from .names import EMPTY
 
 
@@ -35,7 +35,7 @@ def pruned(program: Program, targets: Sequence[Operator | str]) -> Program:
             needed.difference_update(operator.writes)
         needed.update(_reads(operator))
     copy = program.copy()
-    _keep(copy.top, set(kept))
+    copy.top.keep_operators(set(kept))
     used = {name for operator in copy.walk() for name in (*operator.reads, *operator.writes)} | set(names)
     for name in list(copy.top.variables):
         if name not in used:
@@ -53,13 +53,6 @@ def _reads(operator: Operator) -> set[str]:
     return found
 
 
-def _keep(block: BlockView, kept: Collection[int]) -> None:
-    """Removes all other operators."""
-    for at in range(len(block.operators) - 1, -1, -1):
-        if at not in kept:
-            block.remove_operators(at, at + 1)
-
-
 def test_form(program: Program) -> Program:
     """A copy for use after training: `is_test` is set, and operators of gradients and of optimization are left out."""
     copy = inference_form(program)
@@ -69,7 +62,7 @@ def test_form(program: Program) -> Program:
             for i, o in enumerate(block.operators)
             if not (o.attribute("op_role") or 0) & (OpRole.Backward | OpRole.Optimize)
         ]
-        _keep(block, set(forward))
+        block.keep_operators(set(forward))
     used = {name for operator in copy.walk() for name in (*operator.reads, *operator.writes)}
     for name, variable in list(copy.top.variables.items()):
         if (

@@ -37,11 +37,11 @@ class VarType(IntEnum):
     BF16 = 22
 
 
-_ELEMENTS: dict[VarType, Type] = {
+_ELEMENTS: dict[int, Type] = {
     VarType.BOOL: i1, VarType.INT16: i16, VarType.INT32: i32, VarType.INT64: i64, VarType.FP16: f16,
     VarType.FP32: f32, VarType.FP64: f64, VarType.UINT8: ui8, VarType.INT8: i8, VarType.BF16: bf16,
 }  # fmt: skip
-_NUMBERS = {element: number for number, element in _ELEMENTS.items()}
+_NUMBERS = {element: VarType(number) for number, element in _ELEMENTS.items()}
 #: What a declaration says that a variable holds.
 HOLDS: dict[VarType, str] = {
     VarType.LOD_TENSOR: "tensor", VarType.SELECTED_ROWS: "selected_rows", VarType.LOD_TENSOR_ARRAY: "tensor_array",
@@ -53,10 +53,10 @@ HELD = {text: number for number, text in HOLDS.items()}
 
 def element_of(number: int) -> Type:
     """The element type of a number; UserError for one that is of no element."""
-    try:
-        return _ELEMENTS[VarType(number)]
-    except (KeyError, ValueError):
-        raise UserError(f"{number!r} is the number of no element type", hint='dtype="float32", ...') from None
+    found = _ELEMENTS.get(number)
+    if found is None:
+        raise UserError(f"{number!r} is the number of no element type", hint='dtype="float32", ...')
+    return found
 
 
 def number_of(element: Type) -> VarType:

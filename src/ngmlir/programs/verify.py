@@ -54,11 +54,13 @@ def operator_violations(operator: Operator, *, attributes: bool = True) -> Itera
         yield Diagnostic(f"there is no operator '{operator.type}'", where, hint=near)
         return
     entry = definition.entry
-    yield from _slots(operator, entry, "input", entry.inputs, operator.inputs)
-    yield from _slots(operator, entry, "output", entry.outputs, operator.outputs)
-    for name in dict.fromkeys([*operator.reads, *operator.writes]):
-        if name != EMPTY and operator.block.find(name) is None:
-            yield from operator.block.unknown(name, where).diagnostics
+    yield from _slots(operator, "input", entry.inputs_by_name, operator.inputs)
+    yield from _slots(operator, "output", entry.outputs_by_name, operator.outputs)
+    block = operator.block
+    unseen = [n for n in (*operator.reads, *operator.writes) if n not in block.variables and n != EMPTY]
+    for name in dict.fromkeys(unseen):
+        if block.find(name) is None:
+            yield from block.unknown(name, where).diagnostics
     if attributes:
         yield from _attributes(operator, entry)
 
@@ -81,23 +83,17 @@ def _attributes(operator: Operator, entry: OperatorEntry) -> Iterator[Diagnostic
 
 
 def _slots(
-    operator: Operator,
-    entry: OperatorEntry,
-    side: str,
-    slots: Sequence[Slot],
-    given: Mapping[str, Sequence[str]],
+    operator: Operator, side: str, known: Mapping[str, Slot], given: Mapping[str, Sequence[str]]
 ) -> Iterator[Diagnostic]:
-    known = {slot.name: slot for slot in slots}
+    type = operator.type
     for name in given:
         if name not in known:
             hint = did_you_mean(name, known, f"it has {', '.join(known) or 'none'}")
-            yield Diagnostic(f"operator {entry.type} has no {side} '{name}'", operator.location, hint=hint)
-    for slot in slots:
-        names = given.get(slot.name, ())
+            yield Diagnostic(f"operator {type} has no {side} '{name}'", operator.location, hint=hint)
+    for name, slot in known.items():
+        names = given.get(name, ())
         if not names and not slot.optional and side == "input":
-            yield Diagnostic(
-                f"operator {entry.type} needs the input '{slot.name}'", operator.location, hint=slot.doc
-            )
+            yield Diagnostic(f"operator {type} needs the input '{name}'", operator.location, hint=slot.doc)
         elif len(names) > 1 and not slot.many:
-            message = f"the {side} '{slot.name}' of operator {entry.type} is one variable, not {len(names)}"
+            message = f"the {side} '{name}' of operator {type} is one variable, not {len(names)}"
             yield Diagnostic(message, operator.location, hint=slot.doc)

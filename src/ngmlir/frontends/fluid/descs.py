@@ -95,14 +95,14 @@ class OpDesc:
     def __init__(
         self,
         type: str | OperatorView = "",
-        inputs: Mapping[str, Sequence[str]] | None = None,
-        outputs: Mapping[str, Sequence[str]] | None = None,
+        inputs: Mapping[str, Sequence[Name]] | None = None,
+        outputs: Mapping[str, Sequence[Name]] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ):
         if isinstance(type, OperatorView):
             self.view = type
             return
-        self.view = ProgramView().top.insert(0, type, inputs, outputs)
+        self.view = ProgramView().top.insert(0, type, _texts(inputs), _texts(outputs))
         for name, value in (attrs or {}).items():
             self.set_attr(name, value)
 
@@ -266,6 +266,10 @@ def _type_of_value(value: Any) -> str:
         if isinstance(value, type):
             return text
     raise UserError(f"{value!r} is no value of an attribute")
+
+
+def _texts(slots: Mapping[str, Sequence[Name]] | None) -> dict[str, list[str]]:
+    return {slot: [names.text(n) for n in given] for slot, given in (slots or {}).items()}
 
 
 class BlockDesc:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from ...ir.core import Module
 from ...op_graph.answers import answered
@@ -212,13 +212,13 @@ class Block:
         entry = REGISTRY.get(type).entry
         attributes = {name: value for name, value in (attrs or {}).items() if value is not None}
         block = attributes.pop("sub_block", None)
-        program = self.program
+        program, own = self.program, self.view
         role = attributes.pop("op_role", program.op_role)
         if int(role):
             attributes["op_role"] = int(role)
         if program.op_role_var and "op_role_var" not in attributes:
             attributes["op_role_var"] = program.op_role_var
-        view = self.view.insert(at, type, _slots(inputs), _slots(outputs), completed(entry, attributes))
+        view = own.insert(at, type, _slots(inputs), _slots(outputs), completed(entry, attributes))
         try:
             found = list(operator_violations(view, attributes=False))
             if found:
@@ -227,16 +227,17 @@ class Block:
                 view.attach(block.view)
             infer_types(view)
         except Exception:
-            self.view.remove_operators(view.index, view.index + 1)
+            own.remove_operators(view.index, view.index + 1)
             raise
         made = self._operator(view)
         for name in view.writes:
-            if name in self.view.variables:
+            if name in own.variables:
                 self._variable(name)._maker = made  # pyright: ignore[reportPrivateUsage]
         return made
 
     def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
         """The declarations and operators, as the text of the program has them."""
+        _ = self.program.module
         return "\n".join(str(op) for op in self.view.body.ops)
 
     def __str__(self) -> str:
@@ -248,16 +249,20 @@ class Block:
 
 def _slots(given: Mapping[str, Any] | None) -> dict[str, list[str]]:
     """Slots with the names of their variables."""
-    return {
-        slot: [_name(v) for v in listed(value)] for slot, value in (given or {}).items() if value is not None
-    }
+    found: dict[str, list[str]] = {}
+    for slot, value in (given or {}).items():
+        if isinstance(value, (list, tuple)):
+            found[slot] = [_name(v) for v in cast("Sequence[Any]", value)]
+        elif value is not None:
+            found[slot] = [_name(value)]
+    return found
 
 
 def _name(value: Any) -> str:
+    if isinstance(value, Variable):
+        return value.view.name
     if isinstance(value, (str, bytes)):
         return names.text(value)
-    if isinstance(value, Variable):
-        return value.name
     raise UserError(
         f"a slot of an operator takes variables, not {value!r}",
         hint="layers.assign(array) makes a variable of an array",
@@ -306,7 +311,10 @@ class Program:
     def block(self, index: int) -> Block:
         """The block of a number; UserError where there is none."""
         self.view.block(index)
-        return self._blocks.setdefault(index, Block(self, index))
+        found = self._blocks.get(index)
+        if found is None:
+            found = self._blocks[index] = Block(self, index)
+        return found
 
     def global_block(self) -> Block:
         """Block 0, which is around all others."""

@@ -120,7 +120,7 @@ class Operator:
 
     def to_string(self, throw_on_error: bool = True) -> str:
         """The operator, as the text of the program has it."""
-        return str(self.view.op)
+        return str(self.view)
 
     def __str__(self) -> str:
         return self.to_string()

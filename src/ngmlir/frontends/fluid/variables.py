@@ -43,27 +43,32 @@ class Variable:
         error_clip: Any = None,
         stop_gradient: bool = False,
         is_data: bool = False,
+        _parameter: DictAttr | None = None,
         **kwargs: Any,
     ):
         self.block = block
         self.error_clip = error_clip
         self._maker: Operator | None = None
         key = unique_name.generate("_generated_var") if name is None else names.text(name)
-        known = block.view.variables.get(key)
+        declarations = block.view
+        known = declarations.variables.get(key)
         if known is not None:
             self.view = known
             self._agree(type, shape, dtype, lod_level)
             if persistable is not None and persistable != known.persistable:
                 raise UserError(f"the variable '{key}' is described a second time, and persistable differs")
+            if _parameter is not None:
+                known.set(parameter=_parameter)
             return
         element = f32 if dtype is None else element_of(vartype(dtype))
-        flags = {"persistable": bool(persistable), "stop_gradient": stop_gradient, "data": is_data}
-        self.view = block.view.declare(
+        flags = {"data": is_data, "persistable": persistable, "stop_gradient": stop_gradient}
+        self.view = declarations.declare(
             key,
             TensorType(_lengths(key, shape), element),
             holds=HOLDS[type],
             ragged=lod_level or 0,
             flags=[flag for flag, value in flags.items() if value],
+            parameter=_parameter,
         )
 
     @staticmethod
@@ -252,8 +257,8 @@ class Parameter(Variable):
             "gradient_clip": kwargs.pop("gradient_clip_attr", None),
             "average": bool(kwargs.pop("do_model_average", False)),
         }
-        super().__init__(block, persistable=True, shape=shape, dtype=dtype, **kwargs)
-        self.view.set(parameter=DictAttr(tuple((k, v) for k, v in said_as_text(said).items())))
+        described = DictAttr(tuple(said_as_text(said).items()))
+        super().__init__(block, persistable=True, shape=shape, dtype=dtype, _parameter=described, **kwargs)
 
     def _said(self, name: str) -> Any:
         return said_in_text(self.view.op.attributes["parameter"], name)
@@ -262,7 +267,7 @@ class Parameter(Variable):
         attribute = self.view.op.attributes["parameter"]
         known: dict[str, Attribute] = dict(attribute.items) if isinstance(attribute, DictAttr) else {}
         known.pop(name, None)
-        self.view.set(parameter=DictAttr(tuple((known | said_as_text({name: value})).items())))
+        self.view.set(parameter=DictAttr(tuple({**known, **said_as_text({name: value})}.items())))
 
     @property
     def trainable(self) -> bool:

@@ -33,8 +33,9 @@ def layer_of(type: str) -> Callable[..., Any]:
     slots = {slot.name.lower(): slot for slot in entry.inputs}
 
     def layer(*args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind(*args, **kwargs)
-        given = bound.arguments
+        given = dict(zip(parameters, args, strict=False), **kwargs) if len(args) <= len(parameters) else {}
+        if len(given) != len(args) + len(kwargs) or not required <= given.keys() <= known:
+            given = signature.bind(*args, **kwargs).arguments  # tells what is wrong
         helper = LayerHelper(type, name=given.get("name"), act=given.get("act"))
         inputs = {slot.name: given[name] for name, slot in slots.items() if given.get(name) is not None}
         attributes = {a.name: given[a.name] for a in entry.attributes if a.name in given}
@@ -57,6 +58,9 @@ def layer_of(type: str) -> Callable[..., Any]:
         return shown[0] if len(shown) == 1 else tuple(shown)
 
     signature = _signature(entry, list(slots))
+    parameters = tuple(signature.parameters)
+    known = signature.parameters.keys()
+    required = {p.name for p in signature.parameters.values() if p.default is p.empty}
     layer.__name__ = layer.__qualname__ = type
     layer.__doc__ = documentation(entry)
     layer.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
