@@ -12,7 +12,7 @@ shape       broadcast, flatten, cast_axes, axes_with_order, concat_along_axis, x
 networks    softmax, cross_entropy_multi, batch_norm, layer_norm, dropout, lookuptable, ctc (docs/networks.md)
 control     cond, while_loop, scan; assignments: assign, doall, sequential
 derivatives deriv, stop_gradient
-custom ops    composite_op, host_op
+custom ops    composite_op, host_op, tile_op
 run         transformers.make_transformer("cpu"), transformer.computation, compile; cpu, numpy, cuda, cuda-sim
 inspect     lift, raise_, pictures.svg, computation.report(), transformer.stepped
 save        save, load, computation.state()
@@ -74,6 +74,7 @@ from .op_graph.state import (
 )
 from .op_graph.stating import with_op_metadata
 from .op_graph.tensor import Tensor
+from .op_graph.tile_ops import tile_op
 from .op_graph.user_ops import composite_op
 from .op_graph.values import adopt, default_dtype, default_float, default_int_dtype
 from .support.diagnostics import Bug, Limit, NgmlirError, UserError
@@ -106,7 +107,7 @@ __all__ = [
     "default_int_dtype", "deriv", "doall", "fill", "find_op", "host_op", "lift", "load", "lookuptable_update",
     "make_axes", "make_axis", "max_adjoints", "metadata", "min_adjoints", "name_scope", "persistent_tensor",
     "placeholder", "prod_adjoints", "raise_", "save", "select_ops", "sequential", "slice_axis", "sum_adjoints",
-    "temporary", "value_of", "variable", "with_op_metadata",
+    "temporary", "tile_op", "value_of", "variable", "with_op_metadata",
 ]  # fmt: skip
 _answer_all(globals(), [n for n in __all__ if n.islower()], "ng")
 __all__ += functions.__all__

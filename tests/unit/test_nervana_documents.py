@@ -716,8 +716,21 @@ def test_G04_G05_ops_of_a_transformer_developer(each: Any) -> None:
     def sorted_down(x: Any) -> Any:
         return -np.sort(-x)
 
+    by_a_kernel = ng.tile_op(
+        "by_a_kernel",
+        """
+        tile.kernel @twice ins(%x: memref<3xf32>) outs(%y: memref<3xf32>) {
+          %0 = ng.constant 0 : index
+          %1 = tile.load %x[%0] : memref<3xf32>, vector<3xf32>
+          %2 = ng.add %1, %1 : vector<3xf32>
+          tile.store %2, %y[%0] : vector<3xf32>, memref<3xf32>
+          tile.return
+        }
+        """,
+    )
     x = ng.placeholder([C])
     assert each.computation(sorted_down(x * 2) + 1, x)([1, 3, 2]).tolist() == [7, 5, 3]
+    assert each.computation(by_a_kernel(x + 1) - 1, x)([1, 3, 2]).tolist() == [3, 7, 5]
 
 
 def test_G06_G07_ops_of_the_base_set_stay_and_others_are_written_in_terms_of_it() -> None:

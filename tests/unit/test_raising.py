@@ -125,12 +125,12 @@ def test_a_batch_keeps_its_length() -> None:
 
 def test_host_functions_come_along() -> None:
     @ng.host_op
-    def doubled(a: Any) -> Any:
+    def doubled_on_the_host(a: Any) -> Any:
         return a * 2
 
     A = ng.make_axis(3, "A")
     x = ng.placeholder([A]).named("x")
-    lifted = ng.lift([doubled(doubled(x)) + 1], [x])
+    lifted = ng.lift([doubled_on_the_host(doubled_on_the_host(x)) + 1], [x])
     settles(lifted.module)
     assert ng.compile(ng.raise_(lifted.module))([1, 2, 3])[0].tolist() == [5, 9, 13]
 

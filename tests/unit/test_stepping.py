@@ -257,7 +257,7 @@ def test_a_nan_in_a_round_of_a_loop_and_one_made_of_infinities(transformer: Any)
 
 def test_user_ops_are_steps(transformer: Any) -> None:
     @ng.composite_op
-    def doubled(x: Any) -> Any:
+    def twofold(x: Any) -> Any:
         return x * 2
 
     @ng.host_op
@@ -265,7 +265,7 @@ def test_user_ops_are_steps(transformer: Any) -> None:
         return np.sqrt(x)
 
     x = ng.placeholder([C])
-    y = rooted(doubled(x, name="d"), name="r")
+    y = rooted(twofold(x, name="d"), name="r")
     stepper = transformer.stepped(y, x).start([2, 8, 18])
     names = [s.name for s in stepper]
     assert names[-2:] == ["d", "r"]

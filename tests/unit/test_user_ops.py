@@ -548,12 +548,12 @@ def test_a_host_op_of_several_results_is_called_once(transformer: Any) -> None:
     calls: list[int] = []
 
     @ng.host_op(results=2, axes=lambda x: (x.axes, x.axes[:1]), dtype=("f32", "i32"))
-    def both(x: np.ndarray) -> Any:
+    def in_order_with_places(x: np.ndarray) -> Any:
         calls.append(1)
         return np.sort(x, axis=1), x.argmax(1)
 
     x = ng.placeholder([N, C])
-    ordered, place = both(x)
+    ordered, place = in_order_with_places(x)
     compute = transformer.computation([ordered * 2, place], x)
     array = np.array([[3, 1, 2], [1, 5, 4]])
     for i in range(1, 4):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..op_graph.errors import NotDifferentiable, UserError, fail
-from ..op_graph.host_ops import HostDefinition, host_op
+from ..op_graph.host_ops import HostDefinition
 from ..op_graph.positions import Positions
 from ..op_graph.tensor import Tensor
 from ..ops.hosts import Refusal
@@ -55,7 +55,7 @@ def _step(results: int | None = None, **declared: Any) -> Callable[[Callable[...
                 hint = _HINTS.get(str(error).partition(" ")[0], "check the elements for NaN and infinities")
                 raise Refusal(LinAlgError, f"linalg.{function.__name__}: {error}", hint) from None
 
-        return host_op(guarded, results=results, **declared)
+        return HostDefinition(guarded, results=results, **declared)
 
     return decorate
 

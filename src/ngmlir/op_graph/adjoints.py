@@ -28,6 +28,7 @@ from .node_classes import ReductionOp
 from .regions import ResultOp
 from .stating import stating
 from .tensor import Tensor
+from .user_ops import OpaqueOp
 from .values import as_op
 from .verbs import VERBS
 from .verbs import cast as cast_elements
@@ -79,7 +80,9 @@ def effective(op: Tensor) -> Tensor:
     """The op whose value another one has: of a sequence that of its last member, of a read the storage."""
     at = cast("Tensor", op.forwarded)
     while (
-        at.operation is None and len(below := tuple(data(at))) == 1 and not isinstance(at, (HostOp, ResultOp))
+        at.operation is None
+        and len(below := tuple(data(at))) == 1
+        and not isinstance(at, (OpaqueOp, ResultOp))
     ):
         at = cast("Tensor", below[0])
     return at

@@ -56,18 +56,22 @@ def to_module(
     axes of a computation, its arguments have one of many lengths."""
     storages = storages_of(made)
     names: dict[Op, str] = {op: name for name, op in storages.items()}
-    functions = [
-        _described(lift(each, name=name), each, names, open_axes.get(name, ())) for name, each in made.items()
-    ]
+    kernels: dict[str, IrOp] = {}
+    functions: list[IrOp] = []
+    for name, each in made.items():
+        lifted = lift(each, name=name, kernels=kernels)
+        for called in lifted.module.ops[1:]:
+            if called.name != "tile.kernel":
+                hint = "host ops are functions of Python: text does not hold them"
+                fail(UserError, f"{each.called} calls {called.symbol}", hint, each.location)
+            kernels[called.symbol] = called
+        functions.append(_described(lifted, each, names, open_axes.get(name, ())))
     first = _begin(storages) if state is None else _values(storages, state)
-    return module([*([] if first is None else [first]), *functions])
+    return module([*([] if first is None else [first]), *functions, *kernels.values()])
 
 
 def _described(lifted: Lifted, of: Computation, names: Mapping[Op, str], open_axes: Collection[str]) -> IrOp:
     """The function of a computation, with what its text says beside its values."""
-    if len(lifted.module.ops) > 1:
-        hint = "host ops are functions of Python: text does not hold them"
-        fail(UserError, f"{of.called} calls {lifted.module.ops[1].symbol}", hint, of.location)
     made = lifted.module.ops[0]
     labels: list[Attribute] = []
     for value, op in zip(made.block.args, lifted.arguments, strict=True):

@@ -20,13 +20,13 @@ from .control_gradients import CONTROL_GRADIENTS
 from .errors import IncompatibleAxesError, NotDifferentiable, OutsideRegion, UserError, fail
 from .functions.coerce import broadcast, check_lengths
 from .functions.composed import StopGradientOp
-from .host_ops import HostOp
 from .node import Op, closure, sources_first
 from .regions import ControlOp, ResultOp
 from .schemas import Schema, derivative_of
 from .state import HeldOp, SequentialOp, followed
 from .stating import AliasOp, in_family, stating
 from .tensor import Tensor, as_tensor
+from .user_ops import OpaqueOp
 from .values import ConstantOp, FollowingOp, as_op
 from .verbs import VERBS, cast
 from .writes import ReadOp, read_by
@@ -38,7 +38,7 @@ class Spread:
     def __init__(self, active: Collection[Op]):
         self.active = active
         self.sums: dict[Op, Tensor] = {}
-        self.unstated: list[HostOp | ControlOp] = []  # what a gradient reached, and has none to hand on
+        self.unstated: list[OpaqueOp | ControlOp] = []  # what a gradient reached, and has none to hand on
 
     def add(self, op: Op, delta: Tensor) -> None:
         if isinstance(op, Tensor):
@@ -52,7 +52,7 @@ class Spread:
         if own is not None:
             self.own(as_tensor(op), own, delta)
             return
-        if isinstance(op, HostOp):
+        if isinstance(op, OpaqueOp):
             self.unstated.append(op)
         if isinstance(op, (AliasOp, HeldOp, ReadOp, SequentialOp)):
             for source in data(op):

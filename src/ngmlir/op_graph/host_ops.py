@@ -5,22 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 
 from ..ir.types import Type
 from ..ops.hosts import HostFunction
 from .axes import Axes, make_axes
-from .errors import NotDifferentiable, UserError, fail
-from .node import Op
+from .errors import UserError, fail
 from .tensor import Tensor
-from .user_ops import Call, Definition, UserDerivative, op_class_name
+from .user_ops import Call, OpaqueDefinition, OpaqueOp, op_class_name
 from .values import as_op, element_of
-from .verbs import VERBS
 
 
-class HostOp(Tensor):
+class HostOp(OpaqueOp):
     """An op whose value a function of NumPy arrays computes."""
 
     definition: HostDefinition
@@ -34,30 +32,8 @@ class HostOp(Tensor):
         function: HostFunction,
         index: int | None = None,
     ):
-        super().__init__(operands, None, axes, element)
-        self.call, self.function, self.index = call, function, index
-        self.schemas.append(self._derivative(operands))
-
-    def _derivative(self, operands: Sequence[Tensor]) -> UserDerivative:
-        if self.index is None:
-            return UserDerivative(self.definition, self.call, operands)
-        return PartDerivative(self.definition, self.call, operands, self.index)
-
-    def copy_with_args(self, args: Sequence[Op]) -> HostOp:
-        made = super().copy_with_args(args)
-        made.schemas.append(self._derivative([as_op(a) for a in args]))
-        return made
-
-    copy_with_new_args = copy_with_args
-
-    def refuse_derivative(self) -> NoReturn:
-        """NotDifferentiable: nobody stated the derivative that is needed."""
-        fail(
-            NotDifferentiable,
-            f"the host op {self.definition.name} has no gradient",
-            f"@{self.definition.name}.gradient defines it; ng.stop_gradient(...) stops the gradient",
-            self.location,
-        )
+        super().__init__(call, operands, axes, element, index)
+        self.function = function
 
 
 class Together:
@@ -98,27 +74,14 @@ class Together:
         self._made = dict(enumerate(cast("Sequence[Any]", made)))
 
 
-class PartDerivative(UserDerivative):
-    """A tensor is one of what a host op gives: the gradient of the others is 0 here, and theirs are added up."""
-
-    def __init__(self, definition: HostDefinition, call: Call, operands: Sequence[Tensor], index: int):
-        super().__init__(definition, call, operands)
-        self.index = index
-
-    def gradient(self, op: Tensor, delta: Tensor) -> Any:
-        definition = cast("HostDefinition", self.definition)
-        args, named = self.call.filled(self.operands)
-        results = list(definition.several(self.call, self.operands))
-        results[self.index] = cast("HostOp", op)
-        deltas = [delta if i == self.index else VERBS.number_like(0, r) for i, r in enumerate(results)]
-        assert definition.gradient_function is not None
-        return definition.gradient_function(tuple(deltas), tuple(results), *args, **named)
-
-
-class HostDefinition(Definition):
+class HostDefinition(OpaqueDefinition):
     """What `ng.host_op` gives."""
 
-    def __init__(self, function: Callable[..., Any], axes: Any, dtype: Any, results: int | None = None):
+    kind = "host op"
+
+    def __init__(
+        self, function: Callable[..., Any], axes: Any = None, dtype: Any = None, results: int | None = None
+    ):
         super().__init__(function)
         self.axes, self.dtype, self.results = axes, dtype, results
         #: The class of its ops.
@@ -216,7 +179,8 @@ def host_op(
     The function gets arrays that it cannot change, and gives one array of that shape and type (floats are rounded to it).
     It gives the same for the same, since it is called when its value is needed and not otherwise. It runs on the host on
     every transformer, between compiled parts of the program. `@f.gradient` states a derivative, in ops; without one,
-    `ng.deriv` through it is NotDifferentiable.
+    `ng.deriv` through it is NotDifferentiable. A second op of its name is a UserError that names the first place (docs/graph.md says
+    what counts as the same definition).
     """
     if function is None:
         return lambda function: host_op(function, axes=axes, dtype=dtype, results=results)  # pyright: ignore
@@ -224,4 +188,6 @@ def host_op(
         fail(UserError, f"{function!r} is not a function", "@ng.host_op(axes=...) decorates a function")
     if results is not None and (not isinstance(results, int) or results < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail(UserError, f"a host op cannot have {results!r} results", "results=2")
-    return HostDefinition(function, axes, dtype, results)
+    made = HostDefinition(function, axes, dtype, results)
+    made.registered()
+    return made

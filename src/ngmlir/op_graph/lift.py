@@ -8,9 +8,10 @@ attribute `ng.tied`: result, argument, result, argument ...).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 from ..ir import core
@@ -19,12 +20,10 @@ from ..ir.core import Block, Module, Region, Value, module
 from ..ir.elements import elements
 from ..ir.literals import item_bytes
 from ..ir.printer import to_text
-from ..ir.types import DYNAMIC, FunctionType, Type
+from ..ir.types import DYNAMIC
 from ..ir.verifier import check
 from ..ops import func, ng
 from ..ops.builder import Builder, build_op, function
-from ..ops.fields import attributes_of
-from ..ops.hosts import HOST
 from ..ops.schedules import SCHEDULE, to_attribute
 from ..support.collector import collecting_rarely
 from ..support.diagnostics import Bug
@@ -32,6 +31,7 @@ from .attributes import resolved
 from .calls import listed
 from .errors import AxisLengthError, InvalidOp, NotAssignable, OutsideRegion, UserError, fail
 from .host_ops import HostOp
+from .lifted_calls import Calls
 from .node import Op, closure, needs
 from .order import schedule
 from .patterns import PatternOp
@@ -39,6 +39,7 @@ from .pruning import needed
 from .regions import ControlOp, GraphRegion, RegionParameter, ResultOp
 from .state import AssignableTensorOp, ComputationOp, SequentialOp, WrittenOp, is_executed
 from .tensor import Tensor
+from .tile_ops import TileOp
 from .values import ConstantOp, FollowingOp
 from .writes import AssignOp, InitTensorOp, ReadOp
 from .writing import written
@@ -81,11 +82,16 @@ class Lifted:
 
 
 def lift(
-    outputs: Sequence[Op] | ComputationOp, inputs: Sequence[Tensor] = (), name: str | None = None
+    outputs: Sequence[Op] | ComputationOp,
+    inputs: Sequence[Tensor] = (),
+    name: str | None = None,
+    *,
+    kernels: Mapping[str, core.Op] = MappingProxyType({}),
 ) -> Lifted:
     """The program that computes `outputs`, in one function. Its arguments: `inputs`, then other storage.
 
-    `name` is what the function is called; without one, `main`, or as that was which the computation was raised from.
+    `name` is what the function is called; without one, `main`, or as that was which the computation was raised from. `kernels` are
+    what the module that it goes to has already, by symbol: they are called and not made again.
     """
     if isinstance(outputs, ComputationOp):
         computation = outputs
@@ -94,14 +100,13 @@ def lift(
     else:
         fail(UserError, f"{outputs!r} is not a list of ops", "ng.lift([x], inputs)")
     with collecting_rarely():
-        return _lifted(computation, name or (computation.form.symbol if computation.form else "main"))
+        name = name or (computation.form.symbol if computation.form else "main")
+        return lift_ordered(schedule(closure([computation])), name, kernels)
 
 
-def _lifted(computation: ComputationOp, name: str) -> Lifted:
-    return lift_ordered(schedule(closure([computation])), name)
-
-
-def lift_ordered(ops: Sequence[Op], name: str = "main") -> Lifted:
+def lift_ordered(
+    ops: Sequence[Op], name: str = "main", kernels: Mapping[str, core.Op] = MappingProxyType({})
+) -> Lifted:
     """The program of ops that run in this order, in one function.
 
     The computation among them says what it takes and gives; without one it takes storage, and gives what no other op uses.
@@ -115,7 +120,7 @@ def lift_ordered(ops: Sequence[Op], name: str = "main") -> Lifted:
     storages = [*parameters, *(op for op in found if op not in parameters)]
     names = [s.given_name or f"{s.automatic_name or s.role.value}{i}" for i, s in enumerate(storages)]
     block = Block([_static(s) for s in storages], names)
-    lifting = _Lifting(block, dict(zip(storages, block.args, strict=True)))
+    lifting = _Lifting(block, dict(zip(storages, block.args, strict=True)), name, kernels)
     lifting.run_all(ops)
 
     free = [lifting.read(op.forwarded) if op.is_tensor_op else None for op in computation.returns]
@@ -140,7 +145,7 @@ def lift_ordered(ops: Sequence[Op], name: str = "main") -> Lifted:
     lifting.builder.location = computation.location
     lifting.builder.end(func.ReturnOp, *[results[at] for at in range(len(results))])
     made = module(
-        [function(name, block, attributes, location=computation.location), *lifting.declarations()],
+        [function(name, block, attributes, location=computation.location), *lifting.calls.declarations()],
         location=computation.location,
     )
     check(made)
@@ -168,7 +173,7 @@ def _static(op: Tensor) -> Any:
 class _Lifting:
     """Runs the ops of a schedule one after the other on IR values."""
 
-    def __init__(self, block: Block, state: dict[Op, Value]):
+    def __init__(self, block: Block, state: dict[Op, Value], name: str, kernels: Mapping[str, core.Op]):
         self.builder = Builder(block)
         self.state = state
         self.values: dict[Op, Value] = {}
@@ -177,10 +182,10 @@ class _Lifting:
         self.views: dict[Op, tuple[Value, Value]] = {}
         self.regions: list[GraphRegion] = []
         self.trace = Trace({}, {})
-        #: The Python functions that are called, with the types of operands and result -> symbol.
-        self.hosts: dict[tuple[str, tuple[Type, ...], Type], str] = {}
+        self.calls = Calls(self.builder, name, kernels)
 
     def run_all(self, ops: Sequence[Op]) -> None:
+        self.calls.expect(ops)
         for op in ops:
             if isinstance(op, ResultOp):
                 self.used.setdefault(op.control, set()).add(op.index)
@@ -230,7 +235,9 @@ class _Lifting:
             case Tensor() if op.is_alias:
                 self.values[op] = self.read(op.aliased)
             case HostOp():
-                self.values[op] = self.host(op)
+                self.values[op] = self.calls.host(op, [self.read(a) for a in op.args], _static(op))
+            case TileOp():
+                self.values[op] = self.calls.kernel(op, [self.read(a) for a in op.args], _static(op))
             case Tensor() if op.operation is not None:
                 self.values[op] = self.plain(op, [self.read(a) for a in op.args])
             case _:  # a group has no value; its members run by themselves
@@ -247,7 +254,7 @@ class _Lifting:
                     fail(
                         UserError,
                         f"{op.called} is of a class of your own, {type(op).__name__}, which does not define what it computes",
-                        "use ng.composite_op to define an op by other ops, ng.host_op by a NumPy function",
+                        "use ng.composite_op to define an op by other ops, ng.host_op by a NumPy function, ng.tile_op by a kernel",
                         op.location,
                     )
 
@@ -304,44 +311,6 @@ class _Lifting:
             made = made.rebuilt(attributes={**made.attributes, SCHEDULE: to_attribute(given)})
         self.builder.add_op(made)
         return made.result
-
-    def host(self, op: HostOp) -> Value:
-        """A call of a Python function, which the module declares by its name."""
-        operands = [self.read(a) for a in op.args]
-        types, type = tuple([o.type for o in operands]), _static(op)
-        key = (op.function.name, types, type)
-        symbol = self.hosts.get(key)
-        if symbol is None:
-            taken = sum(name == op.function.name for name, _, _ in self.hosts)
-            symbol = self.hosts[key] = f"host_{op.function.name}" + (f"_{taken}" if taken else "")
-        made = build_op(
-            func.CallOp,
-            operands,
-            {"callee": symbol},
-            types=[type],
-            location=op.location,
-            names=[op.given_name],
-        )
-        self.builder.add_op(made)
-        return made.result
-
-    def declarations(self) -> list[core.Op]:
-        """The Python functions that are called."""
-        return [
-            func.FuncOp(
-                (),
-                (),
-                {
-                    **attributes_of(
-                        func.FuncOp, {"sym_name": symbol, "function_type": FunctionType(taken, (given,))}
-                    ),
-                    "sym_visibility": StringAttr("private"),
-                    HOST: StringAttr(name),
-                },
-                (Region(),),
-            )
-            for (name, taken, given), symbol in self.hosts.items()
-        ]
 
     def control(self, op: ControlOp) -> dict[int, Value]:
         """The results that are needed, by number."""

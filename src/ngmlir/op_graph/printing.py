@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .host_ops import host_op
+from .host_ops import HostDefinition
 from .stating import stating
 from .tensor import Tensor
 from .values import as_op
@@ -27,6 +27,6 @@ def PrintOp(x: Any, prefix: str | None = None) -> Tensor:
     def gradient(delta: Tensor, y: Tensor, x: Tensor) -> Tensor:
         return delta
 
-    op = host_op(printed)
+    op = HostDefinition(printed)
     op.gradient(gradient)
     return op(as_op(x))

@@ -15,7 +15,7 @@ from ..ir.attributes import ArrayAttr, DenseArrayAttr, DictAttr, StringAttr
 from ..ir.core import Block, Module, Value, count_uses
 from ..ir.elements import ElementsAttr
 from ..ir.types import DYNAMIC, TensorType, Type, element_type
-from ..ops import func, ng
+from ..ops import func, ng, tile
 from ..ops.hosts import host_function, host_name
 from ..ops.schedules import given_by
 from ..support.diagnostics import UNKNOWN, Diagnostic, Limit, Location, UserError
@@ -30,6 +30,7 @@ from .positions import Positions
 from .regions import ControlOp, GraphRegion, filled
 from .state import AssignableTensorOp, Role, doall
 from .tensor import Tensor
+from .tile_ops import raised
 from .user_ops import Call
 from .values import ConstantOp
 from .writes import AssignOp, ReadOp
@@ -195,6 +196,10 @@ class Raising:
             made = [self.constant(op)]
         elif isinstance(op, func.CallOp):
             made = [self.call(op, operands)]
+        elif isinstance(op, tile.CallOp):
+            kernel = self.module.lookup(op.callee)
+            assert kernel is not None
+            made = raised(kernel, operands, [self.shape(r) for r in op.results])
         elif op.name not in ng.OPS or op.regions or len(op.results) != 1:
             raise UserError(
                 Diagnostic(
@@ -224,7 +229,8 @@ class Raising:
             hint = "ngopt --inline puts its body in the place of the call"
             raise Limit(Diagnostic(f"@{op.callee} is called: graphs have no calls", op.location, hint=hint))
         function = host_function(callee, op.location)
-        definition = HostDefinition(function.function, None, None)
+        assert function.function is not None
+        definition = HostDefinition(function.function)
         axes, element = self.shape(op.results[0])
         return definition.op_class(Call(operands, {}), operands, axes, element, function)
 

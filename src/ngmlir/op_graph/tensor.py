@@ -385,7 +385,7 @@ class Tensor(Op, Foreign):
 def refuse_making(cls: type[Tensor]) -> NoReturn:
     """The error where a program makes an op by its class."""
     if cls.operation is None:
-        hint = "use ng.composite_op to define an op by other ops, ng.host_op by a NumPy function"
+        hint = "use ng.composite_op to define an op by other ops, ng.host_op by a NumPy function, ng.tile_op by a kernel"
         fail(UserError, f"{cls.__name__} does not define what it computes", hint)
     function = cls.operation.name.removeprefix("ng.")
     known = function in getattr(Axes.family, "__all__", ())

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that a user defines: a composition of other ops, or a function of NumPy arrays, with derivatives of their own."""
+"""Ops that a user defines: a composition of other ops, a function of NumPy arrays, or a kernel, with derivatives of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper, wraps
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
+from ..ir.types import Type
 from ..support.diagnostics import Location
+from ..support.registrations import Origin, Registrations
 from ..support.spelling import counted
+from .axes import Axes
 from .calls import mismatch
-from .errors import UserError, fail
+from .errors import NotDifferentiable, UserError, fail
 from .node import Op
 from .nodes import DebugInfo
 from .schemas import Schema
 from .stating import AliasOp, stating_as
 from .tensor import Tensor
 from .values import as_op
+from .verbs import VERBS
 
 G = TypeVar("G", bound=Callable[..., Any])
 
@@ -110,12 +114,89 @@ class Definition(DebugInfo):
         """The op on these arguments."""
         raise NotImplementedError
 
+    def registered(self) -> None:
+        """Registers the name, which text may call the op by. UserError that names the first place, where another op has it."""
+        if getattr(self.function, "__name__", "").isidentifier():
+            NAMES.add(self.name, f"an op {self.name}", Origin.of(self.function, self.location))
+
     def __repr__(self) -> str:
         return f"<op {self.name} of {self.location}>"
 
 
+#: The names of the ops of users.
+NAMES = Registrations()
+
+
 def op_class_name(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Op"
+
+
+# ---- what no ops of the graph compute
+
+
+class OpaqueOp(Tensor):
+    """An op whose value something else than ops of the graph computes: a function of NumPy arrays, or a kernel.
+
+    `index` says which of several results it is.
+    """
+
+    #: What made it, of the class that goes with its own.
+    definition: Any
+
+    def __init__(
+        self, call: Call, operands: Sequence[Tensor], axes: Axes, element: Type, index: int | None = None
+    ):
+        super().__init__(operands, None, axes, element)
+        self.call, self.index = call, index
+        self.schemas.append(self._derivative(operands))
+
+    def _derivative(self, operands: Sequence[Tensor]) -> UserDerivative:
+        if self.index is None:
+            return UserDerivative(self.definition, self.call, operands)
+        return PartDerivative(self.definition, self.call, operands, self.index)
+
+    def copy_with_args(self, args: Sequence[Op]) -> OpaqueOp:
+        made = super().copy_with_args(args)
+        made.schemas.append(self._derivative([as_op(a) for a in args]))
+        return made
+
+    copy_with_new_args = copy_with_args
+
+    def refuse_derivative(self) -> NoReturn:
+        """NotDifferentiable: nobody stated the derivative that is needed."""
+        fail(
+            NotDifferentiable,
+            f"the {self.definition.kind} {self.definition.name} has no gradient",
+            f"@{self.definition.name}.gradient defines it; ng.stop_gradient(...) stops the gradient",
+            self.location,
+        )
+
+
+class OpaqueDefinition(Definition):
+    """What makes ops of one kind of these."""
+
+    kind = "op"
+
+    def several(self, call: Call, operands: Sequence[Tensor]) -> tuple[OpaqueOp, ...]:
+        """The ops of several results, on these operands."""
+        raise NotImplementedError
+
+
+class PartDerivative(UserDerivative):
+    """A tensor is one of several results: the gradient of the others is 0 here, and theirs are added up."""
+
+    def __init__(self, definition: OpaqueDefinition, call: Call, operands: Sequence[Tensor], index: int):
+        super().__init__(definition, call, operands)
+        self.index = index
+
+    def gradient(self, op: Tensor, delta: Tensor) -> Any:
+        definition = cast("OpaqueDefinition", self.definition)
+        args, named = self.call.filled(self.operands)
+        results = list(definition.several(self.call, self.operands))
+        results[self.index] = cast("OpaqueOp", op)
+        deltas = [delta if i == self.index else VERBS.number_like(0, r) for i, r in enumerate(results)]
+        assert definition.gradient_function is not None
+        return definition.gradient_function(tuple(deltas), tuple(results), *args, **named)
 
 
 # ---- compositions
@@ -216,11 +297,14 @@ def composite_op(function: Callable[..., Any]) -> CompositeDefinition:
     """A decorator: what `function` builds is one op, of a class and with a name of its own, in messages, graphs and searches.
 
     `@f.gradient` states a derivative; without one, derivatives follow the ops that it is made of. Errors come from where the op
-    is used. The function is called once for each use (and again where the op is copied onto other operands).
+    is used. The function is called once for each use (and again where the op is copied onto other operands). A second op of
+    its name is a UserError that names the first place (docs/graph.md says what counts as the same definition).
     """
     if not callable(function):
         fail(UserError, f"{function!r} is not a function", "@ng.composite_op decorates a function")
-    return CompositeDefinition(function)
+    made = CompositeDefinition(function)
+    made.registered()
+    return made
 
 
 _CLASSES: dict[Callable[..., Any], type[CompositeOp]] = {}

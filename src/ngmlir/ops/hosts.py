@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of Python that programs call: a declaration with the attribute `ng.host` names one; text does not hold it."""
+"""Functions of Python that programs call: a declaration with the attribute `ng.host` names one; text does not hold it.
+
+A kernel with the attribute `ng.op` names the user's op that it is of, which may have such a function too: its reference.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
@@ -19,6 +22,8 @@ from .fields import get_str
 
 #: The attribute of a function without a body: the name of the Python function that it is.
 HOST = "ng.host"
+#: The attribute of a kernel: the name of the user's op that it is of.
+OP = "ng.op"
 
 
 class Refusal(Exception):
@@ -34,17 +39,34 @@ _lock = Lock()
 
 
 class HostFunction:
-    """A function from arrays to arrays, known in this process by a name that no other has while it lives."""
+    """A function from arrays to arrays, known in this process by a name that no other has while it lives.
 
-    def __init__(self, name: str, function: Callable[..., Any], location: Location):
+    `what` says in messages of what kind of op it is; `function` is None for a kernel that nobody gave a reference.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any] | None,
+        location: Location,
+        *,
+        what: str = "host op",
+        definition: object = None,
+    ):
         self.function = function
-        self.called, self.location = name, location
+        self.called, self.location = f"{what} {name}", location
+        self._definition = None if definition is None else ref(definition)
         with _lock:
             self.name, number = name, 1
             while self.name in _known:
                 number += 1
                 self.name = f"{name}_{number}"
             _known[self.name] = self
+
+    @property
+    def definition(self) -> Any:
+        """What made it, for who finds it by its name; None where nothing else is known."""
+        return None if self._definition is None else self._definition()
 
     def __call__(
         self, arrays: Sequence[np.ndarray[Any, Any]], types: Sequence[Type], place: Location
@@ -57,12 +79,13 @@ class HostFunction:
         seen = [array.view() for array in arrays]
         for array in seen:
             array.flags.writeable = False
+        assert self.function is not None
         try:
             given = self.function(*seen)
         except Refusal as refusal:
             raise refusal.kind(Diagnostic(refusal.message, place, hint=refusal.hint)) from None
         except Exception as error:
-            error.add_note(f"in the host op {self.called}, used at {place}")
+            error.add_note(f"in the {self.called}, used at {place}")
             raise
         results = (given,) if len(types) == 1 else given
         if len(types) != 1 and (not isinstance(given, (tuple, list)) or len(given) != len(types)):
@@ -89,7 +112,7 @@ class HostFunction:
         return made
 
     def _wrong(self, what: str, place: Location, hint: str = "") -> UserError:
-        message = f"the host op {self.called} {what}"
+        message = f"the {self.called} {what}"
         note = f"its function is at {self.location}"
         return UserError(Diagnostic(message, place, hint=f"{hint}; {note}" if hint else note))
 
@@ -113,7 +136,7 @@ def host_function(function: Op, place: Location) -> HostFunction:
     """The Python function that a declaration names; UserError where this process knows none of that name."""
     name = host_name(function)
     found = _known.get(name)
-    if found is None:
+    if found is None or found.function is None:
         near = did_you_mean(name, [*_known], "")
         raise UserError(
             Diagnostic(
@@ -123,3 +146,8 @@ def host_function(function: Op, place: Location) -> HostFunction:
             )
         )
     return found
+
+
+def op_of_kernel(kernel: Op) -> HostFunction | None:
+    """What this process knows of the user's op that a kernel is of; None where it is of none, or not known here."""
+    return _known.get(get_str(kernel, OP)) if OP in kernel.attributes else None

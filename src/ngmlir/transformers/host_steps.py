@@ -21,6 +21,7 @@ from ..ops.hosts import host_name
 from ..ops.interpreter import run
 from ..passes.inline import copied
 from ..runtime.executable import Prepare
+from ..support.diagnostics import Location
 
 
 class Storage(Protocol):
@@ -64,9 +65,9 @@ def with_host_steps(backend: Backend) -> Backend:
     """The backend, for programs that call Python functions too."""
 
     def compiled(module: Module) -> Bind:
-        hosts = {op.symbol: op for op in module.ops if host_name(op)}
-        if not hosts:
+        if not any(host_name(op) for op in module.ops):
             return backend(module)
+        called = {op.symbol: op for op in module.ops if host_name(op) or op.name == "tile.kernel"}
 
         def bind(
             entry: str,
@@ -74,7 +75,7 @@ def with_host_steps(backend: Backend) -> Backend:
             tied: Sequence[tuple[int, int]],
             prepare: Prepare,
         ) -> Run:
-            return _Stages(module, hosts, entry).runner(backend, state, tied, prepare)
+            return _Stages(module, called, entry).runner(backend, state, tied, prepare)
 
         return bind
 
@@ -84,8 +85,9 @@ def with_host_steps(backend: Backend) -> Backend:
 class _Stages:
     """The ops of a function by when they can run: part 0, the steps on the host that need it alone, part 1 ..."""
 
-    def __init__(self, program: Module, hosts: Mapping[str, Op], entry: str):
-        self.hosts = hosts
+    def __init__(self, program: Module, called: Mapping[str, Op], entry: str):
+        #: The Python functions and the kernels that are called.
+        self.called = called
         function = program.lookup(entry)
         assert function is not None
         self.block = function.block
@@ -96,7 +98,7 @@ class _Stages:
         for op in self.block.ops[:-1]:
             self.needs[op] = needs = _needed(op)
             at = max((self.stage.get(v, 0) for v in needs), default=0)
-            on_host = any(inner.name == "func.call" and callee(inner) in hosts for inner in op.walk())
+            on_host = any(inner.name == "func.call" and callee(inner) in called for inner in op.walk())
             (self.steps if on_host else self.parts).setdefault(at, []).append(op)
             self.stage.update(dict.fromkeys(op.results, at + on_host))
         self.last = max(self.stage.values(), default=0)
@@ -170,7 +172,8 @@ class _Stages:
         order = {v: i for i, v in enumerate((*self.block.args, *(r for o in self.needs for r in o.results)))}
         takes = tuple(sorted(outside, key=order.__getitem__))
         ordered = [op for op in self.needs if op in ops]
-        return _module(takes, ordered, results, len(gives), [takes.index(a) for _, a in written])
+        made = _module(takes, ordered, results, len(gives), [takes.index(a) for _, a in written])
+        return self._with_called(made, ordered, made.module.location)
 
     def _step(self, op: Op) -> Part:
         """A step on the host as a module."""
@@ -178,8 +181,14 @@ class _Stages:
         takes = tuple(v for v in self.needs[op] if v not in constants)
         copies = dict.fromkeys(constants[v] for v in self.needs[op] if v in constants)
         made = _module(takes, [*copies, op], op.results, len(op.results), ())
-        whole = module([*made.module.ops, *self.hosts.values()], location=op.location)
-        return Part(whole, made.takes, made.gives)
+        return self._with_called(made, [op], op.location)
+
+    def _with_called(self, made: Part, ops: Sequence[Op], location: Location) -> Part:
+        """The part with what its ops call."""
+        calls = [inner for op in ops for inner in op.walk() if inner.name in ("func.call", "tile.call")]
+        names = dict.fromkeys(callee(call) for call in calls)
+        called = [self.called[name] for name in names if name in self.called]
+        return Part(module([*made.module.ops, *called], location=location), made.takes, made.gives)
 
 
 def _module(

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..compiler import compile_module
-from ..ir.core import Block, Kind, Module, Value, callee, module
+from ..ir.core import Block, Module, Value, callee, module
 from ..ir.core import Op as IROp
 from ..ir.literals import dtype_of
+from ..ir.structure import structure
 from ..ir.types import shape_of
 from ..op_graph.lift import Trace, Traced
 from ..op_graph.node import Op
@@ -20,6 +21,7 @@ from ..ops.builder import function
 from ..ops.fields import get_bool, get_i64
 from ..ops.hosts import host_function
 from ..ops.interpreter import evaluate
+from ..ops.interpreter import run as interpret
 
 Array = np.ndarray[Any, Any]
 
@@ -43,21 +45,36 @@ class OneByOne:
 
     def __init__(self, target: str):
         self.target = target
-        self._compiled: dict[Kind, Any] = {}
+        self._compiled: dict[Hashable, Any] = {}
 
     def __call__(self, op: IROp, arrays: Sequence[Array]) -> Sequence[Array]:
-        """The results of an op without regions."""
+        """The results of an op without regions that calls nothing."""
         # What only looks at elements, or has none to look at, is the same everywhere.
         if self.target == "numpy" or not arrays or "view" in op.traits or op.name == "ng.slice":
             return evaluate(op, arrays)
-        run = self._compiled.get(op.kind)
+        return self._run(op.kind, op, (), arrays)
+
+    def kernel(self, op: IROp, kernel: IROp, arrays: Sequence[Array]) -> Sequence[Array]:
+        """The results of a call of a kernel."""
+        if self.target == "numpy":
+            return interpret(_alone(op, [kernel]), *arrays)
+        return self._run((op.kind, structure(kernel)), op, [kernel], arrays)
+
+    def _run(
+        self, key: Hashable, op: IROp, called: Sequence[IROp], arrays: Sequence[Array]
+    ) -> Sequence[Array]:
+        run = self._compiled.get(key)
         if run is None:
-            block = Block([v.type for v in op.operands])
-            again = op.rebuilt(block.args)
-            block.ops = [again, func.ReturnOp(again.results, (), {}, (), op.location)]
-            program = module([function("main", block, location=op.location)], location=op.location)
-            run = self._compiled[op.kind] = compile_module(program, self.target)
+            run = self._compiled[key] = compile_module(_alone(op, called), self.target)
         return [np.asarray(result) for result in run(*arrays)]
+
+
+def _alone(op: IROp, called: Sequence[IROp]) -> Module:
+    """A program of one op."""
+    block = Block([v.type for v in op.operands])
+    again = op.rebuilt(block.args)
+    block.ops = [again, func.ReturnOp(again.results, (), {}, (), op.location)]
+    return module([function("main", block, location=op.location), *called], location=op.location)
 
 
 class Walk:
@@ -109,6 +126,10 @@ class Walk:
                 assert declared is not None
                 types = [r.type for r in op.results]
                 results = host_function(declared, op.location)(operands, types, op.location)
+            case "tile.call":
+                kernel = self.program.lookup(callee(op))
+                assert kernel is not None
+                results = self.compute.kernel(op, kernel, operands)
             case _:
                 results = self.compute(op, operands)
         self.values.update(zip(op.results, results, strict=True))

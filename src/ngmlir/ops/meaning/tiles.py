@@ -19,6 +19,7 @@ from ...ir.literals import dtype_of
 from ...ir.types import DYNAMIC, MemRefType, Type, shape_of
 from ...support.diagnostics import UserError
 from ..fields import find_i64s, find_unit, get_i64, get_i64s, get_str
+from ..hosts import op_of_kernel
 from .control import Runner
 from .indexing import COMBINE
 from .numbers import Array, fma, is_float
@@ -72,8 +73,12 @@ def launch_op(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def call_op(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
+    kernel = runner.symbol(op, callee(op))
+    known = op_of_kernel(kernel)
+    if known is not None and known.function is not None:
+        return known(operands, [r.type for r in op.results], op.location)
     results = [fresh(r.type) for r in op.results]
-    launch(runner, runner.symbol(op, callee(op)), [*operands, *results])
+    launch(runner, kernel, [*operands, *results])
     return results
 
 
