@@ -6,7 +6,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
 from .diagnostics import UserError
@@ -129,7 +129,7 @@ class Machines:
             raise UserError(f"there is no GPU '{name}'", hint=f"there are {', '.join(self.gpus)}")
         return self.gpus[name]
 
-    @property
+    @cached_property
     def capabilities(self) -> frozenset[str]:
         """All that code generation may ask for."""
         return frozenset(what for a in self.architectures.values() for what in a.capabilities)

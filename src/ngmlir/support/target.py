@@ -115,7 +115,7 @@ class Target:
         much of a stack, and a kernel that takes long to compile."""
         return (PARAMETER_BYTES if self.code == "nvptx" else STACK_BYTES) // POINTER_BYTES
 
-    @property
+    @cached_property
     def spare_registers(self) -> int:
         """Vector registers that LLVM wants in hand for a loop that keeps the others."""
         return next(v.spare for v in self.architecture.vectors if v.features <= self.enabled)
@@ -126,10 +126,16 @@ class Target:
 
     def can(self, capability: str) -> bool:
         """Whether the machine has all that a capability of `lowering/machines.toml` needs, such as `fma`."""
+        if capability in self._capabilities:
+            return True
         if capability not in machines().capabilities:
             raise KeyError(capability)
-        needed = self.architecture.capabilities.get(capability)
-        return needed is not None and needed <= self.enabled
+        return False
+
+    @cached_property
+    def _capabilities(self) -> frozenset[str]:
+        """All that it can."""
+        return frozenset(n for n, needed in self.architecture.capabilities.items() if needed <= self.enabled)
 
     @property
     def key(self) -> str:

@@ -24,8 +24,8 @@ from .reading import Matrix
 
 #: Bytes that come from memory together.
 LINE_BYTES = 64
-#: Rows that are copied at once.
-ROWS = 4
+#: Bytes that are copied at once: more would only be more code.
+BAND_BYTES = 256
 #: Columns of a left side that one program packs.
 LEFT_WIDTH = 64
 
@@ -81,7 +81,7 @@ class Packing:
         """Rows that are copied at once: of what is turned those that share cache lines, which are read once then."""
         if self.turned:
             return max(self.block, LINE_BYTES // item_bytes(self.stored))
-        return ROWS
+        return max(1, BAND_BYTES // (self.width * item_bytes(self.element)))
 
     @property
     def step(self) -> int:

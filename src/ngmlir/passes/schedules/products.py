@@ -16,10 +16,9 @@ from ..kernels.product import Product, in_pairs, split
 from ..sides import Side
 from .candidate import Candidate, fixed, fixed_pair, fixed_words, spilled
 
-#: Steps of the depth loop that are written out: at most, and of register tiles with many accumulators.
-UNROLL, UNROLL_MANY = 4, 2
-#: So many accumulators hide what a step of the loop costs beside them; more code only takes longer to compile.
-MANY_ACCUMULATORS = 12
+#: Steps of the depth loop that are written out at most, and of register tiles with so many accumulators: those hide what a
+#: step of the loop costs beside them, and more code only takes longer to compile.
+UNROLL, UNROLL_MANY = 4, {16: 1, 12: 2}
 #: Register tiles that take so many times the cycles of the quickest are not cut into blocks.
 WORTH_CUTTING = 1.5
 #: Multiplications of one program on a CPU: some tens of microseconds.
@@ -150,7 +149,9 @@ def _steps(product: Product, target: Target, tile: tuple[int, int]) -> int:
         # Products that wait for their sums take registers, the more the more steps are written out.
         return 2 if product.steps else 1
     accumulators = tile[0] * tile[1] // target.lanes(item_bytes(product.accumulator))
-    return UNROLL_MANY if tile[0] > 1 and accumulators >= MANY_ACCUMULATORS else UNROLL
+    if tile[0] == 1:
+        return UNROLL
+    return next((steps for many, steps in UNROLL_MANY.items() if accumulators >= many), UNROLL)
 
 
 def packed_on_the_way(product: Product, target: Target, tile: tuple[int, int], given: Given) -> Panels:
