@@ -117,6 +117,8 @@ class Code:
         """Calls what is to be called once. What only that reads is there while it is read: no program needs more than a
         part of its constants beside what becomes of them."""
         spent, passing = set(artifact.spent), Passing()
+        # They run one after the other, so that pages of one arena are touched for the first time only once.
+        arena = empty_bytes(max((e.signature.arena_bytes for e in artifact.prepared), default=0))
         for entry, made in zip(artifact.prepared, self.shared, strict=True):
             with made.filling:
                 if made.ready:
@@ -125,7 +127,7 @@ class Code:
                 arrays = passing.arrays([artifact.constants[n] for n in numbers])
                 for number, array in zip(numbers, arrays, strict=True):
                     self.constants[number] = array.ctypes.data
-                Program(self, entry).run(made.arrays)
+                Program(self, entry, arena).run(made.arrays)
                 for number in numbers:
                     self.constants[number] = None
                 made.ready = True
@@ -140,13 +142,13 @@ def _digest(artifact: Artifact) -> str:
 
 
 class Program:
-    """One entry of linked code with its arena; keeps all that it needs in memory."""
+    """One entry of linked code with its arena, its own unless one is given; keeps all that it needs in memory."""
 
-    def __init__(self, code: Code, entry: Entry):
+    def __init__(self, code: Code, entry: Entry, arena: np.ndarray | None = None):
         self.code = code
         self.entry, self.number = entry, next(_numbers)
         self.signature = signature = entry.signature
-        self._arena = empty_bytes(signature.arena_bytes)
+        self._arena = empty_bytes(signature.arena_bytes) if arena is None else arena
         self.context = Context(
             code.library[entry.symbol],
             self._arena.ctypes.data,

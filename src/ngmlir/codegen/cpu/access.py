@@ -76,6 +76,8 @@ class Access:
         ]
         self._conditions: dict[tuple[Value, int, int], Inside] = {}
         self._bounds: dict[tuple[Dimension, Inside], Value] = {}
+        self._masks: dict[tuple[Dimension, Inside, Chunk], Value] = {}
+        self._splats: dict[tuple[Value, int], Value] = {}
         self._others: Inside = True
         if masked:
             for d in set(range(rank)) - set(chosen):
@@ -151,12 +153,19 @@ class Access:
 
     def _counted_mask(self, d: Dimension, row: Inside, chunk: Chunk) -> Value:
         """Lanes from the first that is inside to the last: two numbers for all registers of a row, each compared with lanes."""
-        b = self.e.b
-        numbers = lanes(i32, list(range(chunk.offset, chunk.offset + chunk.width)))
-        mask = b.icmp("ult", numbers, b.splat(self._end(d, row), chunk.width))
-        if d.known.low + chunk.offset < 0:
-            mask = b.and_(mask, b.icmp("uge", numbers, b.splat(self._first(d), chunk.width)))
-        return mask
+        if (d, row, chunk) not in self._masks:
+            b = self.e.b
+            numbers = lanes(i32, list(range(chunk.offset, chunk.offset + chunk.width)))
+            mask = b.icmp("ult", numbers, self._splat(self._end(d, row), chunk.width))
+            if d.known.low + chunk.offset < 0:
+                mask = b.and_(mask, b.icmp("uge", numbers, self._splat(self._first(d), chunk.width)))
+            self._masks[d, row, chunk] = mask
+        return self._masks[d, row, chunk]
+
+    def _splat(self, number: Value, width: int) -> Value:
+        if (number, width) not in self._splats:
+            self._splats[number, width] = self.e.b.splat(number, width)
+        return self._splats[number, width]
 
     def _first(self, d: Dimension) -> Value:
         """The first element of a row that is inside."""

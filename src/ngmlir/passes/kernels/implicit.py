@@ -126,6 +126,7 @@ class ImplicitKernel(PanelKernel):
                         side.access,
                         type,
                         source,
+                        aligned=span.size > 0 and piece % span.size == 0,
                     )
                     if product.accumulator is not element:
                         value = b.cast(value, type=with_element(type, product.accumulator))

@@ -17,9 +17,16 @@ from .frame import Frame, Span, apart, positions
 
 
 def read(
-    frame: Frame, spans: Sequence[Span], sizes: Sequence[int], access: Access, type: Type, buffer: Value
+    frame: Frame,
+    spans: Sequence[Span],
+    sizes: Sequence[int],
+    access: Access,
+    type: Type,
+    buffer: Value,
+    aligned: bool = False,
 ) -> Value:
-    """A tile of `type` at `spans` of the loops of `sizes`, which the access speaks of."""
+    """A tile of `type` at `spans` of the loops of `sizes`, which the access speaks of. `aligned`: it begins at a multiple of its
+    size."""
     b = frame.b
     indices, dims, steps, masked = _located(b, spans, access)
 
@@ -44,12 +51,18 @@ def read(
             continue
         if last < 0 or first >= size:
             return b.number(access.fill, type)
-        reach = [stride * (spans[l].size - 1) for l, stride in place.terms.items() if spans[l].size]
+        along = {l: stride for l, stride in place.terms.items() if spans[l].size}
+        reach = [stride * (spans[l].size - 1) for l, stride in along.items()]
         low, high = -sum(min(r, 0) for r in reach), size - 1 - sum(max(r, 0) for r in reach)
         if high < low:
             return load(True)  # the tile is longer than what it is read from
         bounds.append((index, low, high))
-        partly = partly or bool(reach)
+        # Where borders and steps of the other loops are multiples of its size, a tile lies inside or outside.
+        units = [place.offset, size, *(stride for l, stride in place.terms.items() if l not in along)]
+        together = aligned and all(
+            stride == 1 and not any(n % spans[l].size for n in units) for l, stride in along.items()
+        )
+        partly = partly or (bool(along) and not together)
     if not bounds:
         return load(False)
     inside = [

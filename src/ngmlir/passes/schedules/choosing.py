@@ -52,13 +52,22 @@ def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[C
     Operands whose numbers are in `kept` are the same from one run of the kernel to the next: what packs them is run
     once.
     """
+    best, *others = _ranked(fusion, target, kept)
+    windows = _windows(fusion, target)
+    return [best, *[c for c in others if not _conflicts(c.schedule, target, fusion, windows)]]
+
+
+def _ranked(fusion: Op, target: Target, kept: Collection[int]) -> list[Candidate[Schedule]]:
+    """The same with some that cannot be built, but for the best."""
     given, sort = given_by(fusion), kind(fusion)
     wrong = list(complaints(given, sort))
     if wrong:
         raise _refused(fusion, [d.message for d in wrong], wrong[0].hint)
     found: list[Candidate[Schedule]]
+    product = None
     if sort == "dot":
-        found = ranked(_products(fusion, target, given, kept), 1.0)
+        product = _product(fusion, target, kept)
+        found = ranked(_products(fusion, product, target, given), 1.0)
     elif sort == "chain":
         if faulty := _chain_conflicts(fusion, target):
             raise _refused(fusion, faulty)
@@ -66,12 +75,12 @@ def candidates(fusion: Op, target: Target, kept: Collection[int] = ()) -> list[C
     else:
         planned = tiles_plan(fusion, target)
         found = ranked(_LOOPS[sort](planned, target, given), _ALIKE)
-    # Whatever was made of what is given, it stands as it is given.
-    found = [c._replace(schedule=replace(c.schedule, **stated(given))) for c in found]
-    windows = _windows(fusion, target)
-    if conflicts := _conflicts(found[0].schedule, target, fusion, windows):
+    if own := stated(given):
+        # Whatever was made of what is given, it stands as it is given.
+        found = [c._replace(schedule=replace(c.schedule, **own)) for c in found]
+    if conflicts := _conflicts(found[0].schedule, target, fusion, product):
         raise _refused(fusion, conflicts)
-    return [c for c in found if not _conflicts(c.schedule, target, fusion, windows)]
+    return found
 
 
 def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
@@ -83,7 +92,7 @@ def chosen(fusion: Op, target: Target, kept: Collection[int] = ()) -> Schedule:
             if conflicts := _conflicts(whole, target, fusion, _windows(fusion, target)):
                 raise _refused(fusion, conflicts)
             return whole
-    return candidates(fusion, target, kept)[0].schedule
+    return _ranked(fusion, target, kept)[0].schedule
 
 
 def chosen_links(
@@ -119,7 +128,7 @@ def _strips(fusion: Op, target: Target, given: Given, kept: Collection[int]) -> 
     """As many rows as the cache has room for; what its fusions take by themselves is what they take here."""
     links = links_of(fusion, target)
     made = Strips(rows=fixed(given, "rows", strip_rows(links, target)))
-    each = [candidates(link.fusion, target)[0] for link in links]
+    each = [_ranked(link.fusion, target, ())[0] for link in links]
     return Candidate(made, sum(c.cycles for c in each), sum(c.roof for c in each))
 
 
@@ -129,10 +138,7 @@ def _chain_conflicts(fusion: Op, target: Target) -> list[str]:
     return faults(fusion, target)
 
 
-def _products(
-    fusion: Op, target: Target, given: Given, kept: Collection[int]
-) -> Iterable[Candidate[Schedule]]:
-    product = _product(fusion, target, kept)
+def _products(fusion: Op, product: Product, target: Target, given: Given) -> Iterable[Candidate[Schedule]]:
     there = ["blocks"] if target.shares_tiles else ["panels"]
     if not target.shares_tiles and suits_along(product):
         there.insert(0 if product.rows <= MOST_ROWS_ALONG else 1, "along")

@@ -228,13 +228,14 @@ def _shared(product: Product, target: Target, made: Panels, whole: Callable[[int
     counts = -(-product.rows // most_rows), -(-product.columns // most_columns)
     most = max(4 * target.cores, 2 * batch * counts[0] * counts[1])
     best = (inf, made.block)
+    widths = _parts(product.columns, most_columns, most, lambda n: _ceiling(n, unit))
     for rows in _parts(product.rows, most_rows, most, whole):
-        for columns in _parts(product.columns, most_columns, most, lambda n: _ceiling(n, unit)):
+        left, right = packing(product, made, target, rows)
+        for columns in widths:
             programs = batch * -(-product.rows // rows) * -(-product.columns // columns)
             small = programs > most or rows * columns * depth < PROGRAM_MULTIPLICATIONS
             if small and (rows, columns) != made.block:
                 continue
-            left, right = packing(product, made, target, rows)
             # Vectors of the right side come from afar, while those before are multiplied.
             work = depth * max(rows * columns / each, columns / lanes * FAR_CYCLES)
             cycles = -(-programs // target.cores) * (work + depth * (rows * left + columns * right))
