@@ -9,6 +9,7 @@ from ..rewrite.pipeline import Pass, name_of
 from ..support.diagnostics import UserError
 from ..support.target import Target
 from .backward import append_backward
+from .fold_batch_norm import folded
 from .lower import lower
 from .prune import inference_form, pruned, test_form
 from .text import program_of
@@ -120,6 +121,58 @@ def program_inference(module: Module, target: Target) -> Module:
 
 
 @contract(needs=("program",))
+def program_fold_batch_norm(module: Module, target: Target) -> Module:
+    """Folds batch normalization with stored means and variances into the convolution or matrix product before it, whose filters and
+    bias are then computed first, from parameters alone.
+
+    Before:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4x3xf32> {data, stop_gradient}
+          program.var @w : tensor<3x2xf32> {persistable}
+          program.var @scale : tensor<2xf32> {persistable}
+          program.var @shift : tensor<2xf32> {persistable}
+          program.var @mean : tensor<2xf32> {persistable}
+          program.var @variance : tensor<2xf32> {persistable}
+          program.var @h : tensor<4x2xf32>
+          program.var @m : tensor<2xf32>
+          program.var @v : tensor<2xf32>
+          program.var @y : tensor<4x2xf32>
+          program.op mul {X = [@x], Y = [@w]} -> {Out = [@h]}
+          program.op batch_norm {X = [@h], Scale = [@scale], Bias = [@shift], Mean = [@mean], Variance = [@variance]} -> {Y = [@y], MeanOut = [@mean], VarianceOut = [@variance], SavedMean = [@m], SavedVariance = [@v]} with {is_test = true}
+        }
+
+    After:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4x3xf32> {data, stop_gradient}
+          program.var @w : tensor<3x2xf32> {persistable}
+          program.var @scale : tensor<2xf32> {persistable}
+          program.var @shift : tensor<2xf32> {persistable}
+          program.var @mean : tensor<2xf32> {persistable}
+          program.var @variance : tensor<2xf32> {persistable}
+          program.var @y : tensor<4x2xf32>
+          program.var @"y@variance" : tensor<2xf32>
+          program.var @"y@deviation" : tensor<2xf32>
+          program.var @"y@factor" : tensor<2xf32>
+          program.var @"y@filter" : tensor<3x2xf32>
+          program.var @"y@mean" : tensor<2xf32>
+          program.var @"y@bias" : tensor<2xf32>
+          program.var @"y@linear" : tensor<4x2xf32>
+          program.op increment {X = [@variance]} -> {Out = [@"y@variance"]} with {step = 1.0e-05 : f64}
+          program.op sqrt {X = [@"y@variance"]} -> {Out = [@"y@deviation"]}
+          program.op elementwise_div {X = [@scale], Y = [@"y@deviation"]} -> {Out = [@"y@factor"]} with {axis = -1 : i32}
+          program.op elementwise_mul {X = [@w], Y = [@"y@factor"]} -> {Out = [@"y@filter"]} with {axis = 1 : i32}
+          program.op elementwise_mul {X = [@mean], Y = [@"y@factor"]} -> {Out = [@"y@mean"]} with {axis = -1 : i32}
+          program.op elementwise_sub {X = [@shift], Y = [@"y@mean"]} -> {Out = [@"y@bias"]} with {axis = -1 : i32}
+          program.op mul {X = [@x], Y = [@"y@filter"]} -> {Out = [@"y@linear"]}
+          program.op elementwise_add {X = [@"y@linear"], Y = [@"y@bias"]} -> {Out = [@y]} with {axis = 1 : i32}
+        }
+    """
+    return folded(program_of(module)).program.module
+
+
+@contract(needs=("program",))
 def program_backward(module: Module, target: Target, *, loss: str) -> Module:
     """Appends the operators that compute the gradients of the variable `loss`, of shape [1], by all parameters.
 
@@ -150,5 +203,12 @@ def program_backward(module: Module, target: Target, *, loss: str) -> Module:
 
 PROGRAM_PASSES: dict[str, Pass] = {
     name_of(p): p
-    for p in (program_extract, program_backward, program_for_test, program_inference, program_to_values)
+    for p in (
+        program_extract,
+        program_backward,
+        program_fold_batch_norm,
+        program_for_test,
+        program_inference,
+        program_to_values,
+    )
 }

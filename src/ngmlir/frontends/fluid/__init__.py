@@ -47,6 +47,7 @@ from .framework import (
     switch_main_program,
     switch_startup_program,
 )
+from .inference_transpiler import InferenceTranspiler
 from .lod_tensor import create_lod_tensor, create_random_int_lodtensor
 from .memory import memory_optimize, release_memory
 from .param_attr import ParamAttr, WeightNormParamAttr
@@ -55,7 +56,7 @@ from .reader import batch
 from .scope import LoDTensor, Scope, Tensor
 
 __all__ = [
-    "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "Executor", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",
+    "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "DataFeeder", "Executor", "InferenceTranspiler", "LoDTensor", "NumpyPlace", "Operator", "ParamAttr",
     "Parameter", "Place", "Program", "Scope", "Tensor", "Variable", "WeightNormParamAttr", "append_backward", "average", "backward",
     "batch", "calc_gradient", "clip", "contrib", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder", "debugger",
     "default_main_program", "default_scope_funcs", "default_startup_program", "executor", "framework", "get_var", "global_scope",
