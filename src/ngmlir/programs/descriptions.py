@@ -407,7 +407,11 @@ class Program:
 
     @random_seed.setter
     def random_seed(self, seed: int) -> None:
-        self._module = with_attributes(self._module, {_SEED: IntegerAttr(seed, i64) if seed else None})
+        self.set_attribute(_SEED, IntegerAttr(seed, i64) if seed else None)
+
+    def set_attribute(self, name: str, value: Attribute | None) -> None:
+        """Gives the module an attribute; None removes it."""
+        self._module = with_attributes(self._module, {name: value})
         self.touched()
 
     def touched(self) -> None:

@@ -81,9 +81,7 @@ def write_model(path: Path, program: Program, values: Mapping[str, Stored], valu
     if values_file is not None:
         named.insert(0, ("file", StringAttr(values_file)))
     stated = program.copy()
-    stated.module = stated.module.rebuilt(
-        attributes={**stated.module.attributes, _VALUES: DictAttr(tuple(named))}
-    )
+    stated.set_attribute(_VALUES, DictAttr(tuple(named)))
     files = {path.parent / name: data for name, data in made.items()}
     write_into_folders({**files, path: program_bytes(stated)})
 
@@ -96,9 +94,8 @@ def read_model(path: Path, values_file: str | None = None) -> StoredModel:
     """
     path = path / PROGRAM_FILE if path.is_dir() else path
     program = parse_bytes(read_file(path), file=str(path))
-    others = dict(program.module.attributes)
-    stated = others.pop(_VALUES, None)
-    program.module = program.module.rebuilt(attributes=others)
+    stated = program.module.attributes.get(_VALUES)
+    program.set_attribute(_VALUES, None)
     said = dict(stated.items) if isinstance(stated, DictAttr) else {}
     whole = values_file if values_file is not None else _text(said.get("file"))
     kept = kept_by(program)
