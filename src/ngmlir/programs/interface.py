@@ -52,6 +52,12 @@ class Interface:
         ]
         return Interface(tuple(feeds), tuple(held), tuple(tied))
 
+    @property
+    def changed(self) -> list[str]:
+        """The states that the program changes."""
+        first = len(self.feeds)
+        return [self.states[argument - first].name for _, argument in self.tied]
+
     def facts(self) -> Any:
         """It as JSON has it; `from_facts` reads that."""
         states = [[s.name, s.shape, s.dtype.name, s.is_read] for s in self.states]

@@ -17,7 +17,7 @@ import numpy as np
 from ..ir.core import Module
 from ..ir.types import TensorType, ui64
 from ..op_graph.computation import Computation
-from ..op_graph.lift import lift
+from ..op_graph.lift import Trace, lift
 from ..op_graph.node import Op
 from ..op_graph.positions import Positions
 from ..op_graph.raising import FixedAxis
@@ -36,16 +36,29 @@ from .places import at
 
 
 @dataclass(frozen=True)
+class Written:
+    """What an operator writes to a variable: the result of that number among those that are tied to no argument."""
+
+    operator: Operator
+    name: str
+    result: int
+
+
+@dataclass(frozen=True)
 class Lowered:
-    """A program as a function of values; `fetches` names its results that are tied to no argument."""
+    """A program as a function of values; `fetches` names its results that are tied to no argument. `written` is what its operators
+    write, in their order, where every value is a result too."""
 
     module: Module
     interface: Interface
     fetches: tuple[str, ...]
+    written: tuple[Written, ...]
+    trace: Trace
 
 
-def lower(program: Program) -> Lowered:
-    """A program as a function of what its `feed` operators take and its state; what its `fetch` operators give are results.
+def lower(program: Program, *, every: bool = False) -> Lowered:
+    """A program as a function of what its `feed` operators take and its state; what its `fetch` operators give are results, and with
+    `every` then all that operators write.
 
     Raises UserError, at the operator's line, where an operator reads what nothing gave a value, where shapes do not fit, and
     where the length of something that is fed is not known.
@@ -53,7 +66,7 @@ def lower(program: Program) -> Lowered:
     with Op.saved_user_deps():
         lowering = _Lowering(program)
         lowering.run(program.top)
-        return lowering.finished()
+        return lowering.finished(every)
 
 
 @dataclass
@@ -65,6 +78,7 @@ class _Lowering:
     feeds: dict[str, AssignableTensorOp] = field(default_factory=dict[str, AssignableTensorOp])
     states: dict[str, AssignableTensorOp] = field(default_factory=dict[str, AssignableTensorOp])
     fetches: dict[int, tuple[str, Tensor]] = field(default_factory=dict[int, tuple[str, Tensor]])
+    written: list[tuple[Operator, str, Tensor]] = field(default_factory=list[tuple[Operator, str, Tensor]])
     drawn: int = 0
 
     def run(self, block: BlockView) -> None:
@@ -77,6 +91,8 @@ class _Lowering:
                     case "fetch":
                         (name,) = operator.inputs["X"]
                         self.fetches[operator.attribute("col")] = (name, ReadOp(self.read(operator, name)))
+                    case "delete_var":
+                        pass  # memory is planned when the program is compiled
                     case _:
                         self.build(operator)
 
@@ -127,6 +143,7 @@ class _Lowering:
                 message = f"'{name}' keeps {held.type} from run to run, and cannot become {value.type}"
                 raise UserError(Diagnostic(message, operator.location))
         self.values[name] = value
+        self.written.append((operator, name, value))
 
     def state(self, name: str, type: TensorType, value: Tensor | None = None) -> AssignableTensorOp:
         """The storage of a persistable variable, which begins as what the scope holds."""
@@ -156,7 +173,7 @@ class _Lowering:
 
     # ---- the end
 
-    def finished(self) -> Lowered:
+    def finished(self, every: bool) -> Lowered:
         if RANDOM in self.states:
             # The next run draws other numbers.
             self.values[RANDOM] = self.moved(self.states[RANDOM], 1, 0)
@@ -164,14 +181,17 @@ class _Lowering:
         new = [ReadOp(self.values[name]) for name in changed]
         writes = [AssignOp(self.states[name], value) for name, value in zip(changed, new, strict=True)]
         fetched = [self.fetches[column] for column in sorted(self.fetches)]
-        returns: list[Op] = [value for _, value in fetched]
+        shown = self.written if every else []
+        returns: list[Op] = [*[value for _, value in fetched], *[value for _, _, value in shown]]
         group = [doall(writes)] if writes else []
         parameters: Sequence[Any] = [*self.feeds.values(), *self.states.values()]
         made = Computation([*returns, *group], parameters, tuple)
         made.location = self.program.location
         lifted = lift(made)
         interface = Interface.of(lifted.module, [*self.feeds], [*self.states], lifted.tied)
-        return Lowered(lifted.module, interface, tuple([name for name, _ in fetched]))
+        written = [Written(operator, name, at) for at, (operator, name, _) in enumerate(shown, len(fetched))]
+        names = tuple([name for name, _ in fetched])
+        return Lowered(lifted.module, interface, names, tuple(written), lifted.trace)
 
 
 def _storage(name: str, type: TensorType, role: Role) -> AssignableTensorOp:

@@ -13,6 +13,7 @@ from ..support.version import version
 
 #: Environment variable -> what it does. tests/unit/test_tools.py compares the names with the sources.
 VARIABLES = {
+    "FLAGS_check_nan_inf": "1: executors of the fluid front end look for NaNs and infinities after each operator (slow)",
     "NGMLIR_CACHE": "0: turn off the cache of compiled code",
     "NGMLIR_CACHE_DIR": "folder of the cache",
     "NGMLIR_CACHE_WEIGHTS": "largest size of packed weights in the cache, in MiB (default 2048; 0: none)",

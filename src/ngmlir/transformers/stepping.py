@@ -23,6 +23,7 @@ from ..ops.lengths import reading
 from ..runtime.executable import Prepare
 from ..support.diagnostics import Location
 from .host_steps import Backend, Bind, Storage
+from .nonfinite import nonfinite_place, summary
 from .programs import Program
 from .single_steps import OneByOne, Ran, Round, Walk
 from .storage import DeviceBufferStorage, DeviceTensor, view_of
@@ -65,7 +66,7 @@ class Step(NamedTuple):
         rounds = "".join(
             f", in {r.kind}" + (f" round {r.number}" if r.kind != "cond" else "") for r in self.within
         )
-        value = "" if self.value is None else f" = {_summary(self.value)}"
+        value = "" if self.value is None else f" = {summary(self.value)}"
         return f"step {self.number}: {self.name}{value}{rounds} ({self.location})"
 
 
@@ -94,11 +95,11 @@ class NonFinite:
         at = f" at [{', '.join(map(str, self.place))}]" if self.place else ""
         rounds = "".join(f" in {r.kind} round {r.number}" for r in self.within)
         how = "holds" if self.step is None else "gives"
-        lines = [f"{self.location}: {self.op.called} {how} {self.number}{at}{rounds}: {_summary(self.value)}"]
+        lines = [f"{self.location}: {self.op.called} {how} {self.number}{at}{rounds}: {summary(self.value)}"]
         for op, value in self.inputs:
             same = value.shape == self.value.shape and bool(self.place)
             here = f", {value[self.place]}{at}" if same else ""
-            lines.append(f"  from {op.called} = {_summary(value)}{here}")
+            lines.append(f"  from {op.called} = {summary(value)}{here}")
         return "\n".join(lines)
 
 
@@ -346,16 +347,20 @@ class Stepper:
 
     def _first_nonfinite(self, nan: bool, infinity: bool) -> NonFinite | None:
         for op, value in self._now().walk.states.items():
-            if op in self.ops() and (index := _bad(value, nan, infinity)) is not None:
+            if op in self.ops() and (index := nonfinite_place(value, nan, infinity)) is not None:
                 return NonFinite(op, value, index, (), (), None)
         while (step := self._next()) is not None:
             if step.value is None or isinstance(step.op, (AssignOp, CompositeOp)):
                 continue
             had = [v for _, v in step.inputs]
-            is_new = all(_bad(v, True, False) is None for v in had)
-            index = _bad(step.value, True, False) if nan and is_new else None
-            if index is None and infinity and not any(_bad(v, True, True) is not None for v in had):
-                index = _bad(step.value, False, True)
+            is_new = all(nonfinite_place(v, True, False) is None for v in had)
+            index = nonfinite_place(step.value, True, False) if nan and is_new else None
+            if (
+                index is None
+                and infinity
+                and not any(nonfinite_place(v, True, True) is not None for v in had)
+            ):
+                index = nonfinite_place(step.value, False, True)
             if index is not None:
                 return NonFinite(step.op, step.value, index, step.inputs, step.within, step.number)
         return None
@@ -385,24 +390,3 @@ def _and_bodies(op: Op) -> Iterator[Op]:
 def _inside(region: GraphRegion) -> Iterator[Op]:
     for op in (*region.parameters, *region.results):
         yield op.forwarded
-
-
-def _bad(value: Array, nan: bool, infinity: bool) -> tuple[int, ...] | None:
-    """Where the first NaN or infinity stands."""
-    if value.dtype.kind in "biu":
-        return None
-    wrong = np.zeros(value.shape, np.bool_)
-    if nan:
-        wrong |= np.isnan(value)
-    if infinity:
-        wrong |= np.isinf(value)
-    if not wrong.any():
-        return None
-    return tuple(int(i) for i in np.argwhere(wrong)[0])
-
-
-def _summary(value: Array) -> str:
-    """`float32[3, 4]`, or the numbers themselves where they are few."""
-    if value.size <= 4:
-        return str(value.tolist())
-    return f"{value.dtype}[{', '.join(map(str, value.shape))}]"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -11,17 +12,22 @@ import numpy as np
 
 from ...op_graph.answers import answered
 from ...programs import names
+from ...programs.descriptions import Program as ProgramView
 from ...support.diagnostics import UserError
 from ...transformers.compiled_programs import compiled
+from ...transformers.host_steps import Run
+from ...transformers.single_steps import OneByOne
 from .feeding import fed, fits, with_io
+from .file_operators import Loading, as_before_on_failure, carry_out, loadings, write_files
 from .framework import Program, default_main_program
 from .places import CPUPlace, Place
 from .prepared import Prepared
 from .printing import printed_in, show
 from .scope import LoDTensor, Scope, global_scope, moves, scope_guard
+from .stepping import Step, Watch, by_steps, check_finite
 from .variables import Variable
 
-__all__ = ["Executor", "global_scope", "scope_guard"]
+__all__ = ["Executor", "Step", "global_scope", "scope_guard"]
 
 #: Compiled programs that an executor keeps.
 KEPT = 64
@@ -40,10 +46,17 @@ class Executor:
                 f"an executor runs at a place, not at {place!r}", hint="fluid.Executor(fluid.CPUPlace())"
             )
         self._prepared: OrderedDict[Key, Prepared] = OrderedDict()
+        self._loadings: OrderedDict[int, tuple[ProgramView | None, int, Sequence[Loading]]] = OrderedDict()
+        #: Of runs operator by operator: what computes one op, and what is told of each operator.
+        self._compute: OneByOne | None = None
+        self._watchers: list[Watch] = []
+        self._checks = os.environ.get("FLAGS_check_nan_inf", "").lower() in ("1", "true")
 
     def close(self) -> None:
         """Drops the compiled programs."""
         self._prepared.clear()
+        self._loadings.clear()
+        self._compute = None
 
     @answered
     def run(
@@ -56,6 +69,8 @@ class Executor:
         scope: Scope | None = None,
         return_numpy: bool = True,
         use_program_cache: bool = False,
+        stepped: bool | Watch = False,
+        check_nan_inf: bool | None = None,
     ) -> list[Any]:
         """Runs a program (by default the main program): what is fetched, in order, as arrays (as `LoDTensor`s without
         `return_numpy`).
@@ -63,8 +78,14 @@ class Executor:
         `feed` gives arrays, LoDTensors or numbers by name; `fetch_list` variables or names. Persistable variables are those of `scope`
         (by default the global one). Compiled programs are kept for each set of feeds, with their shapes, and fetches.
 
-        Raises UserError for feeds that do not fit, for a fetch that nothing computes, and where a variable is read that has no
-        value; then no variable has changed.
+        With `stepped` the program runs operator by operator, and `stepped(step)` is called after each where it is a function: see
+        `Step`. With `check_nan_inf` (by default, where the environment had FLAGS_check_nan_inf=1 when the executor was made) it runs so too, and ends at
+        the first operator that writes a NaN or an infinity. Both are slow.
+
+        Files that operators `save` write are written when the program has run, all or none.
+
+        Raises UserError for feeds that do not fit, for a fetch that nothing computes, where a variable is read that has no
+        value, for files that cannot be read or written, and for a NaN that is looked for; then no variable has changed.
         """
         program = default_main_program() if program is None else program
         if not isinstance(program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -78,15 +99,23 @@ class Executor:
             [f.name if isinstance(f, Variable) else _fetched(program, f) for f in fetch_list or ()]
         )
         view = program.view
+        read = self._read(view)
+        if read:
+            arrays = {**arrays, **read}
+        self._watchers = [stepped] if callable(stepped) else []
+        if self._checks if check_nan_inf is None else check_nan_inf:
+            self._watchers.append(check_finite)
+        is_stepped = bool(stepped or self._watchers)
         shapes = tuple([(name, array.shape, array.dtype) for name, array in arrays.items()])
-        key = (id(view), view.edits, shapes, fetches)
+        key = (id(view), view.edits, shapes, fetches, is_stepped)
         prepared = self._prepared.get(key)
         if prepared is None or prepared.program is not view:
-            prepared = self._prepare(program, arrays, fetches, key)
+            prepared = self._prepare(program, arrays, read, fetches, key)
         run = prepared.run
         if run is None or prepared.scope is not scope or prepared.moves != moves():
             run = prepared.bound(scope)
-        results = run(*[arrays[name] for name in prepared.interface.feeds])
+        given = [arrays[name] for name in prepared.interface.feeds]
+        results = self._and_files(prepared, scope, run, given) if prepared.savings else run(*given)
         if prepared.printed:
             show(prepared.printed, results[len(fetches) :])
             results = results[: len(fetches)]
@@ -94,18 +123,55 @@ class Executor:
             return [_array(result) for result in results]
         return [LoDTensor(_array(result)) for result in results]
 
+    def _read(self, program: ProgramView) -> Mapping[str, Array]:
+        """What the program's operators read from files."""
+        known, edits, found = self._loadings.get(id(program), (None, 0, ()))
+        if known is not program or edits != program.edits:
+            found = tuple(loadings(program))
+            self._loadings[id(program)] = program, program.edits, found
+            while len(self._loadings) > KEPT:
+                self._loadings.popitem(last=False)
+        return {name: array for loading in found for name, array in loading.read().items()} if found else {}
+
+    def _and_files(self, prepared: Prepared, scope: Scope, run: Run, given: Sequence[Array]) -> Sequence[Any]:
+        """Runs a program, and writes the files that it saves. No variable and no file has changed where that fails."""
+        for saving in prepared.savings:
+            saving.check()
+        with as_before_on_failure(scope, prepared.interface.changed):
+            results = run(*given)
+            count = sum(len(saving.names) for saving in prepared.savings)
+            write_files(prepared.savings, [_array(result) for result in results[-count:]])
+        return results[:-count]
+
     def _prepare(
-        self, program: Program, arrays: Mapping[str, Array], fetches: Sequence[str], key: Key
+        self,
+        program: Program,
+        arrays: Mapping[str, Array],
+        read: Mapping[str, Array],
+        fetches: Sequence[str],
+        key: Key,
     ) -> Prepared:
-        for name, array in arrays.items():
+        own = {name: array for name, array in arrays.items() if name not in read}
+        for name, array in own.items():
             fits(program, name, array)
         printed = printed_in(program.view)
-        whole = with_io(program.view, arrays, [*fetches, *[each.fetched for each in printed]])
-        made = Prepared(program.view, *compiled(whole, self.place.target), printed)
+        shown = [*fetches, *[each.fetched for each in printed]]
+        whole = with_io(program.view, own, shown)
+        savings = carry_out(whole, read, len(shown))
+        if key[-1]:
+            compute = self._compute or OneByOne(self.place.target)
+            self._compute = compute
+            made = Prepared(program.view, *by_steps(whole, compute, self._tell), printed, savings)
+        else:
+            made = Prepared(program.view, *compiled(whole, self.place.target), printed, savings)
         self._prepared[key] = made
         while len(self._prepared) > KEPT:
             self._prepared.popitem(last=False)
         return made
+
+    def _tell(self, step: Step) -> None:
+        for watch in self._watchers:
+            watch(step)
 
 
 def _fetched(program: Program, name: Any) -> str:

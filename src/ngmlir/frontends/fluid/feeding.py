@@ -65,14 +65,15 @@ def with_io(program: ProgramView, arrays: Mapping[str, Array | None], fetches: S
     for holds, side in (("feed_list", "feed"), ("fetch_list", "fetch")):
         if side not in top.variables:
             top.declare(side, holds=holds, flags=["persistable"])
-    for column, (name, array) in enumerate(arrays.items()):
+    for at, (name, array) in enumerate(arrays.items()):
         if array is not None:
             top.visible(name).type = TensorType(array.shape, type_of_dtype(array.dtype))
-        top.insert(column, "feed", {"X": ["feed"]}, {"Out": [name]}, _column(column))
-    for column, name in enumerate(fetches):
-        top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, _column(column))
+        top.insert(at, "feed", {"X": ["feed"]}, {"Out": [name]}, column(at))
+    for at, name in enumerate(fetches):
+        top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, column(at))
     return made
 
 
-def _column(number: int) -> DictAttr:
+def column(number: int) -> DictAttr:
+    """The attributes of a `feed` or `fetch` at that place."""
     return DictAttr((("col", IntegerAttr(number, i32)),))

@@ -15,6 +15,7 @@ from ...programs.descriptions import Program
 from ...programs.interface import Interface, State
 from ...support.diagnostics import Diagnostic, UserError
 from ...transformers.host_steps import Bind, Run
+from .file_operators import Saving
 from .printing import Printed
 from .scope import LoDTensor, Scope, moves
 
@@ -28,6 +29,8 @@ class Prepared:
     bind: Bind
     #: What is printed after each run; its values come after those that are fetched.
     printed: Sequence[Printed] = ()
+    #: The files that are written after each run; their values are the last results.
+    savings: Sequence[Saving] = ()
     scope: Scope | None = None
     moves: int = -1
     run: Run | None = None
