@@ -12,9 +12,9 @@ import pytest
 
 import ngmlir as ng
 import ngmlir.frontends.fluid as fluid
-from ngmlir.frontends.fluid import prepared
 from ngmlir.programs.definition import Definition
 from ngmlir.programs.registry import REGISTRY
+from ngmlir.transformers import compiled_programs
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -25,7 +25,8 @@ def lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[An
     monkeypatch.setenv("NGMLIR_CACHE_DIR", str(tmp_path / "cache"))
     seen: list[Any] = []
     lower = prepared.lower
-    monkeypatch.setattr(prepared, "lower", lambda program: (seen.append(program), lower(program))[1])
+    lower = compiled_programs.lower
+    monkeypatch.setattr(compiled_programs, "lower", lambda program: (seen.append(program), lower(program))[1])
     yield seen
 
 
