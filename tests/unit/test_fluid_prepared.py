@@ -24,7 +24,6 @@ def lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[An
     """The programs that were lowered, with a cache that begins empty."""
     monkeypatch.setenv("NGMLIR_CACHE_DIR", str(tmp_path / "cache"))
     seen: list[Any] = []
-    lower = prepared.lower
     lower = compiled_programs.lower
     monkeypatch.setattr(compiled_programs, "lower", lambda program: (seen.append(program), lower(program))[1])
     yield seen
