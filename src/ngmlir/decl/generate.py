@@ -14,7 +14,9 @@ from pathlib import Path
 
 from ..ir.definition import EVERYWHERE
 from ..support.home import folder
+from . import operator_pages
 from .dialect_text import AttributeText, DialectText, OperandText, OpText, read_dialect
+from .operator_text import read_operators
 
 DIALECTS = ("func", "ng", "program", "tile")
 _PYTHON = {
@@ -332,6 +334,8 @@ def generated() -> dict[Path, str]:
     documents = package.parents[1] / "docs"
     if documents.is_dir():  # a checkout
         files[documents / "ops.md"] = index_text([*dialects.values()])
+        operators = read_operators(folder("dialects") / "program.operators")
+        files[documents / "operators.md"] = operator_pages.markdown(operators)
     return files
 
 

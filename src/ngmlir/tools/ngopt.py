@@ -55,6 +55,9 @@ def _ngopt(arguments: Sequence[str], own: Streams, reproducer: Reproducer) -> in
     if options.help_op is not None or options.help_pass is not None:
         own.write(_explanation(options.help_op, options.help_pass))
         return 0
+    if options.doc_ops is not None:
+        own.write(_operators(options.doc_ops))
+        return 0
     pipeline = parse_pipeline(options.pipeline, PASSES)
     name, text = read_input(options.input, own)
     if options.dump_pipeline:
@@ -244,6 +247,17 @@ def _explanation(op: str | None, pass_: str | None) -> str:
     given = [explain.help_op(op)] if op is not None else []
     given += [explain.help_pass(pass_, PASSES, named_pipelines())] if pass_ is not None else []
     return "\n".join(given)
+
+
+def _operators(form: str) -> str:
+    """What is said of all operators of programs, those that packages register included."""
+    from ..decl import operator_pages
+    from ..programs.catalogue import REGISTRY
+    from ..programs.definition import GradientDefinition
+
+    known = REGISTRY.definitions.values()
+    entries = [d.entry for d in known if not isinstance(d, GradientDefinition)]
+    return operator_pages.json_text(entries) if form == "json" else operator_pages.markdown(entries)
 
 
 if __name__ == "__main__":

@@ -85,6 +85,7 @@ class Options:
     listing: str  # "dialects", "passes", "ops", "version" or ""
     help_op: str | None  # an op or a dialect
     help_pass: str | None  # a pass or a named pipeline
+    doc_ops: Literal["json", "md"] | None  # how to write what is said of the operators of programs
 
     def command(self, pipeline: str) -> list[str]:
         """The flags that decide what becomes of one program: those a reproducer repeats, with these passes."""
@@ -149,6 +150,7 @@ def parse_options(arguments: Sequence[str], passes: Passes) -> Options:
         listing=found.listing,
         help_op=found.help_op,
         help_pass=found.help_pass,
+        doc_ops=found.doc_ops,
     )
 
 
@@ -165,6 +167,14 @@ def _flags() -> Flags:
         default=[],
         metavar="PIPELINE",
         help="passes to run: a,b{option=1}, also inside builtin.module(...)",
+    )
+    add(
+        "--extract",
+        dest="pipeline",
+        action="append",
+        type=_extraction,
+        metavar="TARGETS",
+        help="keep the operators of a program that some variables (a,b) need: the pass program-extract",
     )
     add("--target", default="cpu", help="cpu (this machine), x86-64-v3, aarch64, sm_90a, ... (default: cpu)")
     add(
@@ -276,6 +286,7 @@ def _flags() -> Flags:
         )
     add("--help-op", metavar="NAME", help="describe an op (ng.softmax), or list the ops of a dialect (ng)")
     add("--help-pass", metavar="NAME", help="describe a pass, or list the steps of a pipeline")
+    add("--doc-ops", choices=("json", "md"), help="describe all operators of programs, as JSON or Markdown")
     return made
 
 
@@ -296,6 +307,11 @@ def resource_name(resources: str, output: str) -> str:
         return Path(os.path.relpath(resources, Path(output).parent)).as_posix()
     except ValueError as error:  # another drive, or a name that no file can have
         raise UserError(f"cannot write constants to {resources!r}: {error}") from None
+
+
+def _extraction(targets: str) -> str:
+    """The pass that keeps what variables need; their names are joined by commas."""
+    return f"program-extract{{targets={'+'.join(targets.split(','))}}}"
 
 
 def _count(text: str) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from ....decl.operator_pages import kind_of
 from ....decl.operator_text import OperatorEntry
 from ....programs.catalogue import REGISTRY
 from ....support.diagnostics import UserError
@@ -90,15 +91,25 @@ def _signature(entry: OperatorEntry, slots: Sequence[str]) -> inspect.Signature:
 
 
 def documentation(entry: OperatorEntry) -> str:
-    """The docstring of a layer: what the operator is, what it takes and gives."""
-    lines = [entry.doc, ""]
-    lines += [f"{slot.name.lower()}: {slot.doc}" for slot in entry.inputs]
+    """The docstring of a layer: what the operator is, what it takes and gives, and what is asked of attributes."""
+    lines = [entry.doc, "", *_titled("Parameters")]
+    for slot in entry.inputs:
+        kind = "list of Variable" if slot.many else "Variable"
+        lines += [f"{slot.name.lower()} : {kind}{', optional' if slot.optional else ''}", f"    {slot.doc}"]
     for field in entry.attributes:
-        limits = "".join(f", {limit}" for limit in field.limits)
-        default = "" if field.required else f" (default {field.default})"
-        lines.append(f"{field.name}: {field.doc} {field.type}{limits}{default}.")
-    lines += [f"Gives {slot.name}: {slot.doc}" for slot in entry.outputs if not slot.intermediate]
-    return "\n".join(lines)
+        if field.type != "block":
+            lines += [f"{field.name} : {kind_of(field)}", f"    {field.doc}"]
+    lines += ["act : str, optional", "    The type of an operator that the result is given to."]
+    lines += ["name : str, optional", "    What names of results begin with.", "", *_titled("Returns")]
+    for slot in entry.outputs:
+        if not slot.intermediate:
+            lines += [f"{slot.name} : Variable", f"    {slot.doc}"]
+    raised = "    For what is no variable, for an attribute of another type or out of its range, and for shapes that do not fit."
+    return "\n".join([*lines, "", *_titled("Raises"), "UserError", raised])
+
+
+def _titled(title: str) -> list[str]:
+    return [title, "-" * len(title)]
 
 
 @cache
