@@ -11,6 +11,7 @@ from typing import Any
 from ....decl.operator_pages import kind_of
 from ....decl.operator_text import OperatorEntry
 from ....programs.catalogue import REGISTRY
+from ....programs.definition import python_name
 from ....support.diagnostics import UserError
 from ..framework import Variable
 from ..layer_helper import LayerHelper
@@ -32,14 +33,19 @@ def layer_of(type: str) -> Callable[..., Any]:
     """The layer of an operator: its input slots in lower case, then its attributes, `act` where it may end in one, and `name`."""
     entry = REGISTRY.get(type).entry
     slots = {slot.name.lower(): slot for slot in entry.inputs}
+    fields = {a.name: python_name(a.name) for a in entry.attributes if a.type != "block"}
+    keywords = [name for name, parameter in fields.items() if name != parameter]
 
     def layer(*args: Any, **kwargs: Any) -> Any:
+        for name in keywords:  # `lambda` can only be given as **{"lambda": 0.5}
+            if name in kwargs:
+                kwargs[fields[name]] = kwargs.pop(name)
         given = dict(zip(parameters, args, strict=False), **kwargs) if len(args) <= len(parameters) else {}
         if len(given) != len(args) + len(kwargs) or not required <= given.keys() <= known:
             given = signature.bind(*args, **kwargs).arguments  # tells what is wrong
         helper = LayerHelper(type, name=given.get("name"), act=given.get("act"))
         inputs = {slot.name: given[name] for name, slot in slots.items() if given.get(name) is not None}
-        attributes = {a.name: given[a.name] for a in entry.attributes if a.name in given}
+        attributes = {name: given[parameter] for name, parameter in fields.items() if parameter in given}
         variables = [v for value in inputs.values() for v in listed(value)]
         wrong = next((v for v in variables if not isinstance(v, Variable)), None)
         if wrong is not None:
@@ -81,11 +87,15 @@ def _signature(entry: OperatorEntry, slots: Sequence[str]) -> inspect.Signature:
         if slot.optional
     ]
     fields = [
-        inspect.Parameter(a.name, kind, default=a.default)
+        inspect.Parameter(python_name(a.name), kind, default=a.default)
         for a in entry.attributes
         if not a.required and a.type != "block"
     ]
-    needed = [inspect.Parameter(a.name, kind) for a in entry.attributes if a.required and a.type != "block"]
+    needed = [
+        inspect.Parameter(python_name(a.name), kind)
+        for a in entry.attributes
+        if a.required and a.type != "block"
+    ]
     rest = [inspect.Parameter(name, kind, default=None) for name in ("act", "name")]
     return inspect.Signature([*required, *needed, *optional, *fields, *rest])
 
@@ -98,7 +108,7 @@ def documentation(entry: OperatorEntry) -> str:
         lines += [f"{slot.name.lower()} : {kind}{', optional' if slot.optional else ''}", f"    {slot.doc}"]
     for field in entry.attributes:
         if field.type != "block":
-            lines += [f"{field.name} : {kind_of(field)}", f"    {field.doc}"]
+            lines += [f"{python_name(field.name)} : {kind_of(field)}", f"    {field.doc}"]
     lines += ["act : str, optional", "    The type of an operator that the result is given to."]
     lines += ["name : str, optional", "    What names of results begin with.", "", *_titled("Returns")]
     for slot in entry.outputs:
