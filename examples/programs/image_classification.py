@@ -83,7 +83,7 @@ def main(
     folder."""
     train_x, train_y, test_x, test_y = data(side)
     main_program, startup = fluid.Program(), fluid.Program()
-    startup.random_seed = 1
+    main_program.random_seed = startup.random_seed = 1
     with fluid.program_guard(main_program, startup), fluid.unique_name.guard():
         images = fluid.layers.data("pixel", [3, side, side])
         label = fluid.layers.data("label", [1], dtype="int64")

@@ -33,7 +33,7 @@ def pruned(program: Program, targets: Sequence[Operator | str]) -> Program:
         # What is written here is needed from no operator before, unless this one reads it; but a sub-block may not run.
         if operator.sub_block is None:
             needed.difference_update(operator.writes)
-        needed.update(_reads(operator))
+        needed.update(reads_of(operator))
     copy = program.copy()
     copy.top.keep_operators(set(kept))
     used = {name for operator in copy.walk() for name in (*operator.reads, *operator.writes)} | set(names)
@@ -43,12 +43,12 @@ def pruned(program: Program, targets: Sequence[Operator | str]) -> Program:
     return copy
 
 
-def _reads(operator: Operator) -> set[str]:
+def reads_of(operator: Operator) -> set[str]:
     """What an operator reads, its sub-block included."""
     found = {name for name in operator.reads if name != EMPTY}
     block = operator.sub_block
     if block is not None:
-        inner = {name for o in block.operators for name in _reads(o)}
+        inner = {name for o in block.operators for name in reads_of(o)}
         found |= {name for name in inner if name not in block.variables}
     return found
 

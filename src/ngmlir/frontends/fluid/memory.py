@@ -28,17 +28,29 @@ _UNITS = ("B", "KB", "MB", "GB")
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Bytes of a program at the CPU: what it keeps from run to run, what is fed, what it computes on the way (`planned`, and
-    `separate` if nothing shared memory)."""
+    """Bytes of a program at the CPU: what it keeps from run to run, what is fed, what it gives, constants of the compiled program,
+    and what it computes on the way (`planned`, and `separate` if nothing shared memory)."""
 
     state: int
     feeds: int
+    results: int
+    constants: int
     planned: int
     separate: int
 
+    @property
+    def peak(self) -> int:
+        """All bytes that a run touches."""
+        return self.state + self.feeds + self.results + self.constants + self.planned
+
+    @property
+    def most(self) -> int:
+        """The peak, if nothing shared memory."""
+        return self.peak - self.planned + self.separate
+
 
 def memory_use(program: Program, batch_size: int) -> MemoryUse:
-    """What a program takes where lengths that are not known are `batch_size`."""
+    """What a program takes where lengths that are not known are `batch_size`, and all that it computes and does not use is fetched."""
     top = program.view.top
     fed = {
         name: np.broadcast_to(
@@ -51,12 +63,22 @@ def memory_use(program: Program, batch_size: int) -> MemoryUse:
     written = dict.fromkeys(name for operator in top.operators for name in operator.writes)
     results = [name for name in written if name not in read and not top.visible(name).persistable]
     lowered = lower(with_io(program.view, fed, results))
-    function = lowered.module.ops[0]
-    count = len(lowered.interface.feeds)
-    arguments = [_bytes(a.type) for a in function.block.args]
-    plan = memory_plan(lower_module(lowered.module, "cpu"), function.symbol)
-    separate = sum(held.stop - held.start for held in plan.held)
-    return MemoryUse(sum(arguments[count:]), sum(arguments[:count]), plan.size, separate)
+    module = lower_module(lowered.module, "cpu")
+    function = module.lookup(lowered.module.ops[0].symbol)
+    assert function is not None
+    # Arguments, results that are tied to none of these, constants, and the memory of temporaries.
+    *buffers, _ = [_bytes(value.type) for value in function.block.args]
+    count, feeds = len(lowered.module.ops[0].block.args), len(lowered.interface.feeds)
+    given = count + len(results)
+    plan = memory_plan(module, function.symbol)
+    return MemoryUse(
+        state=sum(buffers[feeds:count]),
+        feeds=sum(buffers[:feeds]),
+        results=sum(buffers[count:given]),
+        constants=sum(buffers[given:]),
+        planned=plan.size,
+        separate=sum(held.stop - held.start for held in plan.held),
+    )
 
 
 def _bytes(type: Type) -> int:
@@ -67,18 +89,16 @@ def _bytes(type: Type) -> int:
 def memory_usage(program: Program, batch_size: int) -> tuple[float, float, str]:
     """What a program takes for batches of a size: least, most, and the unit of both ("MB").
 
-    The least is what it takes as it is compiled for the CPU: state, feeds, and the planned memory of temporaries. The most is
-    what it would take if no temporaries shared memory. Raises UserError where it cannot be compiled for such batches.
+    The least is what it takes as it is compiled for the CPU: state, feeds, results, constants, and the planned memory of
+    temporaries. The most is what it would take if no temporaries shared memory. Raises UserError where it cannot be compiled for such batches.
     """
     if not isinstance(program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"memory_usage takes a program, not {program!r}")
     if batch_size < 1:
         raise UserError(f"a batch has one row or more, not {batch_size}")
     use = memory_use(program, batch_size)
-    kept = use.state + use.feeds
-    low, high = kept + use.planned, kept + use.separate
-    step = next((i for i in range(len(_UNITS)) if high < 1024 ** (i + 1)), len(_UNITS) - 1)
-    return low / 1024**step, high / 1024**step, _UNITS[step]
+    step = next((i for i in range(len(_UNITS)) if use.most < 1024 ** (i + 1)), len(_UNITS) - 1)
+    return use.peak / 1024**step, use.most / 1024**step, _UNITS[step]
 
 
 def _check(program: Program, skip_opt_set: Collection[str] | None) -> None:
