@@ -16,6 +16,8 @@ _WRITES = frozenset({"tile.store", "tile.scatter", "tile.copy", "tile.copy_async
 
 def deferrable(block: Block) -> Mapping[Op, frozenset[int]]:
     """Loads of this block that only dots of this block use, with no write in between; and as which operands."""
+    if not any(op.name == "tile.dot" for op in block.ops):
+        return {}
     uses = count_uses(block)
     waiting: dict[Op, list[int]] = {}
     found: dict[Op, frozenset[int]] = {}
