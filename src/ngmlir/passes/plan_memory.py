@@ -36,7 +36,7 @@ def plan_memory(module: Module, target: Target) -> Module:
 
     Buffers whose lives do not meet share bytes, whatever their shapes and types; a result is written where
     the caller wants it; a kernel overwrites an input that nobody needs any more where it may; a variable and
-    its new value are one buffer. What functions without arguments give is kept in buffers of its own, filled when the
+    its new value are one buffer, also where branches or loops make it. What functions without arguments give is kept in buffers of its own, filled when the
     program is loaded; `ng.prepared` names these functions. The arena's size is the last argument's type: the peak is
     known before anything runs.
 

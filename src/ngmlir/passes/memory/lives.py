@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from ...ir.core import Op, callee
 from ...ops.fields import get_i64s
@@ -22,11 +23,19 @@ from .steps import (
     While,
     buffer_of,
     homes_of,
+    used_in,
     walk,
 )
 
 #: Buffers after which the places in a way of the cache come around.
 _SPREAD = 7
+
+
+class Moves(NamedTuple):
+    """Buffers that come to lie in one place, and the copies that are not needed then."""
+
+    buffers: list[Buffer]
+    copies: list[Copy]
 
 
 class Lives:
@@ -39,6 +48,7 @@ class Lives:
         self.schedule, self.kernels = schedule, kernels
         self.clock = 0
         self.times: dict[int, int] = {}
+        self.ends: dict[int, int] = {}  # of loops and choices
         self.live(schedule.program)
         self.share(schedule.program)
 
@@ -82,6 +92,7 @@ class Lives:
             self.live(step.steps)
         else:
             self.live(step.steps)
+        self.ends[id(step)] = self.clock
         for buffer in self.schedule.buffers:
             if buffer.last < start:
                 continue
@@ -125,6 +136,11 @@ class Lives:
                 self.move(target, root, final.get(target))
                 if isinstance(step, Copy):
                     self.dropped.add(id(step))
+            if isinstance(step, Choice):
+                for result in step.results:
+                    variable = wanted.get(result)
+                    if variable is not None and variable.last <= self.ends[id(step)]:
+                        self.choose(step, result, variable, final.get(result))
             if not isinstance(step, Launch):
                 continue
             for target in step.places:
@@ -140,6 +156,83 @@ class Lives:
         for step in walk(steps):
             if isinstance(step, Loop | While):
                 self.carry(step.steps)
+        for step in walk(steps):
+            if isinstance(step, Choice):
+                for result in step.results:
+                    self.choose(step, result, result)
+
+    def choose(self, step: Choice, result: Buffer, place: Buffer, copy: Copy | None = None) -> bool:
+        """Lets both branches leave a result in a place, if they can; `copy` is what brings it there else."""
+        if result in self.moved or result.bytes != place.bytes:
+            return False
+        moves = self.in_branches(step, result, place, ())
+        if moves is None:
+            return False
+        if place is not result:
+            self.move(result, self.root(place), copy)
+        for buffer in moves.buffers:
+            self.move(buffer, self.root(place), None)
+        self.dropped.update(map(id, moves.copies))
+        return True
+
+    def in_branches(
+        self, choice: Choice, result: Buffer, place: Buffer, there: Collection[Buffer]
+    ) -> Moves | None:
+        """What moves so that either branch leaves a result in `place`, where `there` are before; None where a branch still
+        reads what it has overwritten. Nothing behind the choice reads what was in the place before."""
+        found = Moves([], [])
+        for steps in (choice.then, choice.other):
+            moves = self.in_branch(steps, result, place, there)
+            if moves is None:
+                return None
+            found.buffers.extend(moves.buffers)
+            found.copies.extend(moves.copies)
+        return found
+
+    def in_branch(
+        self, steps: Sequence[Step], result: Buffer, place: Buffer, there: Collection[Buffer]
+    ) -> Moves | None:
+        """The same of one branch."""
+        end, copy = next((n, s) for n, s in enumerate(steps) if isinstance(s, Copy) and s.target is result)
+        given, whole, moves = copy.source, self.root(place), Moves([], [])
+        uses = [{self.root(b) for b in used_in([step])} for step in steps]
+        uses[end] = {self.root(buffer_of(given))}
+
+        def holds(buffer: Buffer) -> bool:
+            return self.root(buffer) is whole or buffer in there or buffer in moves.buffers
+
+        def needed(number: int) -> bool:
+            """Whether a step behind that one reads what is in the place."""
+            return any(holds(buffer) for used in uses[number + 1 :] for buffer in used)
+
+        if isinstance(given, Buffer) and holds(given):
+            return Moves([], [copy])
+        chain = self.on_the_way({given: place}, steps) if isinstance(given, Buffer) else {}
+        for number, step in enumerate(steps):
+            over = [target for source, target in self.given_on(step) if holds(source)]
+            new = step.results if isinstance(step, Choice) else over
+            if isinstance(step, Launch):
+                new = [b for b in step.places if isinstance(b, Buffer) and b.first == self.times[id(step)]]
+            for target in new:
+                fits = target in chain and target.role == "temporary" and target.bytes == place.bytes
+                if not fits or target in self.moved or holds(target):
+                    continue
+                # A kernel that does not work in place must not read there either.
+                if needed(number - 1 if isinstance(step, Launch) and target not in over else number):
+                    continue
+                if isinstance(step, Choice):
+                    inner = self.in_branches(step, target, place, [*there, *moves.buffers])
+                    if inner is None:
+                        continue
+                    moves.buffers.extend(inner.buffers)
+                    moves.copies.extend(inner.copies)
+                elif isinstance(step, Copy):
+                    moves.copies.append(step)
+                moves.buffers.append(target)
+        if given in moves.buffers:
+            return Moves(moves.buffers, [*moves.copies, copy])
+        # Else it is copied there, unless a part of it is there already.
+        return None if holds(buffer_of(given)) or needed(end) else moves
 
     def given_on(self, step: Step) -> Iterator[tuple[Buffer, Buffer]]:
         """The buffers that a step may read and those in their place that it fills, for the first time; no other part of them is
@@ -163,9 +256,15 @@ class Lives:
     def on_the_way(self, found: dict[Buffer, Buffer], steps: Sequence[Step]) -> dict[Buffer, Buffer]:
         """Of temporaries that would like to have another buffer, also those from which they are made in place."""
         for step in reversed(steps):
-            for source, target in self.given_on(step):
+            branches = [*step.then, *step.other] if isinstance(step, Choice) else []
+            pairs = [*self.given_on(step)]
+            for copy in branches:
+                if isinstance(copy, Copy) and isinstance(copy.source, Buffer):
+                    pairs.append((copy.source, buffer_of(copy.target)))
+            for source, target in pairs:
                 if target in found and source.role == "temporary" and source.bytes == target.bytes:
                     found.setdefault(source, found[target])
+            self.on_the_way(found, branches)
         return found
 
     def carry(self, steps: Sequence[Step]) -> None:
@@ -177,7 +276,7 @@ class Lives:
                 back[step.source], into[step.source] = (number, step), step.target
         ends = {into[source]: number for source, (number, _) in back.items()}
         wanted = self.on_the_way(into, steps)
-        uses = [{buffer_of(h) for inner in walk([step]) for h in homes_of(inner)} for step in steps]
+        uses = [set(used_in([step])) for step in steps]
         held: dict[Buffer, set[Buffer]] = {}  # what is in the place of a carried value
         for number, step in enumerate(steps):
             for source, target in self.given_on(step):
@@ -194,11 +293,20 @@ class Lives:
                 there.add(target)
                 if isinstance(step, Copy):
                     self.dropped.add(id(step))
+            if isinstance(step, Choice):
+                for result in step.results:
+                    if result not in back:
+                        continue
+                    carried = wanted[result]
+                    there, end = held.setdefault(carried, {carried}), ends[carried]
+                    needed = any(there & used for n, used in enumerate(uses) if n > number and n != end)
+                    if not needed and self.choose(step, result, carried, back[result][1]):
+                        there.add(result)
 
     def move(self, target: Buffer, place: Buffer, copy: Copy | None) -> None:
         """`target` is written straight into another buffer, so the copy to there goes."""
         self.moved[target] = place
-        place.last = max(place.last, target.last)
+        place.first, place.last = min(place.first, target.first), max(place.last, target.last)
         if copy is not None:
             self.dropped.add(id(copy))
 

@@ -172,8 +172,8 @@ class Schedule:
         return [*out, loop]
 
     def choice(self, op: Op) -> list[Step]:
-        made = Choice(self.homes[op.operands[0]], op.location)
         results = [self.temporary(r.type, r.name) for r in op.results]
+        made = Choice(self.homes[op.operands[0]], op.location, results)
         for region, steps in zip(op.regions, (made.then, made.other), strict=True):
             steps += self.steps(region.block.ops[:-1])
             for value, target in zip(region.block.ops[-1].operands, results, strict=True):

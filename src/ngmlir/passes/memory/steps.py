@@ -85,8 +85,11 @@ class While:
 
 @dataclass(eq=False)
 class Choice:
+    """Each branch ends by copying what it gives to the buffers of `results`."""
+
     flag: Home
     location: Location
+    results: list[Buffer]
     then: list[Step] = field(default_factory=list["Step"])
     other: list[Step] = field(default_factory=list["Step"])
 
@@ -122,6 +125,11 @@ def walk(steps: Sequence[Step]) -> Iterator[Step]:
                 yield from walk([*step.then, *step.other])
             case _:
                 pass
+
+
+def used_in(steps: Sequence[Step]) -> Iterator[Buffer]:
+    """The buffers that some steps read or write, those in loops and choices among them."""
+    return (buffer_of(home) for step in walk(steps) for home in homes_of(step))
 
 
 def homes_of(step: Step) -> Sequence[Home]:
