@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documents say is true: IR in them reads, links lead somewhere, tables agree with the code.
 
-A block "```mlir ngopt FLAGS" shows what ngopt makes of the block above it; the first one what the Python above it
-lifts. The picture of the README is drawn from its program. Run as a program, this file writes those blocks and the picture
+On a page of WALKS a block "```mlir ngopt FLAGS" shows what ngopt makes of the block above it, and one without flags the `module` of
+the Python above it. The picture of the README is drawn from its program. Run as a program, this file writes those blocks and the picture
 anew.
 """
 
@@ -32,7 +32,7 @@ DOCUMENTS = sorted(
 )
 BLOCK = re.compile(r"^```mlir(?: ngopt (?P<flags>[^\n]*))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WALK = ROOT / "docs" / "architecture.md"
+WALKS = (ROOT / "docs" / "architecture.md", ROOT / "docs" / "programs-passes.md")
 PICTURE = ROOT / "docs" / "pictures" / "kernels.svg"
 #: Draws the tensor `loss` of a program, and the kernels that it is compiled to.
 DRAW = """
@@ -72,17 +72,20 @@ def drawn() -> str:
     return printed(program[: program.index("train = ")] + DRAW)
 
 
-def walked() -> str:
-    """The document of the path, each block made from the one above it."""
-    text = WALK.read_text(encoding="utf-8")
-    program = PYTHON.search(text)
-    assert program is not None
-    landing = printed(f"{program[1]}\nfrom ngmlir.ops.words import to_text\nprint(to_text(module), end='')")
+def walked(page: Path) -> str:
+    """A page whose blocks are each made from the one above it."""
+    text = page.read_text(encoding="utf-8")
+    landing = ""
 
     def made(found: re.Match[str]) -> str:
         nonlocal landing
         flags = found["flags"]
-        if flags is not None:
+        if flags is None:
+            programs = "\n".join(part[1] for part in PYTHON.finditer(text, 0, found.start()))
+            landing = printed(
+                f"{programs}\nfrom ngmlir.ops.words import to_text\nprint(to_text(module), end='')"
+            )
+        else:
             with tempfile.TemporaryDirectory() as folder:
                 source, target = Path(folder) / "in.ngir", Path(folder) / "out.ngir"
                 source.write_text(landing)
@@ -93,8 +96,9 @@ def walked() -> str:
     return BLOCK.sub(made, text)
 
 
-def test_the_path_is_as_shown() -> None:
-    assert WALK.read_text(encoding="utf-8") == walked(), "run: ./run python tests/laws/test_docs.py"
+@pytest.mark.parametrize("page", WALKS, ids=lambda p: p.stem)
+def test_the_path_is_as_shown(page: Path) -> None:
+    assert page.read_text(encoding="utf-8") == walked(page), "run: ./run python tests/laws/test_docs.py"
 
 
 def test_the_picture_of_the_readme_is_of_its_program() -> None:
@@ -144,5 +148,6 @@ def test_every_pass_has_a_text_test() -> None:
 
 
 if __name__ == "__main__":
-    WALK.write_text(walked(), encoding="utf-8")
+    for page in WALKS:
+        page.write_text(walked(page), encoding="utf-8")
     PICTURE.write_text(drawn(), encoding="utf-8")
