@@ -35,6 +35,16 @@ assert not [name for name in sys.modules if name.startswith("ngmlir.frontends")]
 """
 
 
+PAGES = EXAMPLES.parents[1] / "docs" / "examples"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
+def test_every_program_has_a_page(path: Path) -> None:
+    page = PAGES / f"{path.stem}.md"
+    assert f"./run python examples/programs/{path.name}" in page.read_text(encoding="utf-8")
+    assert f"({page.name})" in (PAGES / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.fixture(autouse=True)
 def examples() -> Iterator[None]:
     sys.path.insert(0, str(EXAMPLES))
