@@ -47,6 +47,15 @@ class Row:
     measure: Measure
     calls: int = 0
     seconds: float = 0.0
+    #: The shortest and the longest call, in seconds.
+    shortest: float = float("inf")
+    longest: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Counts one call."""
+        self.calls += 1
+        self.seconds += seconds
+        self.shortest, self.longest = min(self.shortest, seconds), max(self.longest, seconds)
 
     @property
     def flops(self) -> float | None:
@@ -117,8 +126,7 @@ class Profile:
                 row = self._rows.get((key, number))
                 if row is None:
                     row = self._rows[key, number] = Row(program, measures[number])
-                row.calls += 1
-                row.seconds += (ended - started) / 1e9
+                row.add((ended - started) / 1e9)
                 self._event(row.measure.kernel, started, ended, row.measure)
 
     def _event(self, name: str, begin: int, end: int, measure: Measure | None) -> None:

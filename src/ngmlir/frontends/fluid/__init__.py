@@ -25,6 +25,7 @@ from . import (
     op,
     optimizer,
     param_attr,
+    profiler,
     reader,
     regularizer,
     transpiler,
@@ -61,6 +62,6 @@ __all__ = [
     "batch", "calc_gradient", "clip", "contrib", "core", "create_lod_tensor", "create_random_int_lodtensor", "data_feeder", "debugger",
     "default_main_program", "default_scope_funcs", "default_startup_program", "executor", "framework", "get_var", "global_scope",
     "initializer", "io", "layer_helper", "layers", "lod_tensor", "memory_optimize", "metrics", "name_scope", "nets", "op", "optimizer",
-    "param_attr", "program_guard", "reader", "regularizer", "release_memory", "scope_guard", "switch_main_program",
+    "param_attr", "profiler", "program_guard", "reader", "regularizer", "release_memory", "scope_guard", "switch_main_program",
     "switch_startup_program", "transpiler", "unique_name",
 ]  # fmt: skip

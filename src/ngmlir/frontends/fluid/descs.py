@@ -25,6 +25,7 @@ from ...programs.attributes import (
 )
 from ...programs.backward import gradient_ops
 from ...programs.catalogue import REGISTRY
+from ...programs.declarations import UNIT
 from ...programs.descriptions import BlockView
 from ...programs.descriptions import Operator as OperatorView
 from ...programs.descriptions import Program as ProgramView
@@ -38,6 +39,7 @@ from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
 
 Name = str | bytes
+_IS_TARGET = "program.is_target"
 
 
 class VarDesc:
@@ -231,6 +233,16 @@ class OpDesc:
             raise UserError(f"operator {self.type()} has no block '{names.text(name)}'", self.view.location)
         return block.index
 
+    # ---- extraction
+
+    def set_is_target(self, value: bool) -> None:
+        """Whether `core.prune` keeps it, with what it needs, also where it is not among the targets."""
+        self.view.set(**{_IS_TARGET: UNIT if value else None})
+
+    def is_target(self) -> bool:
+        """Whether `set_is_target` made it one."""
+        return _IS_TARGET in self.view.op.attributes
+
     # ---- checks
 
     def check_attrs(self) -> None:
@@ -390,9 +402,11 @@ def get_grad_op_desc(
     return found, {name: name.removesuffix(names.GRADIENT) for name in written}
 
 
-def prune(desc: ProgramDesc, targets: Sequence[Sequence[int]]) -> ProgramDesc:
-    """The program with the operators that targets need: pairs of the number of a block and the place of an operator."""
-    return ProgramDesc(pruned(desc.view, [desc.view.block(b).operators[at] for b, at in targets]))
+def prune(desc: ProgramDesc, targets: Sequence[Sequence[int]] = ()) -> ProgramDesc:
+    """The program with the operators that targets need: pairs of the number of a block and the place of an operator, and the
+    operators that are marked by `OpDesc.set_is_target`."""
+    marked = [o for o in desc.view.top.operators if OpDesc(o).is_target()]
+    return ProgramDesc(pruned(desc.view, [*[desc.view.block(b).operators[at] for b, at in targets], *marked]))
 
 
 def inference_optimize(desc: ProgramDesc) -> ProgramDesc:

@@ -13,6 +13,7 @@ import numpy as np
 from ...op_graph.answers import answered
 from ...programs import names
 from ...programs.descriptions import Program as ProgramView
+from ...runtime import timing
 from ...support.diagnostics import UserError
 from ...transformers.compiled_programs import compiled
 from ...transformers.host_steps import Run
@@ -24,6 +25,7 @@ from .places import CPUPlace, Place
 from .prepared import Prepared
 from .printing import printed_in, show
 from .scope import LoDTensor, Scope, global_scope, moves, scope_guard
+from .scope_lists import InLists
 from .stepping import Step, Watch, by_steps, check_finite
 from .variables import Variable
 
@@ -46,7 +48,9 @@ class Executor:
                 f"an executor runs at a place, not at {place!r}", hint="fluid.Executor(fluid.CPUPlace())"
             )
         self._prepared: OrderedDict[Key, Prepared] = OrderedDict()
-        self._loadings: OrderedDict[int, tuple[ProgramView | None, int, Sequence[Loading]]] = OrderedDict()
+        self._outside: OrderedDict[int, tuple[ProgramView | None, int, tuple[Sequence[Loading], InLists]]] = (
+            OrderedDict()
+        )
         #: Of runs operator by operator: what computes one op, and what is told of each operator.
         self._compute: OneByOne | None = None
         self._watchers: list[Watch] = []
@@ -55,7 +59,7 @@ class Executor:
     def close(self) -> None:
         """Drops the compiled programs."""
         self._prepared.clear()
-        self._loadings.clear()
+        self._outside.clear()
         self._compute = None
 
     @answered
@@ -99,15 +103,18 @@ class Executor:
             [f.name if isinstance(f, Variable) else _fetched(program, f) for f in fetch_list or ()]
         )
         view = program.view
-        read = self._read(view)
+        files, lists = self._around(view)
+        if lists.feeds:
+            arrays |= lists.taken(scope, arrays)
+        read = {name: array for loading in files for name, array in loading.read().items()} if files else {}
         if read:
-            arrays = {**arrays, **read}
+            arrays |= read
         self._watchers = [stepped] if callable(stepped) else []
         if self._checks if check_nan_inf is None else check_nan_inf:
             self._watchers.append(check_finite)
         is_stepped = bool(stepped or self._watchers)
         shapes = tuple([(name, array.shape, array.dtype) for name, array in arrays.items()])
-        key = (id(view), view.edits, shapes, fetches, is_stepped)
+        key = (id(view), view.edits, shapes, fetches, timing.current(), is_stepped)
         prepared = self._prepared.get(key)
         if prepared is None or prepared.program is not view:
             prepared = self._prepare(program, arrays, read, fetches, key)
@@ -116,6 +123,10 @@ class Executor:
             run = prepared.bound(scope)
         given = [arrays[name] for name in prepared.interface.feeds]
         results = self._and_files(prepared, scope, run, given) if prepared.savings else run(*given)
+        if lists.fetches:
+            count = len(results) - len(lists.fetches)
+            lists.give(scope, [_array(result) for result in results[count:]])
+            results = results[:count]
         if prepared.printed:
             show(prepared.printed, results[len(fetches) :])
             results = results[: len(fetches)]
@@ -123,15 +134,15 @@ class Executor:
             return [_array(result) for result in results]
         return [LoDTensor(_array(result)) for result in results]
 
-    def _read(self, program: ProgramView) -> Mapping[str, Array]:
-        """What the program's operators read from files."""
-        known, edits, found = self._loadings.get(id(program), (None, 0, ()))
+    def _around(self, program: ProgramView) -> tuple[Sequence[Loading], InLists]:
+        """The files that a program reads, and what it takes from the scope's lists and gives to them."""
+        known, edits, found = self._outside.get(id(program), (None, 0, ((), InLists((), ()))))
         if known is not program or edits != program.edits:
-            found = tuple(loadings(program))
-            self._loadings[id(program)] = program, program.edits, found
-            while len(self._loadings) > KEPT:
-                self._loadings.popitem(last=False)
-        return {name: array for loading in found for name, array in loading.read().items()} if found else {}
+            found = tuple(loadings(program)), InLists.of(program)
+            self._outside[id(program)] = program, program.edits, found
+            while len(self._outside) > KEPT:
+                self._outside.popitem(last=False)
+        return found
 
     def _and_files(self, prepared: Prepared, scope: Scope, run: Run, given: Sequence[Array]) -> Sequence[Any]:
         """Runs a program, and writes the files that it saves. No variable and no file has changed where that fails."""
@@ -157,7 +168,7 @@ class Executor:
         printed = printed_in(program.view)
         shown = [*fetches, *[each.fetched for each in printed]]
         whole = with_io(program.view, own, shown)
-        savings = carry_out(whole, read, len(shown))
+        savings = carry_out(whole, read, len(shown) + len(InLists.of(program.view).fetches))
         if key[-1]:
             compute = self._compute or OneByOne(self.place.target)
             self._compute = compute

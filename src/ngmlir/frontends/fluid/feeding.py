@@ -57,7 +57,7 @@ def fits(program: Program, name: str, array: Array) -> None:
 
 def with_io(program: ProgramView, arrays: Mapping[str, Array | None], fetches: Sequence[str]) -> ProgramView:
     """A copy of a program that takes these variables, in the shape of the arrays where there are some, and gives those: with `feed`
-    and `fetch` operators."""
+    and `fetch` operators. What it fetches itself comes after `fetches`."""
     made = program.copy()
     top = made.top
     for name in fetches:
@@ -65,9 +65,13 @@ def with_io(program: ProgramView, arrays: Mapping[str, Array | None], fetches: S
     for holds, side in (("feed_list", "feed"), ("fetch_list", "fetch")):
         if side not in top.variables:
             top.declare(side, holds=holds, flags=["persistable"])
-    for at, (name, array) in enumerate(arrays.items()):
+    own = {o.writes[0] for o in top.operators if o.type == "feed"}
+    for at, operator in enumerate((o for o in top.operators if o.type == "fetch"), len(fetches)):
+        operator.set_attribute("col", IntegerAttr(at, i32))
+    for name, array in arrays.items():
         if array is not None:
             top.visible(name).type = TensorType(array.shape, type_of_dtype(array.dtype))
+    for at, name in enumerate(name for name in arrays if name not in own):
         top.insert(at, "feed", {"X": ["feed"]}, {"Out": [name]}, column(at))
     for at, name in enumerate(fetches):
         top.insert(len(top.operators), "fetch", {"X": [name]}, {"Out": ["fetch"]}, column(at))

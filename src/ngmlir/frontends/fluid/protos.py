@@ -85,3 +85,7 @@ class OpProtoHolder:
 
     def has_op_proto(self, type: str) -> bool:
         return REGISTRY.find(type) is not None
+
+    def generated_op_attr_names(self) -> list[str]:
+        """The names of the attributes that every operator has, and that what builds programs sets."""
+        return [field.name for field in COMMON]

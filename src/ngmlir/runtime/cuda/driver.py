@@ -86,7 +86,12 @@ def _initialised() -> Any:
 
 def available() -> bool:
     """Whether a `CudaDevice` can be made here."""
+    return device_count() > 0
+
+
+def device_count() -> int:
+    """How many GPUs a `CudaDevice` can be made of here; 0 without a driver."""
     try:
-        return int(_initialised().cuDeviceGetCount()[1] or 0) > 0
+        return int(_initialised().cuDeviceGetCount()[1] or 0)
     except UserError:
-        return False
+        return 0
