@@ -294,6 +294,8 @@ CASES: dict[str, list[Case]] = {
              ({"X": away(2, 3)}, {"in_dtype": "float64", "out_dtype": "int32"}, lambda X, **_: X.astype(np.int32))],
     "increment": [({"X": (1,)}, {"step": 2.0}, lambda X, step: X + step), ({"X": np.array([3])}, {}, lambda X: X + 1)],
     "assign": [({"X": (2, 3)}, {}, lambda X: X)],
+    "copy": [({"X": (2, 3)}, {"source": "cpu", "target": "numpy"}, lambda X, **_: X)],
+    "layout": [({"X": (2, 3, 4, 5)}, {"source": "NCHW", "target": "NHWC"}, lambda X, **_: X.transpose(0, 2, 3, 1))],
     "square": unary(np.square), "abs": unary(np.abs), "sign": unary(np.sign), "ceil": unary(np.ceil), "floor": unary(np.floor),
     "cos": unary(np.cos), "sin": unary(np.sin), "exp": unary(np.exp), "reciprocal": unary(lambda x: 1 / x),
     "round": [({"X": np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49999997, 2.4], np.float32)}, {},

@@ -119,8 +119,13 @@ class OperatorEntry:
 
 def read_operators(path: Path) -> list[OperatorEntry]:
     """The operators in a file; UserError with file and line on anything out of the grammar."""
+    return parse_operators(path.read_text(encoding="utf-8"), str(path))
+
+
+def parse_operators(source: str, file: str) -> list[OperatorEntry]:
+    """The operators in a text, which errors call `file`."""
     found: list[OperatorEntry] = []
-    for where, text in _entries(path):
+    for where, text in _entries(source, file):
         word, _, rest = text.partition(" ")
         rest = rest.strip()
         if word == "operator":
@@ -132,14 +137,14 @@ def read_operators(path: Path) -> list[OperatorEntry]:
         else:
             _line(found[-1], word, rest, where)
     for entry in found:
-        _finish(entry)
+        check_entry(entry)
     return found
 
 
-def _entries(path: Path) -> Iterator[tuple[Location, str]]:
+def _entries(source: str, file: str) -> Iterator[tuple[Location, str]]:
     """Lines without comments; a line indented by four or more continues the one above it."""
     pending: tuple[Location, str] | None = None
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(source.splitlines(), 1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
@@ -148,7 +153,7 @@ def _entries(path: Path) -> Iterator[tuple[Location, str]]:
             continue
         if pending is not None:
             yield pending
-        pending = (Location(str(path), number, len(line) - len(line.lstrip()) + 1), text)
+        pending = (Location(file, number, len(line) - len(line.lstrip()) + 1), text)
     if pending is not None:
         yield pending
 
@@ -204,7 +209,8 @@ def _limit(kind: str, bound: str) -> Limit:
     return Limit(kind, tuple(bound.split("|")) if kind == "one of" else float(bound))
 
 
-def _finish(entry: OperatorEntry) -> None:
+def check_entry(entry: OperatorEntry) -> None:
+    """UserError where an entry contradicts itself, or does not say what the operator is."""
     names = [item.name for item in (*entry.inputs, *entry.outputs, *entry.attributes)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

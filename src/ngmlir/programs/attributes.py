@@ -75,6 +75,9 @@ COMMON = (
     AttributeEntry(
         "op_role_var", "strings", "Of an operator of a gradient: parameter, gradient, in turn.", []
     ),
+    AttributeEntry("library", "string", "The library whose kernel is to compute it.", ""),
+    AttributeEntry("place", "string", "The place where it runs, if not where the program does.", ""),
+    AttributeEntry("kernel", "string", "The kernel that computes it: place/element type/layout/library.", ""),
 )
 
 

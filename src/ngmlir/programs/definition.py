@@ -59,6 +59,8 @@ class Definition:
     entry: OperatorEntry
     build: Callable[..., Any] | None
     maker: GradientMaker | None = None
+    #: Whether `build` only says the types of what the operator gives: kernels compute it.
+    is_shape_only: bool = False
 
     @property
     def type(self) -> str:
@@ -67,6 +69,11 @@ class Definition:
     @property
     def has_gradient(self) -> bool:
         return self.entry.gradient != ()
+
+    @property
+    def needs_kernel(self) -> bool:
+        """Whether only kernels compute it."""
+        return self.is_shape_only
 
     @property
     def is_builtin(self) -> bool:
@@ -111,6 +118,11 @@ class GradientDefinition(Definition):
     """
 
     forward: Definition | None = None
+
+    @property
+    def needs_kernel(self) -> bool:
+        """Whether only kernels compute it."""
+        return self.is_shape_only
 
     @property
     def is_builtin(self) -> bool:

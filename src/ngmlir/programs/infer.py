@@ -142,3 +142,11 @@ class _Types:
 
     def random_key(self, seed: int) -> Tensor:
         return AssignableTensorOp(Positions.of([2]), ui64, Role.PLACEHOLDER)
+
+
+def _forget() -> None:
+    output_types.cache_clear()
+    read_inputs.cache_clear()
+
+
+REGISTRY.changed.append(_forget)

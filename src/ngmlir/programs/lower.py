@@ -17,6 +17,7 @@ import numpy as np
 from ..ir.core import Module
 from ..ir.types import TensorType, ui64
 from ..op_graph.computation import Computation
+from ..op_graph.host_ops import HostOp
 from ..op_graph.lift import Trace, lift
 from ..op_graph.node import Op
 from ..op_graph.positions import Positions
@@ -31,6 +32,8 @@ from .attributes import values_of
 from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
 from .interface import Interface
+from .kernel_values import kernel_values
+from .kernels import KERNELS
 from .names import EMPTY, RANDOM
 from .places import at
 
@@ -47,13 +50,18 @@ class Written:
 @dataclass(frozen=True)
 class Lowered:
     """A program as a function of values; `fetches` names its results that are tied to no argument. `written` is what its operators
-    write, in their order, where every value is a result too."""
+    write, in their order, where every value is a result too. The Python functions that it calls live as long as this does."""
 
     module: Module
     interface: Interface
     fetches: tuple[str, ...]
     written: tuple[Written, ...]
     trace: Trace
+
+    @property
+    def calls_python(self) -> bool:
+        """Whether functions of Python compute a part of it."""
+        return any(isinstance(t.op, HostOp) for ops in self.trace.ops.values() for t in ops)
 
 
 def lower(program: Program, *, every: bool = False) -> Lowered:
@@ -102,7 +110,16 @@ class _Lowering:
             slot: [None if n == EMPTY else self.read(operator, n) for n in names]
             for slot, names in operator.inputs.items()
         }
-        made = definition.values(self, inputs, values_of(definition.entry, operator.dictionary))
+        attributes = values_of(definition.entry, operator.dictionary)
+        if label := attributes.get("kernel"):
+            kernel = KERNELS.get(operator.type, label, operator.location)
+            made = kernel_values(kernel, self, inputs, attributes, operator.dictionary)
+        elif definition.needs_kernel:
+            hint = "the pass program-kernels chooses one; ngmlir.programs.custom.kernel registers one"
+            message = f"operator {operator.type} has no function of its own, and no kernel was chosen for it"
+            raise UserError(Diagnostic(message, operator.location, hint=hint))
+        else:
+            made = definition.values(self, inputs, attributes)
         for slot, names in operator.outputs.items():
             for name, value in zip(names, made.get(slot, ()), strict=False):
                 if name != EMPTY and value is not None:

@@ -8,12 +8,15 @@ from ..rewrite.contracts import contract
 from ..rewrite.pipeline import Pass, name_of
 from ..rewrite.remarks import remark
 from ..support.diagnostics import UserError
+from ..support.spelling import did_you_mean
 from ..support.target import Target
 from .backward import append_backward
 from .fold_batch_norm import folded
+from .kernels import PLACES
 from .liveness import liveness
 from .lower import lower
 from .prune import inference_form, pruned, test_form
+from .select_kernels import kind_of_place, select_kernels
 from .text import program_of
 
 
@@ -218,6 +221,39 @@ def program_backward(module: Module, target: Target, *, loss: str) -> Module:
     return program.module
 
 
+@contract(needs=("program",))
+def program_kernels(module: Module, target: Target, *, place: str = "cpu", library: str = "") -> Module:
+    """Chooses the kernels of the operators, for a program that runs at `place`. One of another place, element type or layout is put between
+    `copy`, `cast` and `layout` operators; pairs of these that cancel are left out. `library` is preferred where it has a kernel.
+
+    Before, with a kernel of `square` for 64-bit floats that has to be asked for as library `exact`:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4xf32> {data, stop_gradient}
+          program.var @y : tensor<4xf32>
+          program.op square {X = [@x]} -> {Out = [@y]} with {library = "exact"}
+        }
+
+    After:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4xf32> {data, stop_gradient}
+          program.var @y : tensor<4xf32>
+          program.var @x.f64 : tensor<4xf64>
+          program.var @y.f64 : tensor<4xf64>
+          program.op cast {X = [@x]} -> {Out = [@x.f64]} with {out_dtype = 6 : i32, in_dtype = 5 : i32}
+          program.op square {X = [@x.f64]} -> {Out = [@y.f64]} with {library = "exact", kernel = "any/f64/any/exact"}
+          program.op cast {X = [@y.f64]} -> {Out = [@y]} with {out_dtype = 5 : i32, in_dtype = 6 : i32}
+        }
+    """
+    if not kind_of_place(place):
+        raise UserError(
+            f"there is no place '{place}'",
+            hint=did_you_mean(place, PLACES[1:], f"one of {', '.join(PLACES[1:])}"),
+        )
+    return select_kernels(program_of(module), place, library).module
+
+
 PROGRAM_PASSES: dict[str, Pass] = {
     name_of(p): p
     for p in (
@@ -226,6 +262,7 @@ PROGRAM_PASSES: dict[str, Pass] = {
         program_fold_batch_norm,
         program_for_test,
         program_inference,
+        program_kernels,
         program_liveness,
         program_to_values,
     )

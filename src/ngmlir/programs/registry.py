@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ..decl.operator_text import OperatorEntry, read_operators
-from ..support.diagnostics import Location, UserError
+from ..support.diagnostics import UserError
 from ..support.home import folder
+from ..support.registrations import Origin, Registrations
 from ..support.spelling import did_you_mean
 from .definition import Definition, GradientDefinition, GradientMaker, gradient_entry
+from .plugins import PLUGINS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,6 +27,9 @@ class Registry:
     def __init__(self) -> None:
         self._entries: dict[str, OperatorEntry] | None = None
         self.definitions: dict[str, Definition] = {}
+        self._names = Registrations()
+        #: Called where an operator took the place of another: what follows from operators is no longer what it was.
+        self.changed: list[Callable[[], None]] = []
 
     @property
     def entries(self) -> Mapping[str, OperatorEntry]:
@@ -34,24 +39,53 @@ class Registry:
             self._entries = {entry.type: entry for entry in read_operators(path)}
         return self._entries
 
+    def set_maker(self, definition: Definition, maker: GradientMaker) -> None:
+        """UserError where the operator has a gradient maker already."""
+        place = Origin.of(maker, definition.entry.location)
+        self._names.add((definition.type, "maker"), f"a gradient maker of operator {definition.type}", place)
+        definition.maker = maker
+
+    def listed(self) -> Mapping[str, Definition]:
+        """All operators by type, those of packages that are installed too."""
+        PLUGINS.load()
+        return self.definitions
+
     def add(self, definition: Definition) -> None:
-        """UserError where there is an operator of that type already."""
-        known = self.definitions.get(definition.type)
-        if known is not None:
-            raise UserError(
-                f"there is an operator {definition.type} already",
-                hint=f"it was registered at {_place(known)}; give this one another name",
-            )
-        self.definitions[definition.type] = definition
+        """UserError where there is an operator of that type already, which is not the same one, executed again."""
+        type, entry = definition.type, definition.entry
+        place = (
+            Origin.at(entry.location)
+            if definition.build is None
+            else Origin.of(definition.build, entry.location)
+        )
+        self._names.add(type, f"an operator {type}", place)
+        again = type in self.definitions
+        self.definitions[type] = definition
+        if again:
+            # Its gradient follows from it, unless it was registered by itself.
+            gradient = self.definitions.get(f"{type}_grad")
+            if isinstance(gradient, GradientDefinition) and gradient.build is None:
+                del self.definitions[gradient.type]
+            for tell in self.changed:
+                tell()
 
     def find(self, type: str) -> Definition | None:
-        """The operator of a type; of `<type>_grad` the gradient of that operator. None where there is none."""
+        """The operator of a type; of `<type>_grad` the gradient of that operator. None where there is none. Where it is not known,
+        packages that are installed may have it."""
+        found = self._known(type)
+        if found is None and PLUGINS.load(type):
+            found = self._known(type)
+        if found is None and PLUGINS.load():
+            found = self._known(type)
+        return found
+
+    def _known(self, type: str) -> Definition | None:
         found = self.definitions.get(type)
         if found is None and type.endswith("_grad"):
-            forward = self.find(type.removesuffix("_grad"))
+            forward = self._known(type.removesuffix("_grad"))
             if forward is not None and forward.has_gradient and forward.maker is None:
                 entry = gradient_entry(forward.entry)
-                found = self.definitions[type] = GradientDefinition(entry, None, None, forward)
+                found = self.definitions[type] = GradientDefinition(entry, None, forward=forward)
         return found
 
     def get(self, type: str) -> Definition:
@@ -87,8 +121,8 @@ def gradient_of(type: str) -> Callable[[F], F]:
     `GradientDefinition`."""
 
     def register(function: F) -> F:
-        forward = REGISTRY.definitions[type]
-        REGISTRY.add(GradientDefinition(gradient_entry(forward.entry), function, None, forward))
+        forward = REGISTRY.get(type)
+        REGISTRY.add(GradientDefinition(gradient_entry(forward.entry), function, forward=forward))
         return function
 
     return register
@@ -99,7 +133,7 @@ def gradient_maker(*types: str) -> Callable[[GradientMaker], GradientMaker]:
 
     def register(maker: GradientMaker) -> GradientMaker:
         for type in types:
-            REGISTRY.definitions[type].maker = maker
+            REGISTRY.set_maker(REGISTRY.get(type), maker)
         return maker
 
     return register
@@ -109,8 +143,3 @@ def without_value(*types: str) -> None:
     """Registers operators that only what runs a program carries out: they have no function."""
     for type in types:
         REGISTRY.add(Definition(REGISTRY.entries[type], None))
-
-
-def _place(definition: Definition) -> Location | str:
-    code = getattr(definition.build, "__code__", None)
-    return definition.entry.location if code is None else f"{code.co_filename}:{code.co_firstlineno}"

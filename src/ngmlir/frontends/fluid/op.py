@@ -109,7 +109,7 @@ class OperatorFactory:
 
     def types(self) -> list[str]:
         """The types of all operators."""
-        return sorted(REGISTRY.definitions)
+        return sorted(REGISTRY.listed())
 
 
 def _names(given: Any) -> list[str]:

@@ -64,7 +64,7 @@ def _slot(slot: Slot) -> VarProto:
 
 def get_all_op_protos() -> list[OpProto]:
     """What is said of every operator, gradients aside."""
-    return [op_proto(type) for type in sorted(REGISTRY.definitions) if not type.endswith("_grad")]
+    return [op_proto(type) for type in sorted(REGISTRY.listed()) if not type.endswith("_grad")]
 
 
 class OpProtoHolder:

@@ -42,6 +42,18 @@ def reshape(x: Tensor, shape_of: Tensor | None, *, shape: Sequence[int]) -> Tens
 
 
 @operator
+def layout(x: Tensor, *, source: str, target: str) -> Tensor:
+    if sorted(source) != sorted(target) or len({*source}) != len(source):
+        raise UserError(
+            f"{source} and {target} are no two orders of the same dimensions",
+            hint="a letter for each dimension: NCHW, NHWC",
+        )
+    if len(source) != len(x.type.shape):
+        raise UserError(f"a tensor of shape {list(x.type.shape)} has no layout {source}")
+    return np.transpose(x, [source.index(letter) for letter in target])
+
+
+@operator
 def transpose(x: Tensor, *, axis: Sequence[int]) -> Tensor:
     return np.transpose(x, axis)
 

@@ -23,7 +23,9 @@ answer_all(globals(), _WRITTEN, "fluid.layers")
 
 
 def __getattr__(name: str) -> Any:
-    """The layers that are one operator, made of its entry."""
+    """The layers that are one operator, made of its entry; those of users too."""
+    if name not in made.NAMES and made.is_of_user(name):
+        return made.layer_of(name)
     if name not in made.NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found = answered(made.layer(name), f"fluid.layers.{name}")

@@ -126,3 +126,9 @@ def _titled(title: str) -> list[str]:
 def layer(name: str) -> Callable[..., Any]:
     """The layer of one of NAMES."""
     return layer_of(name)
+
+
+def is_of_user(type: str) -> bool:
+    """Whether a user, or a package that is installed, registered an operator of this type."""
+    definition = None if type.startswith("_") else REGISTRY.find(type)
+    return definition is not None and not definition.is_builtin
