@@ -239,6 +239,19 @@ def test_gradients_are_those_of_differences(target: str, library: str) -> None:
         assert found[at] == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-8)
 
 
+def test_steps_run_the_kernels_too() -> None:
+    main, made = a_program("cube_of_tests", (3, 5), by=3.0)
+    CALLED.clear()
+    steps: list[str] = []
+    (found,) = fluid.Executor().run(
+        main,
+        feed={"x": np.full((3, 5), 2, np.float32)},
+        fetch_list=[made],
+        stepped=lambda step: steps.append(step.type),
+    )
+    assert found[0, 0] == 24 and CALLED == ["cpu/f32"] and steps[0] == "cube_of_tests"
+
+
 def test_an_operator_of_a_user_is_a_layer_with_attributes_that_are_checked() -> None:
     main = fluid.Program()
     with fluid.program_guard(main, fluid.Program()):

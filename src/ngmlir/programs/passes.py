@@ -224,26 +224,33 @@ def program_backward(module: Module, target: Target, *, loss: str) -> Module:
 @contract(needs=("program",))
 def program_kernels(module: Module, target: Target, *, place: str = "cpu", library: str = "") -> Module:
     """Chooses the kernels of the operators, for a program that runs at `place`. One of another place, element type or layout is put between
-    `copy`, `cast` and `layout` operators; pairs of these that cancel are left out. `library` is preferred where it has a kernel.
+    `copy`, `cast` and `layout` operators; pairs of these that cancel are left out. `library` is preferred where it has a kernel;
+    docs/operators-of-your-own.md shows more.
 
-    Before, with a kernel of `square` for 64-bit floats that has to be asked for as library `exact`:
+    Before:
 
         module attributes {program.version = 1 : i64} {
+          program.var @fetch : tensor<f32> {holds = "fetch_list", persistable}
           program.var @x : tensor<4xf32> {data, stop_gradient}
+          program.var @x.f64 : tensor<4xf64>
           program.var @y : tensor<4xf32>
-          program.op square {X = [@x]} -> {Out = [@y]} with {library = "exact"}
+          program.var @z : tensor<4xf32>
+          program.op cast {X = [@x]} -> {Out = [@x.f64]} with {out_dtype = 6 : i32, in_dtype = 5 : i32}
+          program.op cast {X = [@x.f64]} -> {Out = [@y]} with {out_dtype = 5 : i32, in_dtype = 6 : i32}
+          program.op relu {X = [@y]} -> {Out = [@z]}
+          program.op fetch {X = [@z]} -> {Out = [@fetch]} with {col = 0 : i32}
         }
 
     After:
 
         module attributes {program.version = 1 : i64} {
+          program.var @fetch : tensor<f32> {holds = "fetch_list", persistable}
           program.var @x : tensor<4xf32> {data, stop_gradient}
-          program.var @y : tensor<4xf32>
           program.var @x.f64 : tensor<4xf64>
-          program.var @y.f64 : tensor<4xf64>
-          program.op cast {X = [@x]} -> {Out = [@x.f64]} with {out_dtype = 6 : i32, in_dtype = 5 : i32}
-          program.op square {X = [@x.f64]} -> {Out = [@y.f64]} with {library = "exact", kernel = "any/f64/any/exact"}
-          program.op cast {X = [@y.f64]} -> {Out = [@y]} with {out_dtype = 5 : i32, in_dtype = 6 : i32}
+          program.var @y : tensor<4xf32>
+          program.var @z : tensor<4xf32>
+          program.op relu {X = [@x]} -> {Out = [@z]}
+          program.op fetch {X = [@z]} -> {Out = [@fetch]} with {col = 0 : i32}
         }
     """
     if not kind_of_place(place):

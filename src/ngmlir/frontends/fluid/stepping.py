@@ -19,6 +19,7 @@ from ...programs.descriptions import Operator, Program
 from ...programs.interface import Interface
 from ...programs.lower import Lowered, Written, lower
 from ...programs.names import EMPTY
+from ...programs.select_kernels import with_kernels
 from ...runtime.executable import Prepare
 from ...support.diagnostics import Diagnostic, Location, UserError
 from ...transformers.host_steps import Bind, Run, Storage
@@ -58,7 +59,7 @@ Watch = Callable[[Step], Any]
 
 def by_steps(program: Program, compute: OneByOne, watch: Watch) -> tuple[Interface, Bind]:
     """As `prepared.compiled`, for a run operator by operator that calls `watch` after each."""
-    lowered = lower(program, every=True)
+    lowered = lower(with_kernels(program, compute.target), every=True)
 
     def bind(
         entry: str, state: Mapping[int, Storage], tied: Sequence[tuple[int, int]], prepare: Prepare
