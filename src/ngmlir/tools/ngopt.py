@@ -255,7 +255,7 @@ def _operators(form: str) -> str:
     from ..programs.catalogue import REGISTRY
     from ..programs.definition import GradientDefinition
 
-    known = REGISTRY.definitions.values()
+    known = REGISTRY.listed().values()
     entries = [d.entry for d in known if not isinstance(d, GradientDefinition)]
     return operator_pages.json_text(entries) if form == "json" else operator_pages.markdown(entries)
 
