@@ -29,6 +29,7 @@ from .runtime import profile, timing
 from .runtime.cache import default_cache, key_of
 from .runtime.stored import artifact_of, bytes_of, header_of
 from .support.artifact import Artifact, Entry
+from .support.collector import collecting_rarely
 from .support.diagnostics import Diagnostic, Limit, UserError
 from .support.machines import machines
 from .support.progress import Progress
@@ -236,6 +237,7 @@ class _Shown:
         self.progress.reach(self.progress.done + 1, step.name)
 
 
+@collecting_rarely()
 def _compiled(module: Module, target: Target, checked: bool) -> Artifact:
     prepare()
     with Progress(len(pipeline_for(target, checked=checked).steps), "compiling", after=1.0) as progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from math import gcd, inf, lcm
 
 from ...ir.literals import item_bytes
@@ -302,6 +303,7 @@ def window_conflicts(schedule: Schedule, product: Product) -> Iterator[str]:
         yield f"windows are packed as {product.accumulator}, and the other operand must be packed too (part or pack)"
 
 
+@lru_cache(maxsize=1024)
 def _runs(run: int, most: int) -> int:
     """A run of elements, or the greatest part of it that is no longer than `most`."""
     return max(d for d in range(1, min(run, max(1, most)) + 1) if run % d == 0)
