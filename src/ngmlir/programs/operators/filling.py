@@ -99,7 +99,12 @@ def drawn(
     """Random numbers of an op; UserError for elements that are no floats."""
     if not isinstance(element, FloatType):
         raise UserError(f"random numbers are floats, not {element}")
-    return VERBS.stated(op, [context.random_key(seed)], {}, Positions.of(shape), element)
+    return drawn_by(op, context.random_key(seed), shape, element)
+
+
+def drawn_by(op: type[core.Op], key: Tensor, shape: Sequence[int], element: Type = f32) -> Tensor:
+    """Random numbers that follow from a key, two ui64."""
+    return VERBS.stated(op, [key], {}, Positions.of(shape), element)
 
 
 def _uniform(
@@ -196,18 +201,22 @@ def random_crop(
     if first < 0 or any(n > m for n, m in zip(shape, whole[first:], strict=True)):
         raise UserError(f"a part of shape {list(shape)} is not inside the shape {list(whole)}")
     items = prod(whole[:first])
+    # A seed of 0 is none: then the places are others at each run.
+    is_given = np.not_equal(seed, 0)
+    own = np.concatenate([np.astype(np.reshape(seed, (1,)), np.uint64), np.zeros((1,), np.uint64)])
+    key = np.where(np.reshape(is_given, (1,)), own, context.random_key(0))
     made = np.reshape(x, (items, *whole[first:]))
     for d, length in enumerate(shape):
         free = whole[first + d] - length + 1
-        start = np.astype(
-            np.floor(np.multiply(drawn(ng.RandomUniformOp, context, [items, 1], 0), float(free))), np.int64
-        )
+        stream = np.add(key, np.array([0, d << 32], np.uint64))
+        number = drawn_by(ng.RandomUniformOp, stream, [items, 1])
+        start = np.astype(np.floor(np.multiply(number, float(free))), np.int64)
         places = np.add(start, np.arange(length))
         places = np.reshape(places, (items, *(1,) * d, length, *(1,) * (len(shape) - d - 1)))
         around = [items, *made.type.shape[1:]]
         around[1 + d] = length
         made = np.take_along_axis(made, np.broadcast_to(places, around), axis=1 + d)
-    return np.reshape(made, (*whole[:first], *shape)), np.add(seed, 1)
+    return np.reshape(made, (*whole[:first], *shape)), np.where(is_given, np.add(seed, 1), seed)
 
 
 @gradient_maker("assign")

@@ -480,7 +480,7 @@ def image_resize_short(input: Variable, out_short_len: int, resample: str = "BIL
 
 
 def random_crop(x: Variable, shape: Sequence[int], seed: int | Variable | None = None) -> Variable:
-    """A part of each item, of the last dimensions, at a place that is drawn."""
+    """A part of each item, of the last dimensions, at a place that is drawn: the same at each run for a `seed` that is not 0."""
     helper = LayerHelper("random_crop")
     if not isinstance(seed, Variable):
         seed = fill_constant([1], "int64", 0 if seed is None else seed)
