@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..ir.definition import COMPUTED_FLOATS, CONTAINERS, ELEMENTS, EVERYWHERE, Constraint, Domain
 from ..ir.forms import named, read_form
+from ..ir.loops import read_loops
 from ..support.diagnostics import Location, UserError
 
 KINDS = (
@@ -33,7 +34,7 @@ _HEAD = re.compile(
 )
 #: What may begin a line of an op.
 WORDS = (
-    "where", "attr", "region", "form", "traits", "rule", "domain", "error", "at", "function", "doc", "given", "example",
+    "where", "attr", "region", "form", "traits", "rule", "loops", "domain", "error", "at", "function", "doc", "given", "example",
 )  # fmt: skip
 _ATTRIBUTE = re.compile(
     r"(?P<name>\w+):\s*(?P<kind>enum\([^)]*\)|\w+)(?P<optional>\?)?\s*(?:=\s*(?P<default>.+))?$"
@@ -74,6 +75,7 @@ class OpText:
     regions: list[str] = field(default_factory=list[str])
     traits: list[str] = field(default_factory=list[str])
     rule: str = ""
+    loops: str = ""
     form: list[str] = field(default_factory=list[str])
     errors: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     points: list[tuple[tuple[float, ...], float]] = field(
@@ -208,6 +210,9 @@ def _line(op: OpText, text: str, where: Location, variables: dict[str, Constrain
             op.traits += rest.split()
         case "rule":
             op.rule = rest
+        case "loops":
+            op.loops = " ".join(rest.split())
+            _check_loops(op, where)
         case "form":
             op.form = rest.split()
         case "domain":
@@ -226,6 +231,20 @@ def _line(op: OpText, text: str, where: Location, variables: dict[str, Constrain
             op.example = rest
         case _:
             raise UserError(f"unknown word '{word}'", where, hint=", ".join(WORDS))
+
+
+def _check_loops(op: OpText, where: Location) -> None:
+    try:
+        loops = read_loops(op.loops)
+    except ValueError as error:
+        raise UserError(str(error), where, hint="loops r@axes p -> p with r reduction") from None
+    known = {a.name for a in op.attributes}
+    if missing := sorted(loops.attributes - known):
+        raise UserError(f"op {op.name} has no attribute '{missing[0]}' above this line", where)
+    if not loops.repeated and len(loops.operands) != len(op.operands):
+        raise UserError(f"op {op.name} has {len(op.operands)} operands", where)
+    if len(loops.results) != len(op.results):
+        raise UserError(f"op {op.name} has {len(op.results)} results", where)
 
 
 def _attribute(text: str, where: Location) -> AttributeText:

@@ -125,6 +125,8 @@ def _class(op: OpText) -> list[str]:
     if op.rule:
         lines += [f"        rule={op.dialect}_rules.{op.rule},"]
     lines += [f"        form={tuple(op.form)!r},"]
+    if op.loops:
+        lines += [f"        loops_text={op.loops!r},"]
     if op.errors:
         lines += [f"        errors={tuple(op.errors)!r},"]
     if op.points:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ..support.diagnostics import Diagnostic
 from .attributes import Attribute, IntegerAttr
 from .forms import Part, named, read_form
+from .loops import OF_TRAIT, Loops, read_loops
 from .narrow import NARROW
 from .types import (
     FloatType,
@@ -225,6 +226,7 @@ class OpDefinition:
     traits: frozenset[str] = frozenset()
     rule: Rule | None = None  # gives the result types; None = they follow from the signature
     form: tuple[str, ...] = ()  # the printed form between the op's name and its types
+    loops_text: str = ""  # which loop each dimension is; "" = that of a trait, or none
     errors: tuple[tuple[str, float], ...] = ()  # by element type: the largest in units in the last place
     points: tuple[tuple[tuple[float, ...], float], ...] = ()  # operands and the result that they must give
     doc: str = ""
@@ -245,6 +247,12 @@ class OpDefinition:
     def parts(self) -> tuple[Part, ...]:
         """The form, read."""
         return read_form(self.form)
+
+    @cached_property
+    def loops(self) -> Loops | None:
+        """Which loop each dimension of operands and results is; None where no line says it."""
+        text = self.loops_text or next((OF_TRAIT[t] for t in OF_TRAIT if t in self.traits), "")
+        return read_loops(text) if text else None
 
     @cached_property
     def states_types(self) -> bool:

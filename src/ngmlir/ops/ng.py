@@ -1751,6 +1751,7 @@ class BroadcastOp(Op):
         traits=frozenset(['pure', 'stated', 'view']),
         rule=ng_rules.broadcast,
         form=('$input', 'dims', '$dimensions'),
+        loops_text='p -> p@dimensions n',
         doc='Repeats the operand along new dimensions; dimension i of the operand becomes dimension dimensions[i] of the result.',
         example='%r = ng.broadcast %a dims [1] : (tensor<3xf32, #ng.axes<C>>) -> tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -1783,6 +1784,7 @@ class TransposeOp(Op):
         traits=frozenset(['pure', 'view']),
         rule=ng_rules.transpose,
         form=('$input', 'perm', '$permutation'),
+        loops_text='p@permutation -> p',
         doc='Dimension i of the result is dimension permutation[i] of the operand.',
         example='%r = ng.transpose %a perm [1, 0] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<3x4xf32, #ng.axes<C, N>>',
     )
@@ -1837,6 +1839,7 @@ class CastAxesOp(Op):
         traits=frozenset(['pure', 'stated', 'view']),
         rule=ng_rules.cast_axes,
         form=('$input',),
+        loops_text='p -> p',
         doc='The same tensor with other axis names.',
         example='%r = ng.cast_axes %a : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xf32, #ng.axes<N, K>>',
     )
@@ -1867,6 +1870,7 @@ class SliceOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.slice,
         form=('$input', 'from', '$starts', 'to', '$limits', 'step', '$steps'),
+        loops_text='p -> p with p section starts=0 limits=size steps=1',
         doc='Elements start, start + step, ... below limit of each dimension; with a negative step, above limit, which may be -1.',
         example='%r = ng.slice %a from [0, 2] to [4, -1] step [2, -1] : (tensor<4x3xf32>) -> tensor<2x3xf32>',
     )
@@ -1909,6 +1913,7 @@ class PadOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.pad,
         form=('$input', 'low', '$low', 'high', '$high'),
+        loops_text='p -> p with p section low=0 high=0',
         doc='Adds elements before and after each dimension, with the given value (default zero).',
         example='%r = ng.pad %a low [1, 0] high [1, 2] : (tensor<4x3xf32>) -> tensor<6x5xf32>',
     )
@@ -1949,6 +1954,7 @@ class ConcatenateOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.concatenate,
         form=('$inputs', 'axis', '$axis'),
+        loops_text='a@axis p... -> a@axis p with a joined',
         doc='Concatenates tensors along one dimension.',
         example='%r = ng.concatenate %a, %b axis 0 : (tensor<4x3xf32>, tensor<2x3xf32>) -> tensor<6x3xf32>',
     )
@@ -1981,6 +1987,7 @@ class StackOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=ng_rules.stack,
         form=('$inputs', 'axis', '$axis'),
+        loops_text='p... -> a@axis p with a joined',
         doc='Stacks tensors of the same shape along a new dimension.',
         example='%r = ng.stack %a, %b axis 0 : (tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>',
     )
@@ -2015,6 +2022,7 @@ class WindowsOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=ng_rules.windows,
         form=('$input', 'axes', '$axes', 'steps', '$steps', 'dilations', '$dilations'),
+        loops_text='w@axes p -> t[axes] w@axes p with w window, t window',
         doc='Sliding windows along some dimensions. The first dimensions of the result are the positions in the window, one for each axis; the others are those of the operand, with the number of windows as length: element (t, p) along an axis is element p * step + t * dilation. Windows are inside the operand; elements after the last window are not used.',
         example='%r = ng.windows %a axes [1] steps [2] dilations [1] : (tensor<2x9x3xf32, #ng.axes<N, W, C>>) -> tensor<3x2x4x3xf32, #ng.axes<S, N, W, C>>',
     )
@@ -2057,6 +2065,7 @@ class OverlapAddOp(Op):
         traits=frozenset(['pure', 'stated']),
         rule=ng_rules.overlap_add,
         form=('$input', 'axes', '$axes', 'steps', '$steps', 'dilations', '$dilations'),
+        loops_text='t[axes] w@axes p -> w@axes p with w window, t window',
         doc='The sum of overlapping windows, each at the place from which `windows` with the same attributes takes it; 0 where there is none. Axes are dimensions of the result. f16 and bf16 are summed in f32 and rounded once.',
         example='%r = ng.overlap_add %a axes [1] steps [2] dilations [1] : (tensor<3x2x4x3xf32, #ng.axes<S, N, W, C>>) -> tensor<2x9x3xf32, #ng.axes<N, W, C>>',
     )
@@ -2098,6 +2107,7 @@ class GatherOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.gather,
         form=('$input', '[', '$indices', ']', 'axis', '$axis'),
+        loops_text='a@axis p, i -> i^axis p with a indexed',
         doc='Slices of the operand by index along an axis; the dimensions of the indices replace the axis. A negative index counts from the end; indices are then clamped to the axis.',
         example='%r = ng.gather %a[%i] axis 0 : (tensor<10x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>',
     )
@@ -2135,6 +2145,7 @@ class GatherElementsOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.gather_elements,
         form=('$input', '[', '$indices', ']', 'axis', '$axis'),
+        loops_text='a@axis p, i@axis p -> i@axis p with a indexed',
         doc='One element for each index: at the index along the axis, at the same position in the other dimensions. Indices as in gather.',
         example='%r = ng.gather_elements %a[%i] axis 1 : (tensor<4x3xf32>, tensor<4x2xi32>) -> tensor<4x2xf32>',
     )
@@ -2175,6 +2186,7 @@ class ScatterOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.scatter,
         form=('$input', '[', '$indices', ']', ',', '$updates', 'axis', '$axis'),
+        loops_text='a@axis p, i, i^axis p -> a@axis p with a indexed, i sequential',
         doc='The operand with slices combined with updates at indices along an axis, in row-major order of the indices (so repeated indices accumulate, or the last one wins). A negative index counts from the end; one out of range is ignored. With `ascending` the indices are known to be sorted and not negative.',
         example='%r = ng.scatter %a[%i], %u axis 0 {combine = "add"} : (tensor<10x3xf32>, tensor<4xi32>, tensor<4x3xf32>) -> tensor<10x3xf32>',
     )
@@ -2223,6 +2235,7 @@ class OneHotOp(Op):
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=ng_rules.one_hot,
         form=('$indices', 'axis', '$axis'),
+        loops_text='p -> a@axis p with a indexed',
         doc='A new axis with 1 at the index and 0 elsewhere; all 0 for an index out of range.',
         example='%r = ng.one_hot %i axis 1 : (tensor<4xi32, #ng.axes<N>>) -> tensor<4x10xf32, #ng.axes<N, Y>>',
     )
@@ -2257,6 +2270,7 @@ class ArgsortOp(Op):
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=ng_rules.argsort,
         form=('$input', 'axis', '$axis'),
+        loops_text='s@axis p -> s@axis p with s sequential',
         doc='The positions along an axis that sort it in ascending order, or with `descending` in descending order. The order is stable; -0.0 and 0.0 are equal. NaN is greater than every number. A result that is shorter along the axis has only the first of these positions. Its type must be able to hold every position. With `runs`, each run of that many elements along the axis is known to be sorted.',
         example='%r = ng.argsort %a axis 1 : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4x3xi32, #ng.axes<N, C>>',
     )
@@ -2299,6 +2313,7 @@ class LookupOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.gather,
         form=('$table', '[', '$indices', ']'),
+        loops_text='a@axis p, i -> i^axis p with a indexed',
         doc='An embedding: gather, whose gradient does not change row `pad` of the table.',
         example='%r = ng.lookup %a[%i] : (tensor<10x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>',
     )
@@ -2435,6 +2450,7 @@ class FirstMaxOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.reduce,
         form=('$input', 'axes', '$axes'),
+        loops_text='r@axes p -> p with r reduction',
         doc='The maximum, as ng.max; but its gradient goes only to the first of the elements that are the maximum (in row-major order over the axes).',
         example='%r = ng.first_max %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
@@ -2595,6 +2611,7 @@ class ArgmaxOp(Op):
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=ng_rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
+        loops_text='s@axes p -> p with s sequential',
         doc='The position of the first maximum, in row-major order over the axes; the first NaN, if there is one. The result type must be able to hold every position.',
         example='%r = ng.argmax %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xi32, #ng.axes<N>>',
     )
@@ -2627,6 +2644,7 @@ class ArgminOp(Op):
         traits=frozenset(['flat', 'pure', 'stated']),
         rule=ng_rules.arg_reduce,
         form=('$input', 'axes', '$axes'),
+        loops_text='s@axes p -> p with s sequential',
         doc='The position of the first minimum, in row-major order over the axes; the first NaN, if there is one. The result type must be able to hold every position.',
         example='%r = ng.argmin %a axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xi32, #ng.axes<N>>',
     )
@@ -2832,6 +2850,7 @@ class CumulativeRunsOp(Op):
         traits=frozenset(['pure', 'stops']),
         rule=ng_rules.cumulative_runs,
         form=('$input', 'from', '$before', 'axis', '$axis', 'run', '$run'),
+        loops_text='s@axis p, t@axis p -> s@axis p with s sequential, t sequential',
         doc='The cumulative op with this combination, applied to each run of that many elements along an axis (the last may be shorter), starting from the element of `before` for that run. Sums and products of f16 and bf16 are computed in f32, the element type of `before`.',
         example='%r = ng.cumulative_runs %a from %b axis 1 run 2 : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x2xf32, #ng.axes<N, R>>) -> tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -2888,6 +2907,7 @@ class DotOp(Op):
         traits=frozenset(['pure', 'widening']),
         rule=ng_rules.dot,
         form=('$lhs', ',', '$rhs', 'contract', '$lhs_contract', 'x', '$rhs_contract'),
+        loops_text='b@lhs_batch k@lhs_contract m, b@rhs_batch k@rhs_contract n -> b m n with k reduction',
         doc='Multiplies and sums over the contracted dimensions, for each position of the batch dimensions. Result: batch, rest of lhs, rest of rhs. f16 and bf16 are summed in f32. If the result has wider elements (i32 for i8, f32 for bf16), the operands are cast to it first.',
         example='%r = ng.dot %a, %b contract [1] x [0] : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<3x2xf32, #ng.axes<C, K>>) -> tensor<4x2xf32, #ng.axes<N, K>>',
     )
@@ -3076,6 +3096,7 @@ class NormalizeOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.normalize,
         form=('$input', 'axes', '$axes'),
+        loops_text='s@axes p -> s@axes p with s sequential',
         doc='(x - mean) / sqrt(variance + epsilon), with mean and variance along the axes; the variance is the mean squared difference from the mean. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.normalize %a axes [1] {epsilon = 0.001 : f32} : tensor<4x3xf32, #ng.axes<N, C>>',
     )
@@ -3113,6 +3134,7 @@ class CrossEntropyOp(Op):
         traits=frozenset(['pure']),
         rule=ng_rules.cross_entropy,
         form=('$logits', ',', '$targets', 'axes', '$axes'),
+        loops_text='r@axes p, r@axes p -> p with r reduction',
         doc='-sum(targets * log_softmax(logits)) along the axes; a target of zero contributes 0, whatever its logit. f16 and bf16 are computed in f32 and rounded once.',
         example='%r = ng.cross_entropy %a, %t axes [1] : (tensor<4x3xf32, #ng.axes<N, C>>, tensor<4x3xf32, #ng.axes<N, C>>) -> tensor<4xf32, #ng.axes<N>>',
     )
