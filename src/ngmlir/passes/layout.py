@@ -16,7 +16,7 @@ from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep_op
 from ..support.target import Target
 from .dead_code import without_dead
-from .sunk_transposes import REDUCTIONS, in_place, order_of, permuted, source_of, sunk, taken_in
+from .sunk_transposes import in_place, order_of, permuted, source_of, sunk, taken_in
 from .window_products import as_windows, sliced_product
 from .window_sums import as_sum_over_windows
 
@@ -109,7 +109,7 @@ class _Layout:
 
     def sink(self, op: Op, b: Builder) -> Sequence[Value] | None:
         """What is computed of transposes, where these end further on."""
-        if op.name not in REDUCTIONS and not any(result in self.taken for result in op.results):
+        if "reduction" not in op.traits and not any(result in self.taken for result in op.results):
             return None
         found = sunk(op, self.free, b)
         return None if found is None else [found]

@@ -13,7 +13,7 @@ from ..ops.fields import get_i64
 from ..ops.roles import SAMPLES, STEPS, by_place, feature_number
 from ..rewrite.contracts import contract
 from ..support.target import Target
-from .placed_ops import Held, Order, in_order, rule_of, stated
+from .placed_ops import Held, Order, in_order, place, stated
 
 Place = Literal["target", "first", "last"]
 
@@ -99,8 +99,7 @@ def _place(held: Held, op: Op) -> None:
     held.builder.location = op.location
     values = (*op.operands, *(_values(op) if op.regions else op.results))
     if any(held.wanted(v.type) is not None for v in values):
-        rule = _scan if op.name == "ng.scan" else None if op.regions else rule_of(op)
-        if rule is not None and rule(held, op):
+        if _scan(held, op) if op.name == "ng.scan" else not op.regions and place(held, op):
             return
     inside = {v: held.stated(v) for v in captured(op)} if op.regions else {}
     operands = [held.stated(v) for v in op.operands]

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir.attributes import Attribute, IntegerAttr, i64, integers
+from ..ir.attributes import Attribute
 from ..ir.core import Op, Value
 from ..ir.types import TensorType, Type, shape_of
 from ..ops.builder import Builder
-from ..ops.fields import get_i64, get_i64s
+from ..ops.fields import get_i64s
+from ..ops.loops import Loop, loops_of
 from ..ops.roles import SAMPLES, STEPS
 from ..ops.schedules import SCHEDULE
 from .sunk_transposes import permuted
@@ -77,69 +78,49 @@ class Held:
         self.hold(result, new.result, order)
 
 
-Rule = Callable[[Held, Op], bool]
-
-
-def _elementwise(held: Held, op: Op) -> bool:
-    order = held.order(op.result)
-    held.add(op, [held.now(o, order) for o in op.operands], order)
+def place(held: Held, op: Op) -> bool:
+    """Adds an op that computes values as they are to lie; False where it is to have them as they were."""
+    if op.name == "ng.reshape":
+        return _reshape(held, op)
+    if op.name == "ng.transpose":
+        permutation, order = get_i64s(op, "permutation"), held.order(op.result)
+        held.hold(op.result, held.now(op.operands[0], tuple(permutation[d] for d in order)), order)
+        return True
+    loops = loops_of(op)
+    if loops is None:
+        return False
+    (own,) = loops.results
+    wanted = [own[d] for d in held.order(op.result)]
+    operands, result = loops.leading(wanted), wanted
+    changed = None if operands is None else loops.reordered(operands, wanted)
+    if operands is None or changed is None:
+        # Some loops end here: the operands say in which order the others lie.
+        both = zip(op.operands, loops.operands, strict=True)
+        operands = [[dims[d] for d in held.order(value)] for value, dims in both]
+        result = loops.following(operands)
+        changed = None if result is None else loops.reordered(operands, result)
+        if result is None or changed is None:
+            return False
+    orders = zip(op.operands, loops.operands, operands, strict=True)
+    given = [held.now(v, tuple([was.index(loop) for loop in now])) for v, was, now in orders]
+    # A schedule is of the rows and columns of a product as they stand.
+    if op.name == "ng.dot" and result != wanted == _exchanged(result) and SCHEDULE not in op.attributes:
+        given, result, changed = given[::-1], wanted, {_OTHER[name]: a for name, a in changed.items()}
+    held.add(op, given, tuple([own.index(loop) for loop in result]), changed)
     return True
 
 
-def _transpose(held: Held, op: Op) -> bool:
-    permutation = get_i64s(op, "permutation")
-    order = held.order(op.result)
-    held.hold(op.result, held.now(op.operands[0], tuple(permutation[d] for d in order)), order)
-    return True
+#: What an attribute of a product is called where its sides change places.
+_OTHER = {
+    f"{a}_{what}": f"{b}_{what}"
+    for a, b in (("lhs", "rhs"), ("rhs", "lhs"))
+    for what in ("contract", "batch")
+}
 
 
-def _broadcast(held: Held, op: Op) -> bool:
-    dimensions, order = get_i64s(op, "dimensions"), held.order(op.result)
-    places = [order.index(d) for d in dimensions]
-    read = tuple(sorted(range(len(places)), key=places.__getitem__))
-    held.add(op, [held.now(op.operands[0], read)], order, {"dimensions": integers(sorted(places))})
-    return True
-
-
-def _reduction(held: Held, op: Op) -> bool:
-    axes, order = get_i64s(op, "axes"), held.order(op.operands[0])
-    places = [order.index(a) for a in axes]
-    if op.name in ("ng.argmax", "ng.argmin") and (list(axes), places) != (sorted(axes), sorted(places)):
-        return False  # positions count in the order of the axes
-    kept = [d for d in range(len(order)) if d not in axes]
-    after = tuple(kept.index(d) for d in order if d not in axes)
-    held.add(op, [held.placed(op.operands[0])], after, {"axes": integers(sorted(places))})
-    return True
-
-
-def _dot(held: Held, op: Op) -> bool:
-    orders = [held.order(o) for o in op.operands]
-    sides = [
-        (order, get_i64s(op, f"{side}_contract"), get_i64s(op, f"{side}_batch"))
-        for order, side in zip(orders, ("lhs", "rhs"), strict=True)
-    ]
-    batch = len(sides[0][2])
-    free: list[
-        list[int]
-    ] = []  # which dimensions of the result the free ones of each side are, as they lie now
-    begin = batch
-    for order, contract, batched in sides:
-        own = [d for d in range(len(order)) if d not in contract and d not in batched]
-        free.append([begin + own.index(d) for d in order if d in own])
-        begin += len(own)
-    wanted = held.order(op.result)
-    straight, swapped = (tuple([*range(batch), *free[a], *free[1 - a]]) for a in (0, 1))
-    # A schedule is of the rows and columns as they stand.
-    first = 1 if swapped == wanted != straight and SCHEDULE not in op.attributes else 0
-    attributes: dict[str, Attribute] = {}
-    for name, (order, contract, batched) in zip(
-        ("lhs", "rhs"), (sides[first], sides[1 - first]), strict=True
-    ):
-        attributes[f"{name}_contract"] = integers(order.index(d) for d in contract)
-        attributes[f"{name}_batch"] = integers(order.index(d) for d in batched)
-    operands = [held.placed(op.operands[first]), held.placed(op.operands[1 - first])]
-    held.add(op, operands, swapped if first else straight, attributes)
-    return True
+def _exchanged(result: Sequence[Loop]) -> list[Loop]:
+    """The loops of a product's result where its sides change places."""
+    return [loop for group in "bnm" for loop in result if loop[0] == group]
 
 
 def _reshape(held: Held, op: Op) -> bool:
@@ -162,49 +143,3 @@ def _reshape(held: Held, op: Op) -> bool:
         return False
     held.add(op, [held.placed(source)], held.order(result))
     return True
-
-
-def _along(*lists: str) -> Rule:
-    """Of ops whose attributes say something for each dimension."""
-
-    def rule(held: Held, op: Op) -> bool:
-        order = held.order(op.result)
-        changed = {name: integers(get_i64s(op, name)[d] for d in order) for name in lists}
-        held.add(op, [held.now(o, order) for o in op.operands], order, changed)
-        return True
-
-    return rule
-
-
-def _along_axis(held: Held, op: Op) -> bool:
-    """Of ops that go along one dimension and leave all."""
-    order = held.order(op.result)
-    axis = IntegerAttr(order.index(get_i64(op, "axis")), i64)
-    held.add(op, [held.now(o, order) for o in op.operands], order, {"axis": axis})
-    return True
-
-
-_BY_NAME: Mapping[str, Rule] = {
-    "ng.cast_axes": _elementwise,
-    "ng.transpose": _transpose,
-    "ng.broadcast": _broadcast,
-    "ng.reshape": _reshape,
-    "ng.dot": _dot,
-    "ng.slice": _along("starts", "limits", "steps"),
-    "ng.pad": _along("low", "high"),
-    "ng.concatenate": _along_axis,
-    "ng.argmax": _reduction,
-    "ng.argmin": _reduction,
-}
-
-
-def rule_of(op: Op) -> Rule | None:
-    """How an op computes values that lie in another order; None where it is to have them as they were."""
-    traits = op.traits
-    if "elementwise" in traits:
-        return _elementwise
-    if "reduction" in traits:
-        return _reduction
-    if "cumulative" in traits:
-        return _along_axis
-    return _BY_NAME.get(op.name)

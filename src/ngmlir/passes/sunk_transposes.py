@@ -5,19 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir.attributes import Attribute, AxesAttr, IntegerAttr, integers
+from ..ir.attributes import Attribute, AxesAttr
 from ..ir.core import Op, Value
 from ..ir.elements import ElementsAttr
 from ..ir.types import TensorType, shape_of
 from ..ops.builder import Builder
-from ..ops.fields import get_i64, get_i64s
+from ..ops.fields import get_i64s
+from ..ops.loops import loops_of
 
-#: Reductions, whose axes are named by place.
-REDUCTIONS = frozenset({"ng.sum", "ng.product", "ng.max", "ng.min", "ng.any", "ng.all", "ng.mean"})
-#: Ops that read any order of their operands.
-_READERS = REDUCTIONS | {"ng.dot", "ng.transpose"}
-#: Ops of one tensor whose result has an order for each order of it.
-_FOLLOWERS = REDUCTIONS | {"ng.pad", "ng.slice", "ng.windows", "ng.reshape", "ng.cast_axes"}
+#: Ops of one tensor whose result has an order for each order of it, beside reductions.
+_FOLLOWERS = frozenset({"ng.pad", "ng.slice", "ng.windows", "ng.reshape", "ng.cast_axes"})
 
 #: Gives a value in another order where that takes no move of data, or None.
 Free = Callable[[Value, Sequence[int], Builder], Value | None]
@@ -65,8 +62,9 @@ def taken_in(ops: Sequence[Op]) -> set[Value]:
             into.update(op.results)
     taken: set[Value] = set()
     for op in reversed(ops):
-        ends = op.name in _READERS or any(result in taken for result in op.results)
-        if ends and (op.name in _READERS or any(result in turned for result in op.results)):
+        # Products, reductions and transposes read any order of their operands.
+        reads = "reduction" in op.traits or op.name in ("ng.dot", "ng.transpose")
+        if reads or any(result in taken and result in turned for result in op.results):
             taken.update(v for v in op.operands if v in turned)
     return taken
 
@@ -83,7 +81,7 @@ def _is_free(op: Op, free: set[Value]) -> bool:
 def _turns(op: Op, turned: set[Value], free: set[Value]) -> bool:
     if op.name == "ng.transpose":
         return True
-    if op.name in _FOLLOWERS:
+    if "reduction" in op.traits or op.name in _FOLLOWERS:
         return op.operands[0] in turned and (op.name != "ng.reshape" or _is_unit_reshape(op))
     if op.name != "ng.concatenate" and "elementwise" not in op.traits:
         return False
@@ -96,27 +94,23 @@ def sunk(op: Op, free: Free, b: Builder) -> Value | None:
     order = next((order for v in op.operands if (order := order_of(v)) is not None), None)
     if order is None:
         return None
-    if "elementwise" in op.traits or op.name in ("ng.concatenate", "ng.cast_axes"):
-        return _elementwise(op, order, free, b)
-    source = source_of(op.operands[0])
-    match op.name:
-        case "ng.pad" | "ng.slice":
-            # What they say of each dimension, they say in its order.
-            names = ("low", "high") if op.name == "ng.pad" else ("starts", "limits", "steps")
-            each = {name: get_i64s(op, name) for name in names}
-            changed = {name: integers(said[d] for d in inverse(order)) for name, said in each.items()}
-            return _same(op, [source], changed, order, b)
-        case "ng.windows":
-            axes = [order[a] for a in get_i64s(op, "axes")]
-            moved = [*range(len(axes)), *(len(axes) + d for d in order)]
-            return _same(op, [source], {"axes": integers(axes)}, moved, b) if axes == sorted(axes) else None
-        case "ng.reshape":
-            return _reshape(op, source, order, b)
-        case _:
-            axes = get_i64s(op, "axes")
-            kept = [order[d] for d in range(len(order)) if d not in axes]
-            moved = [sorted(kept).index(d) for d in kept]
-            return _same(op, [source], {"axes": integers(sorted(order[a] for a in axes))}, moved, b)
+    back = inverse(order)
+    operands: list[Value] = []
+    for value in op.operands:
+        own = source_of(value) if order_of(value) == tuple(order) else free(value, back, b)
+        if own is None:
+            return None
+        operands.append(own)
+    if op.name == "ng.reshape":
+        return _reshape(op, operands[0], order, b)
+    loops = loops_of(op)
+    assert loops is not None
+    lying = [[own[d] for d in back] for own in loops.operands]
+    result = loops.following(lying)
+    changed = None if result is None else loops.reordered(lying, result)
+    if result is None or changed is None:
+        return None
+    return _same(op, operands, changed, [result.index(loop) for loop in loops.results[0]], b)
 
 
 def _same(
@@ -132,18 +126,6 @@ def _same(
     if list(order) == sorted(order):
         return new.results[0]
     return b.transpose(new.results[0], permutation=list(order))
-
-
-def _elementwise(op: Op, order: Sequence[int], free: Free, b: Builder) -> Value | None:
-    back = inverse(order)
-    operands: list[Value] = []
-    for value in op.operands:
-        own = source_of(value) if order_of(value) == tuple(order) else free(value, back, b)
-        if own is None:
-            return None
-        operands.append(own)
-    changed = {"axis": IntegerAttr(order[get_i64(op, "axis")])} if op.name == "ng.concatenate" else {}
-    return _same(op, operands, changed, order, b)
 
 
 def _is_unit_reshape(op: Op) -> bool:
