@@ -36,6 +36,7 @@ SETTLING = [
     "shape",
     "prune",
     "join-pads",
+    "gathers-to-slices",
     "select-parts",
     "order-updates",
     "write-parts",

@@ -124,6 +124,11 @@ class _Layout:
         owner = source.owner
         if isinstance(owner, Op) and owner.name == "ng.dot" and self.uses.get(source, 2) == 1:
             return sliced_product(op, owner, b)
+        if isinstance(owner, Op) and owner.name == "ng.slice":
+            return [b.slice(owner.operands[0], **_composed(owner, op))]
+        if isinstance(owner, Op) and owner.name == "ng.transpose" and self.uses.get(source, 2) == 1:
+            made = sunk(op, self.free, b)  # fewer elements are moved
+            return None if made is None else [made]
         if not isinstance(owner, Op) or not (owner.name == "ng.broadcast" or self.only_for(op, source)):
             return None
         return [self.cut(source, op, b)]
@@ -277,6 +282,18 @@ class _Layout:
         new = op.rebuilt(operands, attributes=attributes)
         b.add_op(new)
         return new.results
+
+
+def _composed(inner: Op, outer: Op) -> dict[str, list[int]]:
+    """The slice that a slice of a slice is."""
+    made: dict[str, list[int]] = {"starts": [], "limits": [], "steps": []}
+    first, second = ([get_i64s(op, name) for name in ("starts", "steps")] for op in (inner, outer))
+    for start, step, begin, by, size in zip(*first, *second, shape_of(outer.results[0].type), strict=True):
+        start, step = (start + begin * step, step * by) if size else (0, 1)
+        made["starts"].append(start)
+        made["limits"].append(start + (size - 1) * step + (1 if step > 0 else -1) if size else 0)
+        made["steps"].append(step)
+    return made
 
 
 def _swaps(dot: Op, order: Sequence[int]) -> bool:

@@ -17,6 +17,7 @@ from .expand_math import expand_math
 from .fold_constants import fold_constants
 from .fold_empty import fold_empty
 from .fuse import fuse
+from .gathers_to_slices import gathers_to_slices
 from .hoist import hoist
 from .inline import inline
 from .join_pads import join_pads
@@ -52,6 +53,7 @@ PASSES: dict[str, Pass] = {
         write_parts,
         sorting_networks,
         join_pads,
+        gathers_to_slices,
         place_samples,
         layout,
         shape,

@@ -240,6 +240,9 @@ class _Shaping:
     def position(self, op: Op) -> None:
         """The reduced axes of argmax and argmin stand together at the end, in order, or where they are."""
         axes = sorted(get_i64s(op, "axes"))
+        if all(shape_of(op.operands[0].type)[a] == 1 for a in axes):
+            self.set(op, self.builder.number(0, plain(op.results[0].type)))
+            return
         source, attributes = self.view(op.operands[0]), op.attributes
         if axes != list(range(axes[0], axes[-1] + 1)):
             rest = [d for d in range(len(shape_of(source.type))) if d not in axes]
