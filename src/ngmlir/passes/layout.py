@@ -122,6 +122,8 @@ class _Layout:
     def slice(self, op: Op, b: Builder) -> Sequence[Value] | None:
         source = op.operands[0]
         owner = source.owner
+        if op.results[0].type is source.type and all(step == 1 for step in get_i64s(op, "steps")):
+            return [source]
         if isinstance(owner, Op) and owner.name == "ng.dot" and self.uses.get(source, 2) == 1:
             return sliced_product(op, owner, b)
         if isinstance(owner, Op) and owner.name == "ng.slice":
