@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,8 @@ def gathers_to_slices(module: Module, target: Target) -> Module:
     return sweep(module, _rule)
 
 
-class _Run(NamedTuple):
+@dataclass(frozen=True)
+class _Run:
     """Positions that follow one another in equal steps."""
 
     start: int
