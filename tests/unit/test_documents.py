@@ -20,6 +20,7 @@ import pytest
         ("docs/ir.md", 3),
         ("docs/layers.md", 40),
         ("docs/networks.md", 5),
+        ("docs/operators-of-your-own.md", 12),
         ("docs/numpy.md", 30),
         ("docs/programs.md", 15),
         ("docs/simple.md", 25),

@@ -297,11 +297,9 @@ def test_a_gradient_may_be_another_function_or_other_operators() -> None:
 # ---- the choice
 
 
-def choice(
-    target: str, type: str = "cube_of_tests", dtype: str = "float32", library: str = "", **attributes: Any
-) -> Any:
+def choice(target: str, type: str = "cube_of_tests", dtype: str = "float32", **attributes: Any) -> Any:
     main, _ = a_program(type, (3, 5), dtype, **attributes)
-    found = choose(main.view.top.operators[0], target, library)
+    found = choose(main.view.top.operators[0], target)
     return found.kernel.label if found.kernel is not None else None, found.reason
 
 
@@ -319,7 +317,6 @@ def choice(
             "any/f64/any/exact",
             "the library exact is asked for",
         ),
-        ("cpu", {"library": "none"}, "cpu/f32/any/plain", "it is for cpu"),
         ("cpu", {"type": "plain_cube_of_tests"}, None, "no kernel is registered for it"),
     ],
 )
@@ -372,6 +369,30 @@ def test_what_is_asked_for_and_not_there_is_an_error_with_what_there_is(
     (found,) = error.value.diagnostics
     assert found.location.file == __file__
     assert "any/f64/any/exact" in found.hint or "cpu/f32/any/plain" in found.hint
+
+
+def test_an_attribute_of_a_library_prefers_it_where_it_fits() -> None:
+    @new_operator(
+        """
+        operator preferring_of_tests
+          in X: The tensor.
+          out Out: The result.
+          attr use_fast: bool = false: Whether a kernel of the library fast is preferred.
+          doc X.
+        """
+    )
+    def preferring(x: Any, *, use_fast: bool) -> Any:
+        return nn.add(x, 0)
+
+    kernel("preferring_of_tests", dtype="float32", library="fast")(lambda x: nn.subtract(x, 0))
+    kernel("preferring_of_tests")(lambda x: nn.multiply(x, 1))
+    type = "preferring_of_tests"
+    assert choice("cpu", type, use_fast=True) == ("any/f32/any/fast", "the library fast is asked for")
+    assert choice("cpu", type, library="fast")[0] == "any/f32/any/fast"
+    for given in [{"use_fast": False}, {"use_fast": True, "dtype": "float64"}]:
+        assert choice("cpu", type, **given)[0] == "any/any/any/plain"
+    main, _ = a_program(type, (3,))
+    assert choose(main.view.top.operators[0], "cpu", "fast").reason == "the library fast is asked for"
 
 
 def test_integers_do_not_reach_a_kernel_for_floats() -> None:
