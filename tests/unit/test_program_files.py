@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 import sys
@@ -11,12 +12,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
+from test_fuzzed_text import damage, replaced
 
 import ngmlir as ng
 import ngmlir.frontends.fluid as fluid
 from ngmlir.frontends.fluid import layers
+from ngmlir.op_graph.errors import WrongCall
+from ngmlir.programs.variable_files import Stored, read_variables, write_variables
 from ngmlir.support.diagnostics import UserError
 from ngmlir.support.files import write_files
 
@@ -119,7 +124,7 @@ def test_what_is_random_and_kept_goes_on(tmp_path: Path) -> None:
 
 
 def _resummed(text: str) -> bytes:
-    body = text.rpartition("// sha256 ")[0].encode()
+    body = text.rpartition("// sha256 ")[0].encode("utf-8", "surrogatepass")
     return body + f"// sha256 {sha256(body).hexdigest()}\n".encode()
 
 
@@ -153,6 +158,8 @@ def test_damaged_values_are_refused(tmp_path: Path) -> None:
         (whole[:-3], "cut short or altered"),
         (whole[:-3] + b"abc", "altered"),
         (b"", "no file of"),
+        (whole.replace(b"variables 1", b"variables 2"), "is of version 2; this release reads version 1"),
+        (b"ngmlir variables 1 " + sha256(b"no").hexdigest().encode() + b"\nno", "holds no arrays"),
     ):
         path.write_bytes(data)
         with pytest.raises(UserError, match=re.escape(str(path)) + f".*{message}"):
@@ -162,6 +169,33 @@ def test_damaged_values_are_refused(tmp_path: Path) -> None:
         ng.load(tmp_path)
     with pytest.raises(UserError, match="cannot read.*__model__"):
         ng.load(tmp_path / "..")
+
+
+def test_values_are_read_from_the_folder_of_the_program_alone(tmp_path: Path) -> None:
+    saved(tmp_path / "a", params_filename="w")
+    path = tmp_path / "a" / "__model__"
+    path.write_bytes(_resummed(path.read_text().replace('file = "w"', 'file = "../w"')))
+    with pytest.raises(UserError, match="may not be in another folder"):
+        ng.load(tmp_path / "a")
+
+
+def test_faulty_programs_are_refused_with_a_place(tmp_path: Path) -> None:
+    saved(tmp_path)
+    path = tmp_path / "__model__"
+    text = path.read_text()
+    for seed in range(300):
+        drawn = random.Random(seed)
+        faulty = text.rpartition("// sha256 ")[0]
+        for _ in range(drawn.randint(1, 3)):
+            faulty = (replaced if seed % 2 else damage)(faulty, drawn)
+        path.write_bytes(_resummed(f"{faulty}// sha256 "))
+        try:
+            model = ng.load(tmp_path)
+            arrays = [np.ones([2 if n < 0 else n for n in v.shape], np.float32) for v in model.inputs]
+            ng.compile(model, target="numpy")(*arrays)
+        except UserError as refused:
+            assert refused.diagnostics[0].location.known, f"{seed}: {refused}"
+            assert not isinstance(refused, WrongCall), f"{seed}: {refused}"
 
 
 def test_values_of_another_save_are_refused(tmp_path: Path) -> None:
@@ -188,6 +222,15 @@ def test_a_save_that_fails_leaves_all_files(tmp_path: Path) -> None:
         )
     (tmp_path / "other").rmdir()
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_values_of_any_name_and_type_come_back(tmp_path: Path) -> None:
+    arrays = {"a|b": X, "a/b": X[:1], "c|": X.astype(ml_dtypes.bfloat16), "..": X.astype(ml_dtypes.bfloat16)}
+    write_variables({tmp_path / "w": {name: Stored(array) for name, array in arrays.items()}})
+    found = read_variables(tmp_path / "w")
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].array.dtype == array.dtype and np.array_equal(found[name].array, array)
 
 
 def test_files_that_belong_together_change_together(tmp_path: Path) -> None:

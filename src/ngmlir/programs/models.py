@@ -97,7 +97,12 @@ def read_model(path: Path, values_file: str | None = None) -> StoredModel:
     stated = program.module.attributes.get(_VALUES)
     program.set_attribute(_VALUES, None)
     said = dict(stated.items) if isinstance(stated, DictAttr) else {}
-    whole = values_file if values_file is not None else _text(said.get("file"))
+    whole = values_file
+    if whole is None and (whole := _text(said.get("file"))) is not None and Path(whole).name != whole:
+        message = (
+            f"the values of this program are said to be in '{whole}', which may not be in another folder"
+        )
+        raise UserError(Diagnostic(message, program.location))
     kept = kept_by(program)
     names = [whole] if whole is not None and kept else list(dict.fromkeys(file_name(v.name) for v in kept))
     files = {name: read_file(path.parent / name) for name in names}
@@ -109,7 +114,7 @@ def read_model(path: Path, values_file: str | None = None) -> StoredModel:
         raise UserError(
             Diagnostic(
                 f"the values beside '{path}' are not those that were saved with this program",
-                program.module.location,
+                program.location,
                 hint="save the model again; fluid.io.load_persistables puts values of another save into a scope",
             )
         )

@@ -9,7 +9,7 @@ from ..ir.attributes import IntegerAttr
 from ..ir.core import Module
 from ..ir.printer import to_text
 from ..ops.words import from_text
-from ..support.diagnostics import Diagnostic, UserError
+from ..support.diagnostics import Diagnostic, Location, UserError
 from .descriptions import VERSION, Program
 from .verify import check_program
 
@@ -60,4 +60,10 @@ def parse_bytes(data: bytes, *, file: str = "<program>") -> Program:
         )
     if sha256(body).hexdigest().encode() != digest.strip():
         raise UserError(f"{file}: the bytes of this program were altered: their checksum is another")
-    return read_program(body.decode("utf-8"), file=file)
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = body[: error.start].decode("utf-8")
+        place = Location(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
+        raise UserError(f"byte 0x{body[error.start]:02X} is not UTF-8 text", place) from None
+    return read_program(text, file=file)

@@ -24,7 +24,8 @@ from ..support.files import write_files
 
 Array = np.ndarray[Any, Any]
 
-_MAGIC = b"ngmlir variables 1 "
+_KIND, _VERSION = b"ngmlir variables ", b"1"
+_MAGIC = _KIND + _VERSION + b" "
 _OFFSETS = "@OFFSETS@"
 
 
@@ -63,7 +64,8 @@ def variable_bytes(values: Mapping[str, Stored]) -> bytes:
     for name, stored in values.items():
         element = type_of_dtype(stored.array.dtype)
         is_known = not isinstance(element, FloatType) or element.text in ("f16", "f32", "f64")
-        key = name if is_known else f"{name}|{element.text}"
+        # A name that has a | itself is followed by one.
+        key = f"{name}|{'' if is_known else element.text}" if not is_known or "|" in name else name
         arrays[key] = stored.array if is_known else stored.array.view(f"u{stored.array.dtype.itemsize}")
         for level, offsets in enumerate(stored.offsets):
             arrays[f"{name}{_OFFSETS}{level}"] = np.asarray(offsets, np.int64)
@@ -101,12 +103,18 @@ def read_file(path: str | Path) -> bytes:
 def parse_variables(data: bytes, path: str | Path) -> dict[str, Stored]:
     """The variables that bytes of a file hold; UserError where they were cut short or altered."""
     head, _, body = data.partition(b"\n")
-    if not head.startswith(_MAGIC):
+    if not head.startswith(_KIND):
         raise UserError(f"'{path}' is no file of variables of ngmlir")
+    if not head.startswith(_MAGIC):
+        version = head[len(_KIND) :].partition(b" ")[0].decode(errors="replace")
+        raise UserError(f"'{path}' is of version {version}; this release reads version {_VERSION.decode()}")
     if sha256(body).hexdigest().encode() != head[len(_MAGIC) :]:
         raise UserError(f"'{path}' was cut short or altered: its checksum is another")
-    with np.load(io.BytesIO(body), allow_pickle=False) as archive:
-        arrays: dict[str, Array] = {key: archive[key] for key in archive.files}
+    try:
+        with np.load(io.BytesIO(body), allow_pickle=False) as archive:
+            arrays: dict[str, Array] = {key: archive[key] for key in archive.files}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"'{path}' holds no arrays: {error}") from None
     return dict(_values(arrays))
 
 
@@ -114,7 +122,7 @@ def _values(arrays: Mapping[str, Array]) -> Iterable[tuple[str, Stored]]:
     for key, array in arrays.items():
         if _OFFSETS in key:
             continue
-        name, _, element = key.partition("|")
+        name, _, element = key.rpartition("|") if "|" in key else (key, "", "")
         offsets: list[list[int]] = []
         while (held := arrays.get(f"{name}{_OFFSETS}{len(offsets)}")) is not None:
             offsets.append(held.tolist())
