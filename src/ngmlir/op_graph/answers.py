@@ -65,6 +65,14 @@ def answer_all(module: MutableMapping[str, Any], names: Iterable[str], called: s
             module[name] = answered(cast("Callable[..., Any]", value), f"{called}.{name}")
 
 
+def answer_methods(*owners: type, called: str) -> None:
+    """Makes the public methods of classes `answered`."""
+    for owner in owners:
+        for name, value in list(vars(owner).items()):
+            if isinstance(value, FunctionType) and not name.startswith("_") and name not in _ANSWERING:
+                setattr(owner, name, answered(value, f"{called}.{owner.__name__}.{name}"))
+
+
 def answer(
     error: Exception, function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any], called: str
 ) -> None:

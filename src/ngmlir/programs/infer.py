@@ -8,6 +8,7 @@ was found is kept, since layers repeat.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..op_graph.node import Op, closure
 from ..op_graph.positions import Positions
 from ..op_graph.state import AssignableTensorOp, Role
 from ..op_graph.tensor import Tensor
+from ..support.diagnostics import UserError
 from .attributes import values_of
 from .catalogue import REGISTRY
 from .descriptions import Operator
@@ -75,9 +77,15 @@ def _as_forward(operator: Operator) -> None:
 def output_types(type: str, inputs: Types, attributes: DictAttr) -> Mapping[str, Sequence[TensorType | None]]:
     """The types in each output slot of an operator."""
     is_open = any(t is not None and not t.static for _, types in inputs for t in types)
-    found = _applied(type, inputs, attributes, _LENGTHS[0])
     if not is_open:
-        return found
+        return _applied(type, inputs, attributes, _LENGTHS[0])
+    try:
+        found = _applied(type, inputs, attributes, _LENGTHS[0])
+    except UserError as error:
+        first, *rest = error.diagnostics
+        said = f"lengths that are not known are {_LENGTHS[0]} here"
+        hint = f"{first.hint}; {said}" if first.hint else said
+        raise UserError([replace(first, hint=hint), *rest]) from None
     again = _applied(type, inputs, attributes, _LENGTHS[1])
     return {
         slot: [_common(a, b) for a, b in zip(types, again[slot], strict=True)]

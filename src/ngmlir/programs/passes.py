@@ -183,7 +183,23 @@ def program_liveness(module: Module, target: Target) -> Module:
 
     `ngopt --program-liveness --remark=liveness`. Persistable variables, which always are live, do not count.
 
-        x.ngir:7:3: remark: mean: live before: y; after: z; ends: y
+        x.ngir:4:3: remark: relu: live before: x; after: y; ends: x
+
+    Before:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4xf32> {data, stop_gradient}
+          program.var @y : tensor<4xf32>
+          program.op relu {X = [@x]} -> {Out = [@y]}
+        }
+
+    After:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4xf32> {data, stop_gradient}
+          program.var @y : tensor<4xf32>
+          program.op relu {X = [@x]} -> {Out = [@y]}
+        }
     """
     for live in liveness(program_of(module).top):
         parts = (("live before", live.before), ("after", live.after), ("ends", live.ended))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from ...op_graph.answers import answer_all
 from ...programs import backward
 from ...support.diagnostics import UserError
 from .framework import Parameter, Variable
@@ -55,6 +56,9 @@ def calc_gradient(
     if len(given) != len(wanted):
         raise UserError(f"there are {len(wanted)} targets, and gradients for {len(given)}")
     block = wanted[0].block
+    for variable in (*wanted, *sources):
+        if variable.block.program is not block.program:
+            raise UserError(f"the variable '{variable.name}' is of another program")
     found = backward.append_gradients(
         [v.view for v in wanted],
         [v.view for v in sources],
@@ -67,3 +71,6 @@ def calc_gradient(
 
 def _names(given: Collection[Variable | str]) -> list[str]:
     return [v.name if isinstance(v, Variable) else v for v in given]
+
+
+answer_all(globals(), __all__, "fluid.backward")

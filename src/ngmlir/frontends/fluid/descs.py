@@ -14,6 +14,7 @@ import numpy as np
 from ...decl.operator_text import AttributeEntry
 from ...ir.attributes import IntegerAttr, StringAttr
 from ...ir.types import TensorType, i64
+from ...op_graph.answers import answer_methods
 from ...programs import names
 from ...programs.attributes import (
     AttrType,
@@ -387,6 +388,9 @@ class ProgramDesc:
 
     def __repr__(self) -> str:
         return repr(self.view)
+
+
+answer_methods(VarDesc, OpDesc, BlockDesc, ProgramDesc, called="fluid.core")
 
 
 def get_grad_op_desc(

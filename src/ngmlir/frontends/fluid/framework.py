@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from ...ir.core import Module
-from ...op_graph.answers import answered
+from ...op_graph.answers import answer_methods
 from ...programs import names
 from ...programs.attributes import OpRole, completed
 from ...programs.catalogue import REGISTRY
@@ -172,7 +172,6 @@ class Block:
             found = self._operators[id(view)] = Operator(self, view)
         return found
 
-    @answered
     def append_op(self, *args: Any, **kwargs: Any) -> Operator:
         """Appends an operator: `append_op(type="mul", inputs={"X": x, "Y": y}, outputs={"Out": out}, attrs={...})`.
 
@@ -427,6 +426,8 @@ class Program:
     def __repr__(self) -> str:
         return f"<Program of {self.num_blocks} blocks, {len(self.view.top.operators)} operators in the first>"
 
+
+answer_methods(Block, Program, called="fluid")
 
 _main, _startup = Program(), Program()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...op_graph.answers import answer_all
 from ...programs.models import PROGRAM_FILE, fitting, kept_by, read_model, write_model
 from ...programs.variable_files import Stored, file_name, read_variables, write_variables
 from ...support.diagnostics import UserError
@@ -201,3 +202,6 @@ def load_inference_model(
     program = Program(view)
     _hold(stored.values)
     return program, feeds, [program.global_block().var(name) for name in fetches]
+
+
+answer_all(globals(), __all__, "fluid.io")
