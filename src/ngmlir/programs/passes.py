@@ -183,7 +183,7 @@ def program_liveness(module: Module, target: Target) -> Module:
 
     `ngopt --program-liveness --remark=liveness`. Persistable variables, which always are live, do not count.
 
-        x.ngir:4:3: remark: relu: live before: x; after: y; ends: x
+        x.ngir:4:3: remark: relu: live before: x; after: none; ends: x, y
 
     Before:
 
