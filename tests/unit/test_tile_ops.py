@@ -187,6 +187,19 @@ def test_the_reference_says_what_it_is_on_numpy_and_only_there() -> None:
         with closing(ng.transformers.make_transformer(target)) as made:
             assert made.computation(referred(x), x)([0, 1, 2, 3, 4]).tolist() == [0, 1, 8, 27, 64]
     assert seen == [(5,)]
+    with_number = ng.tile_op(
+        "referred_with_a_number",
+        lambda x, *, by: cubing(x).replace("%2, %1", "%2, %2") if by == 4 else cubing(x),
+        reference=lambda x, *, by: x**by,
+    )
+    with closing(ng.transformers.make_transformer("numpy")) as made:
+        given = made.computation([with_number(x, by=3), with_number(x, by=4)], x)([0, 1, 2, 3, 4])
+    assert [each.tolist() for each in given] == [[0, 1, 8, 27, 64], [0, 1, 16, 81, 256]]
+    # A kernel of another process that is called the same has another meaning.
+    text = to_text(ng.lift([referred(ng.placeholder([C], name="x"))]).module)
+    other = from_text(text.replace("%1, %0 :", "%1, %1 :"))
+    assert run(other, np.array([0, 1, 2, 3, 4], np.float32))[0].tolist() == [0, 1, 16, 81, 256]
+    assert len(seen) == 1
     wrong = ng.tile_op("referred_wrongly", cubing, reference=lambda x: x[:2])
     with (
         closing(ng.transformers.make_transformer("numpy")) as made,

@@ -64,7 +64,7 @@ def raise_(module: Module, entry: str = "main") -> Computation:
 
     Its parameters are the function's arguments in order, all of them; those that results are tied to are persistent
     tensors, which it writes. Raises UserError where there is no such function, or where it holds what no graph does
-    (calls, kernels: stages after `plain`), and Limit for lengths that are not known.
+    (calls of functions: stages after `plain`), and Limit for lengths that are not known.
     """
     function = function_of(module, entry)
     written = {argument for _, argument in tied(function)}

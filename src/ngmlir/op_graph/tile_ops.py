@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,7 +52,7 @@ class TileDefinition(OpaqueDefinition):
         called.__doc__ = f"The op {name}, which a kernel computes."
         super().__init__(called)
         self.name, self.location = name, user_location()
-        self.text, self.shape_rule = text, shape_rule
+        self.text, self.shape_rule, self.reference = text, shape_rule, reference
         self.op_class: type[TileOp] = type(
             op_class_name(name), (TileOp,), {"definition": self, "__doc__": called.__doc__}
         )
@@ -60,13 +61,14 @@ class TileDefinition(OpaqueDefinition):
             self._kernels.append(text)
         else:
             #: What this process knows by the name that its kernels have.
-            self.known = HostFunction(
-                name, reference, self.location, what="reference of the tile op", definition=self
-            )
+            self.known = HostFunction(name, None, self.location, definition=self)
             self._reader = KernelReader(name, self.known.name, self.location)
             if not callable(text):
                 self._kernels += self._reader.read(text)
         self._made: dict[Hashable, list[Op]] = {}  # by types and arguments, where a function makes the text
+        self._references: dict[Hashable, HostFunction] = {}  # by the structure of a kernel
+        for kernel in self._kernels:
+            self._refer(kernel, {})
 
     # ---- kernels
 
@@ -82,7 +84,21 @@ class TileDefinition(OpaqueDefinition):
                 hint = "it returns the text of a kernel: tile.kernel @name ins(...) outs(...) { ... }"
                 fail(UserError, f"the function of the tile op {self.name} gives {text!r}", hint)
             found = self._made[key] = self._reader.read(text)
+            for kernel in found:
+                self._refer(kernel, call.named)
         return found
+
+    def _refer(self, kernel: Op, named: Mapping[str, Any]) -> None:
+        """The reference of a kernel of its own, which is made with these arguments."""
+        if self.reference is not None:
+            function = partial(self.reference, **named)
+            self._references[structure(kernel)] = HostFunction(
+                self.name, function, self.location, what="reference of the tile op"
+            )
+
+    def reference_of(self, kernel: Op) -> HostFunction | None:
+        """What gives in NumPy what a kernel does; None for one that is not its own, or where nobody said."""
+        return self._references.get(structure(kernel)) if self._references else None
 
     def kernel(self, call: Call, types: Sequence[TensorType], op: TileOp | None = None) -> Op:
         """The kernel that takes operands of these types. UserError, at `op`, where none does."""
@@ -164,8 +180,7 @@ def raised(kernel: Op, operands: Sequence[Tensor], shapes: Sequence[tuple[Axes, 
     """The op of a kernel that a module holds, with results of these axes and elements. It has the gradient that this process knows
     for its name."""
     types = plain_types([o.type for o in operands])
-    known = op_of_kernel(kernel)
-    definition = None if known is None else known.definition
+    definition: object = op_of_kernel(kernel)
     if not isinstance(definition, TileDefinition) or not definition.owns(kernel, types):
         definition = TileDefinition(kernel.symbol, kernel)
     call = Call(list(operands), {})

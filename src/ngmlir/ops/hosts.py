@@ -41,7 +41,7 @@ _lock = Lock()
 class HostFunction:
     """A function from arrays to arrays, known in this process by a name that no other has while it lives.
 
-    `what` says in messages of what kind of op it is; `function` is None for a kernel that nobody gave a reference.
+    `what` says in messages of what kind of op it is; `function` is None for a name that only stands for its `definition`.
     """
 
     def __init__(
@@ -148,6 +148,7 @@ def host_function(function: Op, place: Location) -> HostFunction:
     return found
 
 
-def op_of_kernel(kernel: Op) -> HostFunction | None:
-    """What this process knows of the user's op that a kernel is of; None where it is of none, or not known here."""
-    return _known.get(get_str(kernel, OP)) if OP in kernel.attributes else None
+def op_of_kernel(kernel: Op) -> Any:
+    """What made the user's op that a kernel is of, in this process; None where it is of none, or not known here."""
+    known = _known.get(get_str(kernel, OP)) if OP in kernel.attributes else None
+    return None if known is None else known.definition

@@ -8,10 +8,13 @@ imported (`relu6_fast = "package.module"`). One of another name is loaded when n
 from __future__ import annotations
 
 import sys
-from importlib import metadata
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from ..support.diagnostics import UserError
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 GROUP = "ngmlir.operators"
 
@@ -42,6 +45,8 @@ class Plugins:
 
     def _entry_points(self) -> list[metadata.EntryPoint]:
         if self._path != tuple(sys.path):
+            from importlib import metadata  # takes as long to import as to ask
+
             self._path = tuple(sys.path)
             self._found = list(metadata.entry_points(group=GROUP))
         return self._found

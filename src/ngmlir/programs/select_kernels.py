@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ..ir.attributes import StringAttr
 from ..rewrite.remarks import remark, wanted
+from .catalogue import REGISTRY
 from .changes import CHANGES, Changes
 from .choosing import choose
 from .descriptions import Program
@@ -14,12 +15,16 @@ from .kernels import KERNELS, PLACES
 TOPIC = "program-kernels"
 #: Operators that no kernel computes.
 _RUN = ("feed", "fetch", *CHANGES)
+#: Attributes that ask for a kernel.
+_ASKING = ("library", "place", "kernel")
 
 
 def has_choices(program: Program) -> bool:
     """Whether a kernel may compute one of the operators."""
-    asks = any(o.attribute(name) for o in program.walk() for name in ("library", "place", "kernel"))
-    return asks or any(KERNELS.of(type) for type in {operator.type for operator in program.walk()})
+    types = {operator.type for operator in program.walk()}
+    if any(KERNELS.of(type) or REGISTRY.get(type).needs_kernel for type in types):
+        return True
+    return any(name in _ASKING for o in program.walk() for name, _ in o.dictionary.items)
 
 
 def with_kernels(program: Program, place: str) -> Program:

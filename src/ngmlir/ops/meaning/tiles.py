@@ -74,9 +74,10 @@ def launch_op(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
 
 def call_op(runner: Runner, op: Op, operands: Sequence[Any]) -> Sequence[Any]:
     kernel = runner.symbol(op, callee(op))
-    known = op_of_kernel(kernel)
-    if known is not None and known.function is not None:
-        return known(operands, [r.type for r in op.results], op.location)
+    made = op_of_kernel(kernel)
+    reference = None if made is None else made.reference_of(kernel)
+    if reference is not None:
+        return reference(operands, [r.type for r in op.results], op.location)
     results = [fresh(r.type) for r in op.results]
     launch(runner, kernel, [*operands, *results])
     return results
