@@ -294,6 +294,23 @@ def test_a_gradient_may_be_another_function_or_other_operators() -> None:
         assert [v.item() for v in found] == [7, 2, 1]
 
 
+def test_a_gradient_has_kernels_as_any_operator() -> None:
+    entry = "operator thrice_of_tests\n  in X: The tensor.\n  out Out: The result.\n  doc Three times X."
+    new_operator(entry)(lambda x: nn.multiply(x, 3))
+
+    @kernel("thrice_of_tests_grad", place="cpu")
+    def of_thrice(x: Any, out: Any, error: Any) -> Any:
+        return nn.multiply(error, 30)
+
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        x = fluid.layers.data("x", [1])
+        x.stop_gradient = False
+        slope = fluid.calc_gradient(fluid.layers.mean(fluid.layers.thrice_of_tests(x)), x)
+    for target, expected in zip(TARGETS, (3, 30, 3), strict=True):
+        assert run(main, target, {"x": np.ones((1, 1), np.float32)}, slope)[0].item() == expected
+
+
 # ---- the choice
 
 

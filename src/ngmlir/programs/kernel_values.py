@@ -178,8 +178,8 @@ def _interpreted(kernel: Kernel, arrays: Sequence[Any], named: Mapping[str, Any]
         if isinstance(kernel.function, OpDefinition):
             given = [each for each in given if each is not None]
         made = kernel.function(*given, **named)
-        results = [*made] if isinstance(made, tuple) else [made]
-        module = lift([as_op(r) for r in results], inputs).module
+        several: Sequence[Any] = cast("Sequence[Any]", made) if isinstance(made, tuple) else [made]
+        results = [r for each in several for r in (each if isinstance(each, list) else [each])]
+        module = lift([as_op(r) for r in results if r is not None], inputs).module
     flat = [a for array in arrays for a in (array if isinstance(array, list) else [array]) if a is not None]
-    found = run(module, *flat)
-    return tuple(found) if isinstance(made, tuple) else found[0]
+    return run(module, *flat)
