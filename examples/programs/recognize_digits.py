@@ -45,9 +45,10 @@ def main(
     passes: int = 15,
     place: fluid.Place | None = None,
     save_to: str | None = None,
+    dtype: str = "float32",
 ) -> float:
     """Trains for some passes over the data; gives the share of the test images that are recognized. What predicts is saved to a
-    folder."""
+    folder. Products are computed in `dtype`, which may be `bfloat16` or `float16`."""
     train_x, train_y, test_x, test_y = data()
     main_program, startup = fluid.Program(), fluid.Program()
     main_program.random_seed = startup.random_seed = 1
@@ -63,7 +64,11 @@ def main(
             optimizer = fluid.optimizer.Momentum(0.1, 0.9, regularization=decay)
         else:
             optimizer = fluid.optimizer.Adam(0.002)
-        optimizer.minimize(avg_cost)
+        if dtype == "float32":
+            optimizer.minimize(avg_cost)
+        else:
+            scaling = 1024.0 if dtype == "float16" else 1.0
+            fluid.contrib.mixed_precision.decorate(optimizer, scaling, dtype).minimize(avg_cost)
 
     exe = fluid.Executor(place or fluid.CPUPlace())
     draw = np.random.default_rng(1)

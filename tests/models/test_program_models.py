@@ -102,6 +102,14 @@ def test_recognize_digits(network: str, bar: float, exported: str) -> None:
     assert module.main(getattr(module, network), save_to=exported) >= bar  # logistic regression 0.975
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_digits_in_16_bits(dtype: str) -> None:
+    """As in float32, within 1 %."""
+    module = import_module("recognize_digits")
+    wide, half = (module.main(module.mlp, dtype=each) for each in ("float32", dtype))
+    assert abs(wide - half) <= 0.01 and half >= 0.95
+
+
 @pytest.mark.parametrize("network", ["resnet", "vgg"])
 def test_image_classification(network: str, exported: str) -> None:
     module = import_module("image_classification")

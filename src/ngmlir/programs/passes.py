@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..ir.core import Module
 from ..rewrite.contracts import contract
 from ..rewrite.pipeline import Pass, name_of
@@ -12,6 +14,7 @@ from ..support.spelling import did_you_mean
 from ..support.target import Target
 from .backward import append_backward
 from .fold_batch_norm import folded
+from .half_precision import HALVES, to_half
 from .kernels import PLACES
 from .liveness import liveness
 from .lower import lower
@@ -238,6 +241,41 @@ def program_backward(module: Module, target: Target, *, loss: str) -> Module:
 
 
 @contract(needs=("program",))
+def program_half_precision(
+    module: Module, target: Target, *, element: Literal["bf16", "f16"] = "bf16"
+) -> Module:
+    """Has the products and convolutions of a program computed in 16 bits, between operators `cast`; all else stays float32.
+
+    Before:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4x3xf32> {data, stop_gradient}
+          program.var @w : tensor<3x2xf32> {persistable}
+          program.var @y : tensor<4x2xf32>
+          program.op mul {X = [@x], Y = [@w]} -> {Out = [@y]} with {x_num_col_dims = 1 : i32, y_num_col_dims = 1 : i32}
+        }
+
+    After:
+
+        module attributes {program.version = 1 : i64} {
+          program.var @x : tensor<4x3xf32> {data, stop_gradient}
+          program.var @w : tensor<3x2xf32> {persistable}
+          program.var @y : tensor<4x2xf32>
+          program.var @x.bf16 : tensor<4x3xbf16> {stop_gradient}
+          program.var @w.bf16 : tensor<3x2xbf16>
+          program.var @y.bf16 : tensor<4x2xbf16>
+          program.op cast {X = [@x]} -> {Out = [@x.bf16]} with {out_dtype = 22 : i32, in_dtype = 5 : i32}
+          program.op cast {X = [@w]} -> {Out = [@w.bf16]} with {out_dtype = 22 : i32, in_dtype = 5 : i32}
+          program.op mul {X = [@x.bf16], Y = [@w.bf16]} -> {Out = [@y.bf16]} with {x_num_col_dims = 1 : i32, y_num_col_dims = 1 : i32}
+          program.op cast {X = [@y.bf16]} -> {Out = [@y]} with {out_dtype = 5 : i32, in_dtype = 22 : i32}
+        }
+    """
+    program = program_of(module).copy()
+    to_half(program, HALVES[element])
+    return program.module
+
+
+@contract(needs=("program",))
 def program_kernels(module: Module, target: Target, *, place: str = "cpu", library: str = "") -> Module:
     """Chooses the kernels of the operators, for a program that runs at `place`. One of another place, element type or layout is put between
     `copy`, `cast` and `layout` operators; pairs of these that cancel are left out. `library` is preferred where it has a kernel;
@@ -284,6 +322,7 @@ PROGRAM_PASSES: dict[str, Pass] = {
         program_backward,
         program_fold_batch_norm,
         program_for_test,
+        program_half_precision,
         program_inference,
         program_kernels,
         program_liveness,

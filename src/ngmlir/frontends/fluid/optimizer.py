@@ -150,9 +150,26 @@ class Optimizer:
         no_grad_set: Collection[Variable | str] | None = None,
     ) -> tuple[list[Operator], list[tuple[Variable, Variable | None]]]:
         """Appends gradients, clips, regularization and updates: the operators of the updates, and pairs (parameter, gradient)."""
+        return self.updates(self.gradients(loss, parameter_list, no_grad_set), loss, startup_program)
+
+    def gradients(
+        self,
+        loss: Variable,
+        parameter_list: Sequence[Parameter | str] | None = None,
+        no_grad_set: Collection[Variable | str] | None = None,
+    ) -> list[tuple[Variable, Variable | None]]:
+        """Appends gradients alone: pairs (parameter, gradient), by the names of the parameters."""
         pairs = append_backward(loss, parameter_list, no_grad_set, [error_clip_callback])
-        pairs = append_gradient_clip_ops(sorted(pairs, key=lambda pair: pair[0].name))
-        decayed = append_regularization_ops(pairs, self.regularization)
+        return sorted(pairs, key=lambda pair: pair[0].name)
+
+    def updates(
+        self,
+        pairs: Sequence[tuple[Variable, Variable | None]],
+        loss: Variable,
+        startup_program: Program | None = None,
+    ) -> tuple[list[Operator], list[tuple[Variable, Variable | None]]]:
+        """Appends clips, regularization and updates for gradients: the operators of the updates, and the pairs after the clips."""
+        decayed = append_regularization_ops(append_gradient_clip_ops(pairs), self.regularization)
         return self._create_optimization_pass(decayed, loss, startup_program), decayed
 
     def _update(

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told of programs before they run, and training in 16 bits."""
+
+from __future__ import annotations
+
+from ..memory import memory_usage
+from . import mixed_precision
+
+__all__ = ["memory_usage", "mixed_precision"]
