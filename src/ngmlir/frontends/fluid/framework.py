@@ -6,26 +6,22 @@ All are views of a module of the dialect `program` (`ngmlir.programs`): what one
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from ...ir.core import Module
 from ...op_graph.answers import answer_methods
 from ...programs import names
-from ...programs.attributes import OpRole, completed
-from ...programs.catalogue import REGISTRY
-from ...programs.descriptions import BlockView
+from ...programs.attributes import OpRole
 from ...programs.descriptions import Operator as OperatorView
 from ...programs.descriptions import Program as ProgramView
-from ...programs.infer import infer_types
 from ...programs.prune import inference_form, pruned, test_form
 from ...programs.text import parse_bytes, program_bytes, program_text, read_program
 from ...programs.vartypes import VarType, vartype
-from ...programs.verify import operator_violations
 from ...support.diagnostics import UserError
-from ...support.spelling import did_you_mean
-from .descs import BlockDesc, ProgramDesc
+from .blocks import Block, name_of
+from .descs import ProgramDesc
 from .lists import listed
 from .operators import Operator
 from .protos import OpProtoHolder, get_all_op_protos
@@ -51,221 +47,6 @@ def grad_var_name(var_name: str | bytes) -> str:
 def convert_np_dtype_to_dtype_(np_dtype: Any) -> VarType:
     """The number of an element type; UserError for one that no variable has."""
     return vartype(np_dtype)
-
-
-class Block:
-    """A block of a program: variables by name, operators in order. `program.global_block()`, `program.create_block()`."""
-
-    def __init__(self, program: Program, idx: int):
-        self.program = program
-        self._idx = idx
-        self._variables: dict[int, Variable] = {}
-        self._operators: dict[int, Operator] = {}
-
-    @property
-    def view(self) -> BlockView:
-        return self.program.view.block(self._idx)
-
-    @property
-    def desc(self) -> BlockDesc:
-        """The description under it."""
-        return BlockDesc(self.view)
-
-    @property
-    def idx(self) -> int:
-        """Its number; 0 for the global block."""
-        return self._idx
-
-    @property
-    def parent_idx(self) -> int:
-        """The number of the block around it; -1 of the global block."""
-        parent = self.view.parent
-        return -1 if parent is None else parent.index
-
-    @property
-    def forward_block_idx(self) -> int:
-        """The number of the block whose gradient it computes; -1 for none."""
-        return -1
-
-    # ---- variables
-
-    @property
-    def vars(self) -> Mapping[str, Variable]:
-        """The variables that it declares, by name."""
-        return {name: self._variable(name) for name in self.view.variables}
-
-    def _variable(self, name: str) -> Variable:
-        view = self.view.variables[name]
-        found = self._variables.get(id(view))
-        if found is None or found.view is not view:
-            found = self._variables[id(view)] = Variable.of(self, view)
-        return found
-
-    def _keep(self, variable: Variable) -> Variable:
-        return self._variables.setdefault(id(variable.view), variable)
-
-    def var(self, name: str | bytes) -> Variable:
-        """The variable of that name in this block. Raises ValueError where there is none, TypeError for what is no name."""
-        if not isinstance(name, (str, bytes)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"a variable is found by its name, not by {name!r}")
-        name = names.text(name)
-        if name not in self.view.variables:
-            hint = did_you_mean(name, self.view.variables, "block.has_var(name) tells")
-            raise UserError(f"block {self.idx} has no variable '{name}'", hint=hint)
-        return self._variable(name)
-
-    def var_recursive(self, name: str | bytes) -> Variable:
-        """The variable of that name in this block or in those around it; ValueError where there is none."""
-        view = self.view.visible(names.text(name))
-        return self.program.block(view.block.index).var(view.name)
-
-    def has_var(self, name: str | bytes) -> bool:
-        """Whether this block declares a variable of that name."""
-        return names.text(name) in self.view.variables
-
-    def has_var_recursive(self, name: str | bytes) -> bool:
-        """Whether this block, or one around it, declares a variable of that name."""
-        return self.view.find(names.text(name)) is not None
-
-    def create_var(self, *args: Any, **kwargs: Any) -> Variable:
-        """A variable of this block: `create_var(name="x", shape=[-1, 4], dtype="float32")`; that of the name, where there is
-        one that is described the same. Raises ValueError where it was described otherwise."""
-        made = self._keep(Variable(self, *args, **kwargs))
-        initializer = kwargs.get("initializer")
-        if initializer is not None:
-            initializer(made, self)
-        return made
-
-    def create_parameter(self, *args: Any, **kwargs: Any) -> Parameter:
-        """A parameter, which lies in the global block."""
-        initializer = kwargs.pop("initializer", None)
-        whole = self.program.global_block()
-        made = Parameter(whole, *args, **kwargs)
-        whole._keep(made)
-        if initializer is not None:
-            initializer(made, self)
-        return made
-
-    def all_parameters(self) -> list[Parameter]:
-        """The parameters that it declares."""
-        return list(self.iter_parameters())
-
-    def iter_parameters(self) -> Iterator[Parameter]:
-        """The parameters that it declares, one after the other."""
-        return (v for v in self.vars.values() if isinstance(v, Parameter))
-
-    def rename_var(self, name: str, new_name: str) -> Variable:
-        """Gives a variable another name, in every operator of the block too."""
-        self.view.rename(names.text(name), names.text(new_name))
-        return self.var(new_name)
-
-    # ---- operators
-
-    @property
-    def ops(self) -> list[Operator]:
-        """The operators, in order."""
-        return [self._operator(view) for view in self.view.operators]
-
-    def _operator(self, view: OperatorView) -> Operator:
-        found = self._operators.get(id(view))
-        if found is None or found.view is not view:
-            found = self._operators[id(view)] = Operator(self, view)
-        return found
-
-    def append_op(self, *args: Any, **kwargs: Any) -> Operator:
-        """Appends an operator: `append_op(type="mul", inputs={"X": x, "Y": y}, outputs={"Out": out}, attrs={...})`.
-
-        A slot takes a variable, a name, or a list of them. Types and shapes of outputs are inferred. Raises ValueError for a type, slot
-        or attribute that there is not, that lacks, or that has a wrong value, and where shapes do not fit.
-        """
-        return self._insert(len(self.view.operators), *args, **kwargs)
-
-    def prepend_op(self, *args: Any, **kwargs: Any) -> Operator:
-        """As `append_op`, in front of all others."""
-        return self._insert(0, *args, **kwargs)
-
-    _prepend_op = prepend_op
-
-    def insert_op(self, index: int, *args: Any, **kwargs: Any) -> Operator:
-        """As `append_op`, at a place among the others."""
-        return self._insert(index, *args, **kwargs)
-
-    _insert_op = insert_op
-
-    def remove_op(self, index: int) -> None:
-        """Removes the operator at a place."""
-        self.view.remove_operators(index, index + 1)
-
-    _remove_op = remove_op
-
-    def _insert(
-        self,
-        at: int,
-        type: str | None = None,
-        inputs: Mapping[str, Any] | None = None,
-        outputs: Mapping[str, Any] | None = None,
-        attrs: Mapping[str, Any] | None = None,
-    ) -> Operator:
-        if not type:
-            raise UserError("an operator has a type", hint='append_op(type="mul", ...)')
-        entry = REGISTRY.get(type).entry
-        attributes = {name: value for name, value in (attrs or {}).items() if value is not None}
-        block = attributes.pop("sub_block", None)
-        program, own = self.program, self.view
-        role = attributes.pop("op_role", program.op_role)
-        if int(role):
-            attributes["op_role"] = int(role)
-        if program.op_role_var and "op_role_var" not in attributes:
-            attributes["op_role_var"] = program.op_role_var
-        view = own.insert(at, type, _slots(inputs), _slots(outputs), completed(entry, attributes))
-        try:
-            found = list(operator_violations(view, attributes=False))
-            if found:
-                raise UserError(found)
-            if block is not None:
-                view.attach(block.view)
-            infer_types(view)
-        except Exception:
-            own.remove_operators(view.index, view.index + 1)
-            raise
-        made = self._operator(view)
-        for name in view.writes:
-            if name in own.variables:
-                self._variable(name)._maker = made  # pyright: ignore[reportPrivateUsage]
-        return made
-
-    def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
-        """The declarations and operators, as the text of the program has them."""
-        _ = self.program.module
-        return "\n".join(str(op) for op in self.view.body.ops)
-
-    def __str__(self) -> str:
-        return self.to_string()
-
-    def __repr__(self) -> str:
-        return repr(self.view)
-
-
-def _slots(given: Mapping[str, Any] | None) -> dict[str, list[str]]:
-    """Slots with the names of their variables."""
-    found: dict[str, list[str]] = {}
-    for slot, value in (given or {}).items():
-        if isinstance(value, (list, tuple)):
-            found[slot] = [_name(v) for v in cast("Sequence[Any]", value)]
-        elif value is not None:
-            found[slot] = [_name(value)]
-    return found
-
-
-def _name(value: Any) -> str:
-    if isinstance(value, Variable):
-        return value.view.name
-    if isinstance(value, (str, bytes)):
-        return names.text(value)
-    raise UserError(
-        f"a slot of an operator takes variables, not {value!r}",
-        hint="layers.assign(array) makes a variable of an array",
-    )
 
 
 class Program:
@@ -379,7 +160,7 @@ class Program:
             else:
                 if isinstance(target, Variable) and target.block.program is not self:
                     raise UserError(f"the variable '{target.name}' is of another program")
-                views.append(_name(target))
+                views.append(name_of(target))
         return Program(pruned(self.view, views))
 
     def inference_optimize(self, export_for_deployment: bool = True) -> Program:
@@ -427,7 +208,7 @@ class Program:
         return f"<Program of {self.num_blocks} blocks, {len(self.view.top.operators)} operators in the first>"
 
 
-answer_methods(Block, Program, called="fluid")
+answer_methods(Program, called="fluid")
 
 _main, _startup = Program(), Program()
 
