@@ -4,18 +4,19 @@
 from typing import Any
 
 from ....op_graph.answers import answer_all, answered
-from . import images, io, learning_rate_scheduler, made, metrics, nn, shaping, tensor
+from . import images, io, learning_rate_scheduler, made, metrics, nn, resizing, shaping, tensor
 from .images import *  # noqa: F403
 from .io import *  # noqa: F403
 from .learning_rate_scheduler import *  # noqa: F403
 from .metrics import *  # noqa: F403
 from .nn import *  # noqa: F403
+from .resizing import *  # noqa: F403
 from .shaping import *  # noqa: F403
 from .tensor import *  # noqa: F403
 
 _WRITTEN = {
     name
-    for room in (images, io, learning_rate_scheduler, metrics, nn, shaping, tensor)
+    for room in (images, io, learning_rate_scheduler, metrics, nn, resizing, shaping, tensor)
     for name in room.__all__
 }
 __all__ = sorted({*made.NAMES, *_WRITTEN})  # pyright: ignore[reportUnsupportedDunderAll]
