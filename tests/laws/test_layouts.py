@@ -7,10 +7,11 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ngmlir.codegen.layouts import (
+from ngmlir.ops.layouts import (
     Layout,
     blocked,
     conversion,
@@ -227,3 +228,14 @@ def test_matrix_fragments_are_those_of_the_instruction(
             found.lhs.at(r, t)[0] for r in range(found.lhs.registers) for t in range(thread, thread + 32)
         }
         assert rows_here == lhs_rows
+
+
+@pytest.mark.parametrize("threads", [32, 64, 128, 256])
+@pytest.mark.parametrize("tile", [(16, 8), (16, 64), (64, 16), (64, 64), (128, 32)])
+def test_the_part_of_a_thread_and_of_a_warp_is_what_they_hold(tile: tuple[int, int], threads: int) -> None:
+    """What the cost of a schedule is computed from is what is emitted."""
+    for layout in (matrix_fragments(*tile, 16, threads).accumulator, product_blocks(tile, threads)):
+        one = [layout.at(register, 0) for register in range(layout.registers)]
+        warp = [layout.at(register, thread) for register in range(layout.registers) for thread in range(32)]
+        for held, part in ((one, layout.part()), (warp, layout.part(warps=True))):
+            assert part == tuple(len({place[d] for place in held}) for d in range(2))

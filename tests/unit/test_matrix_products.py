@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ngmlir as ng
-from ngmlir.codegen.layouts import blocked, matrix_fragments
 from ngmlir.codegen.nvptx.shared import User, matrix_rows, storage
 from ngmlir.compiler import assemble, lower
 from ngmlir.ir import types
 from ngmlir.ir.core import Module
 from ngmlir.llvm.machine import nvptx_target
+from ngmlir.ops.layouts import blocked, matrix_fragments
 from ngmlir.ops.words import from_text
 from ngmlir.runtime import ptxas
 from ngmlir.runtime.cuda_sim import CudaSimDevice

@@ -15,9 +15,9 @@ from ...ir.types import MemRefType, Type, VectorType, shape_of
 from ...ops import tile
 from ...ops.accesses import whole_of
 from ...ops.fields import find_i64s
+from ...ops.layouts import Layout, blocked, padded
 from ...support.diagnostics import Limit
 from ...support.machines import PIECE_BYTES, SECTOR_BYTES
-from ..layouts import Layout, blocked, padded
 from .facts import Facts
 
 #: The widest access of one thread, and what every buffer is aligned to.

@@ -20,8 +20,8 @@ from ...ir.elements import ElementsAttr
 from ...ir.types import shape_of
 from ...ops import ng, tile
 from ...ops.fields import get_i64s
+from ...ops.layouts import Layout, blocked, padded, product_blocks
 from ...support.machines import MEETING_BLOCKS, Gpu
-from ..layouts import Layout, blocked, padded, product_blocks
 from .access import Access, access_of, is_shared, is_tile
 from .facts import Facts
 from .lines import Lines, lines_of

@@ -13,9 +13,9 @@ from ...ir.types import Type
 from ...llvm.text import Function
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, bits_of, constant, i1, i8, i16, i32, i64, poison, vector
+from ...ops.layouts import LANE_BITS, Layout, copied_bits, thread_bits
 from ...support.machines import REGISTER_BYTES
 from ..elementwise import llvm_element
-from ..layouts import LANE_BITS, Layout, copied_bits, thread_bits
 
 SHARED = "ptr addrspace(3)"
 GLOBAL = "ptr addrspace(1)"

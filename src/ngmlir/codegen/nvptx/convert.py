@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...llvm.types import Value, i8
-from ..layouts import Layout, Plan, Source, conversion
+from ...ops.layouts import Layout, Plan, Source, conversion
 from .block import Block, Tile
 from .shared import Storage, User, read, storage, write
 

@@ -11,9 +11,9 @@ from ...ir.types import FloatType, IntegerType, MemRefType, Type, i1
 from ...ir.types import index as index_type
 from ...llvm.types import Value, constant, i32, i64, poison
 from ...ops import tile
+from ...ops.layouts import Layout
 from ...support.diagnostics import Limit
 from ..elementwise import JOINS, apply, cast, llvm_element
-from ..layouts import Layout
 from .access import rows
 from .block import Block, Tile, memory_element
 from .memory import Buffer, Memory

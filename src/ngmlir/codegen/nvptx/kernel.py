@@ -21,12 +21,12 @@ from ...llvm.text import Argument, Module
 from ...llvm.types import Value, constant
 from ...ops import ng, tile
 from ...ops.accesses import leaves_its_buffer
+from ...ops.layouts import Layout, blocked
 from ...rewrite.advice import pass_for
 from ...support.diagnostics import Limit
 from ...support.machines import COPIED_BYTES, REGISTER_BYTES
 from ...support.target import PARAMETER_BYTES, POINTER_BYTES, Target
 from .. import elementwise
-from ..layouts import Layout, blocked
 from ..names import index_name, loop_name, stem_of
 from ..ranges import Range
 from .access import Bound, alignment, bounds_of, is_shared, is_tile

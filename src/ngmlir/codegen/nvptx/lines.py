@@ -20,7 +20,7 @@ from ...llvm.instructions import Instructions
 from ...llvm.types import Value, constant, i32, i64
 from ...ops import tile
 from ...ops.fields import find_i64s
-from ..layouts import Layout
+from ...ops.layouts import Layout
 from .access import SECTOR_BYTES, WIDEST, Access, Bound, alignment, is_shared, memory_of
 from .block import Coordinate, Tile, memory_element
 from .facts import Facts

@@ -18,9 +18,9 @@ from ...ir.types import MemRefType
 from ...llvm.instructions import Instructions
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, bits_of, constant, element_of, i1, i8, i32, i64, lanes_of, vector
+from ...ops.layouts import Layout, padded
 from ...support.machines import COPIES_WRITTEN_OUT
 from ..elementwise import llvm_element
-from ..layouts import Layout, padded
 from .access import WIDEST, Access, Bound
 from .block import SHARED, Block, Tile, memory_element
 from .shared import Storage, with_banks_apart

@@ -9,9 +9,9 @@ from ...ir.core import Op
 from ...ir.literals import item_bytes
 from ...ir.types import FloatType, Type, element_type, shape_of
 from ...llvm.types import Value, f32, i8, i32, vector
+from ...ops.layouts import Layout, MatrixLayouts, matrix_fragments, padded
 from ...support.machines import Gpu, MatrixAtom
 from ..elementwise import apply, cast, llvm_element, multiply_pairs
-from ..layouts import Layout, MatrixLayouts, matrix_fragments, padded
 from .block import Block, Tile
 from .convert import within_threads
 from .shared import MatrixRows, Storage, Stored, User, matrix_rows, read, read_words, storage, write

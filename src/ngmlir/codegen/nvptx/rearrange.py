@@ -13,8 +13,8 @@ from ...ir.types import i32 as i32_type
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, constant, from_bits, i32, i64
 from ...ops import ng
+from ...ops.layouts import padded
 from .. import elementwise
-from ..layouts import padded
 from .access import is_tile, rows
 from .block import Tile
 from .memory import Buffer, Memory

@@ -13,8 +13,8 @@ from ...ir.core import Op
 from ...ir.types import FloatType, Type, f32
 from ...llvm.types import Value, constant
 from ...ops.fields import RARE, get_bool, get_i64, get_i64s
+from ...ops.layouts import LANE_BITS, Layout
 from ..elementwise import JOINS, apply, cast, identity, llvm_element
-from ..layouts import LANE_BITS, Layout
 from .block import Block, Tile
 
 

@@ -18,8 +18,8 @@ from ...ir.literals import item_bytes
 from ...ir.types import MemRefType, Type
 from ...llvm.types import Type as LlvmType
 from ...llvm.types import Value, i32, i64, vector
+from ...ops.layouts import Basis, Layout, padded
 from ..elementwise import llvm_element
-from ..layouts import Basis, Layout, padded
 from .access import WIDEST, Access
 from .block import Block, Tile, memory_element
 

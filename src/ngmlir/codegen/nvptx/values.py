@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...ir.core import Value as IrValue
 from ...ir.types import element_type, shape_of, token
 from ...llvm.types import Value
-from ..layouts import Layout, blocked, everywhere
+from ...ops.layouts import Layout, blocked, everywhere
 from .access import is_tile
 from .assign import Assignment
 from .block import Block, Tile

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import product as iterate
 from typing import NamedTuple
 
 from ...ir.literals import item_bytes
+from ...ops.layouts import matrix_fragments, product_blocks
 from ...ops.schedules import Blocks, Given
 from ...support.machines import (
     COPIES_WRITTEN_OUT,
@@ -134,19 +136,15 @@ def _shared_bytes(product: Product, target: Target, made: Blocks) -> int:
     return _step_bytes(product, made)
 
 
-def _warp_tile(made: Blocks) -> tuple[int, int]:
-    """Rows and columns of each warp, which part a tile into squares."""
-    rows, columns = made.tile
-    warps = made.threads // 32
-    while warps > 1:
-        rows, columns = (rows // 2, columns) if rows >= columns else (rows, columns // 2)
-        warps //= 2
-    return max(16, rows), max(8, columns)
+@cache
+def _warp_tile(tile: tuple[int, int], threads: int) -> tuple[int, ...]:
+    """Rows and columns of each warp where matrix instructions compute a tile."""
+    return matrix_fragments(*tile, 0, threads).accumulator.part(warps=True)
 
 
 def _registers(product: Product, target: Target, made: Blocks) -> int:
     """Of one thread: sums, what it brings for the next step, and what one step of a matrix instruction reads."""
-    rows, columns = _warp_tile(made)
+    rows, columns = _warp_tile(made.tile, made.threads)
     item = item_bytes(product.lhs_element)
     wide = all(length * item % 16 == 0 for length in product.row_lengths)
     brought = _step_bytes(product, made) // (4 if wide else item) // made.threads
@@ -172,21 +170,27 @@ class _Feed(NamedTuple):
 
 def _by_warps(product: Product, target: Target, made: Blocks) -> _Feed:
     """Of matrix instructions: each warp reads its part of both sides."""
-    read = made.threads // WARP * sum(_warp_tile(made)) * made.step * item_bytes(product.lhs_element)
+    read = (
+        made.threads
+        // WARP
+        * sum(_warp_tile(made.tile, made.threads))
+        * made.step
+        * item_bytes(product.lhs_element)
+    )
     return _Feed(max(1, target.gpu.matrix_flops) / 2, 0, read / WAVEFRONT_BYTES)
 
 
-def _thread_tile(made: Blocks) -> tuple[int, int]:
-    """Rows and columns of each thread, which part a tile into squares."""
-    rows, columns = made.tile
-    each = max(1, rows * columns // made.threads)
-    across = min(columns, 1 << each.bit_length() // 2)
-    return each // across, across
+@cache
+def _thread_tile(tile: tuple[int, int], threads: int) -> tuple[int, ...]:
+    """Rows and columns of each thread where multiply-adds compute a tile."""
+    return product_blocks(tile, threads).part()
 
 
 def _by_threads(product: Product, target: Target, made: Blocks) -> _Feed:
     """Of multiply-adds: each thread reads for itself, 16 bytes at once."""
-    read = sum(_thread_tile(made)) * max(map(item_bytes, (product.lhs_element, product.rhs_element)))
+    read = sum(_thread_tile(made.tile, made.threads)) * max(
+        map(item_bytes, (product.lhs_element, product.rhs_element))
+    )
     read *= made.step * made.threads
     begun = made.tile[0] * made.tile[1] * made.step + read / PIECE_BYTES
     adds = target.gpu.multiply_adds
@@ -196,7 +200,7 @@ def _by_threads(product: Product, target: Target, made: Blocks) -> _Feed:
 
 def _registers_of_threads(product: Product, made: Blocks) -> int:
     """Of a thread: sums, what it brings for the next step, and what it multiplies now and next."""
-    rows, columns = _thread_tile(made)
+    rows, columns = _thread_tile(made.tile, made.threads)
     brought = _step_bytes(product, made) // 4 // made.threads * made.stages
     brought *= 1 + any(product.implicit)  # of windows also where each piece lies
     words = max(1, item_bytes(product.accumulator) // 4)

@@ -86,6 +86,11 @@ class Layout:
         """The coordinates in each register of thread 0; those of thread t are these, xor `of_thread(t)`."""
         return tuple(_combined(self.register, r, self.rank) for r in range(self.registers))
 
+    def part(self, warps: bool = False) -> Basis:
+        """How long the part of the tile is along each dimension that a thread holds, or a warp."""
+        bases = (*self.register, *self.lane) if warps else self.register
+        return tuple(1 << sum(1 for basis in bases if basis[d]) for d in range(self.rank))
+
     def of_thread(self, thread: int) -> Basis:
         return _combined(self.thread, thread, self.rank)
 
