@@ -64,9 +64,8 @@ class OpLoops:
     def following(self, operands: Sequence[Sequence[Loop]]) -> list[Loop] | None:
         """The loops of the result where those of the operands lie in this order; None where nothing says in which."""
         groups = self.line.results[0]
-        lying: dict[
-            str, list[Loop]
-        ] = {}  # how the loops of a group lie where nothing says it of their dimensions
+        # The loops of each group as they lie where no attribute names their dimensions.
+        lying: dict[str, list[Loop]] = {}
         for value, own in zip(self._groups, operands, strict=True):
             for group in value:
                 if group.how != "@":
@@ -99,56 +98,72 @@ class OpLoops:
         self, operands: Sequence[Sequence[Loop]], result: Sequence[Loop]
     ) -> dict[str, Attribute] | None:
         """What attributes say where the dimensions of operands and result are these loops; None where none say that."""
-        given = [*operands, result]
-        groups = [*self._groups, self.line.results[0]]
-        order: dict[str, list[Loop]] = {}
-        for marked in (False, True):
-            for value, own, before in zip(groups, given, [*self.operands, self.results[0]], strict=True):
-                for group in value:
-                    found, old = ([loop for loop in each if loop[0] == group.name] for each in (own, before))
-                    if self.line.kinds.get(group.name) in _ORDERED:
-                        if found != old:
-                            return None
-                        found = sorted(found) if marked else found
-                    if (group.how == "@") is marked and order.setdefault(group.name, found) != found:
-                        if not marked:
-                            return None
-        named: dict[str, list[int]] = {}
-        for value, own in zip(groups, given, strict=True):
-            first = sum(len(order[g.name]) for g in value if g.how == "[]")
-            for group in value:
-                if group.how == "[]" or not group.how:
-                    continue
-                loops = order[group.name] if group.how == "@" else order[group.name][:1]
-                places = [own.index(loop) - first for loop in loops]
-                if group.how == "^" and not loops:
-                    return None
-                if named.setdefault(group.attribute, places) != places:
-                    return None
+        values = list(zip([*self._groups, self.line.results[0]], [*operands, result], strict=True))
+        order = self._order_in_groups(values)
+        named = None if order is None else self._named(values, order)
+        if order is None or named is None:
+            return None
+        # They say it if reading the line with these attributes gives the loops again.
         sizes = {name: len(loops) for name, loops in order.items()}
-        for value, own in zip(groups, given, strict=True):
-            made = arranged(value, len(own), {**named, **self._counts(named, value, sizes)}, sizes)
+        for groups, own in values:
+            counts = {g.attribute: range(sizes[g.name]) for g in groups if g.how == "[]"}
+            made = arranged(groups, len(own), {**counts, **named}, sizes)
             if [order[name][i] for name, i in made] != list(own):
                 return None
+        return {
+            name: self._attribute(name, places) for name, places in (named | self._entries(operands)).items()
+        }
+
+    def _order_in_groups(
+        self, values: Sequence[tuple[Sequence[Group], Sequence[Loop]]]
+    ) -> dict[str, list[Loop]] | None:
+        """Of each group the order of its loops: that of the dimensions where no attribute names these, which must be the same
+        everywhere; else the order in which they lie first. None where steps are ordered, and would come in another order."""
+        order: dict[str, list[Loop]] = {}
+        named: dict[str, list[Loop]] = {}
+        for (groups, own), before in zip(values, [*self.operands, self.results[0]], strict=True):
+            for name, how, _ in groups:
+                found, old = ([loop for loop in each if loop[0] == name] for each in (own, before))
+                is_ordered = self.line.kinds.get(name) in _ORDERED
+                if is_ordered and found != old:
+                    return None
+                if how == "@":
+                    named.setdefault(name, sorted(found) if is_ordered else found)
+                elif order.setdefault(name, found) != found:
+                    return None
+        return named | order
+
+    @staticmethod
+    def _named(
+        values: Sequence[tuple[Sequence[Group], Sequence[Loop]]], order: Mapping[str, list[Loop]]
+    ) -> dict[str, list[int]] | None:
+        """The attributes that name dimensions; None where two values would need one to be different."""
+        named: dict[str, list[int]] = {}
+        for groups, own in values:
+            first = sum(len(order[g.name]) for g in groups if g.how == "[]")
+            for name, how, attribute in groups:
+                if how not in ("@", "^"):
+                    continue
+                loops = order[name] if how == "@" else order[name][:1]
+                places = [own.index(loop) - first for loop in loops]
+                if (how == "^" and not loops) or named.setdefault(attribute, places) != places:
+                    return None
+        return named
+
+    def _entries(self, operands: Sequence[Sequence[Loop]]) -> dict[str, list[int]]:
+        """The attributes that have an entry for each dimension of a section."""
+        found: dict[str, list[int]] = {}
         for name, section in self.line.sections.items():
             places = [self.operands[0].index(loop) for loop in operands[0] if loop[0] == name]
             for attribute, _ in section.entries:
                 before = get_i64s(self.op, attribute)
-                named[attribute] = [before[place] for place in places]
-        return {name: self._attribute(name, values) for name, values in named.items()}
+                found[attribute] = [before[place] for place in places]
+        return found
 
     @property
     def _groups(self) -> Sequence[tuple[Group, ...]]:
         count = len(self.op.operands)
         return self.line.operands * count if self.line.repeated else self.line.operands
-
-    @staticmethod
-    def _counts(
-        named: Mapping[str, Sequence[int]], value: Sequence[Group], sizes: Mapping[str, int]
-    ) -> Mapping[str, Sequence[int]]:
-        return {
-            g.attribute: range(sizes[g.name]) for g in value if g.how == "[]" and g.attribute not in named
-        }
 
     def _attribute(self, name: str, values: Sequence[int]) -> Attribute:
         if self._fields[name].kind == "i64":
