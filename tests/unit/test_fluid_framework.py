@@ -295,3 +295,29 @@ def test_seeds() -> None:
     fresh = drawn(0)
     assert not np.array_equal(*fresh)
     assert abs(first).max() <= np.sqrt(6 / 53)
+
+
+def test_a_block_evaluates_targets_by_the_operators_that_they_need() -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x = fluid.layers.data("x", [3])
+        guess = fluid.layers.fc(x, 1, bias_attr=False)
+        loss = fluid.layers.mean(guess)
+        label = fluid.layers.data("label", [1])
+        fluid.optimizer.SGD(0.5).minimize(fluid.layers.mean(guess * label))
+    executor, scope = fluid.Executor(fluid.NumpyPlace()), fluid.Scope()
+    executor.run(startup, scope=scope)
+    block, feed = main.global_block(), {"x": np.ones((2, 3), np.float32)}
+    weights = np.array(scope.find_var("fc_0.w_0").get_tensor())
+    for _ in range(2):  # nothing is trained, and no label is fed
+        found, whole = block.eval([loss, "fc_0.tmp_0"], executor, feed, scope)
+        np.testing.assert_allclose(whole, feed["x"] @ weights, rtol=1e-6)
+        np.testing.assert_allclose(found, whole.mean(keepdims=True)[0], rtol=1e-6)
+    with fluid.program_guard(main, startup):
+        doubled = fluid.layers.scale(loss, 2.0)
+    (twice,) = block.eval(doubled, executor, feed, scope)
+    np.testing.assert_allclose(twice, 2 * found, rtol=1e-6)
+    with pytest.raises(ValueError, match="is of another program"):
+        fluid.Program().global_block().eval(loss, executor)
+    with pytest.raises(ValueError, match="runs within the operator that has it"):
+        main.create_block().eval(loss, executor)

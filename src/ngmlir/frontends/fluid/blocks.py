@@ -17,6 +17,7 @@ from ...programs.verify import operator_violations
 from ...support.diagnostics import UserError
 from ...support.spelling import did_you_mean
 from .descs import BlockDesc
+from .lists import listed
 from .operators import Operator
 from .variables import Parameter, Variable
 
@@ -32,6 +33,8 @@ class Block:
         self._idx = idx
         self._variables: dict[int, Variable] = {}
         self._operators: dict[int, Operator] = {}
+        #: The programs of `eval` by targets, and the number of edits that they were made after.
+        self._evaluated: dict[tuple[str, ...], tuple[int, Owner]] = {}
 
     @property
     def view(self) -> BlockView:
@@ -129,6 +132,26 @@ class Block:
         """Gives a variable another name, in every operator of the block too."""
         self.view.rename(names.text(name), names.text(new_name))
         return self.var(new_name)
+
+    def eval(
+        self, targets: Any, executor: Any, feed: Mapping[str, Any] | None = None, scope: Any = None
+    ) -> list[Any]:
+        """The values of variables, as `executor.run` gives them, by the operators that these need and no others; state that
+        the others would write does not change.
+
+        Raises ValueError for a block that is not the global one, for a variable of another program, and as `executor.run`.
+        """
+        if self.idx:
+            raise UserError(
+                f"block {self.idx} runs within the operator that has it",
+                hint="program.global_block().eval(...)",
+            )
+        wanted = [name_of(each) for each in listed(targets)]
+        edits, program = self._evaluated.get(tuple(wanted), (-1, None))
+        if edits != self.program.view.edits:
+            program = self.program.prune(targets)
+            self._evaluated[tuple(wanted)] = self.program.view.edits, program
+        return executor.run(program, feed=feed, fetch_list=wanted, scope=scope)
 
     # ---- operators
 
