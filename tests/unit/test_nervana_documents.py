@@ -692,12 +692,12 @@ def test_G01_transformers_lower_what_front_ends_build(each: Any) -> None:
 
 def test_G02_G03_ops_and_transformations_of_a_front_end(each: Any) -> None:
     @ng.composite_op
-    def swish(x: Any) -> Any:
+    def silu(x: Any) -> Any:
         return x * ng.sigmoid(x)
 
     x = ng.variable([C], initial_value=[-1, 0, 2])
-    y = swish(x)
-    assert type(y).__name__ == "SwishOp" and y.args == (x,)
+    y = silu(x)
+    assert type(y).__name__ == "SiluOp" and y.args == (x,)
     expected = [-0.26894143, 0, 1.7615942]
     np.testing.assert_allclose(each.computation(y)(), expected, rtol=1e-5)
 

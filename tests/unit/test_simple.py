@@ -188,15 +188,15 @@ def test_families_meet_only_where_that_is_said() -> None:
 
 def test_composite_ops_state_their_gradients_in_this_family() -> None:
     @ng.composite_op
-    def rounded(x: Any) -> Any:
+    def rounded_straight_through(x: Any) -> Any:
         return ns.round(x)
 
-    @rounded.gradient
+    @rounded_straight_through.gradient
     def through(delta: Any, y: Any, x: Any) -> Any:
         return delta * ns.where(ns.less(x, 2), 1, 0)
 
     v = ns.variable([0.4, 1.6, 2.6])
-    y = rounded(v)
+    y = rounded_straight_through(v)
     assert run("cpu", ng.deriv(ns.sum(y * 3), v), [], []).tolist() == [3, 3, 0]
 
 
