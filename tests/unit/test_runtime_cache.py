@@ -12,10 +12,14 @@ import time
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ngmlir.compiler import compile_module
+from ngmlir.ir.elements import KNOWN
 from ngmlir.llvm import host as host_module
 from ngmlir.llvm.machine import assemble, cpu_target, host_target
+from ngmlir.ops.words import from_text
 from ngmlir.runtime import cache as cache_module
 from ngmlir.runtime.cache import Cache, assembled, default_cache, key_of
 from ngmlir.runtime.stored import artifact_of, bytes_of, header_of
@@ -248,3 +252,18 @@ def test_what_was_recalled_is_held_up_to_a_limit(tmp_path: Path) -> None:
     assert store.recall("a") is None and store.recall("b") == b"1234" and store.recall("d") == b"12"
     store.keep("e", b"12345678901")
     assert store.recall("e") == b"12345678901"  # it is on disk
+
+
+@pytest.mark.parametrize("count", [KNOWN, KNOWN + 1])
+def test_programs_that_differ_in_long_indices_compute_with_their_own(environment: Path, count: int):
+    """Of constants of more elements code may depend on the type alone: programs of one structure share it."""
+    x = np.arange(count, dtype=np.float32)
+    for indices in (np.arange(count)[::-1], np.arange(count)):
+        listed = ", ".join(map(str, indices))
+        text = f"""func.func @main(%x: tensor<{count}xf32>) -> tensor<{count}xf32> {{
+          %i = ng.constant dense<[{listed}]> : tensor<{count}xi64>
+          %r = ng.gather %x[%i] axis 0 : (tensor<{count}xf32>, tensor<{count}xi64>) -> tensor<{count}xf32>
+          return %r : tensor<{count}xf32>
+        }}"""
+        (found,) = compile_module(from_text(text), "cpu")(x)
+        np.testing.assert_array_equal(found, x[indices])

@@ -66,7 +66,7 @@ def _rule(op: Op, b: Builder) -> Sequence[Value] | None:
     literal = owner.attributes["value"] if isinstance(owner, Op) and owner.name == "ng.constant" else None
     shape, axis = shape_of(table.type), get_i64(op, "axis")
     static = isinstance(table.type, TensorType) and table.type.static
-    if not isinstance(literal, ElementsAttr) or not static or not literal.type.size or not shape[axis]:
+    if not isinstance(literal, ElementsAttr) or literal.opaque or not static or not literal.type.size or not shape[axis]:
         return None
     found = _runs(literal.array().reshape(-1).astype(np.int64), shape[axis])
     if found is None:
