@@ -60,6 +60,10 @@ class Loops(NamedTuple):
     sections: Mapping[str, Section]
     repeated: bool
 
+    def of_operands(self, count: int) -> tuple[tuple[Group, ...], ...]:
+        """The groups of each of so many operands."""
+        return self.operands * count if self.repeated else self.operands
+
     @property
     def attributes(self) -> set[str]:
         """The attributes that the line names."""

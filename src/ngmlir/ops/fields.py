@@ -22,6 +22,7 @@ from ..ir.attributes import (
     integers,
 )
 from ..ir.core import Op, Region, Value
+from ..ir.elements import ElementsAttr
 from ..ir.types import Type, i1, i64
 
 V = TypeVar("V")
@@ -223,3 +224,10 @@ class Verbs(ABC, Generic[V]):
         regions: Sequence[Region] = (),
     ) -> Sequence[V]:
         """The results of `op`; `types` where they cannot be inferred."""
+
+
+def constant_elements(value: Value) -> ElementsAttr | None:
+    """The elements of a value that `ng.constant` gives; None for any other, and for a single number."""
+    owner = value.owner
+    literal = owner.attributes["value"] if isinstance(owner, Op) and owner.name == "ng.constant" else None
+    return literal if isinstance(literal, ElementsAttr) else None

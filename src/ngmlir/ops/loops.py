@@ -162,8 +162,7 @@ class OpLoops:
 
     @property
     def _groups(self) -> Sequence[tuple[Group, ...]]:
-        count = len(self.op.operands)
-        return self.line.operands * count if self.line.repeated else self.line.operands
+        return self.line.of_operands(len(self.op.operands))
 
     def _attribute(self, name: str, values: Sequence[int]) -> Attribute:
         if self._fields[name].kind == "i64":
@@ -182,7 +181,7 @@ def loops_of(op: Op) -> OpLoops | None:
         name: (get_i64(op, name),) if kinds[name] == "i64" else get_i64s(op, name) for name in line.attributes
     }
     sizes: dict[str, int] = {}
-    groups = line.operands * len(op.operands) if line.repeated else line.operands
+    groups = line.of_operands(len(op.operands))
     found: list[tuple[Loop, ...]] = []
     for value, own in zip((*op.operands, *op.results), (*groups, *line.results), strict=True):
         made = arranged(own, len(shape_of(value.type)), places, sizes)

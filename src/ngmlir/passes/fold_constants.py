@@ -12,6 +12,7 @@ from ..ir.elements import KNOWN, ElementsAttr, elements
 from ..ir.literals import item_bytes
 from ..ir.types import ShapedType, TensorType
 from ..ops.builder import Builder
+from ..ops.fields import constant_elements
 from ..ops.interpreter import evaluate
 from ..ops.meaning import MEANING
 from ..rewrite.contracts import contract
@@ -43,14 +44,6 @@ def fold_constants(module: Module, target: Target) -> Module:
     return sweep(module, _fold)
 
 
-def _constant(value: Value) -> ElementsAttr | None:
-    owner = value.owner
-    if isinstance(owner, Op) and owner.name == "ng.constant":
-        literal = owner.attributes["value"]
-        return literal if isinstance(literal, ElementsAttr) else None
-    return None
-
-
 def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
     traits = op.traits
     # A call of a kernel has no meaning of its own: what it gives is computed by the program alone.
@@ -60,7 +53,7 @@ def _fold(op: Op, builder: Builder) -> Sequence[Value] | None:
     type = op.results[0].type
     if not isinstance(type, TensorType) or not type.static or type.size == 0:
         return None
-    literals = [_constant(o) for o in op.operands]
+    literals = [constant_elements(o) for o in op.operands]
     if any(literal is None for literal in literals):
         return None
     if all(literal is not None and _one(literal) for literal in literals):

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..ir.core import Module, Op, Value
-from ..ir.elements import ElementsAttr
 from ..ir.types import TensorType, shape_of
 from ..ops.builder import Builder
-from ..ops.fields import get_i64
+from ..ops.fields import constant_elements, get_i64
 from ..rewrite.contracts import contract
 from ..rewrite.sweep import sweep
 from ..support.target import Target
@@ -62,11 +61,10 @@ def _rule(op: Op, b: Builder) -> Sequence[Value] | None:
     if op.name not in ("ng.gather", "ng.lookup"):
         return None
     table, indices = op.operands
-    owner = indices.owner
-    literal = owner.attributes["value"] if isinstance(owner, Op) and owner.name == "ng.constant" else None
+    literal = constant_elements(indices)
     shape, axis = shape_of(table.type), get_i64(op, "axis")
     static = isinstance(table.type, TensorType) and table.type.static
-    if not isinstance(literal, ElementsAttr) or literal.opaque or not static or not literal.type.size or not shape[axis]:
+    if literal is None or literal.opaque or not static or not literal.type.size or not shape[axis]:
         return None
     found = _runs(literal.array().reshape(-1).astype(np.int64), shape[axis])
     if found is None:

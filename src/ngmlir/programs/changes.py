@@ -14,10 +14,9 @@ from typing import Any
 
 from ..ir.attributes import DictAttr
 from ..ir.types import FloatType, TensorType, Type
-from .attributes import completed
-from .catalogue import REGISTRY
 from .choosing import Choice
 from .descriptions import BlockView, Operator
+from .inserting import declare_like, insert_for
 from .kernel_values import permuted
 from .names import EMPTY
 from .vartypes import element_of, number_of
@@ -89,7 +88,7 @@ class Changes:
     def _before(self, operator: Operator, name: str, steps: Sequence[_Step]) -> str:
         for step in steps:
             made = self._declared(name, step)
-            self._insert(operator, operator.index, step, name, made)
+            insert_for(operator, operator.index, step.type, name, made, step.attributes())
             name = made
         return name
 
@@ -98,32 +97,23 @@ class Changes:
         for step in steps:
             made = self._declared(name, step)
             # Right behind the operator: what changes the last form back comes first.
-            self._insert(operator, operator.index + 1, step.back(), made, name)
+            insert_for(operator, operator.index + 1, step.type, made, name, step.back().attributes())
             name = made
         return name
 
     def _declared(self, name: str, step: _Step) -> str:
         """Declares what a step makes of a variable."""
-        source = self.block.visible(name)
-        made, number = f"{name}.{step.target}", 0
-        while self.block.find(made) is not None:
-            number += 1
-            made = f"{name}.{step.target}.{number}"
-        self.block.declare(made, step.applied(source.type), location=source.location)
+        type = step.applied(self.block.visible(name).type)
+        made = declare_like(self.block, name, type, f"{name}.{step.target}", ".")
         self._made.add(made)
         return made
-
-    def _insert(self, operator: Operator, at: int, step: _Step, source: str, target: str) -> None:
-        role = operator.attribute("op_role")
-        given = {**step.attributes(), **({"op_role": role} if role is not None else {})}
-        attributes = completed(REGISTRY.get(step.type).entry, given)
-        self.block.insert(at, step.type, {"X": [source]}, {"Out": [target]}, attributes, operator.location)
 
     # ---- pairs
 
     def cancel(self) -> None:
         """Leaves out changes that undo one another, that are made twice, and that nothing reads any more."""
         operators = self.block.operators
+        has_fetch = any(operator.type == "fetch" for operator in operators)
         last = {name: at for at, operator in enumerate(operators) for name in operator.writes}
         versions: dict[str, int] = {}
         made: dict[tuple[str, int], tuple[Operator, str]] = {}  # what a change wrote -> it, and what it read
@@ -146,7 +136,7 @@ class Changes:
                 # What is written again later cannot stand for another.
                 if (
                     same is not None
-                    and self._is_free(target)
+                    and self._is_free(target, has_fetch)
                     and last[target] == at
                     and last.get(same, -1) < at
                 ):
@@ -161,30 +151,24 @@ class Changes:
                     versions[name] = versions.get(name, 0) + 1
             kept.add(at)
         self.block.keep_operators(kept)
-        self._remove_unread()
+        self._remove_unread(has_fetch)
 
-    def _is_free(self, name: str) -> bool:
+    def _is_free(self, name: str, has_fetch: bool) -> bool:
         """Whether nobody looks at a variable when the block has run. What a program without `fetch` operators gives is not known."""
         variable = self.block.find(name)
         if name in self._made:
             return True
-        return variable is not None and not variable.persistable and self._has_fetch
+        return variable is not None and not variable.persistable and has_fetch
 
-    @property
-    def _has_fetch(self) -> bool:
-        return any(operator.type == "fetch" for operator in self.block.operators)
-
-    def _remove_unread(self) -> None:
+    def _remove_unread(self, has_fetch: bool) -> None:
         """Removes changes whose results nothing reads, and the variables that were declared for them."""
-        has_fetch = self._has_fetch
         read: set[str] = set()
         kept: set[int] = set()
         for at, operator in reversed(list(enumerate(self.block.operators))):
-            name = operator.writes[0] if operator.writes else ""
-            variable = self.block.find(name)
-            is_free = name in self._made or (has_fetch and variable is not None and not variable.persistable)
-            if operator.type in CHANGES and is_free and name not in read:
-                continue
+            if operator.type in CHANGES:
+                (name,) = operator.writes
+                if name not in read and self._is_free(name, has_fetch):
+                    continue
             kept.add(at)
             read.update(operator.reads)
         self.block.keep_operators(kept)

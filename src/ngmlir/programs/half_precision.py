@@ -8,9 +8,8 @@ Gradients that are appended afterwards are of such products too.
 from __future__ import annotations
 
 from ..ir.types import TensorType, Type, bf16, f16, f32
-from .attributes import completed
-from .catalogue import REGISTRY
 from .descriptions import BlockView, Operator, Program
+from .inserting import declare_like, insert_for
 from .names import EMPTY
 from .vartypes import number_of
 
@@ -68,23 +67,10 @@ class _Block:
     def declared(self, name: str) -> str:
         """A new variable for another in 16 bits: `x.bf16`, and where that is taken `x.bf16_1`."""
         wide = self.block.visible(name)
-        first = f"{name}.{self.element}"
-        number, made = 0, first
-        while any(made in block.variables for block in self.block.around()):
-            number += 1
-            made = f"{first}_{number}"
         flags = ["stop_gradient"] if wide.flag("stop_gradient") else []
         type = TensorType(wide.type.shape, self.element)
-        self.block.declare(made, type, flags=flags, ragged=wide.ragged, location=wide.location)
-        return made
+        return declare_like(self.block, name, type, f"{name}.{self.element}", "_", flags)
 
     def cast(self, at: int, source: str, target: str, operator: Operator) -> None:
-        into = self.block.visible(target).type.element
-        given = {
-            "in_dtype": int(number_of(self.block.visible(source).type.element)),
-            "out_dtype": int(number_of(into)),
-        }
-        role = operator.attribute("op_role")
-        given |= {} if role is None else {"op_role": role}
-        attributes = completed(REGISTRY.get("cast").entry, given)
-        self.block.insert(at, "cast", {"X": [source]}, {"Out": [target]}, attributes, operator.location)
+        given, made = (number_of(self.block.visible(name).type.element) for name in (source, target))
+        insert_for(operator, at, "cast", source, target, {"in_dtype": given, "out_dtype": made})

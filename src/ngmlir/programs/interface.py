@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,11 @@ import numpy as np
 from ..ir.core import Module
 from ..ir.literals import dtype_of
 from ..ir.types import shape_of
+
+
+def random_state(seed: int) -> np.ndarray[Any, Any]:
+    """What the variable `names.RANDOM` of a program begins as: by the program's seed, or drawn where that is 0."""
+    return np.array([seed or int.from_bytes(os.urandom(8), "little"), 0], np.uint64)
 
 
 @dataclass(frozen=True)

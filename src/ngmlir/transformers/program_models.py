@@ -7,7 +7,6 @@ same bits as there.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from ..op_graph.answers import answered
 from ..op_graph.values import converted, numbers
 from ..programs.descriptions import Variable
 from ..programs.fitting import check_fed, has_shape
+from ..programs.interface import random_state
 from ..programs.models import StoredModel, read_model
 from ..programs.names import RANDOM
 from ..runtime.threads import checked_threads, using_threads
@@ -125,8 +125,7 @@ class CompiledProgram:
         """What it keeps under a name, which all its programs share."""
         if name not in self._state:
             if name == RANDOM:
-                seed = self.model.stored.program.random_seed or int.from_bytes(os.urandom(8), "little")
-                array = np.array([seed, 0], np.uint64)
+                array = random_state(self.model.stored.program.random_seed)
             else:
                 array = self.model.stored.values[name].array.copy()
             self._state[name] = _Value(array)

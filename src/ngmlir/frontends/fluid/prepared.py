@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from ...programs import names
 from ...programs.descriptions import Program
-from ...programs.interface import Interface, State
+from ...programs.interface import Interface, State, random_state
 from ...support.diagnostics import Diagnostic, UserError
 from ...transformers.host_steps import Bind, Run
 from .file_operators import Saving
@@ -49,8 +48,7 @@ class Prepared:
                 or (not state.is_read and not _is_of(tensor, state))
             ):
                 if state.name == names.RANDOM:
-                    seed = self.program.random_seed or int.from_bytes(os.urandom(8), "little")
-                    tensor = LoDTensor(np.array([seed, 0], np.uint64))
+                    tensor = LoDTensor(random_state(self.program.random_seed))
                 elif state.is_read:
                     raise self._uninitialized(state.name)
                 else:
